@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import ast
-import importlib
-import importlib.util
 import os
 import re
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
-from types import ModuleType
 from typing import ClassVar
 
 import pytest
 
 import StaICC
 from StaICC.benchmarks.long_icl import cards as long_icl_cards
-from StaICC.datasets import get_card, load_dataset, names
+from StaICC.datasets import names
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -105,12 +102,6 @@ def built(site: Path) -> dict[str, Page]:
     return {path.relative_to(site).as_posix(): Page(path) for path in sorted(site.rglob("*.html"))}
 
 
-def hook(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A module of docs/hooks, as MkDocs loads it."""
-    monkeypatch.syspath_prepend(str(DOCS / "hooks"))
-    return importlib.import_module(name)
-
-
 @pytest.mark.slow
 def test_every_public_name_stands_on_an_api_page(built: dict[str, Page]) -> None:
     missing = []
@@ -163,82 +154,3 @@ def test_every_page_is_in_the_navigation(built: dict[str, Page]) -> None:
     assert {"changelog.html", "contributing.html"} <= pages
     nav = (ROOT / "mkdocs.yml").read_text("utf-8").split("\ntheme:")[0]
     assert [name for name in WRITTEN if name not in nav] == []
-
-
-@pytest.mark.slow
-def test_data_set_pages_say_what_the_cards_say(built: dict[str, Page]) -> None:
-    for name in names():
-        card, page = get_card(name), built[f"data_sets/{name}.html"]
-        said = " ".join(page.text.split())
-        numbers = (f"{card.rows:,}", f"{card.split.demonstration:,}")
-        for fact in (card.task, card.licence, card.source, card.notes, *numbers):
-            assert " ".join(fact.split()) in said, (name, fact)
-        for label in (*card.label_space, *card.full_label_space):
-            assert label in said, (name, label)
-        assert card.citation.strip() in page.text, name
-        assert ("Offensive language" in said) == card.offensive
-        assert "frozen tables were not installed" in said  # the fixture hides them
-    assert "right for 37.5 % of them" in built["data_sets/mini.html"].text
-    for name, task in long_icl_cards().items():
-        page = built[f"data_sets/long_icl_{name}.html"]
-        for fact in (task.licence, task.terms, task.obtain, task.citation, *task.labels):
-            assert fact in page.text, (name, fact)
-        assert ("Offensive language" in page.text) == task.offensive
-
-
-@pytest.mark.slow
-def test_formulas_are_mathml_and_code_is_left_alone(built: dict[str, Page]) -> None:
-    metrics = built["metrics.html"]
-    assert metrics.source.count("<math") >= 20
-    assert not any("arithmatex" in page.source for page in built.values())
-    assert not any(re.search(r"<m[ion]>\\", page.source) for page in built.values())
-    shell = 'eval "$(register-python-argcomplete staicc)"'
-    assert shell in built["reports.html"].text
-
-
-@pytest.mark.slow
-def test_links_to_source_lead_to_the_api(built: dict[str, Page]) -> None:
-    assert 'href="api/StaICC.metrics.normalisation.html#StaICC.metrics.normalisation"' in built["metrics.html"].source
-    assert 'href="examples/adding_a_method.html"' in built["adding_a_method.html"].source
-    assert not any(re.search(r'href="[^":]*\.(py|md)["#]', page.source) for page in built.values())
-
-
-@pytest.mark.slow
-def test_docstrings_are_shown_as_meant(built: dict[str, Page]) -> None:
-    sections = 0
-    for name, page in built.items():
-        if name.startswith("api/"):
-            assert not re.search(r":(func|class|meth|data|mod|attr|math):", page.text), name
-            assert "<autoref" not in page.source, name
-            returned = re.findall(r">Returns:</span>.*?</ul>", page.source, flags=re.DOTALL)
-            assert [section for section in returned if section.count("doc-section-item") != 1] == [], name
-            sections += len(returned)
-            assert not re.search(r"<p>\s*&gt;&gt;&gt;|<blockquote>", page.source), name  # a session outside of code
-    assert sections > 100
-
-
-def test_every_page_can_be_reached() -> None:
-    """By links, from the README."""
-    reached: set[Path] = set()
-    waiting = [ROOT / "README.md"]
-    while waiting:
-        page = waiting.pop()
-        if page in reached or not page.is_file():
-            continue
-        reached.add(page)
-        for target in re.findall(r"\]\((?!\w+:)([^)#\s]+\.md)[^)]*\)", page.read_text("utf-8")):
-            waiting.append((page.parent / target).resolve())
-    assert [name for name in WRITTEN if DOCS / name not in reached] == []
-
-
-@pytest.mark.pack
-def test_label_counts_are_those_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    pages = hook("data_set_pages", monkeypatch)
-    card = get_card("TREC")
-    balance = pages.balance_of("TREC")
-    assert sum(balance.table) == card.rows
-    assert sum(balance.test) == card.split.test
-    rows = [row.label for row in load_dataset("TREC").table]
-    assert balance.table[0] == rows.count(0)
-    page = pages.data_set_page(card, balance)
-    assert f"{rows.count(0):,} ({100 * rows.count(0) / len(rows):.1f} %)" in page

@@ -3,48 +3,38 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
-import math
 import re
 import shutil
 import subprocess
 import sys
-import types
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
-import StaICC
 from StaICC import Normal, load, load_dataset, load_kernel
 from StaICC.benchmarks.tasks import BENCHMARKS, make_benchmark
 from StaICC.benchmarks.verify import rebuild, verify
 from StaICC.cli import main
 from StaICC.datasets.dataset import Dataset, dataset_registry
-from StaICC.datasets.source import BuiltIn, FileSource, GivenRows, HubSource, ReleasedWheel, shipped
+from StaICC.datasets.source import FileSource, GivenRows
 from StaICC.errors import (
     ArgumentError,
     DataDamagedError,
     DataMissingError,
-    MissingDependencyError,
     PluginError,
-    SchemaError,
     StaICCError,
     UnknownNameError,
 )
 from StaICC.inference.identity import identity_of
-from StaICC.kernels.registry import KERNELS, options_of
-from StaICC.methods.run import Method, run_all
-from StaICC.methods.specification import METHODS, TABLE_2, MethodSpec, NoOptions, make_options, option, read_options
-from StaICC.metrics import metric_set, normalise
-from StaICC.metrics.classification import expected_calibration_error_1
-from StaICC.metrics.registry import METRICS, Metric
-from StaICC.registry import GROUPS, Entry, PluginWarning, Registry, callable_entry, fold, is_reference, origin_of
+from StaICC.kernels.registry import KERNELS
+from StaICC.methods.specification import METHODS, make_options, option, read_options
+from StaICC.metrics.registry import METRICS
+from StaICC.registry import GROUPS, PluginWarning, Registry
 
 ROOT = Path(__file__).parents[1]
 PLUGIN = Path(__file__).parent / "plugin"
@@ -155,45 +145,6 @@ def test_the_distribution_is_part_of_the_identity(plugin_site: Path, monkeypatch
     monkeypatch.setattr(sys, "path", [str(other), *(path for path in sys.path if path != str(plugin_site))])
     assert identity_of(load_kernel("label_counts")).who["distribution"] == "staicc-example-plugin 1.3"
     assert identity_of(load_kernel("label_counts")).digest != before
-
-
-@pytest.mark.usefixtures("plugin")
-def test_the_method_of_a_plugin() -> None:
-    def kernel(prompt: str, label_space: list[str]) -> list[float]:
-        return [1 / 6, 2 / 6, 3 / 6]
-
-    benchmark = Normal(datasets=["mini"], limit=4)
-    plain = Method("sharpened", kernel).run(benchmark)
-    cubed = Method("sharpened", kernel, exponent=3).run(benchmark, return_outputs=True)
-    assert plain.signature.fields["method"] == f"sharpened@{ORIGIN} paper"
-    assert cubed.signature.fields["method"] == f"sharpened@{ORIGIN} paper exponent=3.0"
-    assert "0.75" in json.dumps(cubed.outputs, default=lambda value: value.__dict__)  # 27 / 36
-    table = run_all(kernel, benchmark, methods=["vanilla", "sharpened", "batch_calibration"], options={"exponent": 1.0})
-    assert list(table) == ["vanilla", "sharpened", "batch_calibration"]
-    assert table["sharpened"]["Averaged results"] == table["vanilla"]["Averaged results"]
-
-
-@pytest.mark.usefixtures("plugin")
-def test_references_are_the_same_objects() -> None:
-    assert load_kernel("staicc_example.kernel:LabelCounts:0.25").smoothing == 0.25
-    assert load_kernel("staicc_example.kernel:LabelCounts", smoothing=3.0).smoothing == 3.0
-    assert load_kernel("staicc_example.kernel:LabelCounts.from_spec:0.25").smoothing == 0.25
-    assert BENCHMARKS.find("staicc_example.benchmark:SymbolLabels").value is BENCHMARKS.find("Symbol Labels").value
-    assert METHODS.find("staicc_example.method:SHARPENED").value is METHODS.find("sharpened").value
-    assert load_dataset("staicc_example.data:tickets").origin == load_dataset("example_tickets").origin != ""
-    assert [metric.name for metric in metric_set("staicc_example.metric:brier_score+accuracy").metrics] == [
-        "brier_score",
-        "accuracy",
-    ]
-
-
-def test_installed_for_real() -> None:
-    """``.ci/run`` installs the package with pip."""
-    try:
-        version = importlib.metadata.version("staicc-example-plugin")
-    except importlib.metadata.PackageNotFoundError:
-        pytest.skip("tests/plugin is not installed; .ci/run installs it")
-    assert load_dataset("example_tickets").origin == f"staicc-example-plugin {version}"
 
 
 # -- the plug-in package, on the command line
@@ -330,29 +281,6 @@ def test_a_broken_plugin_is_one_clear_error(kind: str, site: Path, capsys: pytes
     assert next(iter(entries)) in shown.out  # the others are listed
 
 
-def test_a_plugin_that_lacks_its_own_package_says_so(site: Path) -> None:
-    code = "from StaICC.optional import require\nrequire('no_such_package', 'hf', 'the plug-in')\n"
-    install(site, "needy", "1", {"staicc.metrics": {"needy": "needy:metric"}}, needy=code)
-    with pytest.raises(PluginError, match="needy 1 cannot be imported") as caught:
-        metric_set("needy")
-    assert isinstance(caught.value.__cause__, MissingDependencyError)
-    assert main(["run", "normal", "--datasets", "mini", "--metrics", "needy"]) == 3
-
-
-def test_a_plugin_must_use_the_name_of_its_entry_point(site: Path) -> None:
-    code = (
-        "from StaICC import Dataset\nfrom StaICC.methods.run import MethodSpec\n"
-        "rows = Dataset.from_rows([('a', 0), ('b', 1)], name='yours', label_space=['x', 'y'])\n"
-        "spec = MethodSpec('vanilla', 'Vanilla', print)\n"
-    )
-    points = {"staicc.datasets": {"mine": "liar:rows"}, "staicc.methods": {"other": "liar:spec"}}
-    install(site, "liar", "1", points, liar=code)
-    with pytest.raises(PluginError, match=r"data set 'mine' of the plug-in liar 1 calls itself 'yours'"):
-        load_dataset("mine")
-    with pytest.raises(PluginError, match=r"method 'other' of the plug-in liar 1 calls itself 'vanilla'"):
-        METHODS.find("other")
-
-
 @pytest.mark.parametrize(
     ("reference", "error", "message"),
     [
@@ -396,66 +324,6 @@ assert main(["run", "normal", "--datasets", "mini", "--limit", "2", "--method", 
         check=True,
         env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
     )
-
-
-# -- origins
-
-
-def test_origins(site: Path) -> None:
-    code = "def metric(truth, rows):\n    return 0.5\n\n\nclass Thing:\n    pass\n"
-    install(site, "my-tools", "3.1", {"staicc.metrics": {"half": "my_tools_code:metric"}}, my_tools_code=code)
-
-    def local() -> None:
-        """A function of this file."""
-
-    assert origin_of(local) == origin_of(letters) == ""
-    assert origin_of(math.sqrt) == origin_of(Normal) == origin_of(partial(Normal, k=2)) == ""
-    assert "pytest" in origin_of(pytest.fixture)
-    module = __import__("my_tools_code")
-    assert origin_of(module.metric) == origin_of(module.Thing) == origin_of(module.Thing()) == "my-tools 3.1"
-    assert origin_of(partial(print, module.metric)) == "my-tools 3.1"
-    metrics = metric_set({"half": module.metric, "accuracy": lambda truth, rows: 1.0})
-    assert metrics.name == "custom+half@my-tools-3.1+accuracy"
-    signature = Normal(datasets=["mini"], limit=2, metrics="half").signature()
-    assert re.fullmatch(r"half@my-tools-3\.1-[0-9a-f]{12}", signature.fields["metrics"])
-
-
-def test_origins_in_a_namespace_package(site: Path) -> None:
-    """Two distributions share the package `shared`; only one of them has an entry point."""
-    install(site, "first-tools", "1.0", {"staicc.metrics": {"half": "shared.first:metric"}})
-    for name in ("first", "second"):
-        (site / "shared" / name).mkdir(parents=True)
-        (site / "shared" / name / "__init__.py").write_text("def metric(truth, rows):\n    return 0.5\n", "utf-8")
-    (site / "shared" / "first" / "more.py").write_text("def other():\n    pass\n", "utf-8")
-    from importlib import import_module
-
-    assert origin_of(import_module("shared.first").metric) == "first-tools 1.0"
-    assert origin_of(import_module("shared.first.more").other) == "first-tools 1.0"
-    assert origin_of(import_module("shared.second").metric) == ""
-
-
-@pytest.mark.parametrize("kind", REGISTRIES)
-def test_a_registry_is_a_mapping_of_the_built_in_entries(kind: str) -> None:
-    entries = REGISTRIES[kind]()
-    names = list(entries)
-    assert len(entries) == len(names) == len({fold(name) for name in names})
-    assert all(name in entries and entries.knows(name) for name in names)
-    assert entries.names()[: len(names)] == tuple(names)
-    assert [row.name for row in entries.listing() if not row.origin] == names
-    assert "nothing" not in entries
-    if kind != "datasets":
-        assert all(entries.find(name) == Entry(name, entries[name], "") for name in names)
-    with pytest.raises(UnknownNameError):
-        entries.find(3)  # type: ignore[arg-type]
-    assert not entries.knows(3)
-
-
-def test_forms_of_references() -> None:
-    assert is_reference("a.b:c.d")
-    for text in ("a", "a:", ":b", "a b:c", "a:b:c", "openai:http://x", "1a:b", "", "hf:org/name", "a..b:c"):
-        assert not is_reference(text), text
-    with pytest.raises(ArgumentError, match="expected a function"):
-        callable_entry("a function")("name", 3)
 
 
 # -- options of methods
@@ -507,80 +375,6 @@ def test_unfit_texts_are_refused(text: str) -> None:
         read_options("mine", [Options], ["whole=1", "whole=1"])
 
 
-def test_unfit_values_are_refused() -> None:
-    unfit: dict[str, list[Any]] = {
-        "whole": [2.0, True, None],
-        "real": ["1", True],
-        "switch": [1],
-        "word": [3],
-        "choice": ["up"],
-    }
-    for name, values in {**unfit, "maybe": ["5"], "wole": [3]}.items():
-        for value in values:
-            with pytest.raises(ArgumentError):
-                make_options("mine", Options, {name: value})
-
-
-def test_options_that_no_method_has() -> None:
-    with pytest.raises(ArgumentError, match="vanilla has no option 'k'; it has no options at all"):
-        Method("vanilla", letters, k=3)
-    with pytest.raises(UnknownNameError, match="did you mean 'batch_size'"):
-        run_all(letters, Normal(datasets=["mini"]), options={"batchsize": 3})
-    assert options_of(NoOptions) == []
-    names = {fact.name for name in TABLE_2 for fact in options_of(METHODS[name].options)}
-    assert names >= {"knn_k", "batch_size", "sample_length", "instructions", "orders", "encoder"}
-    for spec in METHODS.values():
-        assert all(fact.help.endswith(".") or ":" in fact.help for fact in options_of(spec.options)), spec.name
-    with pytest.raises(ArgumentError, match="expected a dataclass"):
-        MethodSpec("mine", "Mine", print, options=dict)  # type: ignore[arg-type]
-    same = MethodSpec("vanilla", "Mine", print)  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="got two methods of one name: vanilla, vanilla"):
-        run_all(letters, Normal(datasets=["mini"]), methods=["vanilla", same])
-
-
-# -- one metric engine
-
-
-@pytest.mark.parametrize("rows", [[0.2, 0.3, 0.5], [-4.0, 2.5, 70.0]], ids=["probabilities", "logits"])
-@pytest.mark.parametrize("function", [expected_calibration_error_1, lambda truth, rows: rows[0][2]])
-def test_a_function_gives_the_same_however_it_is_handed_over(rows: list[float], function: Any) -> None:
-    def answer(prompt: str, label_space: list[str]) -> list[float]:
-        return rows
-
-    values = [
-        Normal(datasets=["mini"], limit=6, metrics=metrics)(answer)["Averaged results"]["mine"]
-        for metrics in ({"mine": function}, metric_set({"mine": function}))
-    ]
-    benchmark = Normal(datasets=["mini"], limit=6)
-    benchmark[0].add_metric("mine", function)
-    values.append(benchmark(answer)["Averaged results"]["mine"])
-    assert values[0] is not None
-    assert values == [values[0]] * 3
-    by_hand = normalise([rows] * 12).probabilities
-    assert by_hand is not None
-    truth = [query.label for query in benchmark[0].all_queries()]
-    assert values[0] == pytest.approx(function(truth, by_hand))
-
-
-def test_numbers_of_uncertain_meaning_come_as_they_are() -> None:
-    def ambiguous(prompt: str, label_space: list[str]) -> list[float]:
-        return [0.9, 0.9, 0.1]
-
-    def first(truth: list[int], rows: list[list[float]]) -> float:
-        return rows[0][0]
-
-    for metrics in ({"mine": first}, metric_set({"mine": first})):
-        result = Normal(datasets=["mini"], limit=4, metrics=metrics)(ambiguous)
-        assert result["Averaged results"]["mine"] == 0.9
-    needs = metric_set("standard").adding(Metric("mine", first, requires_probabilities=True))
-    result = Normal(datasets=["mini"], limit=4, metrics=needs)(ambiguous)
-    assert result["Averaged results"]["mine"] is None
-    assert "mine" in result.details["mini"].missing
-    released = Normal(datasets=["mini"], limit=4, metrics="0.1.1")
-    released[0].add_metric("mine", first)
-    assert released(lambda prompt, label_space: [-4.0, 2.0, 1.0])["Averaged results"]["mine"] == -4.0
-
-
 # -- sources of rows
 
 
@@ -601,56 +395,3 @@ def test_rows_of_a_file(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(DataMissingError, match=r"rows\.jsonl"):
         Dataset.from_rows(source, name="mine", label_space=["x", "y"])
-
-
-@pytest.mark.parametrize("line", [b"{", b"[]", b"3", b'{"text": "a"}', b'{"text": "a", "label": "z"}', b"[" * 100_000])
-def test_lines_that_are_no_rows_are_named(line: bytes, tmp_path: Path) -> None:
-    data = LINES + line + b"\n"
-    (tmp_path / "rows.jsonl").write_bytes(data)
-    source = FileSource(tmp_path / "rows.jsonl", hashlib.sha256(data).hexdigest())
-    with pytest.raises((SchemaError, UnknownNameError), match=r"rows\.jsonl, line 4"):
-        Dataset.from_rows(source, name="mine", label_space=["x", "y"])
-
-
-def test_rows_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "rows.jsonl").write_bytes(LINES)
-    asked = []
-
-    def hf_hub_download(repository: str, path: str, *, repo_type: str, revision: str) -> str:
-        asked.append((repository, path, repo_type, revision))
-        return str(tmp_path / path)
-
-    monkeypatch.setitem(sys.modules, "huggingface_hub", types.SimpleNamespace(hf_hub_download=hf_hub_download))
-    source = HubSource("org/data", "0" * 40, "rows.jsonl", hashlib.sha256(LINES).hexdigest())
-    dataset = Dataset.from_rows(source, name="mine", label_space=["x", "y"])
-    assert asked == [("org/data", "rows.jsonl", "dataset", "0" * 40)]
-    assert (len(dataset.table), dataset.source) == (3, source)
-    with pytest.raises(DataDamagedError):
-        Dataset.from_rows(HubSource("org/data", "0" * 40, "rows.jsonl", "0" * 64), name="m", label_space=["x", "y"])
-    for revision, digest in (("main", "0" * 64), ("0" * 39, "0" * 64), ("0" * 40, "0" * 63), ("0" * 40, None)):
-        with pytest.raises(ArgumentError, match="expected"):
-            HubSource("org/data", revision, "rows.jsonl", digest)  # type: ignore[arg-type]
-
-
-def test_built_in_data_sets_name_their_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    import StaICC.datasets.catalogue as catalogue_module
-
-    catalogue = catalogue_module.catalogue
-    sources = catalogue().sources
-    assert set(sources) == set(catalogue().cards)
-    assert sources["mini"] == load_dataset("mini").source == BuiltIn("mini.json")
-    assert {name for name, source in sources.items() if isinstance(source, ReleasedWheel)} == set(
-        StaICC.datasets.names()
-    )
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    data = shipped("catalogue.json")
-    record = json.loads(json.dumps(data["datasets"]["mini"]))
-    page = (ROOT / "docs" / "adding_a_data_set.md").read_text("utf-8")
-    record["lookup"] = json.loads(re.search(r"```json\n(.+?)```", page, re.DOTALL)[1])  # type: ignore[index]
-    record["published"]["title"] = "tickets"
-    data["datasets"]["tickets"] = record
-    added = catalogue_module._parse(data)
-    assert isinstance(added.sources["tickets"], HubSource)
-    monkeypatch.setattr(catalogue_module, "catalogue", lambda: added)
-    with pytest.raises(MissingDependencyError, match=r"\[hub\]"):  # one record, and the data set is known
-        load_dataset("Support tickets")

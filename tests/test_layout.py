@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import StaICC
-from StaICC.datasets import load_dataset
-from StaICC.layout import Line, TextTable, format_columns, html, layout, print_blocks, shared_lines
-from StaICC.results import ResultGroup
+from StaICC.layout import Line, TextTable, format_columns, html, layout, print_blocks
 from StaICC.results.comparison import compare, compare_runs
 
 CELL = st.text(st.characters(codec="ascii", categories=["L", "N"]), max_size=6)
@@ -39,6 +37,16 @@ def test_a_table_fits_and_keeps_every_cell(numbers: list[list[str]], names: list
     again = "".join(row[0] for row in [head, *rows]).replace(" ", "").replace("-", "")  # parts repeat the first column
     expected = sorted([*letters, *(again * (len(shown) - 1))])
     assert sorted("".join(shown).replace("\n", "")) == expected
+
+
+@pytest.mark.parametrize("width", [40, 41, 80])
+def test_wide_and_combining_characters_line_up(width: int) -> None:
+    """A terminal gives two columns to a wide character and none to an accent."""
+    names = ["\u6570\u636e" * 2, "cafe\u0301", "\u6570" * 50, "plain"]
+    table = format_columns(["data set", "accuracy"], [[name, "0.5000 [.164, .836]"] for name in names], width=width)
+    shown = table.replace("\u6570", "xx").replace("\u636e", "xx").replace("\u0301", "")
+    assert max(map(len, shown.splitlines())) <= width
+    assert len({line.index("0.5") for line in shown.splitlines() if "[" in line}) == 1
 
 
 def test_a_wrapped_cell_cannot_look_like_another_line() -> None:
@@ -70,23 +78,6 @@ def test_colour_and_wrapping_are_for_terminals(no_color: str, coloured: bool, mo
     assert plain[-1] == "c" * 90  # a signature is never broken
 
 
-def test_lines_of_all_groups_are_shared() -> None:
-    first, second, both = Line("a"), Line("b"), Line("both")
-    groups, shared = shared_lines([[first, both], [both, second]])
-    assert (groups, shared) == ([[first], [second]], [both])
-    assert shared_lines([[first, first]]) == ([[first, first]], [])
-    groups, shared = shared_lines([[first], [first], [second]], ["x", "y", "z"])
-    assert (groups, shared) == ([[], [], [second]], [Line("x, y: a")])
-
-
-def test_a_group_says_once_what_holds_for_all_its_parts() -> None:
-    result = StaICC.TripletBias(datasets=["mini"], limit=12)(StaICC.load_kernel("ppm"))
-    assert isinstance(result, ResultGroup)
-    for text in ("In brackets: 95 % intervals.", "model: ppm"):
-        assert str(result).count(text) == result._repr_html_().count(text) == 1
-    assert all(str(part.signature) in str(result) for part in result.results())
-
-
 def test_everything_that_prints_fits_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     benchmark = StaICC.Normal(datasets=["mini"], limit=40)
@@ -100,14 +91,6 @@ def test_everything_that_prints_fits_eighty_columns(monkeypatch: pytest.MonkeyPa
         for line in layout(value.display_blocks(), wrap=True).splitlines():
             assert len(line) <= 80 or line.startswith("StaICC|"), line
     assert compare(*list(runs.values())[:2]).signature in str(compared)
-
-
-def test_a_data_set_prints_what_a_reader_wants_to_know() -> None:
-    text = str(load_dataset("mini"))
-    for fact in ("3: food, travel, weather", "360", "96 test, 192 demonstration, 48 calibration", "Apache-2.0"):
-        assert fact in text
-    first = StaICC.Normal(datasets=["mini"])[0].dataset.table[0]
-    assert f"sentence: {first.texts[0]} topic: " in text
 
 
 def test_html_escapes() -> None:

@@ -42,19 +42,3 @@ def test_an_empty_variable_records_nothing(tmp_path: Path) -> None:
     before = (FOLDER / "records.jsonl").read_bytes()
     run("from records import record; record('speed.py', {'a': 1})", "")
     assert (FOLDER / "records.jsonl").read_bytes() == before
-
-
-def test_the_comparison_is_with_the_last_entry_of_the_same_options(tmp_path: Path) -> None:
-    file = str(tmp_path / "records.jsonl")
-    show = "import compare; assert compare.main() == 0"
-    assert run(show, file) == "There are no records yet. Run a script of tests/performance.\n"
-    for k, seconds in ((4, 1.0), (4, 2.0), (8, 9.0), (4, 3.0)):
-        figures = {"s": seconds, "same": 5, "zero": 0, f"only {seconds}": 1}
-        run(f"from records import record; record('speed.py', {figures}, {{'k': {k}}})", file)
-    reported = run(show, file).splitlines()
-    assert "compared with" in reported[0]
-    assert [line.split() for line in reported[1:]] == [
-        ["s", "2", "->", "3", "x", "1.5"],
-        ["only", "3.0", "->", "1", "new"],
-        ["only", "2.0", "gone"],
-    ]

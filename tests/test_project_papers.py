@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -63,28 +62,3 @@ def test_links_and_paths_lead_somewhere(text: str) -> None:
         assert (ROOT / target).exists(), target
     for path in re.findall(r"`((?:StaICC|tests|docs|examples|\.ci)/[\w./]*)`", text):
         assert path == "examples/NAME.py" or (ROOT / path).exists(), path
-
-
-def test_contributing_names_all_marks_and_variables() -> None:
-    marks = re.findall(r'"(\w+): ', re.findall(r"^markers = \[(.*?)^\]$", PYPROJECT, re.MULTILINE | re.DOTALL)[0])
-    assert sorted(re.findall(r"^\| `(\w+)` \|", CONTRIBUTING, re.MULTILINE)) == sorted(marks)
-    sources = "".join(file.read_text("utf-8") for room in ("StaICC", "tests") for file in (ROOT / room).rglob("*.py"))
-    for variable in re.findall(r"^\| `(STAICC_\w+)=", CONTRIBUTING, re.MULTILINE):
-        assert f'"{variable}"' in sources, variable
-    required = set(re.findall(r'"(STAICC_REQUIRE_\w+)"', sources))
-    assert required <= set(re.findall(r"STAICC_\w+", CONTRIBUTING))
-
-
-def test_commands_of_contributing() -> None:
-    commands = [
-        line for block in re.findall(r"```console\n(.*?)```", CONTRIBUTING, re.DOTALL) for line in block.splitlines()
-    ]
-    assert len(commands) >= 10
-    for command in commands:
-        for extra in re.findall(r"\.\[([\w,]+)\]", command):
-            assert [name for name in extra.split(",") if not re.search(rf"^{name} = \[", PYPROJECT, re.MULTILINE)] == []
-        words = shlex.split(command)
-        if words[0] == "staicc":
-            StaICC.cli._parser(words[1]).parse_args(words[1:])
-        for wheel in re.findall(r"dist/staicc-(\S+)-py3", command):
-            assert wheel == StaICC.__version__.removesuffix(".dev0")

@@ -35,7 +35,7 @@ from StaICC.benchmarks.tasks import (
     TemplateSensitivityTask,
     template_of_levels,
 )
-from StaICC.datasets.table import Row
+from StaICC.datasets.storage import Row
 from StaICC.errors import ArgumentError, unknown_name, whole_number
 from StaICC.inference import Answer, Failure
 from StaICC.kernels.protocol import Capability
@@ -116,7 +116,16 @@ _DRAWN_BY_LABELS = ("in-domain", "out-of-domain")
 
 
 def with_labels(changed: Experimentor, original: Experimentor) -> Experimentor:
-    """Return a changed copy of an experimentor, which has no labels, with those of the original."""
+    """Return a changed copy of an experimentor, which has no labels, with those of the original.
+
+    Raises:
+        ArgumentError: The demonstrations of the copy are drawn by labels that it does not have.
+    """
+    if changed._mode in _DRAWN_BY_LABELS:
+        raise ArgumentError(
+            f"{original.name}: {changed._mode} demonstrations are drawn by the labels of test rows, which a method "
+            "does not know. Set the mode of the benchmark's data set instead"
+        )
     copied = changed.copy_with(_triplet=original.triplet_dataset, dataset=original.dataset)
     copied.prompt_former = changed.prompt_former.copy_with(_split=original.triplet_dataset)
     drawn = original._mode in _DRAWN_BY_LABELS and changed._manual == original.demonstration_lists()
@@ -425,22 +434,22 @@ def _check_record(name: str, value: Any) -> MethodSpec:
 
 _MODULES = {
     "vanilla": "vanilla",
-    "noisy_channel": "noisy_channel",
+    "noisy_channel": "vanilla",
     "contextual_calibration": "calibration.prior",
     "domain_calibration": "calibration.prior",
     "batch_calibration": "calibration.prior",
-    "ppl_icl": "ppl_icl",
+    "ppl_icl": "retrieval",
     "topk": "retrieval",
     "sa_icl": "retrieval",
     "knn_prompt": "calibration.neighbours",
     "knn_prompt_centroid": "calibration.neighbours",
     "hidden_calibration": "calibration.neighbours",
-    "temperature_scaling": "calibration.temperature",
-    "linear_calibration": "calibration.linear",
-    "prototypical_calibration": "calibration.prototypical",
+    "temperature_scaling": "calibration.prior",
+    "linear_calibration": "calibration.prior",
+    "prototypical_calibration": "calibration.neighbours",
     "dc_pmi": "calibration.prior",
-    "ensemble": "ensemble",
-    "permutation_ensemble": "ensemble",
+    "ensemble": "vanilla",
+    "permutation_ensemble": "vanilla",
     "generate": "generation",
     "generation_calibration": "generation",
     "task_vectors": "task_vectors",

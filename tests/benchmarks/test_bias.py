@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -41,13 +40,6 @@ def test_contextual_bias_has_empty_queries_after_normals_demonstrations() -> Non
         assert prompt == usual[: -len(text + end)] + end
 
 
-@pytest.mark.parametrize("columns", [1, 2, 3])
-def test_empty_queries_of_several_texts(make_own: Callable[..., Dataset], columns: int) -> None:
-    bias = ContextualBias(k=0, datasets=[make_own(columns)])[0]
-    names = ["text"] if columns == 1 else [f"sentence{column + 1}" for column in range(columns)]
-    assert set(bias.prompt_set()) == {"".join(f"{name}:  " for name in names) + "label: "}
-
-
 @pytest.mark.parametrize("length", [0, 1, 7])
 def test_domain_bias_has_queries_of_words_of_the_demonstrations(length: int) -> None:
     bias = DomainBias(k=0, datasets=["mini"], domain_query_length=length)[0]
@@ -58,15 +50,6 @@ def test_domain_bias_has_queries_of_words_of_the_demonstrations(length: int) -> 
         query = prompt[len(prefix) : -len(affix + bias.card.template.label_prefix)].split(" ")
         assert len(query) == max(length, 1)
         assert set(query) <= words | {""}
-
-
-def test_pseudo_queries_are_the_same_every_time() -> None:
-    """They depend on how often the prompts were written in the release (defect 6)."""
-    bias = DomainBias(datasets=["mini"])[0]
-    first = bias.prompt_set()
-    assert bias.prompt_set() == DomainBias(datasets=["mini"])[0].prompt_set() == first
-    assert len(set(first)) > len(first) // 2
-    assert PosteriorBias(datasets=["mini"])[0].all_queries() == Normal(datasets=["mini"])[0].all_queries()
 
 
 # -- the figures

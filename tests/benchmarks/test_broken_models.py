@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from StaICC import Normal
-from StaICC.benchmarks.broken_models import _association, _Unit
-from StaICC.benchmarks.evaluation import find_warnings
-from StaICC.benchmarks.task import Condition, Outcome, Statistics
+from StaICC.benchmarks.evaluation import _association, _Unit, find_warnings
+from StaICC.benchmarks.task import Condition, Outcome
 from StaICC.prompting import Query
 
 KINDS = {"may be exchanged": "renamed", "below the": "below", "last demonstration": "echo", "are right": "leak"}
@@ -115,14 +113,6 @@ def test_mean_and_variance_of_matches_under_permutation() -> None:
     assert 0 < z <= excess / pvariance(means) ** 0.5 + 1e-12
 
 
-@pytest.mark.parametrize("size", [7, 49, 60, 180])
-def test_one_label_for_all_has_no_association_after_rounding(size: int) -> None:
-    for first in range(1, size - 1):
-        numbers = (first, size - first - 1, 1)
-        units = [_Unit([1.0, 0.0, 0.0], label, number) for label, number in enumerate(numbers)]
-        assert _association(units)[1:] == (0.0, 0.0)
-
-
 def test_falsified_demonstrations_and_empty_queries_are_no_fault() -> None:
     """A model that follows wrong labels is below chance where all are wrong."""
     right, wrong = skilled(0.9), skilled(0.9, (1, 0))
@@ -130,10 +120,3 @@ def test_falsified_demonstrations_and_empty_queries_are_no_fault() -> None:
     assert find_warnings([true, false]) == ()
     assert kinds(find_warnings([false])) == {"renamed"}  # without demonstrations
     assert find_warnings([false], content_free=True) == ()
-
-
-def test_a_result_has_the_warning() -> None:
-    benchmark = Normal(datasets=["mini"], statistics=Statistics(intervals=False))
-    truth = {query.prompt: query.label for query in benchmark[0].conditions()[0].queries}
-    result = benchmark(lambda prompt, label_space: (truth[prompt] + 1) % 3)
-    assert kinds(result.details["mini"].notes) == {"renamed"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import pytest
@@ -18,43 +17,12 @@ ALIASES = {
     "Template_sens": "TemplateSensitivity",
     "Demo_sens": "DemonstrationSensitivity",
 }
-PARAMETERS = {
-    "Normal": ["k", "noisy_channel", "metrics", "datasets"],
-    "Contextual_bias": ["k", "noisy_channel", "metrics", "datasets"],
-    "Domain_bias": ["k", "noisy_channel", "metrics", "datasets", "domain_query_length"],
-    "Post_bias": ["k", "noisy_channel", "metrics", "datasets", "domain_query_length"],
-    "GLER": ["k", "metrics", "datasets", "interpolations"],
-    "Template_sens": ["k", "metrics", "datasets"],
-    "Demo_sens": ["k", "datasets"],
-}
-"""The parameters of 0.1.1's classes, in their order (by introspection of the wheel)."""
 
 
 @pytest.mark.parametrize(("old", "new"), ALIASES.items())
 def test_old_names_are_the_new_classes(old: str, new: str) -> None:
     assert getattr(StaICC, old) is getattr(StaICC, new) is getattr(compat, old)
     assert getattr(compat, old).__module__.startswith("StaICC.benchmarks")
-
-
-@pytest.mark.parametrize(("name", "parameters"), PARAMETERS.items())
-def test_arguments_may_be_given_by_position_as_in_the_release(name: str, parameters: list[str]) -> None:
-    found = list(inspect.signature(getattr(StaICC, name)).parameters)
-    assert found[: len(parameters)] == parameters
-
-
-CALLS = {
-    "Normal.auto_run": ["list_of_forward_inference", "return_divided_results", "batched_inference"],
-    "Triplet_bias.auto_run": ["list_of_forward_inference", "return_divided_results", "batched_inference"],
-    "Experimentor.auto_run": ["forward_inference", "preentered_prediction", "batched_inference", "return_outputs"],
-    "Normal.re_initialize": ["k", "noisy_channel", "keep_prompter"],
-}
-
-
-@pytest.mark.parametrize(("name", "parameters"), CALLS.items())
-def test_the_calls_have_the_releases_parameters(name: str, parameters: list[str]) -> None:
-    kind, method = name.split(".")
-    found = list(inspect.signature(getattr(getattr(StaICC, kind), method)).parameters)
-    assert found[1 : 1 + len(parameters)] == parameters
 
 
 def my_inference(prompt: str, label_space: list[str]) -> list[float]:

@@ -11,15 +11,14 @@ from typing import Any
 
 import pytest
 
-from StaICC import ContextualBias, DomainBias, Normal
+from StaICC import Normal
 from StaICC.benchmarks.evaluation import find_warnings
-from StaICC.benchmarks.task import Condition, Outcome, Statistics
+from StaICC.benchmarks.task import Condition, Outcome
 from StaICC.benchmarks.verify import Recomputed, verify
 from StaICC.prompting import Query
 from StaICC.results import Result, load
 
 SAME = "all 40 predictions are the same: they do not depend on the query"
-FAST = Statistics(intervals=False)
 
 
 def outcome(
@@ -68,28 +67,6 @@ def test_the_same_row_for_different_prompts() -> None:
     assert find_warnings([Outcome(one_prompt, [[0.7, 0.3]] * 40, "auto")]) == ()
 
 
-ONE_LABEL = {
-    "label": lambda label, labels: label,
-    "one-hot": lambda label, labels: [float(place == label) for place in range(labels)],
-    "-inf": lambda label, labels: [0.0 if place == label else -math.inf for place in range(labels)],
-    "percent": lambda label, labels: [100.0 * (place == label) for place in range(labels)],
-    "smoothed": lambda label, labels: [0.9 if place == label else 0.1 / (labels - 1) for place in range(labels)],
-}
-
-
-@pytest.mark.parametrize("form", ONE_LABEL)
-def test_rows_that_only_name_a_label_may_be_equal(form: str) -> None:
-    """They are a collapse if they are many, and the true labels differ."""
-    row = ONE_LABEL[form](1, 3)
-    collapse = "all 40 predictions are one label, 'label 1'"
-    assert collapse in find_warnings([outcome([row] * 40, labels=3)])
-    assert collapse not in find_warnings([outcome([row] * 40, labels=3)], content_free=True)
-    for rows, truth in (([row] * 40, [1] * 31 + [0] * 9), ([row] * 28, None), ([row] * 2, None), ([row], None)):
-        found = find_warnings([outcome(rows, truth, labels=3)])
-        assert not any("one label" in one or "are the same" in one for one in found)
-        assert len(rows) > 28 or not any("is 1 to rounding" in one for one in found)
-
-
 def test_one_label_with_other_probabilities_each_time() -> None:
     rows = rows_of(lambda draw, place: [p := draw.uniform(0.6, 0.9), 1 - p])
     assert find_warnings([outcome(rows)]) == ("all 40 predictions are one label, 'label 0' (the first label)",)
@@ -132,41 +109,11 @@ def test_probabilities_that_are_one_to_rounding() -> None:
     assert find_warnings([outcome([0, 1] * 20)]) == ()  # labels have no probabilities
 
 
-def test_percentages_and_votes() -> None:
-    percentages = rows_of(lambda draw, place: [p := draw.uniform(0, 100), 100 - p])
-    votes = rows_of(lambda draw, place: [float(v := draw.choice([0, 1, 2, 4])), 5.0 - v])
-    for rows in (percentages, votes, [[0.1, 0.2], [0.3, 0.4]]):
-        (warning,) = find_warnings([outcome(rows)])
-        assert warning.startswith("the numbers are not clearly probabilities or logits: set outputs=")
-    assert outcome(percentages).normalised.probabilities is None
-    assert find_warnings([outcome(percentages, outputs="probabilities")]) == ()
-
-
-def test_one_warning_of_each_kind_names_its_conditions() -> None:
-    good, tied = rows_of(scored), rows_of(lambda draw, place: [draw.gauss(0, 1)] * 2)
-    alternating = [row if place // 2 % 2 else [*row[:1], row[0] + 1] for place, row in enumerate(tied)]
-    conditions = [outcome(rows, name=name) for name, rows in zip("abc", [good, alternating, alternating], strict=True)]
-    (warning,) = find_warnings(conditions)
-    assert warning.startswith("40 of 80 predictions have a tie")
-    assert warning.endswith(" (conditions b, c)")
-    (warning,) = find_warnings(conditions[1:])
-    assert "condition" not in warning
-
-
 # -- in results
 
 
 def constant(prompt: Any, label_space: Sequence[str]) -> list[float]:
     return [1.0 - 0.1 * place for place in range(len(label_space))]
-
-
-@pytest.mark.parametrize(("k", "expected"), [(0, 0), (4, 1)])
-def test_equal_predictions_of_equal_prompts_are_no_fault(k: int, expected: int) -> None:
-    """Without demonstrations all prompts of contextual bias are the same."""
-    result = ContextualBias(k=k, datasets=["mini"], limit=20, statistics=FAST)(constant)
-    assert ["do not depend" in note for note in result.details["mini"].notes].count(True) == expected
-    notes = DomainBias(k=k, datasets=["mini"], limit=20, statistics=FAST)(constant).details["mini"].notes
-    assert any("do not depend" in note for note in notes)
 
 
 def test_warnings_survive_a_file_and_its_verification(tmp_path: Path) -> None:

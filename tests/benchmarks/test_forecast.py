@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +11,6 @@ from typing import Any
 import pytest
 
 from StaICC import Normal, Suite, load_kernel
-from StaICC.cli import main
-from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference.identity import Identity
 
 
@@ -77,64 +74,6 @@ def test_a_group_predicts_each_prompt_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        *(({"probe_seconds": value}, "probe_seconds: got") for value in (-1, True)),
-        *(({"prices": value}, "prices: got") for value in ((1.0, -1.0), (1.0,))),
-        ({}, r"the probe of the forecast failed: .*no server"),
-    ],
-)
-def test_errors(wrong: dict[str, Any], message: str) -> None:
-    def fails(prompt: str, label_space: Sequence[str]) -> int:
-        raise RuntimeError("no server")
-
-    with pytest.raises((ArgumentError, OutputError), match=message):
-        Normal(datasets=["mini"], limit=2).forecast(fails, **wrong)
-
-
-RUN = ["run", "normal", "--datasets", "mini", "--limit", "5"]
-
-
-@pytest.mark.parametrize(
-    ("more", "queries", "distinct"),
-    [
-        ([], 10, 10),
-        (["--method", "contextual-calibration"], 10, 40),
-        (["--k", "4,8", "--sampler", "nested"], 20, 20),
-        (["--k", "4,8", "--method", "batch-calibration"], 20, 20),
-    ],
-)
-def test_the_dry_run_of_the_command_line(
-    more: list[str], queries: int, distinct: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path, store = str(tmp_path / "forecast.json"), tmp_path / "s.sqlite"
-    assert main([*RUN, "--dry-run", *more, "--prices", "1", "2", "--store", str(store), "--json", path]) == 0
-    assert not store.exists()
-    forecast = json.loads(Path(path).read_text("utf-8"))
-    assert (forecast["queries"], forecast["distinct"]) == (queries, distinct)
-    assert f"queries         {queries}\n" in (reported := capsys.readouterr().out)
-    assert "cost            unknown" in reported
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        (["--prices", "1", "2"], "--prices belongs to a forecast"),
-        (["--dry-run", "--records", "r.csv"], "--records is for a run: got --dry-run"),
-        (["--dry-run", "--precision", "0.1"], "--dry-run is for a complete run: got --precision"),
-        (["--dry-run", "--method", "batch"], "did you mean"),
-        (["--dry-run", "--k", "4,4"], "k: got [4, 4], expected different numbers"),
-        (["--dry-run", "--method", "topk"], "TopK needs hidden states"),
-    ],
-)
-def test_options_that_do_not_go_with_a_dry_run(
-    wrong: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*RUN, *wrong]) == 2
-    assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     "options",
     [
         {},
@@ -166,20 +105,6 @@ def test_tokens_of_a_language_model_are_exact(
     assert found.limit == options.get("max_length", 4096)
     assert found.longest_prompt is not None
     assert found.longest_prompt <= found.limit
-
-
-def test_a_prompt_that_does_not_fit_is_counted_but_not_probed(make_model: Any, make_tokenizer: Any) -> None:
-    from StaICC.kernels.huggingface.kernel import CausalLMKernel
-    from StaICC.kernels.text_inference import text_inference
-
-    for options in ({}, {"label_scoring": "full"}):
-        kernel = CausalLMKernel(make_model("Llama"), make_tokenizer(), max_length=50, **options)
-        forecast = Normal(datasets=["mini"], limit=3).forecast(kernel, probe_seconds=0)
-        assert forecast.longest_prompt > 50 == forecast.limit
-        assert "The longest prompt does not fit" in str(forecast)
-    forecast = Normal(datasets=["mini"], limit=3).forecast(text_inference(kernel, 5), probe_seconds=0.05)
-    assert "The longest prompt does not fit" in str(forecast)
-    assert forecast.seconds is None
 
 
 @dataclass
@@ -266,8 +191,7 @@ METHODS = [
 def test_tokens_of_methods_are_those_of_the_run(
     make_model: Any, make_tokenizer: Any, tmp_path: Path, counted: Counted, name: str, options: Any, certain: bool
 ) -> None:
-    from StaICC.methods.forecast import forecast_method
-    from StaICC.methods.run import run_method
+    from StaICC.methods.run import forecast_method, run_method
 
     kernel = counted.kernel(make_model("Llama", max_position_embeddings=4096), make_tokenizer(), **options)
     name, *given = name.split()

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC import GLER, Normal, PosteriorBias
-from StaICC.benchmarks import Statistics
+from StaICC import GLER, PosteriorBias
 from StaICC.datasets import Dataset
 from StaICC.metrics import metric_set
 from StaICC.results import Result
@@ -96,20 +95,3 @@ def test_slopes_have_intervals_if_a_row_fails_in_one_condition(make_own: Callabl
         slope = result["Divided results"]["own"]["sensitivity"][key.removeprefix("sensitivity.")][0]
         assert interval.low <= slope <= interval.high
         assert (interval.low, interval.high) == pytest.approx((complete[key].low, complete[key].high), abs=0.2)
-
-
-def test_a_custom_metric_named_accuracy_has_neither_interval_nor_baselines(make_own: Callable[..., Dataset]) -> None:
-    result = Normal(datasets=[make_own(1)], metrics={"accuracy": constant})(first_label)
-    details = result.details["own"]
-    assert details.missing["interval of accuracy"] in result.means.missing["accuracy"]
-    assert [*details.intervals, *details.baselines, *result.means.baselines] == []
-    assert "Not better" not in str(result)
-    for metrics in ("standard", "0.1.1"):
-        assert Normal(datasets=[make_own(1)], metrics=metrics)(first_label).details["own"].baselines
-
-
-def test_no_reason_where_no_interval_was_requested(make_own: Callable[..., Dataset]) -> None:
-    for settings in ({"metrics": "0.1.1"}, {"statistics": Statistics(intervals=False), "metrics": {"mine": constant}}):
-        result = Normal(datasets=[make_own(1)], **settings)(any_scores)  # type: ignore[arg-type]
-        assert not any(key.startswith("interval of") for key in result.details["own"].missing)
-        assert not result.means.missing

@@ -6,7 +6,6 @@ numbers, or among those that change none, which is checked by running both.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator
@@ -16,15 +15,12 @@ from typing import Any
 
 import pytest
 
-import StaICC
 from StaICC.benchmarks import Benchmark, Experimentor, Statistics
 from StaICC.benchmarks.benchmark import Settings
-from StaICC.benchmarks.running import RunSettings
-from StaICC.benchmarks.tasks import BENCHMARKS, NormalTask
-from StaICC.benchmarks.verify import verify
+from StaICC.benchmarks.tasks import BENCHMARKS
 from StaICC.datasets import Dataset, SplitSizes, TemplateAlternatives
 from StaICC.methods.run import Method
-from StaICC.methods.specification import MethodSpec, option
+from StaICC.methods.specification import MethodSpec
 from StaICC.results import Result, ResultGroup
 from StaICC.version import __version__
 
@@ -82,7 +78,6 @@ NO_NUMBER = {("post-bias", "domain_query_length"), *((name, "unparsed") for name
 """Options of constructors that change none, by benchmark: posterior bias asks real queries; 0.1.1 had the parameter. A
 reply without a label counts as wrong, or is left out, where accuracy is scored."""
 
-STATISTICS: dict[str, Any] = {"level": 0.9, "tried": 5, "intervals": False}
 
 RUN: dict[str, Any] = {
     "store": "store.sqlite",
@@ -95,14 +90,6 @@ RUN: dict[str, Any] = {
     "on_result": lambda result: None,
 }
 """Another value of every setting of a run; none changes a number."""
-
-CALL_CHANGES = {"list_of_forward_inference", "forward_inference", "batched_inference", "preentered_prediction"}
-"""Parameters of a benchmark's call that say who predicts, or how; tested one by one below."""
-
-CALL_STOPS = {"precision", "score"}
-"""Parameters of early stopping, which the signature has in the field ``stopping``; tested below."""
-
-CALL_CHANGES_NONE = {"return_divided_results": False, "return_outputs": True}
 
 
 def make(name: str, **options: Any) -> Any:
@@ -148,30 +135,6 @@ def test_an_option_that_changes_a_number_is_in_the_signature(name: str, option: 
         assert [one.signature for one in parts(before)] == [one.signature for one in parts(after)]
 
 
-def test_every_listed_option_exists() -> None:
-    assert {option for _, option in CASES} == set(CONSTRUCTOR)
-    assert set(RunSettings.__annotations__) == set(RUN)
-    assert {field.name for field in dataclasses.fields(Statistics)} == set(STATISTICS)
-
-
-@pytest.mark.parametrize("metrics", ["standard", "0.1.1"])
-@pytest.mark.parametrize("option", [field.name for field in dataclasses.fields(Statistics)])
-def test_options_of_the_statistics(option: str, metrics: str) -> None:
-    base = make("normal", metrics=metrics)(model)
-    other = make("normal", metrics=metrics, statistics=Statistics(**{option: STATISTICS[option]}))(model)
-    differs = numbers(base) != numbers(other)
-    assert differs == (base.signature != other.signature)
-    assert differs == (metrics == "standard" or option == "tried")  # the release has no intervals
-
-
-def test_texts_of_the_statistics_cannot_be_taken_for_other_settings() -> None:
-    levels = [Statistics(tried=5), Statistics(0.9, 5), Statistics(0.95), Statistics(0.9500001)]
-    statistics = [*levels, Statistics(intervals=False, tried=2), Statistics(intervals=False)]
-    fields = [make("normal", statistics=one).signature().fields.get("statistics") for one in statistics]
-    assert len(set(fields)) == len(statistics)
-    assert not any("|" in (field or "") for field in fields)
-
-
 @pytest.mark.parametrize("name", ["normal", "gler", "triplet-bias"])
 @pytest.mark.parametrize("option", RUN)
 def test_a_setting_of_the_run_changes_no_number(
@@ -186,18 +149,6 @@ def test_a_setting_of_the_run_changes_no_number(
         assert numbers(one) == numbers(two)
         assert one.signature == two.signature
         assert one.provenance == two.provenance or "model_name" in settings
-
-
-@pytest.mark.parametrize("kind", [StaICC.Normal, StaICC.Suite])
-def test_parameters_of_the_call(kind: Any) -> None:
-    parameters = inspect.signature(kind.auto_run).parameters.values()
-    known = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD} - {"self"}
-    assert known <= CALL_CHANGES | CALL_STOPS | CALL_CHANGES_NONE.keys(), (
-        "a new parameter must be listed here, and tested"
-    )
-    base = kind(datasets=["mini"], limit=3)(model)
-    for name, value in CALL_CHANGES_NONE.items():
-        assert kind(datasets=["mini"], limit=3)(model, **{name: value}) == base
 
 
 def test_calls_that_change_numbers_are_told_apart() -> None:
@@ -279,29 +230,7 @@ def test_own_metrics_of_one_name_are_told_apart_by_their_code() -> None:
     ]
 
 
-def test_a_metric_s_facts_count_too() -> None:
-    from StaICC.metrics import Metric, metric_set
-
-    one, other = (
-        make("normal", metrics=metric_set("standard").adding(Metric("mine", mine, requires_probabilities=needs)))
-        for needs in (False, True)
-    )
-    assert one.signature().differences(other.signature()).keys() == {"metrics"}
-
-
 # -- tasks and methods of the user
-
-
-def own_task(shift: float) -> Benchmark:
-    class Mine(NormalTask):
-        name = "Normal"  # the name of another task tells nothing
-
-        def score(self, outcomes: Any, scoring: Any) -> Any:
-            found = super().score(outcomes, scoring)
-            values = {**found.values, "accuracy": found.values["accuracy"] + shift}
-            return dataclasses.replace(found, values=values, averaged=values)
-
-    return Benchmark(Mine(), datasets=[OWN], limit=12)
 
 
 def own_method(name: str, sign: int) -> Method:
@@ -324,29 +253,6 @@ def test_own_methods_of_one_name_are_told_apart_by_their_code(name: str) -> None
         assert one.signature.fields.get("method") != make("normal")(model).signature.fields.get("method")
 
 
-def test_own_options_of_a_method_are_in_its_signature_with_their_defaults() -> None:
-    def spec(weight: float) -> MethodSpec:
-        record = dataclasses.make_dataclass("Own", [("weight", float, option(weight, "A weight."))], frozen=True)
-        return MethodSpec("mine", "Mine", plain_steps, options=record)
-
-    one, other = (Method(spec(weight), model).run(make("normal")) for weight in (1.0, 2.0))
-    assert str(one.signature) != str(other.signature)  # type: ignore[union-attr]
-
-
-def plain_steps(data: Any) -> Any:
-    (rows,) = yield [data.queries()]
-    return rows
-
-
-def test_own_tasks_of_one_name_are_told_apart_by_their_code() -> None:
-    one, other, again = (own_task(shift)(model) for shift in (0.0, 0.25, 0.0))
-    assert one.averaged["accuracy"] != other.averaged["accuracy"]
-    assert one.signature.differences(other.signature).keys() == {"benchmark"}
-    assert one == again
-    assert not any(finding.contradicted for finding in verify(one))
-    assert any(finding.contradicted for finding in verify(other, own_task(0.0)))
-
-
 # -- controls of an experimentor
 
 CONTROLS: dict[str, Callable[[Experimentor], object]] = {
@@ -358,11 +264,6 @@ CONTROLS: dict[str, Callable[[Experimentor], object]] = {
 }
 
 
-def test_every_control_is_listed() -> None:
-    names = {name for name in dir(Experimentor) if name.startswith(("set_", "add_"))}
-    assert names == set(CONTROLS), "a new control must be listed here, and tested"
-
-
 @pytest.mark.parametrize("control", list(CONTROLS))
 def test_controls_change_the_signature(control: str) -> None:
     base, changed = make("normal", limit=None), make("normal", limit=None)
@@ -371,14 +272,3 @@ def test_controls_change_the_signature(control: str) -> None:
     assert numbers(one) != numbers(other)
     assert one.signature != other.signature
     assert other.signature.fields["version"] == __version__
-
-
-def test_on_result_gets_what_the_run_returns_and_cannot_lose_it(caplog: pytest.LogCaptureFixture) -> None:
-    seen: list[object] = []
-    assert [make(name, limit=2)(model, on_result=seen.append) for name in ("normal", "triplet-bias")] == seen
-
-    def fails(result: object) -> None:
-        raise OSError("the tracker is away")
-
-    assert make("normal", limit=2)(model, on_result=fails) == seen[0]
-    assert "on_result failed with OSError: the tracker is away" in caplog.text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,15 +10,13 @@ import pytest
 import StaICC
 from StaICC.benchmarks.race import race
 from StaICC.benchmarks.verify import Contradicted, Recomputed, Rerun, Unchecked, Verification, status_of, verify
-from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity, difference
 from StaICC.methods.run import Method
 from StaICC.results import Result
-from StaICC.results.details import pack_scores, unpack_scores
+from StaICC.results.provenance import pack_scores, unpack_scores
 
 FEW: dict[str, Any] = {"datasets": ["mini"], "limit": 4}
-LABELS = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
 
 
 def model(prompt: Any, label_space: list[str]) -> list[float]:
@@ -58,20 +55,6 @@ def test_the_same_model_predicts_the_same(name: str) -> None:
     asked = sum(result.details["mini"].asked for result in benchmark(model).results())
     assert f"{min(asked, 20)} of {asked} queries predicted again" in found[-1].message
     assert isinstance(rerun(benchmark(model), Kernel(9.0)).status, Contradicted)
-
-
-@pytest.mark.parametrize(
-    ("settings", "function"),
-    [
-        ({"noisy_channel": True}, model),
-        ({}, lambda prompt, label_space: len(prompt) % 3),
-        ({}, lambda prompt, label_space: label_space[len(prompt) % 3]),
-    ],
-)
-def test_labels_and_the_noisy_channel(settings: dict[str, Any], function: Any) -> None:
-    result = StaICC.Normal(**FEW, **settings)(function)
-    assert rerun(result, function).status == Recomputed()
-    assert isinstance(rerun(result, lambda prompt, label_space: 1 + len(prompt) % 2).status, Contradicted)
 
 
 def test_the_tolerance_is_that_of_the_kernel() -> None:
@@ -144,25 +127,6 @@ def test_a_method_another_model_and_other_prompts_are_not_predicted_again() -> N
     found = rerun(StaICC.Normal(**FEW)(Kernel()), other, benchmark=StaICC.Normal(3, **FEW))
     assert isinstance(found.status, Unchecked)
     assert not other.prompts
-
-
-@pytest.mark.parametrize("answer", ["text", "scores"])
-def test_long_icl(answer: str, tmp_path: Path) -> None:
-    def text(prompt: str, label_space: list[str]) -> Any:
-        number = hashlib.sha256(prompt.encode()).digest()[0]
-        if answer == "scores":
-            return [float(place == number % 5) for place in range(len(label_space))]
-        return label_space[number % 5] if number % 7 else "no such label"
-
-    rows = [(f"Text {turn} of {label}", label) for turn in range(16) for label in LABELS]
-    benchmark = StaICC.LongICL(
-        datasets=[Dataset.from_rows(rows, name="kinds", label_space=LABELS)], rounds=(1, 2), test_number=20
-    )
-    result = benchmark(text)
-    assert status_of(verify(result, benchmark, rerun=Rerun(text, 40))) == Recomputed()
-    wrong = rerun(result, lambda prompt, label_space: label_space[7], 40, benchmark)
-    assert len(wrong.contradicted) == 21  # 20 and the number of the others
-    assert "kinds / 1R / query 0 (test row " in wrong.contradicted[0]
 
 
 @pytest.mark.parametrize(

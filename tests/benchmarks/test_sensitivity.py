@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 from StaICC import GLER, DemonstrationSensitivity, Normal, TemplateSensitivity
 from StaICC.benchmarks.tasks import L9
 from StaICC.datasets import Dataset, SplitSizes, TemplateAlternatives
-from StaICC.errors import ArgumentError
 from StaICC.metrics.intervals import ratio_part
 
 LABELS = ["no", "yes"]
@@ -93,19 +91,6 @@ def test_the_abscissa_is_the_share_that_the_prompts_show(k: int, steps: int) -> 
     assert result["Averaged results"]["accuracy"] == pytest.approx(slope, rel=1e-12)
 
 
-def test_noisy_prompts_are_the_same_every_time() -> None:
-    """They depend on how often they were written in the release (defect 6)."""
-    experimentor = GLER(datasets=["mini"])[0]
-    conditions = experimentor.conditions()
-    assert conditions[0].queries == Normal(datasets=["mini"])[0].conditions()[0].queries
-    for clean, noisy in zip(conditions[0].queries, conditions[4].queries, strict=True):
-        assert (clean.label, clean.row) == (noisy.label, noisy.row)
-        assert clean.prompt != noisy.prompt
-    experimentor.prompt_former.change_label_wrong_rate(0)
-    experimentor.prompt_former.write_prompt([0, 1], 0)
-    assert experimentor.conditions() == conditions
-
-
 def test_slopes_are_undefined_without_demonstrations_or_without_a_metric() -> None:
     result = GLER(k=0, datasets=["mini"])(lambda prompt, label_space: len(prompt) % 3)
     scores = result["Divided results"]["mini"]
@@ -118,12 +103,6 @@ def test_slopes_are_undefined_without_demonstrations_or_without_a_metric() -> No
     assert sensitivity["accuracy"] is not None
     assert "undefined at some noise rate" in missing["sensitivity.averaged_truelabel_likelihood"]
     assert "bare labels" in missing["3.averaged_truelabel_likelihood"]
-
-
-@pytest.mark.parametrize("interpolations", [1, 0, -3, 2.5, "5", None])
-def test_bad_numbers_of_rates(interpolations: Any) -> None:
-    with pytest.raises(ArgumentError, match=rf"interpolations must be .* at least 2, not {interpolations!r}$"):
-        GLER(datasets=["mini"], interpolations=interpolations)
 
 
 # -- templates
@@ -165,12 +144,6 @@ def test_one_hundred_rows_are_used_once() -> None:
     assert [len(condition.queries) for condition in own.conditions()] == [100] * 9
     assert own.get_repeat_times() == 1
     assert own.test_set().indexes == Normal(datasets=[known()])[0].test_set().indexes[:100]
-
-
-def test_a_card_without_alternatives_is_refused() -> None:
-    without = dataclasses.replace(known(), card=dataclasses.replace(known().card, alternatives=None))
-    with pytest.raises(ArgumentError, match="the card of known has no alternative templates"):
-        TemplateSensitivity(datasets=[without])(lambda prompt, label_space: 0)
 
 
 # -- demonstrations

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from StaICC import GLER, Normal, Statistics, Suite, load
+from StaICC import Normal, Statistics, load
 from StaICC.benchmarks.race import LOOK, race, row_order
 from StaICC.benchmarks.verify import Contradicted, Recomputed, Unchecked, status_of, verify, verify_file
 from StaICC.datasets import Dataset, SplitSizes
-from StaICC.errors import ArgumentError, OutputError, SchemaError, UnknownNameError
-from StaICC.inference.identity import Identity
+from StaICC.errors import ArgumentError, OutputError
 from StaICC.metrics.intervals import ConfidenceSequence
 from StaICC.results import DIVIDED, Result, ResultGroup, compare
-from StaICC.results.published import compare_with_published
-from StaICC.results.result import result_from_dict
 
 
 def guesser(chance: float, seed: str = "") -> Callable[..., list[float]]:
@@ -54,11 +49,6 @@ def data() -> list[Dataset]:
 
 def normal(data: list[Dataset], **settings: Any) -> Normal:
     return Normal(k=2, datasets=data, **settings)
-
-
-def content(result: Result | ResultGroup) -> str:
-    """A result as it is saved, without times and counts."""
-    return json.dumps([one.reproducible() for one in result.results()])
 
 
 @pytest.fixture(scope="module")
@@ -137,102 +127,7 @@ def test_when_all_rows_are_evaluated_the_interval_is_the_score(data: list[Datase
     assert "stopping" in result.signature.fields
 
 
-# -- determinism and durability
-
-
-class Interrupting:
-    """A model that fails after a number of queries, like a process that is killed."""
-
-    def __init__(self, after: int = -1) -> None:
-        self.left, self.predicted = after, 0
-
-    def identity(self) -> Identity:
-        return Identity({"model": "right in 0.7"})
-
-    def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
-        if self.left == self.predicted:
-            raise KeyboardInterrupt
-        self.predicted += 1
-        return guesser(0.7)(prompt, label_space)
-
-
-class Batched(Interrupting):
-    """A model that takes several prompts at once."""
-
-    largest = 0
-
-    def batch(self, prompts: list[str], label_space: list[str]) -> list[list[float]]:
-        self.largest = max(self.largest, len(prompts))
-        return [self(prompt, label_space) for prompt in prompts]
-
-
-@pytest.mark.parametrize("after", [1, 50, 130])
-def test_an_interrupted_run_continues_with_the_same_rows(
-    data: list[Dataset], early: Result, tmp_path: Path, after: int
-) -> None:
-    store = tmp_path / "run.sqlite"
-    with pytest.raises(KeyboardInterrupt):
-        normal(data)(Interrupting(after), precision=0.08, store=store, chunk_size=1)
-    model = Interrupting()
-    resumed = normal(data)(model, precision=0.08, store=store, recheck=False)
-    assert early.stopping is not None
-    assert model.predicted == early.stopping.queries - after
-    assert resumed.stopping == early.stopping
-    assert content(normal(data)(Interrupting(), precision=0.08)) == content(resumed)
-
-
-def test_workers_chunks_and_batches_change_nothing(data: list[Dataset], early: Result) -> None:
-    model, seen = guesser(0.7), []
-    expected = content(normal(data)(model, precision=0.08))
-    for settings in ({"chunk_size": 7}, {"executor": lambda: ThreadPoolExecutor(3)}, {"progress": seen.append}):
-        assert content(normal(data)(model, precision=0.08, **settings)) == expected
-    batched = Batched()
-    assert normal(data)(batched, precision=0.08)[DIVIDED] == early[DIVIDED]
-    assert batched.largest == 2 * LOOK
-    assert seen[-1].done == seen[-1].total
-    assert seen[0].where == "Normal, rounds 1 to 8"
-    assert {progress.parts for progress in seen} == {20}
-    assert [progress.number for progress in seen] == sorted(progress.number for progress in seen)
-
-
 # -- what is refused
-
-
-@pytest.mark.parametrize("precision", [0, -0.01, 0.5, 2, float("nan"), float("inf"), True, "0.02"])
-def test_wrong_precisions(data: list[Dataset], precision: Any) -> None:
-    with pytest.raises(ArgumentError, match="wrong precision: got"):
-        normal(data)(guesser(0.7), precision=precision)
-    if precision != 0.5:
-        with pytest.raises(ArgumentError, match="wrong margin: got"):
-            race(normal(data), guesser(0.9), guesser(0.3), precision)
-
-
-@pytest.mark.parametrize(
-    ("settings", "call", "error", "message"),
-    [
-        *(({}, {"score": score}, UnknownNameError, "mean over test rows") for score in ("macro_F1", "accurracy")),
-        ({}, {"on_error": "collect"}, ArgumentError, "on_error"),
-        ({}, {"batched_inference": True}, ArgumentError, "batched_inference"),
-        ({}, {"score": "likelihood"}, ArgumentError, "outputs='auto'"),
-        ({"metrics": "0.1.1"}, {}, ArgumentError, "standard metric"),
-        ({"metrics": {"mine": lambda truth, rows: 0.0}}, {}, ArgumentError, "standard metric"),
-        ({"statistics": Statistics(tried=3)}, {}, ArgumentError, "tried=3"),
-        ({"outputs": "probabilities"}, {"score": "likelihood"}, OutputError, "labels have no likelihood"),
-        ({}, {"score": "accuracy", "precision": None}, ArgumentError, "got no precision"),
-        ({}, {"preentered_prediction": [[0]]}, ArgumentError, "preentered_prediction"),
-    ],
-)
-def test_settings_that_do_not_go_with_precision(
-    data: list[Dataset], settings: dict[str, Any], call: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        normal(data, **settings)(lambda prompt, label_space: 0, **{"precision": 0.1, **call})
-
-
-@pytest.mark.parametrize(("benchmark", "message"), [(GLER, "GLER"), (Suite, "precision")])
-def test_benchmarks_without_means_over_rows(benchmark: Any, message: str) -> None:
-    with pytest.raises(ArgumentError, match=message):
-        benchmark(datasets=["mini"])(guesser(0.7), precision=0.1)
 
 
 def test_a_failed_query_ends_the_run_and_is_not_wrong(data: list[Dataset]) -> None:
@@ -266,33 +161,6 @@ def test_a_partial_result_cannot_be_taken_for_a_full_one(early: Result, full: Re
     for details in early.details.values():
         assert not details.intervals
         assert not details.baselines  # their p-values assume a fixed number of rows
-
-
-@pytest.mark.pack
-def test_it_is_not_compared_with_published_figures() -> None:
-    assert row_order(Normal(datasets=["TREC"])[0])[:4] == [485, 80, 302, 85]
-    places = compare_with_published(Normal()(lambda prompt, label_space: 0, precision=0.2))
-    assert places
-    assert all("stopped early" in (place.reason or "") for place in places)
-
-
-def test_saved_and_loaded(early: Result, tmp_path: Path) -> None:
-    early.save(tmp_path / "early.json")
-    assert load(tmp_path / "early.json") == early
-    plain = early.to_dict()
-    unsigned = {key: value for key, value in plain["signature"].items() if key != "stopping"}
-    changes = [
-        *({"rounds": 0}, {"rounds": 10**6}, {"rule": "none"}),
-        *({"estimate": "0.5"}, {"interval": {"low": 0}}, {"more": 1}),
-    ]
-    for change in (
-        *({"stopping": {**plain["stopping"], **change}} for change in changes),
-        *({"stopping": None}, {"signature": unsigned}),
-    ):
-        with pytest.raises(SchemaError):
-            result_from_dict({**plain, **change}, "file")
-    with pytest.raises(SchemaError):
-        result_from_dict({key: value for key, value in plain.items() if key != "stopping"}, "file")
 
 
 # -- verification
@@ -364,16 +232,6 @@ def test_an_exact_tie_is_no_win() -> None:
     data = [dataset(name, 7) for name in "abc"]
     stopping = race(normal(data), guesser(1.0), guesser(1.0), margin=0.001)["first"].stopping
     assert stopping.reason == "the difference is below the margin of 0.001"
-
-
-def test_a_race_by_likelihood(data: list[Dataset]) -> None:
-    benchmark = normal(data, outputs="probabilities")
-    result = race(benchmark, guesser(0.9), guesser(0.3), score="likelihood")
-    stopping = result["first"].stopping
-    assert (stopping.score, stopping.reason) == ("averaged_truelabel_likelihood", "the first model is better")
-    assert_recomputed(result, benchmark)
-    with pytest.raises(ArgumentError, match="outputs='auto'"):
-        race(normal(data), guesser(0.9), guesser(0.3), score="likelihood")
 
 
 def test_the_decision_of_a_race_is_verified(data: list[Dataset], tmp_path: Path) -> None:

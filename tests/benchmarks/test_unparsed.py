@@ -12,8 +12,7 @@ import pytest
 
 from StaICC import Diagnosis, Normal
 from StaICC.benchmarks.verify import Recomputed, status_of, verify
-from StaICC.cli import main
-from StaICC.errors import ArgumentError, OutputError, UnknownNameError
+from StaICC.errors import OutputError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.text_inference import text_inference
 from StaICC.metrics import softmax
@@ -158,34 +157,3 @@ def test_all_replies_unparsed() -> None:
         result = benchmark(lambda prompt, label_space: "?")
         assert result.divided["mini"]["accuracy"] == accuracy
         assert len(result.details["mini"].unparsed) == 16
-
-
-def test_a_policy_that_does_not_exist_and_early_stopping() -> None:
-    with pytest.raises(UnknownNameError, match="value of unparsed 'exclude'; did you mean 'excluded'"):
-        Normal(datasets=["mini"], unparsed="exclude")  # type: ignore[typeddict-item]
-    with pytest.raises(ArgumentError, match=r"early stopping needs .* got unparsed='wrong'"):
-        Normal(datasets=["mini"], unparsed="wrong")(text_inference(Writer()), precision=0.1)
-
-
-KERNEL = """
-class Kernel:
-    @classmethod
-    def from_spec(cls, text, **options): return cls()
-    def __call__(self, prompt, label_space): return [1.0] * len(label_space)
-    def generate(self, prompts, max_new_tokens=32, stop=()):
-        return ["food" if len(prompt) % 2 else f"{max_new_tokens} {stop}" for prompt in prompts]
-"""
-
-
-def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
-    (tmp_path / "writer_module.py").write_text(KERNEL)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    command = ["run", "normal", "--datasets", "mini", "--limit", "10", "--model", "writer_module:Kernel", "--no-save"]
-    reported = ["--answers", "text", "--max-tokens", "7", "--stop", "Q:", "A:", "--unparsed", "wrong"]
-    for options, status, message in (
-        (["--answers", "text"], 2, "unparsed reply"),
-        (reported, 0, "unparsed and count as wrong, such as (no label): \"7 ['Q:', 'A:']\""),
-        (["--max-tokens", "7"], 2, "--max-tokens is about generated text: got no --answers text"),
-    ):
-        assert main([*command, *options]) == status
-        assert message in "".join(capsys.readouterr())

@@ -92,13 +92,6 @@ def test_fewer_queries_and_another_digest_are_differences(stand_in: Any) -> None
     assert "0" * 64 in finding.message
 
 
-@pytest.mark.parametrize("mode", ["set_in_domain_mode", "set_out_of_domain_mode"])
-def test_domain_modes_are_rebuilt(mode: str, stand_in: Any) -> None:
-    benchmark = Normal(datasets=["mini"])
-    getattr(benchmark[0], mode)()
-    assert_recomputed(verify(benchmark(stand_in)))
-
-
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -116,14 +109,6 @@ def test_changed_prompts_and_custom_data_need_their_benchmark(
     result = benchmark(stand_in)
     assert_recomputed(verify(result, benchmark))
     assert_unchecked(result, reason)
-
-
-def test_an_unknown_benchmark_and_a_group_for_a_result(stand_in: Any) -> None:
-    result = Normal(datasets=["mini"], limit=1)(stand_in)
-    with pytest.raises(ArgumentError, match=r"a group of benchmarks was given for a single result of Normal"):
-        verify(result, StaICC.Diagnosis(datasets=["mini"]))
-    result.benchmark = "Nonesuch"
-    assert_unchecked(result, "no benchmark 'Nonesuch'")
 
 
 @pytest.mark.parametrize("has_arguments", [True, False], ids=["later", "1.0.0"])
@@ -151,19 +136,6 @@ def test_of_another_version_the_intervals_are_unchecked_and_the_scores_are_not(
     result.signature = Signature({**fields, "version": "1.0.0"})
     result.averaged["accuracy"] = 0.99
     assert isinstance(status_of(verify(result, given)), Contradicted)
-
-
-def test_warnings_that_another_version_did_not_have_are_unchecked() -> None:
-    benchmark = Normal(datasets=["mini"], limit=40)
-    truth = {query.prompt: query.label for query in benchmark[0].conditions()[0].queries}
-    result = benchmark(lambda prompt, label_space: (truth[prompt] + 1) % 3)
-    assert result.details["mini"].notes
-    result.details["mini"] = dataclasses.replace(result.details["mini"], notes=())
-    assert isinstance(status_of(verify(result)), Contradicted)
-    result.signature = Signature({**result.signature.fields, "version": "1.0.0"})
-    findings = verify(result)
-    assert not [line for finding in findings for line in finding.contradicted]
-    assert any("notes: warnings of version '1.0.0'" in line for finding in findings for line in finding.unchecked)
 
 
 @pytest.mark.parametrize(("ratio", "kinds"), [(1 + 1e-8, [Contradicted]), (1 + 1e-12, [])])

@@ -8,17 +8,15 @@ import random
 import time
 from collections import defaultdict
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import StaICC
-from StaICC.benchmarks.verify import Recomputed, Unchecked, Verification, rebuild, status_of, verify, verify_file
-from StaICC.datasets import Dataset
+from StaICC.benchmarks.verify import Recomputed, Unchecked, Verification, status_of, verify
 from StaICC.errors import SchemaError
-from StaICC.results import Result, ResultGroup, load
-from StaICC.results.details import pack_scores, unpack_scores
+from StaICC.results import Result, ResultGroup
+from StaICC.results.provenance import pack_scores, unpack_scores
 from StaICC.results.result import digest_problems, result_from_dict, with_digests
 from tests import result_edits as edits
 
@@ -32,16 +30,6 @@ RECORDED_OF_PREDICTORS = {
 
 def model(prompt: str, label_space: list[str]) -> list[float]:
     return [hashlib.sha256(f"{prompt}\0{label}".encode()).digest()[0] / 16 - 8 for label in label_space]
-
-
-def double(prompt: str, label_space: list[str]) -> list[float]:
-    """Scores that single precision does not hold."""
-    return [value / 3 for value in model(prompt, label_space)]
-
-
-def unsure(prompt: str, label_space: list[str]) -> Any:
-    row = model(prompt, label_space)
-    return None if row[0] > 6 else row
 
 
 @cache
@@ -106,21 +94,6 @@ def test_every_kind_of_field_is_detected(share: int) -> None:
     assert ways.count("refused") < 60 / share
 
 
-@pytest.mark.parametrize("batched", [False, True])
-def test_several_functions_and_given_predictions_are_consistent(batched: bool) -> None:
-    own = [(f"text {row}", row % 2) for row in range(60)]
-    data = [Dataset.from_rows(own, name=name, label_space=["a", "b"]) for name in ("one", "two", "three")]
-    benchmark = StaICC.Normal(datasets=data, limit=5, k=2)
-
-    def listed(prompt: list[str], label_space: list[str]) -> list[list[float]]:
-        return [double(one, label_space) for one in prompt]
-
-    functions = [listed] * 3 if batched else [StaICC.load_kernel("ppm"), model, double]
-    given = [[0] * len(experimentor) for experimentor in benchmark]
-    for result in (benchmark(functions, batched_inference=batched), benchmark(preentered_prediction=given)):
-        assert status_of(verify(result, benchmark)) == Recomputed()
-
-
 def test_missing_fields_and_the_order_of_keys_are_detected() -> None:
     without = {name: value for name, value in document().items() if name != "digests"}
     assert "missing" in digest_problems(without)[0]
@@ -143,30 +116,6 @@ def test_damaged_label_scores_are_refused(text: str) -> None:
         unpack_scores(text, 1)
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "answer"),
-    [
-        ("Suite", {}, double),
-        ("Suite", {"metrics": "0.1.1"}, model),
-        ("Suite", {"noisy_channel": True, "k": 2}, double),
-        ("Normal", {"outputs": "logits"}, double),
-        ("Normal", {"statistics": StaICC.Statistics(intervals=False)}, model),
-        *(("Normal", {"statistics": StaICC.Statistics(level, tried=3)}, model) for level in (0.5, 0.77, 0.9999)),
-        ("Suite", {}, lambda prompt, label_space: 1),
-        ("Suite", {}, lambda prompt, label_space: [0.2, 0.2, 0.2]),
-        ("GLER", {"interpolations": 3, "k": 0}, model),
-        ("DomainBias", {"domain_query_length": 3}, model),
-        *((name, {}, unsure) for name in ("Suite", "Diagnosis", "TripletBias")),
-    ],
-)
-def test_what_a_run_saves_is_consistent(tmp_path: Path, name: str, settings: dict[str, Any], answer: Any) -> None:
-    path = tmp_path / "result.json"
-    getattr(StaICC, name)(datasets=["mini"], limit=5, **settings)(answer, on_error="collect").save(path)
-    assert status_of(verify_file(path)) == Recomputed()
-    if "statistics" in settings:
-        assert rebuild(load(path))[0].statistics == settings["statistics"]  # type: ignore[union-attr]
-
-
 def test_own_metrics_are_not_checkable_without_their_code() -> None:
     benchmark = StaICC.Normal(datasets=["mini"], limit=5)
     benchmark[0].add_metric("mine", lambda truth, rows: len(truth) / 7)
@@ -182,27 +131,6 @@ def test_own_metrics_are_not_checkable_without_their_code() -> None:
 
 
 # -- hostile signatures cost nothing
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        *(("k", value) for value in ("99999999", "9" * 5000, "²", "-1")),
-        *(("limit", value) for value in ("99999999999999", "1")),
-        *(("options", f"{name}=4000") for name in ("interpolations", "domain_query_length", "tried")),
-        *(("statistics", value) for value in ("intervals-9-0.95", "intervals-2-7")),
-        *((field, "other") for field in ("channel", "template", "demonstrations", "outputs", "unparsed", "sampler")),
-        *(("repeats", "99999999"), ("datasets", "TREC"), ("data", "0" * 12), ("prompts", "0" * 12)),
-        *(("failed", "3"), ("benchmark", "Normal")),
-    ],
-)
-def test_a_signature_that_no_run_writes_is_named_at_once(field: str, value: str) -> None:
-    part = document()["parts"]["GLER"]
-    result = Result.from_dict({**part, "signature": {**part["signature"], field: value}})
-    started = time.process_time()
-    reported = _contradicted(verify(result))
-    assert time.process_time() - started < 5
-    assert any(line.startswith(f"signature / {field}: ") and len(line) < 300 for line in reported), reported
 
 
 @pytest.mark.parametrize(
@@ -238,26 +166,3 @@ def test_missing_arguments_are_not_recomputed(name: str) -> None:
     arguments = {key: value for key, value in part["arguments"].items() if key != name}
     assert status_of(verify(Result.from_dict(part | {"arguments": arguments}))) != Recomputed()
     assert isinstance(status_of(verify(Result.from_dict(part | {"arguments": {}}))), Unchecked)
-
-
-# -- the whole suite
-
-
-@pytest.mark.slow
-@pytest.mark.pack
-def test_a_suite_over_ten_data_sets(tmp_path: Path) -> None:
-    path = tmp_path / "suite.json"
-    StaICC.Suite()(model).save(path)
-    assert path.stat().st_size < 8_000_000
-    started = time.process_time()
-    found = verify_file(path)
-    assert time.process_time() - started < 30
-    assert status_of(found) == Recomputed()
-    assert len(found) == 1 + 7 * 11 + 1
-    original = json.loads(path.read_text("utf-8"))
-    rng = random.Random(4)
-    paths = [leaf for leaf, _ in edits.leaves(original)]
-    ways = [check_edit(original, rng.choice(paths), rng, digest_only=True) for _ in range(100)]
-    assert set(ways) <= {"digest", "none", "refused"}
-    ways = [check_edit(original, rng.choice(paths), rng) for _ in range(15)]
-    assert ways.count("named") > 3

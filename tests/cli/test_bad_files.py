@@ -7,10 +7,7 @@ import json
 import os
 import random
 import shutil
-import socket
-import sqlite3
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -134,60 +131,6 @@ def test_other_contents(folder: Path, staicc: Cli, command: str) -> None:
         assert (folder / "bad").read_bytes() == data
 
 
-@pytest.mark.posix
-@pytest.mark.parametrize("command", COMMANDS)
-def test_what_is_no_file(folder: Path, staicc: Cli, command: str) -> None:
-    (folder / "a folder").mkdir()
-    os.symlink("loop", "loop")
-    names = ["good.json/x", "x" * 300]
-    names += [] if command in MAKES else ["not there", "new\nline\x1b"]
-    names += [] if command == "score csv" else ["a folder", "loop", "/dev/zero"]
-    if command in RESULTS:
-        names.append("a\0b")
-        with socket.socket(socket.AF_UNIX) as server:
-            server.bind("socket")
-        names.append("socket")
-    for name in names:
-        refused(staicc(*given(command, name)), name)
-    for name in ("closed", "closed.csv"):
-        (folder / name).write_bytes(b"{}")
-        (folder / name).chmod(0)
-    if os.geteuid() != 0:
-        refused(staicc(*given(command, "closed")), "no permission")
-
-
-def test_a_database_of_another_program(folder: Path, staicc: Cli) -> None:
-    connection = sqlite3.connect("bad")
-    connection.execute("CREATE TABLE notes (text)")
-    connection.commit()
-    connection.close()
-    before = Path("bad").read_bytes()
-    for command in OTHERS:
-        if command != "score csv":
-            refused(staicc(*given(command, "bad")), command)
-    assert Path("bad").read_bytes() == before
-
-
-@pytest.mark.posix
-@pytest.mark.parametrize("command", RESULTS)
-def test_a_result_is_read_from_a_pipe(command: str, staicc: Cli) -> None:
-    os.mkfifo("pipe")
-    writer = threading.Thread(target=lambda: Path("pipe").write_bytes(Path("good.json").read_bytes()), daemon=True)
-    writer.start()
-    assert staicc(*given(command, "pipe"))[0] == 0
-    writer.join()
-
-
-def test_nested_groups_are_read(staicc: Cli) -> None:
-    part: Any = json.loads(Path("good.json").read_text("utf-8"))
-    for depth in range(60):
-        part = {"schema": 2, "kind": "group", "name": str(depth), "parts": {"inner": part}}
-    Path("f.json").write_text(json.dumps(part), "utf-8")
-    status, _, err = staicc("verify", "f.json")
-    assert status == 2
-    assert "nested more than 100 deep" in err
-
-
 # -- predictions and stores that are nearly right
 
 
@@ -210,27 +153,6 @@ def values(draw: random.Random, depth: int = 0) -> Any:
 
 def prompts() -> list[Any]:
     return [json.loads(line) for line in Path("prompts.jsonl").read_text("utf-8").splitlines()]
-
-
-def test_predictions_of_any_type(staicc: Cli) -> None:
-    for seed in range(100):
-        draw = random.Random(seed)
-        records = [{"id": prompt["id"], "index": 0} for prompt in prompts()]
-        place = draw.randrange(len(records))
-        if draw.random() < 0.3:
-            records[place]["id"] = values(draw)
-        else:
-            del records[place]["index"]
-            records[place][draw.choice(["probabilities", "logits", "index", "label"])] = values(draw)
-        if draw.random() < 0.3:  # as lm_eval logs it
-            doc = draw.choice([values(draw), {"id": values(draw), "label_space": values(draw), "prompt": values(draw)}])
-            records[0] = {"doc": doc, "resps": values(draw), "filtered_resps": values(draw), "arguments": values(draw)}
-        Path("bad").write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
-        outcome = staicc(*given("score", "bad"))
-        if outcome[0] == 0:  # the value happened to fit
-            assert outcome[1].startswith("Normal")
-        else:
-            refused(outcome, seed)
 
 
 def test_changed_bytes(folder: Path, staicc: Cli) -> None:
@@ -321,11 +243,3 @@ def test_changed_values(number: int, documents: list[Any], edits: ModuleType, st
             statuses.append((command, status))
     assert ("verify", 1) in statuses
     assert statuses.count(("verify", 2)) > number / 3
-
-
-def test_prompt_digests_that_are_no_base64_are_named(edits: ModuleType, staicc: Cli) -> None:
-    whole = json.loads(Path("good.json").read_text("utf-8"))
-    edited = edits.edited(whole, ("details", "mini", "query_digests"), "A")
-    for document in (edited, edits.edited(edited, ("signature", "datasets"), "own")):
-        Path("f.json").write_text(json.dumps(with_digests(document)), "utf-8")
-        assert staicc("verify", "f.json")[0] == 1

@@ -23,13 +23,6 @@ def test_the_benchmark_and_the_ten(capsys: pytest.CaptureFixture[str]) -> None:
         assert set(entries(cite(name))) <= set(entries(text))
 
 
-def test_named_data_sets(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cite", "trec", "TREC"]) == 0
-    text = capsys.readouterr().out
-    assert set(entries(cite("TREC"))) < set(entries(text))
-    assert len(entries(text)) == 1 + len(entries(cite("TREC")))
-
-
 def everything() -> list[str]:
     """Every name that ``run`` takes for a benchmark, a data set or a method, and those that results carry."""
     from StaICC.benchmarks.long_icl import cards

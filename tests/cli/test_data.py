@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from StaICC.benchmarks.long_icl import card, cards
+from StaICC.benchmarks.long_icl import card
 from StaICC.cli import data
-from StaICC.datasets import get_card, names
-from StaICC.datasets.pack import table_path
+from StaICC.datasets import names
 from StaICC.errors import DataDamagedError, DataMissingError
 
 
@@ -29,12 +28,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def test_path(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("path") == 0
-    assert capsys.readouterr() == (f"{home}\n", "")
-    assert not home.exists()
-
-
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list") == 0
     out, err = capsys.readouterr()
@@ -49,18 +42,6 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert " shipped " in lines[12]
 
 
-def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("list", "--json") == 0
-    listed = json.loads(capsys.readouterr().out)
-    assert [card["index"] for card in listed[:11]] == [*range(10), None]
-    assert [card["name"] for card in listed] == [*names(), "mini", *cards()]
-    assert [card["state"] for card in listed] == ["missing"] * 10 + ["shipped"] + ["missing"] * 6
-    assert {card["benchmark"] for card in listed[11:]} == {"LongICL"}
-    assert {key: value for key, value in listed[4].items() if key not in ("index", "state")} == get_card(
-        "TREC"
-    ).to_dict()
-
-
 def write_long_icl(folder: Path) -> None:
     """Few-NERD with other rows than the published ones, TACRED (no published digest), half of BANKING77."""
     folder.mkdir(parents=True)
@@ -71,29 +52,6 @@ def write_long_icl(folder: Path) -> None:
         (folder / f"fewnerd_{split}.json").write_text(sentence, "utf-8")
         (folder / f"tacred_{split}.json").write_text(json.dumps(rows), "utf-8")
     (folder / "banking77_train.csv").write_text("text,category\na,age_limit\n", "utf-8")
-
-
-def test_data_sets_of_long_icl_are_listed(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_long_icl(home / "long_icl")
-    assert run("list") == 0
-    lines = capsys.readouterr().out.split("LongICL:\n")[1].splitlines()
-    assert lines[0].split() == ["NAME", "TITLE", "TASK", "LABELS", "ROWS", "STATE", "LICENCE"]
-    states = {}
-    for line, own in zip(lines[2:8], cards().values(), strict=True):
-        assert line.split()[0] == own.name
-        assert line.endswith(own.licence)
-        assert f" {len(own.labels)} " in line
-        states[own.name] = "installed" if " installed " in line else "missing"
-    assert [name for name, state in states.items() if state == "installed"] == ["tacred", "few_nerd"]
-    listed = "\n".join(lines[8:])
-    assert f"banking77: {card('banking77').obtain}\n" in listed
-    assert f"dialogre: {card('dialogre').obtain} {card('dialogre').terms}\n" in listed
-    assert "tacred: " not in listed
-    (home / "long_icl" / "tacred_test.json").unlink()
-    assert run("list") == 0
-    listed = capsys.readouterr().out
-    assert "LDC2018T24" in listed.split("tacred: ")[1].splitlines()[0]
-    assert "only with your own licensed copy" in listed
 
 
 def test_data_sets_of_long_icl_are_verified(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,28 +80,6 @@ def test_published_files_are_verified(home: Path, damaged: bool, capsys: pytest.
     assert table["rows"] == 13083
 
 
-def test_verify_without_data(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("verify") == 1
-    out, err = capsys.readouterr()
-    assert len(out.splitlines()) == 12
-    assert err.count("is missing") == 10
-    assert "python -m StaICC data install" in err
-    assert not home.exists()
-
-
-def test_verify_as_json_shows_both_digests(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table_path("TREC").parent.mkdir(parents=True)
-    table_path("TREC").write_bytes(b"")
-    assert run("verify", "--json") == 1
-    out, err = capsys.readouterr()
-    tables = {table["name"]: table for table in json.loads(out)}
-    empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    assert (tables["TREC"]["state"], tables["TREC"]["found"]) == ("damaged", empty)
-    assert tables["TREC"]["expected"] == get_card("TREC").digests.file
-    assert tables["AGNews"]["state"] == "missing"
-    assert str(table_path("TREC")) in err
-
-
 def test_install_needs_the_published_wheel(tmp_path: Path) -> None:
     with pytest.raises(DataMissingError, match="STAICC_OFFLINE"):
         run("install")
@@ -152,15 +88,3 @@ def test_install_needs_the_published_wheel(tmp_path: Path) -> None:
         run("install", str(tmp_path / "some.whl"))
     with pytest.raises(DataMissingError, match="cannot be read"):
         run("install", str(tmp_path / "no.whl"))
-
-
-def test_install_says_where(home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[object] = []
-    monkeypatch.setattr(data.pack, "install", asked.append)
-    assert run("install") == run("install", "some.whl") == 0
-    assert asked == [None, Path("some.whl")]
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count(str(home)) == 2
-    assert run("install", "--json") == 0
-    assert json.loads(capsys.readouterr().out) == {"path": str(data.pack.data_home()), "datasets": list(names())}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import inspect
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 
 import StaICC
 from StaICC import Dataset, LongICL, Normal, load_kernel
-from StaICC.benchmarks.race import race
 from StaICC.benchmarks.tasks import BENCHMARKS
 from StaICC.cli import _parser, main
 from StaICC.cli.options import load_model, make, run_settings
@@ -34,10 +32,6 @@ def test_a_benchmark_of_the_command_line_is_that_of_python(name: str) -> None:
         assert str(made.signature()) == str(in_python.signature())
         return
     assert [str(made[part].signature()) for part in made] == [str(in_python[part].signature()) for part in in_python]
-
-
-def test_the_margin_of_a_race_is_that_of_python() -> None:
-    assert parsed("race", "--model", "ppm").margin == inspect.signature(race).parameters["margin"].default
 
 
 def test_the_settings_of_a_run_are_those_of_python() -> None:

@@ -87,34 +87,6 @@ def test_an_interrupt_ends_soon_keeps_what_is_done_and_says_how_to_go_on(way, tm
 
 
 @pytest.mark.posix
-def test_without_a_store_it_says_what_would_have_kept_the_predictions(tmp_path):
-    calls = tmp_path / "calls"
-    model = f"durability_kernels:Deterministic:0.05:{calls}"
-    process = start(tmp_path, ["run", "normal", "--datasets", "mini", "--model", model])
-    wait_for_calls(calls, 3)
-    assert interrupt(process, group=False) < 2
-    said = (tmp_path / "stderr").read_text()
-    assert said.startswith("staicc: interrupted; no predictions were stored; with --store FILE a run can continue\n")
-
-
-@pytest.mark.posix
-def test_an_interrupt_while_it_starts_leaves_no_trace_back(tmp_path):
-    """As soon as the program has begun, whatever it is at."""
-    for delay in (0.25, 0.5):
-        calls = tmp_path / f"calls-{delay}"  # its own: those of the run before would say that this one is under way
-        model = f"durability_kernels:Deterministic:0.01:{calls}"
-        process = start(tmp_path, ["run", "suite", "--datasets", "mini", "--workers", "2", "--model", model])
-        wait_for_calls(calls, 1) if delay == 0.5 else time.sleep(delay)
-        started = time.monotonic()
-        os.killpg(process.pid, signal.SIGINT)
-        process.wait(30)
-        assert time.monotonic() - started < 2
-        wait_until_empty(process.pid)
-    assert process.returncode == 130
-    assert "Traceback" not in (tmp_path / "stderr").read_text()
-
-
-@pytest.mark.posix
 def test_a_killed_run_leaves_no_workers(tmp_path):
     calls = tmp_path / "calls"
     model = f"durability_kernels:Deterministic:0.05:{calls}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,6 @@ MINI = ["run", "normal", "--datasets", "mini", "--limit", "2"]
 Cli = Callable[..., tuple[int, str, str]]
 
 
-def test_the_version(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert staicc("--version") == (0, f"StaICC {StaICC.__version__}\n", "")
-    monkeypatch.setitem(sys.modules, "argcomplete", None)
-    monkeypatch.setenv("_ARGCOMPLETE", "1")  # completion without argcomplete does nothing
-    assert staicc("--version")[0] == 0
-
-
 @pytest.mark.parametrize("name", ["", *_COMMANDS])
 def test_help(name: str, staicc: Cli) -> None:
     status, shown, _ = staicc(*filter(None, [name]), "--help")
@@ -41,61 +33,6 @@ def test_help(name: str, staicc: Cli) -> None:
         assert [command for command in _COMMANDS if not re.search(rf"^ +{command}\b", shown, re.MULTILINE)] == []
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("", "are required: COMMAND"),
-        ("nosuch", "there is no command 'nosuch'"),
-        ("run", "are required: BENCHMARK"),
-        ("verify", "are required: RESULT"),
-        ("rnu", "did you mean 'run'?"),
-        ("run nromal", "there is no benchmark 'nromal'; did you mean 'normal'?"),
-        ("run normal --outputs logit", "did you mean 'logits'?"),
-        ("compare a b --format markdwn", "did you mean 'markdown'?"),
-        ("export scoress a", "there is no action 'scoress'; did you mean 'scores'?"),
-        ("export lm-eval d --benchmark gller", "did you mean 'gler'?"),
-        ("run normal --datsets mini", "there is no option '--datsets'; did you mean '--data"),
-        ("export lm-eval d --benchmrk=gler", "did you mean '--benchmark'?"),
-        ("store info a --jsno", "store info: error: there is no option '--jsno'; did you mean '--json'?"),
-        ("published b.json", "published: error: unrecognized arguments: b.json"),
-        ("data", "ACTION"),
-        ("data remove", "there is no action 'remove'"),
-        ("data list extra", "unrecognized arguments: extra"),
-        ("data install a b", "unrecognized arguments: b"),
-        ("race --model ppm --model-option order=3;escape=C", "without a semicolon"),
-        ("race --model-option order=3 --model ppm", "got no --model before it"),
-        ("baseline --n 100 --labels two", "argument --labels"),
-        ("baseline --n 100 --labels 2:50:3", "argument --labels"),
-        ("baseline --n 100 --labels 2:50,2:50", "duplicate"),
-    ],
-)
-def test_wrong_words_are_status_2_with_the_usage(line: str, message: str, staicc: Cli) -> None:
-    status, out, err = staicc(*line.split())
-    assert (status, out) == (2, "")
-    assert err.startswith("usage: python -m StaICC")
-    assert message in err
-
-
-def test_a_repeated_list_is_joined(staicc: Cli, tmp_path: Path) -> None:
-    """One rule for all options that take several values; before, the last list replaced the others."""
-    parsed = StaICC.cli._parser("run").parse_args([*MINI, "--datasets", "TREC", "SST5", "--stop", "a", "--stop", "b"])
-    assert (parsed.datasets, parsed.stop) == (["mini", "TREC", "SST5"], ["a", "b"])
-    assert StaICC.cli._parser("run").parse_args(MINI).datasets == ["mini"]
-    _, out, _ = staicc("baseline", "--n", "100", "--labels", "2", "--t", "5", "--t", "10", "20")
-    assert [line.split()[0] for line in out.splitlines()[2:]] == ["5", "10", "20"]  # without the default
-    files = [tmp_path / name for name in ("a", "b")]
-    parsed = StaICC.cli._parser("verify").parse_args(["verify", "r", *(f"--data={file}" for file in files)])
-    assert parsed.data == files
-    assert staicc(*MINI, "--datasets", "mini")[0] == 2  # the same data set twice
-
-
-def test_methods_is_short_for_show_methods(staicc: Cli) -> None:
-    status, shown, _ = staicc("methods")
-    assert (status, shown) == staicc("show", "methods")[:2]
-    assert "paper: Calibrate Before Use: Improving Few-shot Performance of Language Models (2021)" in shown
-    assert "    knn_k=3 (int): Nearest neighbours that vote." in shown
-
-
 def test_a_full_disk_is_said_and_other_faults_are_not_hidden(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def write(*given: object) -> None:
         raise OSError(fault, os.strerror(fault), "p.jsonl")
@@ -107,18 +44,6 @@ def test_a_full_disk_is_said_and_other_faults_are_not_hidden(staicc: Cli, monkey
     fault = errno.EBADF
     with pytest.raises(OSError, match=r"p\.jsonl"):
         main(["prompts", *MINI[1:], "-o", "p.jsonl"])
-
-
-def test_an_interrupt_is_status_130(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    import StaICC.cli.comparing as module
-
-    def interrupted(*given: object) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(module, "cite", interrupted)
-    status, _, err = staicc("cite")
-    assert status == 130
-    assert err.startswith("staicc: interrupted")
 
 
 # -- as a program
@@ -136,15 +61,6 @@ def test_the_module_runs_without_data_and_says_where_it_is_missing(program: Any,
     assert "Traceback" not in done.stderr
 
 
-def test_a_reader_that_went_away_is_no_error(program: Any) -> None:
-    for words in (["cite"], [*MINI, "--no-save"]):
-        read, write = os.pipe()
-        os.close(read)
-        with os.fdopen(write, "w") as gone:
-            done = program(*words, start=("-u", "-m", "StaICC"), stdout=gone, stderr=-1)
-        assert (done.returncode, done.stderr) == (0, "")
-
-
 def test_the_console_script_finds_modules_in_the_current_folder(program: Any, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "staicc").write_text("import sys\nfrom StaICC.cli import script\nsys.exit(script())\n")
@@ -152,18 +68,6 @@ def test_the_console_script_finds_modules_in_the_current_folder(program: Any, tm
     done = program(*MINI, "--model=mine:my_inference", start=("bin/staicc",), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "my_inference" in done.stdout
-
-
-def test_only_the_command_that_is_asked_for_is_imported(program: Any) -> None:
-    code = (
-        "import sys\n"
-        "from StaICC.cli import main\n"
-        "main(['cite', 'TREC'])\n"
-        "loaded = [name for name in sys.modules if name.startswith('StaICC.')]\n"
-        "assert not [name for name in loaded if 'kernel' in name or 'report' in name or 'long_icl' in name], loaded\n"
-    )
-    done = program(code, start=("-c",))
-    assert done.returncode == 0, done.stderr
 
 
 def test_shells_complete(program: Any, tmp_path: Path) -> None:

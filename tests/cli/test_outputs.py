@@ -5,20 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import stat
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import StaICC
 from StaICC.cli import main
-from StaICC.datasets.storage import check_outputs, write_output
-from StaICC.errors import ArgumentError
+from StaICC.datasets.storage import write_output
 from StaICC.inference.store import PredictionStore, query_key
 
 RUN = ["run", "normal", "--datasets", "mini", "--limit", "3"]
@@ -140,39 +135,6 @@ def test_nothing_is_destroyed(folder: Path, staicc: Cli, monkeypatch: pytest.Mon
     assert {name for name in after if name not in before} <= {"run.sqlite-shm"}
 
 
-def test_python_refuses_the_same(folder: Path) -> None:
-    before = state(folder)
-    result = StaICC.load("r.json")
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind("socket")
-    for name in ("run.sqlite", "link.sqlite", "hard.sqlite", "run.sqlite-wal", "run.sqlite-journal", "dir", "loop"):
-        with pytest.raises(ArgumentError):
-            result.save(name)
-    for name in ("a\0b", "a\ud800", "socket", "x" * 256):
-        with pytest.raises(ArgumentError):
-            check_outputs([name])
-    with pytest.raises(ArgumentError, match="is no path"):
-        check_outputs([], stores=["a\0b"])
-    if os.geteuid() != 0:
-        Path("locked.json").chmod(0o444)
-        with pytest.raises(ArgumentError, match="read-only"):
-            write_output("locked.json", [b"new"])
-        Path("locked.json").chmod(before["locked.json"][0])
-    Path("socket").unlink()
-    assert state(folder) == before
-
-
-def test_a_result_may_be_saved_again() -> None:
-    result = StaICC.load("r.json")
-    os.chmod("r.json", 0o640)
-    result.save("link2.json")
-    assert (os.readlink("link2.json"), os.readlink("link.json")) == ("link.json", "r.json")
-    assert StaICC.load("r.json") == result
-    assert stat.S_IMODE(os.stat("r.json").st_mode) == 0o640
-    for _ in range(2):
-        assert main([*RUN, "--store", "run.sqlite", "--json", "r.json", "--overwrite"]) == 0
-
-
 def test_the_log_of_an_open_store_stays(folder: Path) -> None:
     with PredictionStore(folder / "run.sqlite") as store:
         store.put_many("model", [(query_key("more", ["a"]), 0)])
@@ -183,38 +145,6 @@ def test_the_log_of_an_open_store_stays(folder: Path) -> None:
                 assert main([*arguments, file]) == 2
             assert Path(file).read_bytes() == before
         assert store.info().answers == 2
-
-
-def test_modes_links_and_long_names() -> None:
-    before = os.umask(0o027)
-    try:
-        write_output("fresh", [b"1"])
-        assert stat.S_IMODE(os.stat("fresh").st_mode) == 0o640
-        os.chmod("fresh", 0o604)
-        write_output("fresh", [b"2", b"3"])
-        assert stat.S_IMODE(os.stat("fresh").st_mode) == 0o604
-        assert Path("fresh").read_bytes() == b"23"
-    finally:
-        os.umask(before)
-    os.symlink("dir/to-be", "dangling")
-    for name, path in (("dangling", "dir/to-be"), ("x" * 255, "x" * 255)):
-        write_output(name, [b"x"])
-        assert Path(path).read_bytes() == b"x"
-    assert os.path.islink("dangling")
-
-
-@pytest.mark.parametrize("suffix", ["json", "npz"])
-def test_a_trained_calibration_is_not_saved_over_a_store(folder: Path, suffix: str) -> None:
-    pytest.importorskip("numpy")
-    from StaICC.methods.calibration import ContextualCalibration
-
-    os.symlink("run.sqlite", f"calibration.{suffix}")
-    before = state(folder)
-    calibration = ContextualCalibration(["a", "b"])
-    calibration.trained = True
-    with pytest.raises(ArgumentError, match="prediction store"):
-        calibration.save(f"calibration.{suffix}")
-    assert state(folder) == before
 
 
 def test_a_failure_leaves_the_old_file_and_nothing_else(folder: Path) -> None:
@@ -243,96 +173,3 @@ def test_an_input_that_is_swapped_in_during_the_run_is_safe(monkeypatch: pytest.
     before = Path("run.sqlite").read_bytes()
     assert main([*RUN, "--json", "late.json"]) == 4
     assert Path("run.sqlite").read_bytes() == before
-
-
-MODULE = """
-class Mine:
-    @classmethod
-    def from_spec(cls, text, **options):
-        return cls()
-
-    def __call__(self, prompt, label_space):
-        return [float(len(prompt) % (place + 2)) for place in range(len(label_space))]
-
-
-def share(truth, rows):
-    return 1.0
-"""
-
-
-@pytest.mark.parametrize("option", ["--model", "--metrics"])
-@pytest.mark.parametrize("output", ["--json", "--records"])
-def test_the_source_of_a_plug_in_is_an_input(
-    option: str, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, staicc: Cli
-) -> None:
-    name = f"source_of{option.strip('-')}_{output.strip('-')}"
-    source = tmp_path / f"{name}.py"
-    source.write_text(MODULE, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    value = f"{name}:Mine" if option == "--model" else f"standard+{name}:share"
-    assert staicc(*RUN, option, value, output, str(source))[0] == 2
-    assert source.read_text(encoding="utf-8") == MODULE
-
-
-# -- devices, FIFOs, open descriptors
-
-EXPORT = ["export", "queries", "r.json", "--json"]
-
-
-@pytest.fixture
-def shell(program: Any, folder: Path) -> Callable[[str], Any]:
-    """A function that runs a line of bash with the command line in ``$STAICC``; its status and stderr."""
-
-    def run(line: str) -> Any:
-        line = line.replace("$STAICC", f"{sys.executable} -m StaICC")
-        return program(
-            "import subprocess, sys; sys.exit(subprocess.call(['bash', '-c', sys.argv[1]]))", line, start=("-c",)
-        )
-
-    return run
-
-
-def test_a_fifo_is_written_to() -> None:
-    os.mkfifo("fifo")
-    os.symlink("fifo", "link.fifo")
-    for name in ("fifo", "link.fifo"):
-        read: list[bytes] = []
-        reader = threading.Thread(target=lambda read=read: read.append(Path("fifo").read_bytes()))
-        reader.start()
-        StaICC.load("r.json").save(name)
-        reader.join(timeout=60)
-        assert json.loads(read[0])["kind"] == "result"
-        assert stat.S_ISFIFO(os.stat("fifo").st_mode)
-    assert os.path.islink("link.fifo")
-
-
-def test_devices_are_written_to() -> None:
-    os.symlink("/dev/null", "null")
-    for name in ("/dev/null", "null"):
-        assert main([*RUN, "--json", name, "--records", name]) == 0
-        assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
-    assert os.path.islink("null")
-    with pytest.raises(OSError, match="No space left"):
-        write_output("/dev/full", [b"x"])
-
-
-@pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1", "out-link"])
-def test_stdout_by_name(folder: Path, name: str, staicc: Cli, shell: Any) -> None:
-    os.symlink("/dev/stdout", "out-link")
-    expected = staicc(*EXPORT)[1].encode()
-    done = shell(f"echo before > out; $STAICC {' '.join(EXPORT)} -o {name} >> out; echo after >> out")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert (folder / "out").read_bytes() == b"before\n" + expected + b"after\n"
-
-
-def test_descriptors_that_are_inputs_or_equal_are_refused(folder: Path, shell: Any) -> None:
-    before = state(folder)
-    for line, said in (
-        ("export queries r.json -o /dev/stdout >> r.json", "never overwritten"),
-        ("export queries r.json -o /dev/fd/5 5>> run.sqlite", ""),
-        (f"{' '.join(RUN)} --json /dev/stdout --records /dev/fd/1", "are the same file"),
-    ):
-        done = shell(f"$STAICC {line}")
-        assert done.returncode == 2
-        assert said in done.stderr
-    assert state(folder) == before

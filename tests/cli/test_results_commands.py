@@ -58,42 +58,6 @@ def test_compare(staicc: Cli) -> None:
     assert "first a/result.json, second b/result.json" in staicc("compare", "a/result.json", "b/result.json")[1]
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("compare a.json", "two results at least, 1 given"),
-        ("compare a.json a.json", "got a.json twice"),
-        ("compare a.json no.json", "no.json: No such file"),
-        ("compare a.json bad.json", "bad.json: "),
-        ("compare a.json b.json --metric f1", "there is no metric 'f1'"),
-        ("compare a.json b.json --margin -1", "margin: got -1.0"),
-        ("published --benchmark long-icl --method vanilla", "remove one of them"),
-        ("score normal --limit 4 --datasets mini", "Put it first"),
-        ("score normal bad.json --datasets mini", "bad.json"),
-    ],
-)
-def test_what_is_refused(line: str, message: str, staicc: Cli) -> None:
-    status, out, err = staicc(*line.split())
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert message in err
-
-
-def test_published(staicc: Cli) -> None:
-    _, out, _ = staicc("published", "--model", "NEO 2.7", "--method", "noisy-channel")
-    assert "0.5678[1]" in out
-    assert "[1] DOUBTFUL: all four figures equal those of OPT 2.7" in out
-    assert "source: Cho and Inoue (2025), arXiv 2501.15708, Table 8" in out
-    lines = staicc("published")[1].splitlines()
-    assert len([line for line in lines if line[:1].isalpha() and " 0." in line]) == 29  # all models
-    assert "not comparable: the published figures are means" in staicc("published", "--result", "a.json")[1]
-
-
-def test_report(staicc: Cli) -> None:
-    _, out, _ = staicc("report", "a.json", "b.json", "-o", "r.html", "--title", "Two", "--json")
-    assert json.loads(out) == {"path": "r.html", "bytes": Path("r.html").stat().st_size, "runs": ["a", "b"]}
-    assert "<title>Two</title>" in Path("r.html").read_text("utf-8")
-
-
 def test_the_whole_way_out_and_back(staicc: Cli, anonymous: Any) -> None:
     """Prompts to a file, predictions by a program that knows only the file, the score of the run itself."""
     assert staicc("prompts", "normal", *LIMITS, "-o", "prompts.jsonl")[0] == 0
@@ -114,31 +78,6 @@ def test_the_whole_way_out_and_back(staicc: Cli, anonymous: Any) -> None:
     status, out, _ = staicc("score", "normal", "p.jsonl", *LIMITS, "--partial")
     assert status == 1
     assert "PARTIAL: 19 of 20" in out
-
-
-def test_the_exported_tasks_say_how_to_score_them(staicc: Cli) -> None:
-    options = ["--datasets", "mini", "--limit", "3", "--k", "2", "--sampler", "nested"]
-    assert staicc("export", "lm-eval", "t", *options)[0] == 0
-    (line,) = [line for line in Path("t/README.md").read_text("utf-8").splitlines() if "StaICC score normal" in line]
-    words = line.split()
-    assert sorted(words[words.index("logged") + 1 :]) == sorted(options)
-
-
-def test_tables(staicc: Cli) -> None:
-    assert staicc("export", "scores", "a.json", "b.json", "-o", "scores.csv")[0] == 0
-    with Path("scores.csv").open(encoding="utf-8", newline="") as file:
-        rows = {(row["run"], row["dataset"], row["metric"]): row["value"] for row in csv.DictReader(file)}
-    assert float(rows["a", "mini", "accuracy"]) == averages("a.json")["accuracy"]
-    assert {run for run, _, _ in rows} == {"a", "b"}
-    lines = [json.loads(line) for line in staicc("export", "queries", "a.json", "--json")[1].splitlines()]
-    assert (len(lines), lines[0]["prediction_label"]) == (20, "food")
-    text = staicc("export", "latex", "a.json", "b.json")[1]
-    (accuracies,) = [line for line in text.splitlines() if line.startswith("accuracy ")]
-    assert all(f"{averages(name)['accuracy']:.4f}" in accuracies for name in ("a.json", "b.json"))
-    assert r"\mathbf{" in text
-    assert "% StaICC|benchmark:Normal" in text
-    as_json = staicc("export", "latex", "a.json", "b.json", "--json")[1]
-    assert json.loads(as_json)["latex"] == text.rstrip("\n")
 
 
 def test_a_model_card_has_the_scores_in_the_format_of_the_hub(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -165,19 +104,6 @@ def test_a_model_card_has_the_scores_in_the_format_of_the_hub(folder: Path, caps
     assert main(["export", "model-card", "suite.json", "--json"]) == 0
     (entry,) = json.loads(capsys.readouterr().out)
     assert len({evaluation["task"]["name"] for evaluation in entry["results"]}) == len(StaICC.load("suite.json"))
-
-
-def test_a_folder_may_have_other_files(staicc: Cli, tmp_path: Path) -> None:
-    folder = tmp_path / "runs"
-    folder.mkdir()
-    for name in ("a", "b"):
-        (folder / f"{name}.json").write_bytes(Path(f"{name}.json").read_bytes())
-    for name, content in {"notes": '{"kind": "notes"}', "damaged": "{"}.items():
-        (folder / f"{name}.json").write_text(content, "utf-8")
-    status, out, err = staicc("compare", str(folder))
-    assert (status, "first a, second b" in out) == (0, True)
-    assert all(f"{folder / name}.json is no saved result" in err for name in ("notes", "damaged"))
-    assert staicc("compare", "a.json", str(folder / "notes.json"))[0] == 2  # a file that the user names is an error
 
 
 def test_two_models_and_a_file_of_another_model_are_refused_before_the_run(staicc: Cli) -> None:

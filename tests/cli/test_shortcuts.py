@@ -101,15 +101,6 @@ def test_a_refused_option_has_a_suggestion(line: str, capsys: pytest.CaptureFixt
     assert all(text in error for text in REFUSED[line]), error
 
 
-def test_other_names_of_options_of_the_command() -> None:
-    line = "run normal --num_fewshot 2 --tasks mini --use-cache a.sqlite --max_new_tokens=9 --output_path here"
-    args = _parser("run").parse_args(line.split())
-    assert args.output == Path("here")
-    for other in ("--data-parallel 2", "--data_parallel_size=2"):
-        assert _parser("run").parse_args(["run", "normal", *other.split()]).workers == 2
-    assert (args.k, args.datasets, args.store, args.max_tokens) == (2, ["mini"], Path("a.sqlite"), 9)
-
-
 def test_processes_predict_what_one_process_predicts(tmp_path: Path) -> None:
     scores = []
     for number, more in enumerate([[], ["--data-parallel", "2"]]):
@@ -120,25 +111,8 @@ def test_processes_predict_what_one_process_predicts(tmp_path: Path) -> None:
     assert scores[0] == scores[1]
 
 
-def test_options_that_a_command_has_not(capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither the option of another tool nor the one of another command."""
-    assert main(["prompts", "normal", "--datasets", "mini", "--device", "cuda"]) == 2
-    assert "--model" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        main(["score", "normal", "a.jsonl", "--use-cache", "a.sqlite"])
-    error = capsys.readouterr().err
-    assert "'--use-cache'" in error
-    assert "--store" not in error
-
-
 def test_options_belong_to_the_last_model_before_them() -> None:
     args = _parser("race").parse_args(
         ["race", "--model", "a", "--device", "cuda", "--model", "b", "--chat", "--dtype", "float32"]
     )
     assert args.model == ["a;device=cuda", "b;prompt_format=chat;dtype=float32"]
-
-
-def test_an_option_changes_the_identity() -> None:
-    words = {line: _parser("run").parse_args(["run", "normal", *line.split()]) for line in ("--order 3", "--order 4")}
-    first, other = (load_kernel(model_of(args)).identity() for args in words.values())
-    assert first != other

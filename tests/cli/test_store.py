@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sqlite3
 
 import pytest
 
 from StaICC.cli import data as command
-from StaICC.errors import SchemaError
 from StaICC.inference.store import PredictionStore, query_key
 
 KEYS = [query_key(f"prompt {number}", ["a", "b"]) for number in range(50)]
@@ -51,15 +49,6 @@ def test_export(path, tmp_path, capsys):
         run("export", path, "--output", tmp_path / "out.jsonl")
 
 
-def test_an_export_that_fails_leaves_no_file(path, tmp_path):
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE predictions SET prediction = x'00'")
-    connection.close()
-    with pytest.raises(SchemaError, match=r"\.recover"):
-        run("export", path, "--output", tmp_path / "out.jsonl")
-    assert not (tmp_path / "out.jsonl").exists()
-
-
 def test_merge(path, tmp_path, capsys):
     new = tmp_path / "all.sqlite"
     assert run("merge", new, path, path, "--json") == 0
@@ -71,11 +60,3 @@ def test_merge(path, tmp_path, capsys):
     assert (
         capsys.readouterr().out == f"{path}: 0 answers added, 51 were there, 1 differ from those there (not copied)\n"
     )
-
-
-def test_errors_are_raised_for_the_main_program_to_show(tmp_path):
-    (tmp_path / "text").write_text("no store")
-    with pytest.raises(SchemaError, match="not a prediction store"):
-        run("info", tmp_path / "text")
-    with pytest.raises(SystemExit):
-        run("nothing", tmp_path)

@@ -90,20 +90,6 @@ def test_nothing_controls_the_terminal(capsys: pytest.CaptureFixture[str], argum
             json.loads(line)
 
 
-def test_json_on_stdout_is_what_a_file_holds(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["export", "queries", "r0.json", "--json"])
-    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    main(["export", "queries", "r0.json", "-o", "q.jsonl"])
-    lines = Path("q.jsonl").read_text("utf-8", "surrogatepass").split("\n")
-    assert shown == [json.loads(line) for line in lines if line]
-    assert "\u202e" in shown[0]["dataset"]
-
-
-def test_names_are_shown_escaped(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["store", "info", "run.sqlite"])
-    assert f"  {SHOWN}" in capsys.readouterr().out
-
-
 def test_exception_texts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     import StaICC.cli.comparing as module
 

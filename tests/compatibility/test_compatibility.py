@@ -176,13 +176,3 @@ def test_a_name_that_is_gone_raises_an_error_that_names_the_page(statement: str)
     with pytest.raises(ImportError, match=r"is gone\. See 'Removed names' in docs/migration\.md"):
         exec(statement)
     assert "\n## Removed names\n" in PAGE.read_text(encoding="utf-8")
-
-
-def test_other_names_of_a_stub_are_missing_as_usual() -> None:
-    import StaICC.errors
-
-    missing = StaICC.errors.removed_names("StaICC.util", "functional")
-    with pytest.raises(AttributeError, match=r"module 'StaICC\.util' has no attribute 'other'"):
-        missing("other")
-    with pytest.raises(StaICC.StaICCError, match=r"^StaICC\.util\.functional of StaICC 0\.1\.1 is gone"):
-        missing("functional")

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 import StaICC.datasets.catalogue as module
-from StaICC.datasets import Card, Template, cite, get_card, names
-from StaICC.datasets.catalogue import catalogue, find
+from StaICC.datasets import cite, get_card, names
+from StaICC.datasets.catalogue import find
 from StaICC.datasets.source import shipped
 from StaICC.errors import SchemaError, UnknownNameError
-from StaICC.registry import fold
 
 ORDER = names()
 ALL = (*ORDER, "mini")
@@ -47,26 +46,6 @@ def test_card_is_the_release(name: str, release: dict[str, Any], golden: dict[st
     assert plain["digests"]["table"] == golden["datasets"][name]["table_sha256"]
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_card_is_complete(name: str) -> None:
-    card = get_card(name)
-    assert card.name == name
-    for key in ("title", "task", "source", "licence", "citation", "notes"):
-        assert getattr(card, key).strip(), key
-    assert card.alternatives is not None
-    first = Template(
-        card.alternatives.instruction[0],
-        card.alternatives.input_text_prefixes[0],
-        card.template.input_text_affixes,
-        card.alternatives.label_prefix[0],
-        card.alternatives.label_affix[0],
-    )
-    assert first == card.template, "level 0 of the alternatives is the default template"
-    assert card.digests is not None
-    assert (card.digests.file is None) == (name == "mini")
-    assert card.offensive == (name.startswith("tweet") or name.startswith("hate"))
-
-
 @pytest.mark.parametrize("name", ORDER)
 def test_source_and_citation(name: str) -> None:
     card = get_card(name)
@@ -77,21 +56,6 @@ def test_source_and_citation(name: str) -> None:
     for field in ("title", "author", "year", "url"):
         assert len(re.findall(rf"^  {field} = ", cite(name), re.M)) == len(entries), field
     assert cite(name) == card.citation
-
-
-def test_nothing_is_named_twice() -> None:
-    cards = [get_card(name) for name in ALL]
-    for key in ("name", "title"):
-        assert len({getattr(card, key).casefold() for card in cards}) == len(cards)
-    for key in ("table", "file"):
-        assert len({getattr(card.digests, key) for card in cards}) == len(cards)
-    keys: dict[str, str] = {}
-    for card in cards:
-        for entry in re.findall(r"@\w+\{.*?\n\}", card.citation, re.S):
-            key = entry.split("{")[1].split(",")[0]
-            assert keys.setdefault(key, entry) == entry, "one BibTeX key, one entry"
-    assert set(catalogue().pack.members) == set(ORDER)
-    assert len(set(catalogue().pack.members.values())) == 10
 
 
 SPELLINGS = {
@@ -120,23 +84,6 @@ def test_unknown_names(given: Any) -> None:
         get_card(given)
     assert "TREC" in str(caught.value)
     assert "python -m StaICC data list" in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_card_round_trip(name: str) -> None:
-    card = get_card(name)
-    assert Card.from_dict(json.loads(json.dumps(card.to_dict()))) == card
-
-
-def test_no_fact_and_no_spelling_is_there_twice() -> None:
-    spellings: dict[str, str] = {}
-    for name, record in shipped("catalogue.json")["datasets"].items():
-        assert list(record) == ["published", "counted", "prose", "lookup"]
-        assert list(record["lookup"]) == ["aliases", "source"]
-        facts = [key for part in ("published", "counted", "prose") for key in record[part]]
-        assert len(set(facts)) == len(facts), name
-        for spelling in (name, get_card(name).title, *record["lookup"]["aliases"]):
-            assert spellings.setdefault(fold(spelling), name) == name
 
 
 @pytest.mark.parametrize(

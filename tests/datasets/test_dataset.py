@@ -95,22 +95,6 @@ def test_card_and_table_must_fit() -> None:
         Dataset("TREC", dataset.table)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("columns", [1, 2, 3, 7])
-def test_default_template(columns: int) -> None:
-    template = default_template(columns)
-    assert len(template.input_text_prefixes) == len(set(template.input_text_prefixes)) == columns
-    assert template.input_text_affixes == (" ",) * columns
-    assert (template.instruction, template.label_affix, template.query_prefix) == ("", "\n", "")
-
-
-def test_defaults_need_a_text_and_a_row() -> None:
-    with pytest.raises(ArgumentError, match="'input_text_prefixes' is empty"):
-        default_template(0)
-    for rows in (0, -3):
-        with pytest.raises(ArgumentError, match="at least one row"):
-            default_split(rows)
-
-
 @given(st.integers(1, 10_000))
 def test_default_split(rows: int) -> None:
     split = default_split(rows)

@@ -5,10 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import subprocess
-import sys
-import time
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -124,15 +120,6 @@ def test_a_wheel_is_taken_if_its_digest_is_right(
     assert {SHA, hashlib.sha256(b"another wheel").hexdigest()} <= set(re.split(r"[^0-9a-f]", str(caught.value)))
 
 
-def test_a_pip_that_hangs_is_given_up(tmp_path: Path, false_pip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FALSE_PIP_ACT", "hang")
-    monkeypatch.setattr(module, "TIMEOUT", 0.5)
-    start = time.monotonic()
-    with pytest.raises(DataMissingError, match=r"pip did not finish within 0\.5 seconds"):
-        fetch(tmp_path / "into")
-    assert time.monotonic() - start < 20
-
-
 @pytest.mark.parametrize(("value", "offline"), [("1", True), ("yes", True), ("", False), ("0", False)])
 def test_offline(value: str, offline: bool, tmp_path: Path, false_pip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAICC_OFFLINE", value)
@@ -145,76 +132,6 @@ def test_offline(value: str, offline: bool, tmp_path: Path, false_pip: Path, mon
 
 
 # -- without pip
-
-
-@pytest.fixture
-def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """This process as if it ran in an environment without pip, with nothing on the path."""
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    monkeypatch.delenv("STAICC_OFFLINE", raising=False)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
-    python = tmp_path / "bare" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    monkeypatch.setattr(sys, "executable", str(python))
-    (tmp_path / "path").mkdir()
-    monkeypatch.setenv("PATH", str(tmp_path / "path"))
-    return python
-
-
-def real_wheel(folder: Path) -> str:
-    """Write a wheel that pip accepts, and return its digest."""
-    folder.mkdir()
-    with zipfile.ZipFile(folder / NAME, "w") as archive:
-        archive.writestr("StaICC-0.1.1.dist-info/METADATA", "Metadata-Version: 2.1\nName: StaICC\nVersion: 0.1.1\n")
-        archive.writestr(
-            "StaICC-0.1.1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        archive.writestr("StaICC-0.1.1.dist-info/RECORD", "")
-    return hashlib.sha256((folder / NAME).read_bytes()).hexdigest()
-
-
-@pytest.mark.skipif(module._bundled_pip() is None, reason="this Python has no ensurepip")
-def test_the_pip_of_ensurepip_runs_from_its_wheel(tmp_path: Path, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sha256 = real_wheel(tmp_path / "index")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
-    before = sorted(bare.parents[1].rglob("*"))
-    (tmp_path / "into").mkdir()
-    assert fetch_wheel("StaICC==0.1.1", NAME, sha256, tmp_path / "into") == tmp_path / "into" / NAME
-    assert sorted(bare.parents[1].rglob("*")) == before, "nothing is installed"
-
-
-@pytest.mark.posix
-@pytest.mark.parametrize(
-    ("name", "start"), [("pip", ["download"]), ("pip3", ["download"]), ("uv", ["tool", "run", "pip"])]
-)
-def test_pip_or_uv_of_the_path(
-    name: str, start: list[str], tmp_path: Path, bare: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_bundled_pip", lambda: None)
-    program = tmp_path / "path" / name
-    program.write_text(f"#!{bare}\n{FALSE_PIP % {'name': NAME}}")
-    program.chmod(0o755)
-    monkeypatch.setenv("FALSE_PIP_LOG", str(tmp_path / "log"))
-    monkeypatch.setenv("FALSE_PIP_ACT", "good")
-    assert fetch(tmp_path / "into").read_bytes() == DATA
-    called = (tmp_path / "log").read_text(encoding="utf-8").split("\t")[1:]
-    assert called[: len(start)] == start
-    monkeypatch.setenv("FALSE_PIP_ACT", "network")
-    with pytest.raises(DataMissingError, match=f"{name} failed with exit status 1: ERROR: No matching distribution"):
-        fetch(tmp_path / "again")
-
-
-def test_a_python_without_any_pip(tmp_path: Path, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_bundled_pip", lambda: None)
-    with pytest.raises(DataMissingError, match="has no pip") as caught:
-        fetch(tmp_path / "into")
-    assert str(bare) in str(caught.value)
-    assert "Install pip or uv" in str(caught.value)
-    for executable in ("/no/such/python", ""):
-        monkeypatch.setattr(sys, "executable", executable)
-        with pytest.raises(DataMissingError, match="pip: it could not be started"):
-            fetch(tmp_path / "into")
 
 
 def test_no_address_is_in_the_code() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from StaICC.datasets.json_reading import MAX_DEPTH, parse_json, read_json, read_value
+from StaICC.datasets.storage import parse_json, read_json, read_value
 from StaICC.errors import SchemaError
 
 VALUES = st.recursive(
@@ -70,22 +68,6 @@ def test_what_is_refused(text: str, reason: str) -> None:
     assert len(str(caught.value)) < 200
 
 
-def test_the_depth_is_exact() -> None:
-    parse_json("[" * MAX_DEPTH + "]" * MAX_DEPTH, "x")
-    wide = "[" + ",".join(["[[]]"] * 500) + "]"
-    assert len(parse_json(wide, "x")) == 500
-    with pytest.raises(SchemaError, match="nested"):
-        parse_json("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), "x")
-
-
-def test_constants_are_accepted_where_the_caller_says_so() -> None:
-    values = parse_json("[NaN, Infinity, 1e999]", "x", constants=True)
-    assert math.isnan(values[0])
-    assert values[1:] == [math.inf, math.inf]
-    with pytest.raises(SchemaError, match="5000 digits"):
-        parse_json("1" * 5000, "x", constants=True)
-
-
 def test_files(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(b'\xff\xfe{\x00"\x00')
@@ -97,12 +79,6 @@ def test_files(tmp_path: Path) -> None:
         read_json(tmp_path / "none")
     with pytest.raises(SchemaError, match="this is a folder, expected the list"):
         read_json(tmp_path, "the list")
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there is no endless device")
-def test_a_device_is_not_read_to_its_end() -> None:
-    with pytest.raises(SchemaError, match="/dev/zero: this is a device"):
-        read_json("/dev/zero")
 
 
 @pytest.mark.parametrize(

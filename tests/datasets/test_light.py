@@ -32,12 +32,6 @@ def test_import_is_light_and_silent(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_mini_and_catalogue_need_the_standard_library_only(tmp_path: Path) -> None:
-    code = "from StaICC.datasets import *; print(len(load_dataset('mini').table), get_card('MR').name, len(names()))"
-    assert run(code, tmp_path).stdout == "360 rotten_tomatoes 10\n"
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_line_of_the_first_use_is_seen_without_any_logging_set_up(tmp_path: Path) -> None:
     code = """
 import os; os.environ["STAICC_OFFLINE"] = "1"

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from StaICC import Dataset, LongICL, Normal, Suite, load, load_kernel
-from StaICC.benchmarks.experimentor import data_warnings
+from StaICC import Dataset, Normal, Suite, load, load_kernel
 from StaICC.cli import main
 from StaICC.datasets import SplitSizes
 from StaICC.datasets.dataset import default_split
@@ -117,14 +116,6 @@ def test_the_command_line_is_a_door_too(capsys: pytest.CaptureFixture[str]) -> N
     capsys.readouterr()
 
 
-def test_long_icl_has_the_same_prompts_too() -> None:
-    rows = [(f"message {i} of {i % 25}", f"kind {i % 25:02}") for i in range(500)]
-    write_files(rows, NAMES)
-    made = [Dataset.from_rows(rows, name="t"), Dataset.from_file("t.csv", NAMES[0], NAMES[1])]
-    prompts = [LongICL(datasets=[dataset], rounds=[1, 2], test_number=9)[0].prompt_set() for dataset in made]
-    assert prompts[0] == prompts[1]
-
-
 def test_the_default_split_is_stratified() -> None:
     split = split_dataset(Dataset.from_rows(ROWS, name="t"))
     for part, size in ((split.calibration, 60), (split.demonstration, 120), (split.test, 120)):
@@ -164,34 +155,3 @@ def test_a_card_of_version_1_0_0_has_the_split_that_it_had() -> None:
     now = Dataset.from_rows(ROWS, name="t").card
     assert type(now).from_dict(json.loads(json.dumps(now.to_dict()))) == now
     assert default_split(300).stratified
-
-
-def test_label_names_with_spaces_of_their_own() -> None:
-    rows = [(f"t{i}", [" yes", " no"][i % 2]) for i in range(20)]
-    made = Dataset.from_rows(rows, name="t", label_space=[" no", " yes"])
-    assert [row.label for row in made.table][:2] == [1, 0]
-    assert not any("spaces" in remark for remark in made.remarks)
-    write_files(rows, NAMES)
-    file = Dataset.from_file("t.csv", NAMES[0], NAMES[1], labels=[" no", " yes"])
-    assert file.card == made.card
-    assert file.source.rows(file.card.label_space) == [(row.texts, row.label) for row in made.table]  # type: ignore[union-attr]
-
-
-def test_numbers_name_labels_where_they_are_no_indexes() -> None:
-    rows = [(f"t{i}", i % 3 + 4) for i in range(30)]
-    assert Dataset.from_rows(rows, name="t").card.label_space == ("4", "5", "6")
-    named = Dataset.from_rows(rows, name="t", label_space={4: "bad", 5: "fair", 6: "good"})
-    assert named.card.label_space == ("bad", "fair", "good")
-    indexes = [(text, label - 4) for text, label in rows]
-    swapped = Dataset.from_rows(indexes, name="t", label_space=["2", "1", "0"])
-    assert [row.label for row in swapped.table][:3] == [0, 1, 2], "an integer is an index"
-
-
-@pytest.mark.parametrize(("limit", "tested"), [(None, 120), (99, 99), (20, 20), (100, 100), (500, 120)])
-def test_the_warning_about_few_rows_is_about_those_that_are_evaluated(limit: int | None, tested: int) -> None:
-    warnings = data_warnings(Normal(datasets=[Dataset.from_rows(ROWS, name="t")], limit=limit))
-    few = [text for text in warnings if "rows are tested" in text]
-    assert len(few) == (tested < 100)
-    assert all(text.startswith(f"t: {tested} of 300 rows are tested") and "limit" in text for text in few)
-    small = data_warnings(Normal(datasets=[Dataset.from_rows(ROWS[:100], name="t")], limit=limit))
-    assert sum("more rows" in text or "larger limit" in text for text in small) == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import dataclasses
 import io
 import json
 import string
@@ -16,17 +15,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from StaICC import GLER, Dataset, Normal, load
-from StaICC.benchmarks.experimentor import data_warnings
+from StaICC import Dataset, Normal, load
 from StaICC.benchmarks.verify import Contradicted, Unchecked, status_of, verify_file
 from StaICC.cli import main
-from StaICC.datasets import SplitSizes, Template
-from StaICC.datasets.dataset import generated_alternatives
-from StaICC.datasets.source import TableFile
+from StaICC.datasets import SplitSizes
 from StaICC.errors import ArgumentError, SchemaError, StaICCError, UnknownNameError
 from StaICC.results.result import with_digests
 
-ENCODABLE = st.characters(exclude_categories=["Cs"])
 ROWS = [(f"text {i}, with a comma", 'a "quote"\nand a break', ["no", "yes", "so"][i % 3]) for i in range(60)]
 
 
@@ -93,15 +88,6 @@ def test_data_frames() -> None:
     assert Dataset.from_pandas(floats, ["premise"], "label", name="x").card.label_space == ("0", "1", "2")
 
 
-@pytest.mark.parametrize(
-    "labels", [["-2", "-1", "0", "9", "10"], ["0.5", "9.5", "10.5"], ["9", "10"], ["1", "2e0", "10"]]
-)
-def test_labels_that_are_numbers_are_sorted_by_size(labels: list[str], tmp_path: Path) -> None:
-    lines = [f"text {number},{label}\n" for number in range(20) for label in reversed(labels)]
-    (tmp_path / "numbers.csv").write_text("text,label\n" + "".join(lines), "utf-8")
-    assert list(Dataset.from_file(tmp_path / "numbers.csv", "text", "label").card.label_space) == labels
-
-
 def test_hugging_face() -> None:
     library = pytest.importorskip("datasets")
     features = library.Features({"text": library.Value("string"), "y": library.ClassLabel(names=["wish", "bug"])})
@@ -156,28 +142,6 @@ def test_any_bytes_are_read_or_refused_in_one_way(data: bytes, suffix: str) -> N
         Dataset.from_file(f"x.{suffix}", ["text"], "label")
 
 
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(st.text(ENCODABLE, min_size=1, max_size=60), min_size=1, max_size=3, unique=True),
-    st.text(ENCODABLE, min_size=1, max_size=60),
-    st.lists(st.text(min_size=1, max_size=9), min_size=2, max_size=30, unique=True),
-)
-def test_alternatives_always_have_three_different_levels(texts: list[str], label: str, space: list[str]) -> None:
-    prefixes = tuple(f"{text}: " for text in texts)
-    template = Template("", prefixes, (" ",) * len(texts), f"{label}: ", "\n")
-    made = generated_alternatives(template, space)
-    for levels in (made.instruction, made.input_text_prefixes, made.label_prefix, made.label_affix):
-        assert len(set(levels)) == 3
-    assert (made.instruction[0], made.input_text_prefixes[0]) == (template.instruction, template.input_text_prefixes)
-    assert (made.label_prefix[0], made.label_affix[0]) == (template.label_prefix, template.label_affix)
-    assert made == generated_alternatives(template, space)
-
-
-def test_a_name_of_the_benchmark_is_not_taken() -> None:
-    Path("TREC.csv").write_text(comma_separated(ROWS), encoding="utf-8")
-    assert Dataset.from_file("TREC.csv", ["premise"], "label").card.name == "TREC.csv"
-
-
 # -- cards
 
 CARD: dict[str, Any] = {
@@ -215,48 +179,6 @@ def test_a_card_file(name: str) -> None:
     assert made.card.alternatives is not None
     assert made.card.alternatives.instruction[0] == "Judge. "
     assert Dataset.from_file("a.csv", label="label", texts="premise", **more).table.columns == 1, "arguments come first"
-
-
-def test_toml_on_python_3_10(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "version_info", (3, 10, 14))
-    Path("a.csv").write_text(comma_separated(ROWS), encoding="utf-8")
-    Path("a.card.toml").write_text(TOML, encoding="utf-8")
-    with pytest.raises(ArgumentError, match=r"Python 3\.10 cannot read TOML. Write the card as JSON \(a\.card\.json"):
-        Dataset.from_file("a.csv")
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"template": {"instructions": "x"}}, "there is no key 'instructions'; did you mean 'instruction'"),
-        ({"template": "x"}, "'template' must be a Template"),
-        ({"split": {"test": 1000}}, "the split takes"),
-        ({"split": {"test": "many"}}, "'test' must be an integer"),
-        ({"labels": {"no": "wrong", "so": "perhaps"}}, "there is no label 'yes'"),
-        ({"labels": 5}, "label names: got 5, expected at least two labels"),
-        ({"texts": 5}, "expected names of text columns"),
-        ({"alternatives": {"instruction": ["", "a"]}}, "has 2 levels; there must be 3"),
-        ({"template": {"input_text_prefixes": ["one: "]}}, "1 'input_text_prefixes' but 2 'input_text_affixes'"),
-        ({"offensive": "no"}, "'offensive' must be true or false"),
-    ],
-)
-def test_bad_cards(change: dict[str, Any], said: str) -> None:
-    Path("a.csv").write_text(comma_separated(ROWS), encoding="utf-8")
-    Path("a.card.json").write_text(json.dumps(CARD | change), encoding="utf-8")
-    with pytest.raises(StaICCError, match=said.replace("(", r"\(")):
-        Dataset.from_file("a.csv")
-
-
-def test_a_damaged_card() -> None:
-    Path("a.csv").write_text(comma_separated(ROWS), encoding="utf-8")
-    Path("a.card.json").write_text("[", encoding="utf-8")
-    with pytest.raises(SchemaError, match="this is not JSON"):
-        Dataset.from_file("a.csv")
-    Path("a.card.json").unlink()
-    if sys.version_info >= (3, 11):
-        Path("a.card.toml").write_bytes(b"\xff = [")
-        with pytest.raises(SchemaError, match=r"a\.card\.toml is not TOML"):
-            Dataset.from_file("a.csv")
 
 
 # -- from file to verification
@@ -307,51 +229,6 @@ def test_verification_where_the_file_is(tmp_path: Path, monkeypatch: pytest.Monk
     assert any(finding.same for finding in verify_file("../r.json"))
 
 
-def test_verification_finds_a_named_file_by_its_digest(capsys: pytest.CaptureFixture[str]) -> None:
-    saved()
-    Path("a.csv").rename("renamed.txt")
-    Path("other").mkdir()
-    Path("other/a.csv").write_text("text,label\n", encoding="utf-8")
-    assert any(finding.same for finding in verify_file("r.json", data_files=["other", "renamed.txt"]))
-    assert main(["verify", "r.json", "--data", "renamed.txt"]) == 0
-    assert "the 8 prompts are the same" in capsys.readouterr().out
-    digest = load("r.json").files["a"]["sha256"]
-    for wrong in ("other/a.csv", "r.json"):
-        assert main(["verify", "r.json", "--data", "renamed.txt", wrong]) == 2
-        shown = capsys.readouterr()
-        assert f"expected {digest} (a.csv)" in shown.err
-        assert not shown.out
-        with pytest.raises(ArgumentError, match=f"expected {digest}"):
-            verify_file("r.json", data_files=[wrong])
-    assert main(["verify", "r.json", "--data", "rename.txt"]) != 0
-    assert "Did you mean 'renamed.txt'?" in capsys.readouterr().err
-
-
-def test_files_of_several_results(capsys: pytest.CaptureFixture[str]) -> None:
-    saved()
-    Path("b.csv").write_text(comma_separated(ROWS * 2), encoding="utf-8", newline="")
-    made = Dataset.from_file("b.csv", ["premise", "hypothesis"], "label")
-    Normal(datasets=[made], limit=4)(lambda prompt, label_space: 0).save("s.json")
-    Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0).save("t.json")
-    for name in "ab":
-        Path(f"{name}.csv").rename(f"{name}2.csv")
-    assert main(["verify", "r.json", "s.json", "t.json", "--data", "b2.csv", "a2.csv"]) == 0
-    assert capsys.readouterr().out.count("the 8 prompts are the same") == 3
-    assert main(["verify", "t.json", "--data", "a2.csv"]) == 2
-    assert "no data set of the result is from a file" in capsys.readouterr().err
-    assert main(["verify", "r.json", "nothing.json", "--data", "a2.csv"]) == 2
-    shown = capsys.readouterr()
-    assert "the 8 prompts are the same" in shown.out
-    assert "nothing.json" in shown.err
-
-
-def test_a_changed_file_is_not_checkable() -> None:
-    saved()
-    Path("a.csv").write_text(comma_separated(ROWS[::-1]), encoding="utf-8", newline="")
-    lines = [line for finding in verify_file("r.json") for line in finding.unchecked]
-    assert any("a.csv has changed: its SHA-256 is" in line for line in lines)
-
-
 def with_record(**changes: Any) -> Any:
     """The plain values of a saved result whose record of the file is changed."""
     data = json.loads(saved().read_text("utf-8"))
@@ -396,17 +273,6 @@ def test_a_record_that_does_not_fit_its_file_is_named(change: dict[str, Any]) ->
     assert isinstance(status_of(verify_file("r.json")), Contradicted)
 
 
-def test_a_file_is_read_again_only_if_it_is_the_same() -> None:
-    Path("a.csv").write_text(comma_separated(ROWS), encoding="utf-8", newline="")
-    made = Dataset.from_file("a.csv", ["premise"], "label")
-    assert isinstance(made.source, TableFile)
-    again = made.source.rows(made.card.label_space)
-    assert [label for _, label in again] == [row.label for row in made.table]
-    Path("a.csv").write_text("premise,label\n", encoding="utf-8")
-    with pytest.raises(SchemaError, match="has no rows"):
-        made.source.rows(made.card.label_space)
-
-
 # -- labels and names that are no mistake of the reader
 
 
@@ -432,66 +298,3 @@ def two_labels(rows: int = 60) -> Path:
 def test_label_names_that_are_refused(labels: Any, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         Dataset.from_file(two_labels(), ["text"], "label", labels=labels)
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [("caf\u00e9", "cafe\u0301"), ("wish", "wi\u200bsh"), ("wish", "\ufeffWish"), (" x", "x"), ("wish", "\uff57ish")],
-)
-def test_labels_that_look_the_same(first: str, second: str) -> None:
-    dataset = Dataset.from_file(two_labels(), ["text"], "label", labels={"bug": first, "wish": second})
-    assert any("differ only in spelling" in remark for remark in dataset.remarks)
-
-
-@pytest.mark.parametrize("change", ["{} ", "\t{}", "{}\u00a0", "{}"])
-@pytest.mark.parametrize("letter", ["e", "e\u0301"])
-def test_duplicates_but_for_spaces_and_composition(change: str, letter: str) -> None:
-    texts = [f"text {number} \u00e9" for number in range(60)]
-    rows = [(text, number % 2) for number, text in enumerate(texts)]
-    rows += [(change.format(text.replace("\u00e9", letter)), number % 2) for number, text in enumerate(texts)]
-    made = Dataset.from_rows(rows, name="x", label_space=["a", "b"])
-    warned = any(
-        "different test texts are also in the" in warning for warning in data_warnings(Normal(datasets=[made], k=1))
-    )
-    assert warned == (letter != "e")
-
-
-def test_one_file_under_two_names_is_a_warning() -> None:
-    data = [Dataset.from_file(two_labels(), ["text"], "label", name=name) for name in ("one", "two")]
-    warnings = Normal(datasets=data, k=1, limit=2)(lambda prompt, label_space: 0).warnings
-    assert sum("two: its rows are those of one" in warning for warning in warnings) == 1
-    assert not any(
-        "its rows are those" in warning
-        for warning in data_warnings([*Normal(datasets=data[:1]), *GLER(datasets=data[:1])])
-    )
-
-
-def test_names_that_differ_only_in_case() -> None:
-    for name in ("MINI", "mini", "sst-2", "\uff4dini"):
-        with pytest.raises(ArgumentError, match="is a name of the built-in"):
-            Dataset.from_file(two_labels(), ["text"], "label", name=name)
-        with pytest.raises(ArgumentError, match="is a name of the built-in"):
-            Dataset.from_rows([("a", 0), ("b", 1)] * 5, name=name, label_space=["x", "y"])
-    rows = [("a", 0), ("b", 1)] * 5
-    upper, other = (Dataset.from_rows(rows, name=name, label_space=["x", "y"]) for name in ("OWN", "own"))
-    mini = dataclasses.replace(upper.card, name="MINI", title="MINI")  # as a card of the user's own
-    for datasets in ([Dataset(mini, upper.table), "mini"], ["mini", Dataset(mini, upper.table)], [upper, other]):
-        with pytest.raises(ArgumentError, match="differ only in case"):
-            Normal(datasets=datasets)
-    Normal(datasets=[Dataset(mini, upper.table)], limit=1)(lambda prompt, label_space: 0).save("mini.json")
-    findings = verify_file("mini.json")
-    assert not any(part.contradicted for part in findings)
-    assert "over the user's own data ('MINI' is not the built-in 'mini')" in str(findings)
-
-
-@pytest.mark.parametrize("place", [".", "", "/"])
-def test_a_folder_is_no_file(place: str) -> None:
-    with pytest.raises(ArgumentError, match="is a folder, expected a file"):
-        Dataset.from_file(place)
-
-
-@pytest.mark.parametrize("row", [{"text": "a\ud800", "label": "x"}, {"text": "a", "label": "x\udfff"}])
-def test_a_lone_surrogate_names_its_line(row: dict[str, str]) -> None:
-    Path("s.jsonl").write_text(json.dumps({"text": "a", "label": "x"}) + "\n" + json.dumps(row), "utf-8")
-    with pytest.raises(ArgumentError, match=r"s\.jsonl, line 2, column '(text|label)': .* lone surrogate"):
-        Dataset.from_file("s.jsonl", "text", "label")

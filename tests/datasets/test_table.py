@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import pickle
 import struct
-import threading
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import StaICC.datasets.table as module
+import StaICC.datasets.storage as module
 from StaICC.datasets import FrozenTable, MemoryTable, Row, table_digest, write_table
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError
 
@@ -130,49 +127,6 @@ def test_damage_without_a_pin_never_reaches_the_user_as_a_crash(small: Any, tmp_
     assert refused > body // 3, "most damage in header and offsets is found"
 
 
-@pytest.mark.parametrize(
-    ("facts", "message"),
-    [
-        ({"rows": -1}, "does not fit"),
-        ({"rows": True}, "does not fit"),
-        ({"rows": 2**62}, "does not fit"),
-        ({"columns": 0}, "does not fit"),
-        ({"columns": "2"}, "header"),
-        ({"body": 1.5}, "does not fit"),
-        ({"table": 7}, "does not fit"),
-        ({"rows": None}, "header"),
-    ],
-)
-def test_wrong_headers(small: Any, tmp_path: Path, facts: dict[str, Any], message: str) -> None:
-    data = small[0].read_bytes()
-    size = struct.unpack("<8sII", data[:16])[2]
-    header = json.dumps(json.loads(data[16 : 16 + size]) | facts).encode()
-    header += b" " * (-len(header) % 8)
-    bad = tmp_path / "bad.table"
-    bad.write_bytes(struct.pack("<8sII", data[:8], 1, len(header)) + header + data[16 + size :])
-    with pytest.raises(DataDamagedError, match=message):
-        FrozenTable(bad)
-    bad.write_bytes(data[:8] + struct.pack("<I", 2) + data[12:])
-    with pytest.raises(DataDamagedError, match="format version 2, this library reads 1"):
-        FrozenTable(bad)
-
-
-def test_a_file_that_shrinks_while_in_use(small: Any) -> None:
-    path, digest, _ = small
-    table = FrozenTable(path, digest)
-    with path.open("r+b") as file:
-        file.truncate(path.stat().st_size - 3)
-    with pytest.raises(DataDamagedError, match="row 24 ends too early; the file changed while it was in use"):
-        table[24]
-
-
-def test_a_file_that_is_replaced_while_in_use_keeps_its_rows(small: Any, tmp_path: Path) -> None:
-    path, digest, rows = small
-    table = FrozenTable(path, digest)
-    write_table(path, [(["other", "rows"], 0)], 2)
-    assert [list(row.texts) for row in table] == [texts for texts, _ in rows]
-
-
 def test_missing_and_unreadable_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataMissingError, match=r"nowhere\.table cannot be read: No such file"):
         FrozenTable(tmp_path / "nowhere.table")
@@ -185,67 +139,6 @@ def test_missing_and_unreadable_files(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(module.os, "open", refuse)
     with pytest.raises(DataMissingError, match="cannot be read: Permission denied"):
         FrozenTable(tmp_path / "locked.table")
-
-
-def test_pickle_goes_by_path(small: Any) -> None:
-    path, digest, rows = small
-    table = FrozenTable(path, digest)
-    data = pickle.dumps(table)
-    assert len(data) < 400
-    assert "premise" not in data.decode("latin-1")
-    again = pickle.loads(data)
-    assert list(again) == list(table)
-    assert (again.sha256, again.path) == (digest, str(path))
-    path.write_bytes(path.read_bytes()[:-1] + b"?")
-    os.utime(path, ns=(2, 2))
-    with pytest.raises(DataDamagedError):
-        pickle.loads(data)
-    memory = MemoryTable(rows)
-    assert list(pickle.loads(pickle.dumps(memory))) == list(memory)
-
-
-def test_threads_share_a_table(small: Any) -> None:
-    path, digest, rows = small
-    table = FrozenTable(path, digest)
-    wrong: list[int] = []
-
-    def work(seed: int) -> None:
-        for step in range(2000):
-            number = (seed * 7919 + step * 31) % len(rows)
-            if list(table[number].texts) != rows[number][0]:
-                wrong.append(number)
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-
-
-@pytest.mark.posix
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_fork_shares_a_table(small: Any) -> None:
-    path, digest, _ = small
-    table = FrozenTable(path, digest)
-    wanted = list(table)
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if all(list(table) == wanted for _ in range(50)) else 1)
-    assert all(list(table) == wanted for _ in range(50))
-    assert os.waitpid(child, 0)[1] == 0
-    assert list(table) == wanted, "the child's end does not close the parent's file"
-
-
-def test_row_numbers_that_are_none(small: Any) -> None:
-    path, digest, rows = small
-    for table in (FrozenTable(path, digest), MemoryTable(rows)):
-        for number in (25, -26, 10**20):
-            with pytest.raises(IndexError, match=f"there is no row {number}; the table has 25 rows"):
-                table[number]
-        for other in (1.0, "1", None, slice(0, 1)):
-            with pytest.raises(TypeError):
-                table[other]
 
 
 BAD_ROWS: list[tuple[Any, str]] = [
@@ -267,36 +160,4 @@ def test_bad_rows_are_named(row: Any, message: str, tmp_path: Path) -> None:
         MemoryTable([("good", 0), row])
     with pytest.raises(ArgumentError, match=message):
         write_table(tmp_path / "bad", [("good", 0), row], 1)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_bad_tables() -> None:
-    for rows in ("rows", b"rows", None, 3):
-        with pytest.raises(ArgumentError, match="rows: expected"):
-            MemoryTable(rows)
-    with pytest.raises(ArgumentError, match="there is no row"):
-        MemoryTable([])
-
-
-@pytest.mark.parametrize("columns", [0, -1, 1.0, True, None])
-def test_bad_columns(columns: Any, tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="columns must be"):
-        write_table(tmp_path / "bad", [("a", 0)], columns)
-
-
-def test_a_table_may_be_empty_in_a_file(tmp_path: Path) -> None:
-    digest = write_table(tmp_path / "empty", [], 3)
-    table = FrozenTable(tmp_path / "empty", digest)
-    assert (len(table), table.columns, list(table)) == (0, 3, [])
-    assert table.digest == naive_digest([])
-
-
-def test_surrogates_have_no_digest() -> None:
-    with pytest.raises(ArgumentError, match="row 1 is no Unicode text"):
-        table_digest([(["a"], 0), (["\udc80"], 0)])
-
-
-def test_a_file_with_the_wrong_digest_is_not_written(tmp_path: Path) -> None:
-    with pytest.raises(DataDamagedError, match=f"it must be {'0' * 64}"):
-        write_table(tmp_path / "t", [("a", 0)], 1, "0" * 64)
     assert list(tmp_path.iterdir()) == []

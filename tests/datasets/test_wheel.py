@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import StaICC.datasets.pack as module
 from StaICC.datasets import Row
 from StaICC.datasets.pack import read_rows, read_tables
 from StaICC.errors import DataDamagedError
@@ -166,11 +165,6 @@ def good_files() -> list[tuple[str, bytes]]:
     return [(member, pickle.dumps(GOOD)) for member in MEMBERS.values()]
 
 
-def test_tables_in_the_order_asked_for(tmp_path: Path) -> None:
-    wheel = zipped(tmp_path / "w", good_files()[::-1])
-    assert [name for name, _ in read_tables(wheel, MEMBERS)] == ["one", "two"]
-
-
 def test_paths_that_lead_out_are_never_unpacked(tmp_path: Path) -> None:
     inner = tmp_path / "in"
     inner.mkdir()
@@ -178,23 +172,6 @@ def test_paths_that_lead_out_are_never_unpacked(tmp_path: Path) -> None:
     assert len(list(read_tables(wheel, MEMBERS))) == 2
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["in", "w"]
     assert not Path("/tmp/evil_of_staicc").exists()
-
-
-@pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
-def test_wheels_with_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LARGEST", 1000)
-    for files, message in (
-        ([*good_files(), good_files()[0]], r"data/one\.dataset is there 2 times, not once"),
-        (good_files()[:1], r"data/two\.dataset is there 0 times"),
-        ([("data/one.dataset", b"\0" * 1001)], "has 1001 bytes, more than 1000"),
-    ):
-        with pytest.raises(DataDamagedError, match=message):
-            list(read_tables(zipped(tmp_path / "w", files), MEMBERS))
-    (tmp_path / "w").write_bytes(b"<html>not found</html>")
-    with pytest.raises(DataDamagedError, match="cannot be read as a wheel"):
-        list(read_tables(tmp_path / "w", MEMBERS))
-    with pytest.raises(FileNotFoundError):
-        list(read_tables(tmp_path / "nothing", MEMBERS))
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED])

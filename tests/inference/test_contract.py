@@ -5,12 +5,11 @@ from __future__ import annotations
 import array
 import collections
 import decimal
-import enum
 import fractions
 import functools
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any
 
@@ -20,15 +19,9 @@ from hypothesis import strategies as st
 
 from StaICC.errors import OutputError
 from StaICC.inference import batch_form, check_answer
-from StaICC.inference.contract import check_batch, user_batch_form
 
 LABELS = ["no", "yes"]
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
-
-
-class Colour(enum.IntEnum):
-    RED = 0
-    BLUE = 1
 
 
 class OwnSequence(collections.UserList):  # type: ignore[type-arg]
@@ -63,12 +56,6 @@ def test_any_sequence_of_numbers_is_a_row_by_position(row: Any) -> None:
     assert all(type(value) is float for value in answer)
 
 
-@pytest.mark.parametrize("row", [[0, 1], range(2), (True + 1, 5), [10**300, -(10**300)], [-math.inf, 0.5]])
-def test_integers_and_minus_infinity_in_a_row_are_numbers(row: Any) -> None:
-    """As in 0.1.1, whose softmax makes minus infinity a probability of 0."""
-    assert check_answer(row, LABELS) == [float(value) for value in row]
-
-
 @given(st.lists(NUMBERS, min_size=1, max_size=6))
 def test_a_row_comes_back_with_its_bits(row: list[float]) -> None:
     labels = [str(place) for place in range(len(row))]
@@ -76,11 +63,6 @@ def test_a_row_comes_back_with_its_bits(row: list[float]) -> None:
     assert isinstance(answer, list)
     assert list(map(repr, answer)) == list(map(repr, row))
     assert answer is not row
-
-
-@pytest.mark.parametrize("index", [0, 1, Colour.BLUE])
-def test_a_label_index(index: int) -> None:
-    assert check_answer(index, LABELS) == index
 
 
 @pytest.mark.parametrize(
@@ -110,23 +92,6 @@ def test_numpy_arrays_and_scalars() -> None:
     assert check_answer(np.array(1), LABELS) == 1
     assert check_answer(np.argmax(np.array([0.1, 0.9])), LABELS) == 1
     assert check_answer(np.str_("yes"), LABELS) == 1
-
-
-def test_torch_tensors() -> None:
-    torch = pytest.importorskip("torch")
-    row = torch.tensor([0.25, 0.75], requires_grad=True)
-    assert check_answer(row, LABELS) == [0.25, 0.75]
-    assert check_answer(row.to(torch.bfloat16), LABELS) == [0.25, 0.75]
-    assert check_answer(list(row.detach()), LABELS) == [0.25, 0.75]
-    assert check_answer(torch.argmax(row), LABELS) == 1
-    assert check_answer(torch.tensor([1, 0]), LABELS) == [1.0, 0.0]
-
-
-def test_free_text_is_an_answer_only_where_it_is_asked_for() -> None:
-    assert check_answer("anything at all", LABELS, free_text=True) == "anything at all"
-    assert check_answer("yes", LABELS, free_text=True) == "yes"
-    with pytest.raises(OutputError, match="which is no label"):
-        check_answer("anything at all", LABELS)
 
 
 # -- numbers by label
@@ -168,28 +133,12 @@ def test_a_series_with_another_index_is_refused(index: list[Any]) -> None:
         check_answer(pandas.Series([0.25, 0.5, 0.25]), LABELS)
 
 
-def test_a_series_or_a_frame_of_a_batch() -> None:
-    pandas = pytest.importorskip("pandas")
-    assert list(check_batch(pandas.Series([1, 0]), 2)) == [1, 0]
-    with pytest.raises(OutputError, match=r"got a Series with the index '\[1, 0\]', expected the default index"):
-        check_batch(pandas.Series([1, 0], index=[1, 0]), 2)
-    frame = pandas.DataFrame([[0.25, 0.75]] * 2, columns=LABELS)
-    with pytest.raises(OutputError, match=r"a DataFrame \(sort its columns by label, and return to_numpy\(\)\)"):
-        check_batch(frame, 2)
-    with pytest.raises(OutputError, match=r"a DataFrame \(sort its columns by label, and return to_numpy\(\)\)"):
-        check_answer(frame, LABELS)
-
-
 # -- what is refused, and how
 
 
 def generator() -> Iterator[float]:
     yield 0.5
     yield 0.5
-
-
-async def coroutine() -> list[float]:
-    return [0.5, 0.5]
 
 
 BAD: list[tuple[Any, str]] = [
@@ -232,11 +181,6 @@ def test_everything_else_is_refused_with_its_reason(value: Any, message: str) ->
 # -- batched functions
 
 
-@pytest.mark.parametrize("values", [[1, 2], (1, 2), OwnSequence([1, 2]), array.array("i", [1, 2])])
-def test_the_outer_shape_of_a_batch(values: Any) -> None:
-    assert list(check_batch(values, 2)) == [1, 2]
-
-
 class Kernel:
     """A kernel with a batched form."""
 
@@ -265,50 +209,3 @@ def test_a_batch_attribute_is_found_also_under_a_partial(monkeypatch: pytest.Mon
         form = batch_form(kernel)
         assert form is not None
         assert form(["a", "bcd"], LABELS) == [[scale] * 2, [3 * scale] * 2]
-
-
-def by_prompt(prompt: list[str], label_space: list[str]) -> Any:
-    return [prompt, label_space]
-
-
-def by_prompts(prompts: list[str], label_space: list[str]) -> Any:
-    return [prompts, label_space]
-
-
-def by_other_names(texts: list[str], labels: list[str]) -> Any:
-    return [texts, labels]
-
-
-def by_any_name(**given: Any) -> Any:
-    return [given["prompt"], given["label_space"]]
-
-
-def keyword_only(*, prompts: list[str], label_space: list[str]) -> Any:
-    return [prompts, label_space]
-
-
-def with_more(prompts: list[str], label_space: list[str], *, scale: int = 1, **more: Any) -> Any:
-    return [prompts, label_space]
-
-
-class ByMethod:
-    def __call__(self, prompts: list[str], label_space: list[str]) -> Any:
-        return [prompts, label_space]
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        by_prompt,
-        by_prompts,
-        by_other_names,
-        by_any_name,
-        keyword_only,
-        with_more,
-        ByMethod(),
-        functools.partial(with_more, scale=2),
-        lambda prompts, label_space: [prompts, label_space],
-    ],
-)
-def test_a_batched_function_of_the_user_under_any_name(function: Callable[..., Any]) -> None:
-    assert user_batch_form(function)(["a", "b"], LABELS) == [["a", "b"], LABELS]

@@ -7,7 +7,6 @@ import math
 import random
 import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -92,14 +91,6 @@ def test_a_function_that_exits_ends_the_run_even_if_failures_are_collected(form:
             predict_queries(form(damage), queries(), "Test", RunOptions(on_error="collect"))
 
 
-def test_ctrl_c_is_no_output() -> None:
-    def interrupted(prompt: str, label_space: list[str]) -> Any:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        predict_queries(interrupted, queries(), "Test", RunOptions(on_error="collect"))
-
-
 def test_a_damaged_list_of_a_batched_function_is_refused() -> None:
     """The damage in place of the whole list of answers."""
     for damage in DAMAGES:
@@ -111,15 +102,6 @@ def test_a_damaged_list_of_a_batched_function_is_refused() -> None:
 
         with pytest.raises(OutputError, match=r"^Test"):
             predict_queries(whole, queries(), "Test", RunOptions(batched=True))
-
-
-def test_in_threads_too() -> None:
-    chosen = random.Random(1).sample([damage for damage in DAMAGES if not exits(damage)], 30)
-    with ThreadPoolExecutor(2) as executor:
-        for damage in chosen:
-            options = RunOptions(on_error="collect", executor=executor, chunk_size=1)
-            answers = predict_queries(single(damage), queries(), "Test", options)
-            assert [isinstance(answer, Failure) for answer in answers] == [False, True, False], damage.name
 
 
 def test_no_damage_reaches_a_score() -> None:

@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from durability_kernels import Batching, Deterministic, Loading, calls_of, mark_of, row_of
+from durability_kernels import Batching, Deterministic, calls_of, mark_of
 from durability_kills import QUERIES, WAYS, environment, kill_and_resume, result_of
 
-from StaICC import Dataset, Normal
+from StaICC import Normal
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference import worker_processes
-from StaICC.inference.identity import name_in_store
-from StaICC.inference.store import BoundStore, PredictionStore, StoreError
+from StaICC.inference.store import PredictionStore, StoreError
 from StaICC.results import Result
 
 HERE = Path(__file__).parent
@@ -131,42 +130,6 @@ def test_the_number_of_workers_changes_nothing(kind, number, expected, tmp_path)
     assert in_batches == content(normal(Batching(), chunk_size=16))
 
 
-@pytest.mark.parametrize("kind", EXECUTORS)
-def test_an_executor_made_by_a_function_is_made_once_for_all_data_sets_and_shut_down(kind):
-    rows = [(("good",), 1), (("bad",), 0)] * 30
-    several = [Dataset.from_rows(rows, name=f"d{number}", label_space=["no", "yes"]) for number in range(3)]
-    made: list[Executor] = []
-
-    def make() -> Executor:
-        made.append(EXECUTORS[kind](2))
-        return made[-1]
-
-    benchmark = Normal(datasets=several, limit=3)
-    assert benchmark(Deterministic(), executor=make) == benchmark(Deterministic())
-    assert len(made) == 1
-    with pytest.raises(RuntimeError, match="after shutdown"):
-        made[0].submit(max, 1, 2)
-
-
-def test_no_executor_is_made_when_all_is_stored(tmp_path, expected):
-    normal(Deterministic(), store=tmp_path / "run.sqlite")
-
-    def make():
-        raise AssertionError("nothing is to be asked")
-
-    assert content(normal(Deterministic(), store=tmp_path / "run.sqlite", executor=make, recheck=False)) == expected
-
-
-@pytest.mark.parametrize("make", [lambda: ProcessPoolExecutor(2), worker_processes(2)], ids=["plain", "ours"])
-def test_a_worker_loads_the_kernel_once(make, tmp_path):
-    calls = tmp_path / "calls"
-    normal(Loading(str(calls)), executor=make, chunk_size=4)
-    loads = Path(f"{calls}.loads").read_text(encoding="utf-8").split()
-    assert 1 <= len(loads) <= 2
-    assert len(set(loads)) == len(loads)
-    assert len(calls_of(calls)) == QUERIES
-
-
 # -- workers that die
 
 
@@ -258,41 +221,6 @@ def test_each_worker_has_its_own_device_or_its_share_of_the_cores(visible, devic
     assert all(threads == shared.get(device) for device, threads in places.values())
 
 
-def _die(*_: object) -> None:
-    os._exit(1)
-
-
-def test_workers_that_die_before_any_query_end_the_run():
-    with pytest.raises(OutputError, match="a worker died"):
-        normal(Deterministic(), executor=lambda: ProcessPoolExecutor(2, initializer=_die), on_error="collect")
-
-
-def test_a_kernel_that_workers_cannot_import_is_told():
-    """A worker that cannot unpickle its work dies silently; the reason must come back all the same."""
-    code = (
-        "from StaICC import Normal\n"
-        "from StaICC.inference import worker_processes\n"
-        "def f(prompt, label_space):\n    return 0\n"
-        "if __name__ == '__main__':\n"
-        "    Normal(datasets=['mini'])(f, executor=worker_processes(1))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=60)
-    assert "ArgumentError: a worker process cannot load the inference function (AttributeError: " in done.stderr
-    assert "define it in a module" in done.stderr
-
-
-def test_a_pool_that_was_shut_down_is_told():
-    executor = ThreadPoolExecutor(2)
-    executor.shutdown()
-    with pytest.raises(ArgumentError, match=r"the executor takes no chunks .* was it shut down"):
-        normal(Deterministic(), executor=executor)
-
-
-def test_what_makes_no_executor_is_refused():
-    with pytest.raises(ArgumentError, match="must make an Executor; it made 4"):
-        normal(Deterministic(), executor=lambda: 4)
-
-
 def test_the_run_stops_after_what_is_in_flight(tmp_path):
     calls = tmp_path / "calls"
     bad = Deterministic(str(calls), seconds=0.002)
@@ -327,39 +255,6 @@ def test_answers_after_a_failure_in_a_batch_are_kept(tmp_path):
 # -- the store
 
 
-def test_a_function_without_a_name_is_refused(tmp_path):
-    def mine(prompt, label_space):
-        return threading.active_count() * 0
-
-    with pytest.raises(ArgumentError, match=r"Name it \(model_name='my-mod"):
-        normal(mine, store=tmp_path / "run.sqlite")
-    for name in ("", "  ", 3):
-        with pytest.raises(ArgumentError, match="the name of a model must be a non-empty text"):
-            normal(mine, store=tmp_path / "run.sqlite", model_name=name)
-    assert normal(mine, store=tmp_path / "run.sqlite", model_name="mine").complete
-
-
-def test_where_another_run_was_faster_its_answers_count(tmp_path):
-    """A kernel that is not deterministic: what a run reports is what the store holds, so the next one equals it."""
-    store = tmp_path / "run.sqlite"
-    other = Deterministic(name="other")
-
-    class Racing(Deterministic):
-        def identity(self):
-            return Deterministic.identity(self)
-
-        def __call__(self, prompt, label_space):
-            with PredictionStore(store) as shared:  # another process answers the same query at the same time
-                key = (prompt, tuple(label_space))
-                name = name_in_store(Deterministic().identity())
-                BoundStore(shared, name).put_many([(key, row_of("other" + prompt, label_space))])
-            return super().__call__(prompt, label_space)
-
-    first = normal(Racing(), store=store)
-    assert content(first) != content(normal(other))
-    assert content(normal(Deterministic(), store=store, recheck=False)) == content(first)
-
-
 def test_several_runs_share_a_store_at_once(tmp_path, expected):
     store, calls = tmp_path / "run.sqlite", tmp_path / "calls"
     command = [sys.executable, str(HERE / "durability_run.py"), "api", str(store)]
@@ -392,26 +287,6 @@ def test_a_disk_that_is_full_in_mid_run_loses_nothing(tmp_path, expected):
         store._connection.execute("PRAGMA max_page_count = 100000")
         assert content(normal(Deterministic(str(calls)), store=store, recheck=False, **settings)) == expected
     assert len(calls_of(calls)) == QUERIES + asked - kept
-
-
-def test_what_an_interrupt_leaves_is_stored(tmp_path, expected):
-    path, calls = tmp_path / "run.sqlite", tmp_path / "calls"
-
-    class Interrupted(Deterministic):
-        def identity(self):
-            return Deterministic.identity(self)
-
-        def __call__(self, prompt, label_space):
-            if len(calls_of(calls)) == 50:
-                raise KeyboardInterrupt
-            return super().__call__(prompt, label_space)
-
-    with pytest.raises(KeyboardInterrupt):
-        normal(Interrupted(str(calls)), store=path)
-    with PredictionStore(path) as store:
-        assert store.info().answers == 50
-    assert content(normal(Deterministic(str(calls)), store=path)) == expected
-    assert len(calls_of(calls)) == QUERIES + 30  # some of the reused are rechecked
 
 
 def test_an_interrupt_stops_threads_after_their_query_and_keeps_what_they_did(tmp_path):

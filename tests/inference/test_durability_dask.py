@@ -69,14 +69,6 @@ def test_a_cluster_gives_the_same(client, tmp_path):
         Normal(datasets=["mini"])(Deterministic(), executor=client)
 
 
-def test_a_function_of_the_script_itself_works(client):
-    def function(prompt: str, label_space: list[str]) -> int:
-        return len(prompt) % 3
-
-    result = Normal(datasets=["mini"])(function, executor=client.get_executor())
-    assert content(result) == content(Normal(datasets=["mini"])(function))
-
-
 @pytest.mark.posix
 def test_workers_killed_during_the_run_change_nothing(client, tmp_path):
     """Dask itself tries the chunk of a dead worker on another one."""

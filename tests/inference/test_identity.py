@@ -5,30 +5,24 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import logging
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import identity_cases
 import pytest
-from identity_cases import ATTACKS, LABELS, ORDINARY, QUERIES, Scaled, closure, module, row
+from identity_cases import ATTACKS, LABELS, ORDINARY, QUERIES, Scaled, closure, row
 
 from StaICC import Dataset, Normal, Suite
 from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, IdentityError, OutputError
 from StaICC.inference import Part, predict_queries
-from StaICC.inference.contract import batch_form
 from StaICC.inference.identity import (
     Identity,
     RunCounts,
     RunRecord,
-    code_mark,
     identity_of,
     source_digest,
     tolerance_of,
@@ -39,8 +33,6 @@ from StaICC.kernels.text_inference import TextInference
 from StaICC.methods.features import FeatureFunction
 from StaICC.methods.run import Method
 from StaICC.prompting import Query
-
-HERE = Path(__file__).parent
 
 
 def run(function: Any, store: Any = None, queries: Any = None, **settings: Any) -> tuple[list[Any], RunRecord]:
@@ -104,39 +96,6 @@ def test_the_source_is_in_the_provenance() -> None:
     assert secret not in str(identity_of(lambda prompt, label_space, key=secret: key))
 
 
-def test_sources_are_equal_in_every_process() -> None:
-    text = "import sys; sys.path.insert(0, {!r}); import identity_cases as c; from StaICC.inference.identity import *; "
-    text += "print([source_digest(make()) for make in (c.a_dictionary, c.a_method, c.a_record_of_settings)])"
-    command = [sys.executable, "-c", text.format(str(HERE))]
-    found = {
-        subprocess.run(
-            command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
-        ).stdout
-        for seed in "12"
-    }
-    assert len(found) == 1
-
-
-def test_the_mark_of_code_in_a_signature() -> None:
-    """Metrics and tasks have no state: what they refer to is part of their mark, and a missing source is said."""
-    assert code_mark(closure(1.0)) == code_mark(closure(1.0))
-    marks = [code_mark(one) for one in (closure(1.0), closure(2.0), Scaled(1.0), Scaled(2.0), closure((1, 2)))]
-    assert len(set(marks)) == len(marks)
-    assert not any("unidentified" in mark for mark in marks)
-    assert code_mark(module("def f(): pass\n").f).endswith("-unidentified")
-    assert code_mark(closure(logging.getLogger("x"))).endswith("-unidentified")
-
-
-@pytest.mark.parametrize(
-    "settings", [{"chunk_size": 3}, {"executor": functools.partial(ThreadPoolExecutor, 3)}], ids=str
-)
-@pytest.mark.parametrize("kernel", [PPMKernel(), Scaled(2.0)], ids=["batched", "plain"])
-def test_how_a_run_asks_is_no_part_of_the_identity(settings: Any, kernel: Any, tmp_path: Path) -> None:
-    first, _ = run(kernel, tmp_path / "run.sqlite", model_name="m")
-    again, record = run(kernel, tmp_path / "run.sqlite", QUERIES[::-1], model_name="m", recheck=False, **settings)
-    assert (again[::-1], record.counts) == (first, RunCounts(reused=len(QUERIES)))
-
-
 # -- lists of functions
 
 
@@ -190,105 +149,12 @@ def test_a_change_during_the_run_is_found_and_what_was_stored_is_not_served(
         assert (predictions, record.counts.computed) == (direct(PPMKernel(order)), len(QUERIES))
 
 
-def test_what_earlier_runs_stored_stays(tmp_path: Path) -> None:
-    kernel, store = PPMKernel(5), tmp_path / "run.sqlite"
-    run(kernel, store, QUERIES[:3])
-    with pytest.raises(IdentityError):
-        run(kernel, store, chunk_size=1, recheck=False, progress=Changing(kernel, 5))
-    counts = run(PPMKernel(5), store, recheck=False)[1].counts
-    assert counts == RunCounts(computed=len(QUERIES) - 3, reused=3)
-
-
 @pytest.mark.parametrize("kind", [Normal, Suite, Method])
 def test_every_benchmark_and_method_finds_a_change_without_a_store(kind: Any) -> None:
     kernel, settings = PPMKernel(5), {"datasets": ["mini"], "limit": 4}
     pair = (Method("batch_calibration", kernel), Normal(**settings)) if kind is Method else (kind(**settings), kernel)
     with pytest.raises(IdentityError, match="order was 5, is 0"):
         pair[0](pair[1], progress=Changing(kernel, 2))
-
-
-def test_what_an_incomplete_kernel_says_of_a_change_is_in_its_record() -> None:
-    """It may load what it needs when it is first called."""
-
-    class Lazy(Scaled):
-        def identity(self) -> Identity:
-            return Identity({"model": "lazy", "factor": str(self.factor)}, {}, ("it is loaded later",))
-
-        def __call__(self, prompt: Any, label_space: Any) -> list[float]:
-            self.factor = 2.0
-            return self.predict(prompt, label_space)
-
-    assert any("factor was 1.0, is 2.0" in reason for reason in run(Lazy(1.0))[1].identity.unidentified)
-
-
-# -- wrappers and batches
-
-
-def test_a_wrapper_has_its_own_batch_or_none() -> None:
-    documented = identity_cases.documented
-
-    @functools.wraps(documented)
-    def wrapper(prompt: Any, label_space: Any, **more: Any) -> list[float]:
-        return documented(prompt, label_space)[::-1]
-
-    assert batch_form(documented) is not None
-    assert batch_form(functools.partial(documented, number=1.0)) is not None
-    assert batch_form(wrapper) is None
-    assert batch_form(functools.partial(wrapper, number=1.0)) is None
-    assert batch_form(functools.wraps(wrapper)(lambda prompt, label_space: 0)) is None
-    setattr(wrapper, "batch", lambda prompts, label_space, **more: [wrapper(prompt, label_space) for prompt in prompts])  # noqa: B010
-    own = batch_form(wrapper)
-    assert own is not None
-    assert own(["a"], ["no", "yes"]) == [wrapper("a", ["no", "yes"])]
-
-
-def test_partials_of_documented_functions_are_asked() -> None:
-    partial = functools.partial(identity_cases.documented, number=3.0)
-    assert identity_of(partial) == Identity({"model": "documented"}, {"n": "{'number': 3.0}"})
-
-
-# -- the record
-
-
-def test_retries_in_worker_processes_are_counted(tmp_path: Path) -> None:
-    kernel = identity_cases.Retrying()
-    with RunContext(False, executor=lambda: ProcessPoolExecutor(2), chunk_size=2) as running:
-        running.start([kernel])
-        predict_queries(kernel, _many(12), "Test", running.options_for(kernel))
-    (record,) = running.records
-    assert (kernel.retried, record.counts) == (0, RunCounts(computed=12, retried=12))
-
-
-def test_the_record_of_a_run(tmp_path: Path) -> None:
-    class Retrying(PPMKernel):
-        retried = 0
-
-        def identity(self) -> Identity:
-            return PPMKernel.identity(self)
-
-        def __call__(self, prompt: Any, label_space: Any) -> list[float]:
-            if "sad" in prompt:
-                raise ValueError("no")
-            return PPMKernel.__call__(self, prompt, label_space)
-
-    kernel = Retrying()
-    run(kernel, tmp_path / "run.sqlite", QUERIES[:2], model_name="m")
-
-    def retry(progress: Any) -> None:
-        Retrying.retried = 4 if progress.done else 0
-
-    settings = {"model_name": "m", "on_error": "collect"}
-    with RunContext(False, store=tmp_path / "run.sqlite", **settings) as running:  # type: ignore[arg-type]
-        running.start([kernel])
-        predict_queries(kernel, QUERIES, "Test", running.options_for(kernel))
-        assert running.records == ()
-    (record,) = running.records
-    assert record.identity == identity_of(kernel)
-    assert record.model_name == "m"
-    assert record.counts == RunCounts(computed=25, reused=2, rechecked=2, failed=3)
-    assert record.started <= record.finished
-    assert record.started.endswith("+00:00")
-    assert len(record.started) == len("2026-11-21T22:00:00+00:00")
 
 
 # -- recheck
@@ -345,18 +211,6 @@ def test_the_recheck_is_spread_over_the_parts_and_precedes_new_predictions(
             assert options.counter is not None
             found.append(options.counter.counts.rechecked)
     assert [later - before for before, later in itertools.pairwise(found)] == rechecked
-
-
-def test_a_recheck_that_fails_is_a_warning_of_the_result(tmp_path: Path) -> None:
-    def works(prompt: str, label_space: Any) -> list[float]:
-        return [0.5, 0.3, 0.2] if working else [0.0]
-
-    working, benchmark = True, Normal(datasets=["mini"], limit=4)
-    settings: Any = {"store": tmp_path / "run.sqlite", "model_name": "m", "on_error": "collect"}
-    assert not any("again" in warning for warning in benchmark(works, **settings).warnings)
-    working = False
-    warnings = [warning for warning in benchmark(works, **settings).warnings if "again" in warning]
-    assert "could not be computed again" in "".join(warnings)
 
 
 def test_the_sample_is_random(tmp_path: Path) -> None:
@@ -431,37 +285,6 @@ def test_tolerances() -> None:
     assert tolerance_of(Drifting(tolerance=None)) is None
     assert tolerance_of(FeatureFunction(Drifting(tolerance=0.5), {"hidden"})) == 0.5
     assert tolerance_of(TextInference(Drifting(tolerance=None))) is None
-
-
-def test_a_function_has_the_tolerance_of_the_kernels_that_it_refers_to() -> None:
-    def using(*kernels: Any) -> Any:
-        return lambda prompt, label_space: next(kernel(prompt, label_space) for kernel in kernels)
-
-    class Wrapper:
-        def __init__(self, kernel: Drifting) -> None:
-            self.kernel = kernel
-
-        def __call__(self, prompt: str, label_space: Any) -> list[float]:
-            return self.kernel(prompt, label_space)
-
-    quarter = Drifting(tolerance=0.25)
-
-    def with_default(prompt: str, label_space: Any, kernel: Any = quarter) -> Any:
-        return kernel(prompt, label_space)
-
-    assert tolerance_of(using(Drifting(tolerance=0.5))) == 0.5
-    assert tolerance_of(using(Drifting(tolerance=0.5), quarter)) == 0.5
-    assert tolerance_of(using(Drifting(tolerance=0.5), Drifting(tolerance=None))) is None
-    assert tolerance_of(Wrapper(Drifting(tolerance=0.5))) == 0.5
-    assert tolerance_of(with_default) == 0.25
-    assert tolerance_of(functools.partial(lambda prompt, label_space, kernel: 0, kernel=quarter)) == 0.25
-    assert tolerance_of(using(PPMKernel())) == 1e-6
-
-
-@pytest.mark.parametrize("value", ["no", 1, None])
-def test_recheck_is_true_or_false(value: Any) -> None:
-    with pytest.raises(ArgumentError, match="recheck must be True or False"):
-        Normal(datasets=["mini"], limit=2)(PPMKernel(), recheck=value)
 
 
 # -- the contract

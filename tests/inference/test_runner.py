@@ -5,17 +5,14 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from StaICC import Normal, load_kernel
-from StaICC.errors import ArgumentError, MissingDependencyError, OutputError
-from StaICC.inference import Answer, Failure, Part, Progress, RunOptions, predict_queries
-from StaICC.inference.store import PredictionStore
+from StaICC.errors import MissingDependencyError, OutputError
+from StaICC.inference import Failure, Part, Progress, RunOptions, predict_queries
 from StaICC.prompting import Query, as_argument
 
 LABELS = ("no", "yes")
@@ -33,11 +30,6 @@ def row_of(prompt: Any, label_space: Sequence[str]) -> list[float]:
     """A row that only this prompt has."""
     text = "|".join(prompt) if isinstance(prompt, list) else prompt
     return [hashlib.sha256(f"{text}\0{label}".encode()).digest()[0] / 1.0 for label in label_space]
-
-
-def model(prompt: str, label_space: list[str]) -> list[float]:
-    """A plain function of a module, so that it can be sent to other processes."""
-    return row_of(prompt, label_space)
 
 
 def fails_at_seven(prompt: str, label_space: list[str]) -> list[float]:
@@ -78,22 +70,6 @@ class Batching:
         return [row_of(prompt, label_space) for prompt in prompts]
 
 
-class Memory:
-    """A store in memory that remembers each commit."""
-
-    def __init__(self, answers: dict[Any, Answer] | None = None) -> None:
-        self.answers = dict(answers or {})
-        self.commits: list[int] = []
-
-    def get_many(self, asked: Sequence[Any]) -> dict[Any, Answer]:
-        return {key: self.answers[key] for key in asked if key in self.answers}
-
-    def put_many(self, answers: Iterable[tuple[Any, Answer]]) -> None:
-        kept = dict(answers)
-        self.commits.append(len(kept))
-        self.answers |= kept
-
-
 # -- what is asked
 
 
@@ -119,11 +95,6 @@ def test_each_distinct_pair_is_asked_once(pairs: list[tuple[str, tuple[str, ...]
     assert len(function.asked) == len(set(pairs))
 
 
-def test_nothing_to_ask() -> None:
-    assert predict_queries(Counting(), [], "Test") == []
-    assert predict_queries(Counting(), [], "Test", RunOptions(batched=True)) == []
-
-
 def test_prompts_that_share_a_prefix_can_follow_each_other_in_both_channels() -> None:
     function = Counting()
     shuffled = [query(text) for text in ["b1", ("b", "c"), "a2", "b2", ("a", "c"), "a1", "a2"]]
@@ -143,13 +114,6 @@ def test_a_batch_attribute_gets_whole_chunks(size: int | None) -> None:
         row_of(one.prompt, LABELS) for one in asked
     ]
     assert [len(batch) for batch in kernel.batches] == {None: [10], 1: [1] * 10, 3: [3, 3, 3, 1], 100: [10]}[size]
-
-
-def test_a_batch_has_one_label_space() -> None:
-    kernel = Batching()
-    mixed = [query("a"), query("a", ("x", "y")), query("b"), query("b", ("x", "y"))]
-    predict_queries(kernel, mixed, "Test")
-    assert kernel.batches == [["a", "b"], ["a", "b"]]
 
 
 def test_a_function_that_its_user_calls_batched_gets_the_list_as_it_stands() -> None:
@@ -178,12 +142,6 @@ def test_a_failure_ends_the_run_with_place_and_cause() -> None:
         predict_queries(function, queries(20), "Normal, TREC")
     assert isinstance(caught.value.__cause__, OutputError)
     assert len(function.asked) == 4
-
-
-def test_the_number_is_that_of_the_first_query_with_this_prompt() -> None:
-    asked = [query("a"), query("b"), query("b")]
-    with pytest.raises(OutputError, match=r"^Test, query 1: "):
-        predict_queries(Counting(lambda prompt, labels: None if prompt == "b" else 0), asked, "Test")
 
 
 def test_collecting_goes_on_and_says_what_failed() -> None:
@@ -234,13 +192,6 @@ def test_a_failing_batch_is_halved_to_the_guilty_query(bad: set[str]) -> None:
     assert len(kernel.batches) <= 1 + 2 * len(bad) * math.ceil(math.log2(10))
 
 
-def test_a_failing_batch_ends_the_run_at_the_guilty_query() -> None:
-    store = Memory()
-    with pytest.raises(OutputError, match=r"^Test, query 5: the batched inference function raised MemoryError: too"):
-        predict_queries(Batching(["prompt 5"]), queries(10), "Test", RunOptions(store=store))
-    assert {prompt for prompt, _ in store.answers} == {f"prompt {number}" for number in range(5)}
-
-
 @pytest.mark.parametrize(
     ("failure", "message"),
     [
@@ -257,15 +208,6 @@ def test_a_batch_of_a_wrong_shape_is_no_exception_of_the_function(
     assert str(caught.value).startswith(f"Test, query 2: {message}")
 
 
-def test_an_error_of_the_function_itself_is_no_list_of_a_wrong_length(recwarn: pytest.WarningsRecorder) -> None:
-    def full(prompts: list[Any]) -> Any:
-        raise OutputError("memory ran out")
-
-    with pytest.raises(OutputError, match=r"^Test, query 2: .*memory ran out"):
-        predict_queries(Batching(["prompt 2"], full), queries(4), "Test")
-    assert not [one for one in recwarn if one.category is RuntimeWarning]
-
-
 def test_one_bad_answer_in_a_batch_does_not_cost_the_others() -> None:
     kernel = Batching(["prompt 2"], lambda prompts: ["maybe" if prompt == "prompt 2" else 1 for prompt in prompts])
     answers = predict_queries(kernel, queries(4), "Test", RunOptions(on_error="collect"))
@@ -273,60 +215,6 @@ def test_one_bad_answer_in_a_batch_does_not_cost_the_others() -> None:
     assert [isinstance(answer, Failure) for answer in answers] == [False, False, True, False]
     with pytest.raises(OutputError, match=r"^Test, query 2: unparsed reply \(no label\): .maybe.; expected one"):
         predict_queries(kernel, queries(4), "Test")
-
-
-def test_a_users_batched_function_that_fails() -> None:
-    def raising(prompts: list[str], label_space: list[str]) -> Any:
-        raise RuntimeError("no memory")
-
-    def short(prompts: list[str], label_space: list[str]) -> Any:
-        return [0]
-
-    def odd(prompts: list[str], label_space: list[str]) -> Any:
-        return [0, 5, 1]
-
-    for function, message in [
-        (raising, "Test: the batched inference function raised RuntimeError: no memory (at "),
-        (short, "Test: the batched function returned 1 answers for 3 prompts"),
-        (odd, "Test, query 1: the inference function's answer cannot be scored: got label index 5, expected 0 to 1"),
-    ]:
-        with pytest.raises(OutputError) as caught:
-            predict_queries(function, queries(3), "Test", RunOptions(batched=True))
-        assert str(caught.value).startswith(message)
-        assert caught.value.__cause__ is not None
-        collected = predict_queries(function, queries(3), "Test", RunOptions(batched=True, on_error="collect"))
-        failed = [isinstance(answer, Failure) for answer in collected]
-        assert failed == ([False, True, False] if function is odd else [True] * 3)
-
-
-# -- the store
-
-
-def test_answers_are_committed_on_the_way() -> None:
-    store = Memory()
-    predict_queries(Counting(), queries(200), "Test", RunOptions(store=store))
-    assert len(store.commits) >= 3
-    assert max(store.commits) <= 64
-
-
-# -- workers
-
-
-def test_a_failure_in_a_worker_is_named() -> None:
-    with ProcessPoolExecutor(2) as executor:
-        with pytest.raises(OutputError, match=r"^Test, query 7: the inference function raised KeyError: 'seven' \(at "):
-            predict_queries(fails_at_seven, queries(40), "Test", RunOptions(executor=executor, chunk_size=5))
-        options = RunOptions(executor=executor, chunk_size=5, on_error="collect")
-        answers = predict_queries(fails_at_seven, queries(40), "Test", options)
-    assert [number for number, answer in enumerate(answers) if isinstance(answer, Failure)] == [7]
-
-
-def test_what_cannot_be_sent_to_another_process_is_said() -> None:
-    with (
-        ProcessPoolExecutor(1) as executor,
-        pytest.raises(ArgumentError, match=r"the executor could not run a chunk .* must be picklable"),
-    ):
-        predict_queries(lambda prompt, label_space: 0, queries(3), "Test", RunOptions(executor=executor))
 
 
 # -- progress
@@ -346,41 +234,3 @@ def test_progress_never_goes_back_and_ends_at_the_total(options: dict[str, Any])
     assert done == sorted(done)
     assert (done[0], done[-1]) == (0, 10)
     assert all(one.total == 10 for one in reported)
-
-
-# -- bad arguments
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "expected"),
-    [
-        ("on_error", ["ignore", None], "'raise' or 'collect', not"),
-        ("chunk_size", [0, 2.0, True], "an integer of at least 1, not"),
-        ("executor", [4], "concurrent.futures.Executor, or a function that makes one, not 4"),
-        ("progress", ["bar"], "a function of one Progress, not 'bar'"),
-    ],
-)
-def test_bad_options_are_refused(name: str, values: list[Any], expected: str) -> None:
-    for value in values:
-        with pytest.raises(ArgumentError, match=f"^{name} must be .*{expected}"):
-            RunOptions(**{name: value})
-
-
-@pytest.mark.parametrize("function", [None, "model", 5, [model]])
-def test_what_cannot_be_called_is_refused(function: Any) -> None:
-    with pytest.raises(ArgumentError, match=f"must be callable, not {type(function).__name__}$"):
-        predict_queries(function, queries(1), "Test")
-
-
-def test_progress_of_workers_counts_what_is_on_disk(tmp_path):
-    path, seen = tmp_path / "run.sqlite", []
-
-    def show(progress):
-        with PredictionStore(path, read_only=True) as store:
-            seen.append((progress.done, store.info().answers))
-
-    benchmark = Normal(datasets=["mini"], limit=8)
-    with ThreadPoolExecutor(2) as pool:
-        benchmark(load_kernel("ppm"), store=path, executor=pool, chunk_size=2, progress=show)
-    assert seen
-    assert all(done <= stored for done, stored in seen)

@@ -7,17 +7,13 @@ import json
 import logging
 import os
 import random
-import re
 import shutil
 import signal
 import sqlite3
 import struct
 import subprocess
 import sys
-import tempfile
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -76,12 +72,6 @@ def test_the_key_is_stable_over_versions():
     assert query_key("\ud800", []) != query_key("\ud801", [])
 
 
-@pytest.mark.parametrize("bad", [(None, []), (3, []), (["a", 3], []), ("a", [3]), ("a", None), ("a", "yes")])
-def test_what_is_no_query_has_no_key(bad):
-    with pytest.raises(ArgumentError, match=r"a query is a prompt|single text 'yes'"):
-        query_key(*bad)
-
-
 # -- what goes in comes out -----------------------------------------------------------------------------------------
 
 answers = st.one_of(
@@ -106,15 +96,6 @@ def test_every_answer_comes_back_bit_for_bit(tmp_path_factory, given_answers):
 
 def bits(value):
     return [struct.pack("<d", number) for number in value] if isinstance(value, list) else value
-
-
-def test_any_number_of_keys(path):
-    fill(path, range(1700))
-    with PredictionStore(path) as store:
-        for count in (0, 1, 400, 401, 1700):
-            keys = [key(number) for number in range(count)]
-            expected = {key(number): answer(number) for number in range(count)}
-            assert store.get_many("model", keys) == store.get_many("model", [*keys, key(-1), *keys]) == expected
 
 
 @pytest.mark.parametrize("bad", [[None], [[0.5]], b"x", (key(1),)])
@@ -202,36 +183,7 @@ def test_stores_with_different_editions_of_one_model_are_not_merged(tmp_path):
         assert store.merge(tmp_path / "2.sqlite").added == 0
 
 
-def test_closed_is_closed(path):
-    store = PredictionStore(path)
-    store.close()
-    store.close()
-    with pytest.raises(ArgumentError, match="this store was closed"):
-        store.get_many("model", [key(1)])
-    assert sorted(os.listdir(path.parent)) == [path.name]  # no log is left behind
-
-
-@pytest.mark.parametrize("name", ["a b", "50%", "a?mode=ro", "a#b", "é", ":memory:", "file:x"])
-def test_any_file_name(tmp_path, name, file_name):
-    name = file_name(name) or "e"
-    fill(tmp_path / name, range(3))
-    assert sorted(os.listdir(tmp_path)) == [name]
-    with PredictionStore(tmp_path / name) as store:
-        assert store.info().answers == 3
-
-
 # -- threads, forks, processes --------------------------------------------------------------------------------------
-
-
-def test_many_threads_share_one_store(path):
-    def work(worker: int) -> None:
-        for number in range(worker * 1000, worker * 1000 + 40):
-            store.put_many("model", [(key(number), answer(number))])
-            assert store.get_many("model", [key(number)])
-
-    with PredictionStore(path) as store, ThreadPoolExecutor(6) as pool:
-        list(pool.map(work, range(6)))
-        assert store.info().answers == 240
 
 
 WRITER = """
@@ -296,23 +248,6 @@ def test_a_kill_at_any_moment_leaves_whole_chunks(path, rounds):
     assert sum(done) > rounds
 
 
-def test_a_kill_while_the_store_is_made_leaves_a_store_or_none(tmp_path):
-    imports = "import sqlite3\nimport sys\nfrom StaICC.inference.store import PredictionStore\n"
-    code = imports + "print(flush=True)\nPredictionStore(sys.argv[1])"
-    draw = random.Random(3)
-    for number in range(5):
-        path = tmp_path / str(number)
-        process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, env=ENVIRONMENT)
-        process.stdout.readline()
-        time.sleep(draw.uniform(0, 0.006))
-        process.kill()
-        process.wait()
-        process.stdout.close()
-        fill(path, range(3))  # never refused
-        with PredictionStore(path) as store:
-            assert store.info().answers == 3
-
-
 @pytest.mark.posix
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_must_open_the_store_itself(path):
@@ -335,66 +270,6 @@ def test_a_forked_child_must_open_the_store_itself(path):
 # -- what cannot be written -----------------------------------------------------------------------------------------
 
 
-def test_a_lock_of_another_process_is_waited_for_and_said_if_it_is_held_too_long(path):
-    fill(path, range(3))
-    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    other.execute("BEGIN IMMEDIATE")
-    with PredictionStore(path, timeout=0.2) as store:
-        assert store.get_many("model", [key(1)]) == {key(1): answer(1)}  # reading goes on
-        with pytest.raises(StoreError, match=r"run\.sqlite: .*locked.*wait for the other process"):
-            store.put_many("model", [(key(9), 1)])
-    threading.Timer(0.3, lambda: other.execute("ROLLBACK")).start()
-    with PredictionStore(path, timeout=20) as store:
-        store.put_many("model", [(key(9), 1)])
-    other.close()
-
-
-@pytest.fixture
-def open_path():
-    """A store's path in a folder that every user can enter, wherever pytest keeps its own."""
-    for place in map(Path, (tempfile.gettempdir(), "/tmp", "/var/tmp")):
-        if place.is_dir() and all(folder.stat().st_mode & 0o001 for folder in (place, *place.resolve().parents)):
-            break
-    else:
-        pytest.skip("no folder for passing files can be entered by every user")
-    with tempfile.TemporaryDirectory(dir=place) as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder) / "run.sqlite"
-        Path(folder).chmod(0o755)
-
-
-def as_nobody(code: str, path: Path) -> str:
-    """Run a piece of code as a user without rights, where the tests run as root."""
-    before = (
-        "import os, sys, urllib.parse, sqlite3\nfrom StaICC.inference.store import *\nfrom StaICC.errors import *\n"
-    )
-    before += "if os.geteuid() == 0: os.setgid(65534); os.setuid(65534)\n"
-    command = [sys.executable, "-c", before + code, str(path)]
-    child = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
-    return child.stdout + child.stderr
-
-
-ATTEMPT = "try: PredictionStore(sys.argv[1])\nexcept StaICCError as error: print(type(error).__name__, error)"
-LOOK = "with PredictionStore(sys.argv[1], read_only=True) as store: print(store.info().answers)"
-
-
-@pytest.mark.posix
-def test_without_permission_a_store_is_refused_for_writing_and_can_be_read(open_path):
-    path = open_path
-    path.parent.chmod(0o555)  # the tests may run as a user without rights
-    assert re.match(f"StoreError .*{path}.*cannot be", as_nobody(ATTEMPT, path))
-    path.parent.chmod(0o755)
-    fill(path, range(3))
-    path.chmod(0o444)
-    assert f"StoreError {path}: no permission to write" in as_nobody(ATTEMPT, path)
-    assert as_nobody(LOOK, path) == "3\n"
-    path.chmod(0o666)
-    path.parent.chmod(0o555)
-    assert as_nobody(ATTEMPT, path).startswith("StoreError")  # the file may be written, but no log next to it
-    with PredictionStore(path, read_only=True) as store, pytest.raises(ArgumentError, match="opened read-only"):
-        store.put_many("model", [(key(9), 1)])
-
-
 @pytest.mark.parametrize("how", ["delete", "replace"])
 def test_a_file_that_went_away_is_noticed_before_anything_is_lost_in_it(path, how):
     with PredictionStore(path) as store:
@@ -409,30 +284,6 @@ def test_a_file_that_went_away_is_noticed_before_anything_is_lost_in_it(path, ho
 
 
 # -- what is no store -----------------------------------------------------------------------------------------------
-
-
-def test_an_empty_file_becomes_a_store_but_is_none(path):
-    """A kill may leave one while a store is made."""
-    path.touch()
-    with pytest.raises(SchemaError, match="is empty"):
-        PredictionStore(path, read_only=True)
-    with PredictionStore(path) as store:
-        assert store.info().answers == 0
-
-
-@pytest.mark.posix
-def test_a_path_that_cannot_be_a_store_is_refused(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    for name, options, message in (
-        ("", {}, "is a folder"),
-        ("no/run.sqlite", {}, "make it first"),
-        ("pipe", {}, "not a regular file"),
-        ("run.sqlite-journal", {}, "SQLite keeps"),
-        ("run.sqlite", {"read_only": True}, "there is no prediction store at"),
-    ):
-        with pytest.raises(ArgumentError, match=message):
-            PredictionStore(tmp_path / name, **options)
-    assert os.listdir(tmp_path) == ["pipe"]
 
 
 @pytest.mark.parametrize("content", [b"label,text\n" * 1000, b"SQLite format 3\x00", bytes(5000), "database"])

@@ -12,7 +12,7 @@ import pytest
 
 from StaICC import Normal
 from StaICC.errors import OutputError, WithheldReplyError
-from StaICC.inference.contract import Forecast, Text
+from StaICC.inference.contract import Text
 from StaICC.inference.identity import Identity
 from StaICC.inference.reply_parser import parse_reply
 from StaICC.inference.store import PredictionStore
@@ -99,13 +99,6 @@ def test_a_reply_that_never_ends_is_a_failure(server: endpoint_server.Server, li
             assert store.info().answers == 0
 
 
-def test_a_server_that_only_scores_may_give_no_reason(server: endpoint_server.Server) -> None:
-    kernel = EndpointKernel(server.url, endpoint_server.MODEL, backoff=0.01, retries=1)
-    expected = Normal(datasets=["mini"], limit=2)(kernel)
-    server.always = endpoint_server.changed(lambda answer: answer["choices"][0].pop("finish_reason") and None)
-    assert Normal(datasets=["mini"], limit=2)(kernel)["Averaged results"] == expected["Averaged results"]
-
-
 def thinking(body: Any, limits: list[Any], visible: bool) -> dict[str, Any]:
     """A reply of a server whose model thinks for 500 tokens and then names a label."""
     limits.append(body["max_tokens"])
@@ -136,59 +129,6 @@ def test_a_thought_that_the_default_limit_cuts_gets_room(
     assert kernel.usage.reasoning_tokens == sum(spent)
     assert ("8192" in kernel.reply_limit) is again
     assert ("8192" in kernel.identity().settings["max_tokens"]) is again
-
-
-def test_a_thought_without_room_stays_cut(server: endpoint_server.Server) -> None:
-    def refuse(handler: Any, right: Any) -> None:
-        if handler.body["max_tokens"] > 100:
-            said = {"error": {"message": "This model's maximum context length is 4096 tokens"}}
-            endpoint_server.send(handler, said, 400)
-        else:
-            endpoint_server.answering(lambda _: "<think>travel is", "length")(handler, right)
-
-    server.always = refuse
-    kernel = EndpointKernel(server.url, endpoint_server.MODEL, scoring="text", api="chat")
-    (reply,) = kernel.batch(["a"], ["food", "travel"])
-    assert (reply, reply.finish_reason) == ("<think>travel is", "length")
-
-
-class Thinker:
-    """A kernel that thinks for 300 tokens, which a context of 400 tokens holds next to a prompt of 10."""
-
-    def __init__(self) -> None:
-        self.limits: list[int] = []
-
-    def generate(self, prompts: Any, max_new_tokens: int = 32, stop: Any = ()) -> list[str]:
-        self.limits.append(max_new_tokens)
-        text = "<think>travel?" if max_new_tokens < 300 else "<think>travel?</think>food"
-        return [Text(text, "length" if max_new_tokens < 300 else "stop") for _ in prompts]
-
-    def forecast_prompts(self, prompts: Any, label_space: Any, new_tokens: int, kept: Any = ()) -> Forecast:
-        return Forecast(0, 0, 0, longest_prompt=10 + new_tokens, limit=400)
-
-
-def test_a_local_kernel_gets_the_room_that_its_context_has() -> None:
-    kernel = Thinker()
-    assert text_inference(kernel).batch(["a", "b"], ["food"]) == ["<think>travel?</think>food"] * 2
-    assert kernel.limits == [100, 390]
-    assert text_inference(kernel, 99).batch(["a"], ["food"]) == ["<think>travel?"]
-
-
-def test_a_template_that_begins_the_thought(make_model: Any, make_tokenizer: Any) -> None:
-    """Else a thought that is cut would be read as a reply."""
-    pytest.importorskip("torch")
-    from StaICC.kernels.huggingface.kernel import CausalLMKernel
-
-    tokenizer = make_tokenizer()
-    plain = "{% for m in messages %}{{ m.role + m.content }}{% endfor %}reply:"
-    replies = []
-    for template in (plain, plain + "<think>\n"):
-        tokenizer.chat_template = template
-        kernel = CausalLMKernel(make_model("Llama"), tokenizer, prompt_format="chat")
-        replies += kernel.generate(["who wrote it?"], 5)
-    assert not replies[0].startswith("<think>")
-    assert replies[1].startswith("<think>")
-    assert parse_reply(replies[1], ["who", "it"]).rule == "cut off in reasoning"
 
 
 class Writer:
@@ -222,12 +162,6 @@ def test_replies_that_are_cut_before_a_label(kind: str, tmp_path: Path) -> None:
         result = benchmark(text_inference(Writer(reply), 7), store=tmp_path / "run.sqlite")
         warnings = [text for text in result.warnings if "of 8 replies" in text]
         assert [warned in text for text in warnings] == [True] * (warned is not None)
-
-
-def test_the_warning_comes_before_the_error_that_ends_the_run(caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(OutputError):
-        Normal(datasets=["mini"], limit=4)(text_inference(Writer(CUT), 7))
-    assert "max_tokens=7" in caplog.text
 
 
 def test_a_store_keeps_how_replies_ended(tmp_path: Path) -> None:

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from StaICC import Normal, load_kernel
-from StaICC.errors import ArgumentError, UnknownNameError
+from StaICC import Normal
 from StaICC.inference.identity import identity_of
-from StaICC.kernels.endpoint import EndpointKernel
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -81,19 +79,6 @@ def test_stores_and_signatures_never_mix_the_two(parts: Any, tmp_path: Any) -> N
     found = [record["predicted_probabilities"] for record in other.outputs["mini"]]
     assert found == [pytest.approx(row, abs=1e-5) for row in expected]
     assert default.outputs == same.outputs != other.outputs
-
-
-def test_what_a_kernel_cannot_do_is_refused(parts: Any) -> None:
-    with pytest.raises(ArgumentError, match="last_blank='label' is for plain prompts"):
-        CausalLMKernel(*parts, last_blank="label", prompt_format="chat")
-    for options in ({"api": "chat", "scoring": "top-logprobs"}, {"scoring": "text"}):
-        with pytest.raises(ArgumentError, match="last_blank='label' is for labels that are scored"):
-            EndpointKernel("http://localhost:1/v1", "words", last_blank="label", **options)
-    for spec in ("ppm;last_blank=label", "litellm:words;last_blank=label"):
-        with pytest.raises(UnknownNameError, match="last_blank"):
-            load_kernel(spec)
-    with pytest.raises(ArgumentError, match="last_blank must be one of 'prompt', 'label'"):
-        load_kernel("hf:x;last_blank=both")
 
 
 @pytest.mark.slow

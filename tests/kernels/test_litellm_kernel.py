@@ -106,21 +106,6 @@ def test_samples_have_their_own_seeds_and_cache_keys(server: list[dict[str, Any]
     assert len(set(map(str, texts))) == 1
 
 
-def test_a_provider_without_seeds_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    litellm = pytest.importorskip("litellm")
-    sent: list[dict[str, Any]] = []
-
-    def completion(model: str, messages: Any, **settings: Any) -> Any:
-        sent.append(settings)
-        return litellm.mock_completion(model, messages, mock_response="food")
-
-    monkeypatch.setattr(litellm, "completion", completion)
-    for model in ("anthropic/claude-sonnet-4-5", "gpt-4o"):
-        LiteLLMKernel(model).generate(["a"], temperature=0.5, seed=3)
-    assert [one.get("seed") for one in sent] == [None, 3]
-    assert {one["temperature"] for one in sent} == {0.5}
-
-
 KEYS = {
     "ANTHROPIC_API_KEY": "sk-ant-api03-Ab_9-xYz0123456789abcdefgh",
     "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",

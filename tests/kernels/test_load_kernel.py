@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from StaICC import Normal, load_kernel
-from StaICC.errors import ArgumentError, PluginError, StaICCError, UnknownNameError
+from StaICC.errors import ArgumentError
 from StaICC.kernels.ppm import PPMKernel
 
 
@@ -42,49 +42,6 @@ def test_an_inference_function_is_used_as_it_is(name: str) -> None:
             ArgumentError, match=r"is an inference function: got .*, expected no argument and no option"
         ):
             load_kernel(f"mine_of_the_test:{name}{rest}", **options)
-
-
-def test_a_function_that_makes_a_kernel_gets_the_options() -> None:
-    assert load_kernel("mine_of_the_test:make", order=3) == PPMKernel(order=3)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("os:getcwd", ArgumentError),
-        ("builtins:print", ArgumentError),
-        ("mine_of_the_test:nothing", ArgumentError),
-        ("mine_of_the_test:no_text", ArgumentError),
-        ("mine_of_the_test:Scorer", PluginError),
-        ("mine_of_the_test:number", PluginError),
-        ("os:path", PluginError),
-    ],
-)
-def test_a_reference_to_something_else_is_refused(name: str, kind: type[StaICCError]) -> None:
-    with pytest.raises(kind, match=r"xpected an inference function f\(prompt, label_space\), a class with from_spec"):
-        load_kernel(name)
-
-
-@pytest.mark.parametrize(
-    ("spec", "options", "kind", "message"),
-    [
-        ("ppm;order=3", {"order": 4}, ArgumentError, "order of ppm: given twice"),
-        ("hf:x;dtype=float32", {"dtype": "float32"}, ArgumentError, "dtype of hf:x: given twice"),
-        ("openai:http://x#m;api=chat", {"api": "chat"}, ArgumentError, "given twice"),
-        ("vllm:x;label_scoring=full", {"label_scoring": "full"}, ArgumentError, "given twice"),
-        ("ppm", {"ordr": 2}, UnknownNameError, "'ordr'; did you mean 'order'"),
-        ("hf:x", {"label_scorin": "full"}, UnknownNameError, "'label_scoring'"),
-        ("openai:http://x#m", {"scorin": "text"}, UnknownNameError, "'scoring'"),
-        ("vllm", {}, ArgumentError, "got 'vllm'"),
-        ("vllm:", {}, ArgumentError, "got 'vllm:'"),
-    ],
-)
-def test_options_given_twice_or_unknown_and_names_without_a_model(
-    spec: str, options: dict[str, Any], kind: type[StaICCError], message: str
-) -> None:
-    with pytest.raises(kind, match=message):
-        load_kernel(spec, **options)
-    assert load_kernel("ppm;order=3", escape="A") == PPMKernel(order=3, escape="A")
 
 
 def test_the_prompt_format_of_a_served_model() -> None:

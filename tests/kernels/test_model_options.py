@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from StaICC import load_kernel
-from StaICC.cli import main
-from StaICC.cli.options import model_files, shown_model
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.kernels.endpoint import NO_NUMBERS
 from StaICC.kernels.huggingface.prompts import NEUTRAL
@@ -102,34 +100,6 @@ def test_an_option_is_read_and_is_in_the_identity(kind: str, fact: OptionFact) -
         )
 
 
-def test_the_listing_has_every_option(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["models"]) == 0
-    text = capsys.readouterr().out
-    assert main(["models", "--json"]) == 0
-    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["kernels"]}
-    for kind in KERNELS:
-        for fact in declared_options(KERNELS[kind]):
-            assert f"    {fact.name}={json.dumps(fact.default)} ({fact.type}): " in text
-            assert fact.name in {one["name"] for one in rows[kind]["options"]}
-    assert "quantization=null (8bit | 4bit | none): " in text
-    assert {"device", "dtype", "revision", "device_map", "quantization", "attn_implementation", "adapter"} <= LOADING
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"device": "cpu", "device_map": "auto"}, "Give one of the two"),
-        ({"quantization": "2bit"}, "there is no quantization '2bit'.*8bit, 4bit"),
-        ({"trust_remote_code": "yes"}, "trust_remote_code must be True or False"),
-        ({"adapter": ""}, "expected a non-empty text"),
-        ({"attn_implementation": 3}, "expected a non-empty text"),
-    ],
-)
-def test_options_of_loading_that_are_illegal(options: dict[str, Any], message: str) -> None:
-    with pytest.raises((ArgumentError, UnknownNameError), match=message):
-        load_kernel("hf:x/y", **options)
-
-
 def test_names_with_revisions_and_quantised_files(tmp_path: Path) -> None:
     assert (
         ModelSource("hf:x/y", revision="main").where() == ModelSource("hf:x/y@main").where() == ("hub", "x/y", "main")
@@ -139,26 +109,6 @@ def test_names_with_revisions_and_quantised_files(tmp_path: Path) -> None:
             ModelSource(name, revision="v1")
     with pytest.raises(ArgumentError, match="is quantised already"):
         ModelSource("smollm2", quantization="4bit")
-
-
-def test_a_name_without_its_kind_is_suggested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("gpt2", "gpt2;dtype=float32"):
-        with pytest.raises(UnknownNameError, match=f"there is no kind of model 'gpt2'.* write 'hf:{name}'"):
-            load_kernel(name)
-    with pytest.raises(ArgumentError, match="write 'hf:EleutherAI/pythia-70m'"):
-        load_kernel("EleutherAI/pythia-70m")
-    with pytest.raises(UnknownNameError, match="did you mean 'ppm'"):
-        load_kernel("pmp")
-    (tmp_path / "gpt2").mkdir()
-    monkeypatch.chdir(tmp_path)
-    assert load_kernel("gpt2;dtype=float32;label_scoring=full").options.label_scoring == "full"
-
-
-def test_options_are_no_part_of_the_shown_name_and_their_folders_are_inputs(tmp_path: Path) -> None:
-    (tmp_path / "adapter_config.json").touch()
-    spec = f"hf:x/y;adapter={tmp_path}"
-    assert shown_model(spec) == "hf:x/y"
-    assert tmp_path / "adapter_config.json" in model_files(spec)
 
 
 # -- loading
@@ -239,24 +189,3 @@ def test_remote_code_runs_only_if_it_is_trusted(folder: Path, tmp_path: Path, mo
     config["auto_map"] = {"AutoModelForCausalLM": "someone/else--mine.Mine"}
     (copy / "config.json").write_text(json.dumps(config), encoding="utf-8")
     assert not replace(trusted._source).is_complete()
-
-
-@pytest.mark.parametrize("bits", ["8bit", "4bit"])
-def test_quantization(make_model: Any, make_tokenizer: Any, tmp_path: Path, bits: str) -> None:
-    """On the CPU too, where the installed bitsandbytes can do that."""
-    pytest.importorskip("bitsandbytes")
-    pytest.importorskip("accelerate")
-    folder = tmp_path / "wide"  # blocks of 64 weights
-    make_model("Llama", hidden_size=128, intermediate_size=128, head_dim=32).save_pretrained(folder)
-    make_tokenizer().save_pretrained(folder)
-    kernel, plain = load_kernel(f"hf:{folder};quantization={bits}"), load_kernel(str(folder))
-    before = kernel.identity()
-    assert before.who["quantization"] == bits
-    found = kernel.batch(PROMPTS, LABELS)
-    assert found != plain.batch(PROMPTS, LABELS)
-    tokens = kernel.format.deciding(LABELS)[0]
-    for prompt, row in zip(PROMPTS, found, strict=True):
-        logits = kernel.model(**kernel.tokenizer(prompt, return_tensors="pt")).logits[0, -1, tokens]
-        assert row == pytest.approx(logits.float().softmax(-1).tolist(), abs=2e-2)
-    assert any("bitsandbytes" in type(module).__module__ for module in kernel.model.modules())
-    assert kernel.identity().digest == before.digest

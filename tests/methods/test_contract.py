@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-import multiprocessing
 import types
 from typing import Any
 
-import numpy
 import pytest
 
 from StaICC import Dataset, Normal
 from StaICC.benchmarks import GLER, Suite
 from StaICC.datasets.catalogue import SplitSizes
-from StaICC.datasets.table import Row
-from StaICC.errors import ArgumentError, OutputError, UnknownNameError
-from StaICC.inference.identity import Identity
+from StaICC.datasets.storage import Row
+from StaICC.errors import ArgumentError
 from StaICC.methods import run as ms
-from StaICC.methods.forecast import forecast_method
-from StaICC.methods.specification import TABLE_2, MethodSpec, with_demonstrations
-from tests.methods.fakes import Kernel, mini, rows_of
+from StaICC.methods.specification import MethodSpec
+from tests.methods.fakes import Kernel, mini
 
 
 def reached(start: Any) -> list[Any]:
@@ -100,179 +95,6 @@ def test_the_harness_counts_what_the_kernel_runs(name: str, variant: str) -> Non
         assert sum(timing[f"{phase}_tokens_{kind}"] for phase in PHASES) == kernel.tokens_used[place]
 
 
-def test_the_harness_counts_for_methods_from_outside_too() -> None:
-    """Also the tokens of a method that calls the kernel by itself."""
-    kernel = Counting()
-
-    def own(data: Any) -> Any:
-        rows = data.experimentor.calibration_set()
-        write = data.experimentor.prompt_former.write_prompt_from_dataline
-        prompts = [write([], rows[place][0]) for place in range(5)]
-        yield [data.training("hidden", prompts)]
-        kernel.batch(["behind the harness"], ["a", "b", "c"])
-        (queries,) = yield [data.queries()]
-        return queries
-
-    timing = ms.Method(MethodSpec("own", "Own", own), kernel).run(mini()).timing
-    assert (timing["training_prompts"], timing["test_prompts"]) == (5, 8)
-    assert sum(timing[f"{phase}_tokens_generated"] for phase in PHASES) == len(kernel.ran) == 14
-    assert sum(timing[f"{phase}_tokens_read"] for phase in PHASES) == kernel.tokens_used[0]
-
-
-def test_tokens_are_counted_by_phase_where_the_kernel_counts_them() -> None:
-    kernel = Counting()
-    timing = ms.Method("temperature_scaling", kernel, calibration_number=12).run(mini()).timing
-    assert (timing["training_tokens_generated"], timing["test_tokens_generated"]) == (12, 8)
-    assert timing["training_tokens_read"] == sum(map(len, kernel.ran[:12]))
-    assert timing["test_tokens_read"] == sum(map(len, kernel.ran[12:]))
-    assert "test_tokens_read" not in ms.Method("vanilla", Kernel()).run(mini()).timing
-    kernel = Counting()
-    table = ms.run_all(kernel, mini(), calibration_number=12, methods=["vanilla", "temperature_scaling"])
-    own = sum(timing[f"{phase}_tokens_read"] for timing in (r.timing for r in table.results()) for phase in PHASES)
-    assert table.shared["tokens_read"] + own == sum(map(len, kernel.ran))
-
-
-def text_kernel(make_model: Any, make_tokenizer: Any) -> Any:
-    from StaICC.kernels.huggingface.kernel import CausalLMKernel
-
-    return CausalLMKernel(make_model("Llama", max_position_embeddings=2048), make_tokenizer())
-
-
-def test_tokens_of_a_local_model_are_those_of_its_forecast(make_model: Any, make_tokenizer: Any) -> None:
-    """Counted by the kernel while it runs; the forecast counts them by the tokenizer before."""
-    pytest.importorskip("torch")
-    bench = mini(limit=2, k=1, unparsed="wrong")
-    names = ["vanilla", "noisy_channel", "ppl_icl", "hidden_calibration", "knn_prompt", "contextual_calibration"]
-    alone: dict[str, float] = {}
-    for name in names:
-        kernel = text_kernel(make_model, make_tokenizer)
-        expected = forecast_method(name, kernel, [bench], calibration_number=9, probe_seconds=0).tokens
-        before = kernel.tokens_used[0]
-        timing = ms.Method(name, kernel, calibration_number=9).run(bench).timing
-        used = kernel.tokens_used[0] - before
-        assert timing["training_tokens_read"] + timing["test_tokens_read"] == used, name
-        assert used == expected or name == "ppl_icl", name  # its prompts depend on what it learns
-        assert (timing["training_tokens_read"] > 0) is (timing["training_prompts"] > 0)
-        alone[ms.METHODS[name].title] = used
-    kernel = text_kernel(make_model, make_tokenizer)
-    table = ms.run_all(kernel, bench, calibration_number=9, methods=[*names, "generate"])
-    rows = table.curve()
-    assert {row["method"]: row["tokens"] for row in rows[:-1]} == alone  # whatever another method computed before
-    assert rows[-1]["tokens"] == sum(table["generate"].timing[f"test_tokens_{kind}"] for kind in ("read", "generated"))
-    assert sum(alone.values()) > kernel.tokens_used[0]
-    for row, result in zip(rows, table.results(), strict=True):
-        interval = result.means.intervals["accuracy"]
-        assert (row["accuracy"], row["low"], row["high"]) == (result.averaged["accuracy"], interval.low, interval.high)
-    assert [row["tokens"] for row in ms.run_all(Kernel(), bench, methods=["vanilla"]).curve()] == [None]
-
-    def unreadable(data: Any) -> Any:
-        rows = yield [data.training("losses", ["", "readable"]), data.queries()]
-        return rows[1]
-
-    broken = [MethodSpec("broken", "Broken", unreadable), "vanilla"]
-    rows = ms.run_all(kernel, bench, methods=broken, on_error="collect").curve()
-    assert [row["tokens"] for row in rows] == [None, alone["Vanilla"]]
-    kernel = text_kernel(make_model, make_tokenizer)
-    timing = (
-        ms.Method("generate", kernel, samples=2, max_new_tokens=3)
-        .run(mini(limit=2, k=1, unparsed="wrong"), on_error="collect")
-        .timing
-    )
-    assert (timing["test_tokens_read"], timing["test_tokens_generated"]) == kernel.tokens_used
-    assert 8 <= timing["test_tokens_generated"] <= 2 * 4 * 3
-
-
-class Spending:
-    """Counts tokens in the process in which it runs."""
-
-    tokens_used = (0, 0)
-
-    def identity(self) -> Identity:
-        return Identity({"model": "spending"})
-
-    def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
-        self.tokens_used = self.tokens_used[0] + len(prompt), self.tokens_used[1] + 1
-        return [float(len(prompt) % 7), 1.0, 2.0]
-
-
-def test_tokens_of_worker_processes_are_counted() -> None:
-    expected = ms.Method("vanilla", Spending()).run(mini()).timing
-    spawn = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(1, spawn) as pool:
-        timing = ms.Method("vanilla", Spending()).run(mini(), executor=pool).timing
-    for name in ("test_tokens_read", "test_tokens_generated"):
-        assert timing[name] == expected[name] > 0
-
-
-def refusing(data: Any) -> Any:
-    if data.experimentor.name == "own":
-        raise ArgumentError("not for this data set")
-    rows = yield [data.queries()]
-    return rows[0]
-
-
-def test_a_method_needs_no_feature_of_the_model() -> None:
-    def first_label(data: Any) -> Any:
-        return [0 for _ in data.experimentor.all_queries()]
-        yield
-
-    kernel = Kernel()
-    result = ms.Method(MethodSpec("first", "First label", first_label), kernel).run(mini())
-    assert dict(result) == dict(mini()(lambda prompt, label_space: 0))
-    assert result.timing["test_prompts"] == 0
-
-
-def test_what_a_method_refuses_is_refused_before_the_first_query() -> None:
-    own = Dataset.from_rows([(f"t {i}", i % 2) for i in range(60)], name="own", label_space=["a", "b"])
-    kernel = Kernel()
-    method = ms.Method(MethodSpec("mine", "Mine", refusing), kernel)
-    with pytest.raises(ArgumentError, match=r"^Mine, own: not for this data set"):
-        method.run(Normal(datasets=["mini", own], limit=2))
-    assert not kernel.ran
-    not_generators: Any = (lambda data: [], lambda data: data.experimentor)
-    for function in not_generators:
-        with pytest.raises(ArgumentError, match="yields requests"):
-            ms.Method(MethodSpec("mine", "Mine", function), kernel).run(mini())
-
-
-MISTAKES: dict[str, tuple[Any, Any, str]] = {
-    "one request": (lambda data: data.queries(), None, "expected a list"),
-    "no request": (lambda data: [data.experimentor], None, "expected a list"),
-    "unknown feature": (lambda data: [data.queries("hiden")], None, "did you mean 'hidden'"),
-    "one prompt": (lambda data: [data.training("losses", "text")], None, "expected a list of texts"),
-    "too few": (lambda data: [data.queries()], lambda rows: rows[1:], "got 7 predictions, expected one for each of 8"),
-    "nothing": (lambda data: [data.queries()], lambda rows: None, "got NoneType predictions"),
-    "short rows": (
-        lambda data: [data.queries()],
-        lambda rows: [[0.5] for _ in rows],
-        "query 0: got 1 values, expected 3",
-    ),
-    "no number": (lambda data: [data.queries()], lambda rows: [[float("nan")] * 3 for _ in rows], "query 0: .*nan"),
-    "no label": (lambda data: [data.queries()], lambda rows: [7 for _ in rows], "query 0: got label index 7"),
-    "mapping": (lambda data: [data.queries()], lambda rows: [{"a": 1} for _ in rows], "query 0: .*each label once"),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes_of_a_method_are_named(mistake: str) -> None:
-    requests, predict, message = MISTAKES[mistake]
-
-    def method(data: Any) -> Any:
-        (rows,) = yield requests(data)
-        return predict(rows)
-
-    with pytest.raises((ArgumentError, OutputError, UnknownNameError), match=message):
-        ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())
-
-
-def test_predictions_of_a_method_can_be_an_array() -> None:
-    def method(data: Any) -> Any:
-        (rows,) = yield [data.queries()]
-        return numpy.array(rows)
-
-    assert dict(ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())) == dict(mini()(Kernel()))
-
-
 SETS_ITSELF = {"ppl_icl": "Template_sens", "topk": "Demo_sens", "sa_icl": "Demo_sens", "ensemble": "Demo_sens"}
 
 
@@ -290,33 +112,30 @@ def test_only_the_member_of_a_group_that_does_not_fit_is_left_out(name: str) -> 
     assert not kernel.ran
 
 
-def test_all_methods_run_on_the_members_that_fit() -> None:
-    suite = Suite(k=2, datasets=["mini"], limit=2)
-    table: Any = ms.run_all(Kernel(), suite, calibration_number=4)
-    assert [*table] == [*TABLE_2]
-    assert {name: {*suite.members} - {*table[name]} for name in table if len(table[name]) < len(suite)} == {
-        name: {member} for name, member in SETS_ITSELF.items() if name in TABLE_2
-    }
+def changing_rows(data: Any) -> Any:
+    """A method that works in place: each row of the same prompt is its own."""
+    rows, again, vectors = yield [data.queries(), data.queries(), data.queries("hidden")]
+    for row, vector in zip(rows, vectors, strict=True):
+        row.reverse()
+        vector[:] = 0.0
+    assert all(row == other[::-1] for row, other in zip(rows, again, strict=True))
+    return rows
 
 
-def test_a_method_in_a_dozen_lines() -> None:
-    """Leave-one-out within the demonstrations, written from the page: the harness does the rest."""
+def test_a_method_that_changes_its_rows_changes_no_other_method() -> None:
+    methods = [MethodSpec("mine", "Mine", changing_rows), "vanilla", "batch_calibration", "topk"]
+    table = ms.run_all(Kernel(), mini(), methods=methods)
+    assert not table.skipped
+    for name in ("vanilla", "batch_calibration", "topk"):
+        assert dict(table[name]) == dict(ms.Method(name, Kernel()).run(mini()))
 
-    def leave_one_out(data: Any) -> Any:
-        lists = data.demonstrations
-        k = len(lists[0])
-        shorter = [[row[:left_out] + row[left_out + 1 :] for row in lists] for left_out in range(k)]
-        views = [with_demonstrations(data.experimentor, some) for some in shorter]
-        data.experimentor = views[0]
-        predictions = yield [data.queries(view=view) for view in views]
-        return [[sum(column) / k for column in zip(*rows, strict=True)] for rows in zip(*predictions, strict=True)]
 
-    method = ms.Method(MethodSpec("loo", "Leave one out", leave_one_out), Kernel())
-    result: Any = method.run(mini(k=3), return_outputs=True)
-    assert (len(rows_of(result)), result.timing["test_prompts"]) == (4, 12)
-    one, kernel = mini(k=3)[0], Kernel()
-    write, labels = one.prompt_former.write_prompt, one.get_label_space()
-    for row, predicted in enumerate(rows_of(result)):
-        shown = list(one.demonstration_lists()[row])
-        parts = [kernel(write(shown[:left] + shown[left + 1 :], row), labels) for left in range(3)]
-        assert predicted == pytest.approx([sum(column) / 3 for column in zip(*parts, strict=True)])
+@pytest.mark.parametrize("mode", ["in_domain", "out_of_domain"])
+def test_a_method_cannot_draw_demonstrations_by_labels_that_it_does_not_know(mode: str) -> None:
+    def method(data: Any) -> Any:
+        getattr(data.experimentor, f"set_{mode}_mode")()
+        (rows,) = yield [data.queries()]
+        return rows
+
+    with pytest.raises(ArgumentError, match="labels of test rows, which a method does not know"):
+        ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from StaICC import Normal
-from StaICC.errors import ArgumentError, OutputError
-from StaICC.kernels.ppm import PPMKernel
-from StaICC.methods.calibration.samples import labelled_prompts
-from StaICC.methods.forecast import forecast_method
-from StaICC.methods.run import Method
+from StaICC.errors import ArgumentError
+from StaICC.methods.calibration.base import labelled_prompts
+from StaICC.methods.run import Method, forecast_method
 
 numpy = pytest.importorskip("numpy")
 
@@ -139,64 +137,3 @@ def test_task_vectors_are_means_of_states_put_into_bare_prompts(parts: Any, tmp_
     assert f"task_vectors paper n=9 layer={(best + 1) % 3} k=2" in str(other.signature)
     estimate = forecast_method("task_vectors", kernel, [benchmark], calibration_number=9)
     assert (estimate.distinct, estimate.tokens) == (22, tokens_used[0])  # counted, not extrapolated from the probe
-
-
-def test_what_task_vectors_cannot_do_is_refused(parts: Any) -> None:
-    from StaICC import DemonstrationSensitivity
-    from StaICC.kernels.huggingface.kernel import CausalLMKernel
-
-    kernel = CausalLMKernel(*parts)
-    with pytest.raises(ArgumentError, match="several demonstration lists"):
-        Method("task_vectors", kernel).run(mini(kind=DemonstrationSensitivity))
-    for benchmark in (mini(k=0), mini(noisy_channel=True)):
-        with pytest.raises(ArgumentError, match="task vectors need demonstrations"):
-            Method("task_vectors", kernel).run(benchmark)
-    local = Kernel()
-    for layer, prompts in ((-1, 0), (3, 1)):  # one prompt says how many layers there are
-        with pytest.raises(ArgumentError, match=f"layer must be an integer .*not {layer}"):
-            Method("task_vectors", local, calibration_number=9, layer=layer).run(mini())
-        assert len(local.ran) == prompts
-    with pytest.raises(ArgumentError, match="layer states"):
-        Method("task_vectors", PPMKernel())
-
-    class Reversed(CausalLMKernel):
-        def batch(self, prompts: Any, label_space: Any) -> Any:
-            return [row[::-1] for row in super().batch(prompts, label_space)]
-
-    class Unpatched(Kernel):
-        patched: Any = None
-
-    kernels: Any = Reversed(*parts), Unpatched()
-    for overriding in kernels:
-        with pytest.raises(ArgumentError, match="cannot replace the state of a layer"):
-            Method("task_vectors", overriding).run(mini())
-    full = CausalLMKernel(*parts, label_scoring="full")
-    with pytest.raises(ArgumentError, match="layer states"):
-        Method("task_vectors", full)
-    assert (kernels[0].tokens_used, kernels[1].ran, full.tokens_used) == ((0, 0), [], (0, 0))  # before any prompt
-
-
-def test_a_layer_is_not_chosen_because_its_prompts_did_not_fail() -> None:
-    experimentor = mini(k=1)[0]
-    labels, writer = experimentor.get_label_space(), experimentor.prompt_former.write_prompt_from_dataline
-    drawn = experimentor.calibration_set(), labels, 20, 1, "paper"
-    bare = labelled_prompts(lambda rows, query: writer([], query), *drawn)
-    truth = dict(zip(bare.prompts[10:], bare.labels[10:], strict=True))
-
-    class Losing(Kernel):
-        """Layer 1 is right for six of ten prompts; layer 2 for the five that have a prediction."""
-
-        def patched(self, prompts: Any, label_space: Any, layer: int, state: Any) -> Any:
-            rows: list[Any] = []
-            for prompt in prompts:
-                place = list(truth).index(prompt) if prompt in truth else 0
-                right = (False, place < 6, True)[layer]
-                answer = (truth.get(prompt, 0) + (not right)) % len(label_space)
-                lost = layer == 2 and place >= 5
-                rows.append(OutputError("lost") if lost else [float(n == answer) for n in range(len(label_space))])
-            return rows
-
-    run: Any = {"on_error": "collect"}
-    result: Any = Method("task_vectors", Losing(), calibration_number=20).run(mini(k=1), **run)
-    assert len(truth) == 10
-    assert result.provenance.predictors[0].who["task vector layer"] == "2"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 import pytest
 
 from StaICC import Normal
-from StaICC.errors import ArgumentError, OutputError
+from StaICC.errors import OutputError
 from StaICC.inference import Failure
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
@@ -96,50 +94,6 @@ def test_reasoning_is_written_before_the_answer() -> None:
     assert all(answer[0].startswith(thought[0]) for thought, answer in zip(thoughts, answers, strict=True))
 
 
-def test_failures_and_refusals() -> None:
-    with pytest.raises(OutputError, match=r"query 0.*unparsed reply .*'well, who knows'"):
-        Method("generate", Writer(silent=True), samples=2).run(mini())
-    partial = Method("generate", Writer(silent=True), samples=2).run(mini(), on_error="collect")
-    assert partial.details["mini"].failed == 8
-    counted = Method("generate", Writer(silent=True), samples=2).run(
-        Normal(k=2, datasets=["mini"], limit=4, unparsed="wrong")
-    )
-    assert (counted.details["mini"].failed, len(counted.details["mini"].unparsed)) == (0, 8)
-    assert counted.divided["mini"]["accuracy"] == 0
-    with pytest.raises(ArgumentError, match="text"):
-        Method("generate", lambda prompt, label_space: 0)
-    for wrong in ({"samples": 0}, {"samples": 2, "temperature": 0.0}, {"temperature": math.inf}, {"max_new_tokens": 0}):
-        with pytest.raises(ArgumentError):
-            Method("generate", Writer(), **wrong).run(mini())
-    with pytest.raises(ArgumentError, match="noisy channel"):
-        Method("generate", Writer()).run(Normal(datasets=["mini"], limit=2, noisy_channel=True))
-
-
-@pytest.mark.parametrize("cached", [True, False])
-def test_samples_of_a_local_model(make_model: Any, make_tokenizer: Any, cached: bool) -> None:
-    """The first sampled token has the frequencies of the model's own distribution, in any batch."""
-    torch = pytest.importorskip("torch")
-    from StaICC.kernels.huggingface.kernel import CausalLMKernel
-
-    tokenizer = make_tokenizer()
-    kernel = CausalLMKernel(make_model("GPT2"), tokenizer, prefix_reuse=cached)
-    if not cached:
-        kernel.model.config.use_cache = False
-    prompts = ["a cold wind", "the rain", "a cold day"]
-    texts = kernel.generate(prompts, 5, temperature=0.8, seed=3)
-    assert [kernel.generate([prompt], 5, temperature=0.8, seed=3)[0] for prompt in prompts] == texts
-    assert kernel.generate(prompts, 5, temperature=0.8, seed=4) != texts
-    assert kernel.generate(prompts, 5, temperature=1e-4, seed=9) == kernel.generate(prompts, 5)
-    if not cached:
-        return
-    from StaICC.kernels.huggingface.batching import Choice
-
-    logits = torch.tensor([[0.0, 1.0, 2.0]])
-    drawn = Counter(token for seed in range(3000) for token in Choice(torch, [(7,)], 2.0, seed).tokens(logits, [0], 0))
-    for token, share in enumerate(torch.softmax(logits[0] / 2.0, 0).tolist()):
-        assert abs(drawn[token] / 3000 - share) < 0.03
-
-
 @pytest.mark.parametrize(("unparsed", "undefined"), [("wrong", False), ("excluded", True)])
 @pytest.mark.parametrize("name", ["vanilla", "topk", "ensemble"])
 def test_methods_count_unparsed_replies_as_the_benchmark_does(name: str, unparsed: Any, undefined: bool) -> None:
@@ -151,31 +105,3 @@ def test_methods_count_unparsed_replies_as_the_benchmark_does(name: str, unparse
     details = result.details["mini"]
     assert (details.failed, len(details.unparsed)) == (0, details.asked)
     assert result.divided["mini"]["accuracy"] == (None if undefined else 0)
-
-
-class HalfSilent(Writer):
-    """Names a label for some prompts only."""
-
-    def generate(self, prompts: Sequence[str], **how: Any) -> list[str]:
-        return [
-            text if len(prompt) % 2 else "who knows"
-            for prompt, text in zip(prompts, super().generate(prompts, **how), strict=True)
-        ]
-
-
-@pytest.mark.parametrize("unparsed", ["wrong", "excluded"])
-def test_some_replies_name_a_label(unparsed: Any) -> None:
-    result: Any = Method("generate", HalfSilent()).run(Normal(k=2, datasets=["mini"], limit=4, unparsed=unparsed))
-    details = result.details["mini"]
-    assert 0 < len(details.unparsed) < details.asked
-    assert details.failed == 0
-
-
-def test_stored_replies_are_rechecked_where_features_are_shared(tmp_path: Path) -> None:
-    def silent(prompt: str, label_space: Sequence[str]) -> str:
-        return "who knows"
-
-    bench = Normal(k=2, datasets=["mini"], limit=4, unparsed="wrong")
-    for name in ("vanilla", "ensemble"):
-        result: Any = Method(name, silent).run(bench, store=tmp_path / "store.sqlite", model_name="silent")
-        assert result.details["mini"].failed == 0

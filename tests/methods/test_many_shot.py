@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +9,11 @@ import pytest
 
 from StaICC import GLER, Normal
 from StaICC.benchmarks.verify import verify
-from StaICC.cli import main
 from StaICC.errors import ArgumentError, UnknownNameError
-from StaICC.kernels.huggingface.prefix_plan import distinct_positions
+from StaICC.kernels.huggingface.forward import distinct_positions
 from StaICC.methods.run import Method, run_many_shot
 from StaICC.prompting import sample_nested
-from StaICC.results import load
 from tests.methods.fakes import Kernel
-
-
-def limited(most: int) -> Kernel:
-    """Refuses long prompts."""
-    return Kernel(fails=lambda _, prompt: ValueError("it is too long") if prompt.count("\n") > most else None)
 
 
 def nested(k: int, **more: Any) -> Normal:
@@ -81,49 +73,3 @@ def testdistinct_positions() -> None:
     texts = ["abc", "abd", "abc", "b", ""]
     expected = len({text[:end] for text in texts for end in range(1, len(text) + 1)})
     assert distinct_positions(set(texts)) == expected == 5
-
-
-def test_a_context_that_is_too_short(caplog: Any) -> None:
-    table = run_many_shot(Method("vanilla", limited(10)), nested, [2, 16])
-    assert list(table) == ["k=2"]
-    assert "too long" in table.skipped["k=16"]
-    assert "left out: k = 16" in str(table)
-    with pytest.raises(ArgumentError, match="none of k=16 could be run: k = 16"):
-        run_many_shot(Method("vanilla", limited(10)), nested, [16])
-    for wrong in ([], [2, 2]):
-        with pytest.raises(ArgumentError, match="expected different numbers"):
-            run_many_shot(Method("vanilla", Kernel()), nested, wrong)
-
-
-def test_the_command_line_and_its_figure(tmp_path: Path, capsys: Any) -> None:
-    out, page = tmp_path / "shots.json", tmp_path / "shots.html"
-    command = ["run", "normal", "--datasets", "mini", "--limit", "3", "--sampler", "nested", "--quiet"]
-    assert main([*command, "--k", "2,4", "--method", "batch-calibration", "--json", str(out)]) == 0
-    assert "Batch calibration, k = 4" in capsys.readouterr().out
-    assert list(load(out)) == ["k=2", "k=4"]
-    for wrong in (["--method", "all"], ["--precision", "0.1"]):
-        assert main([*command, "--k", "2,4", *wrong]) == 2
-    with pytest.raises(SystemExit):
-        main([*command, "--k", "2,x"])
-    assert main(["report", str(out), "-o", str(page)]) == 0
-    assert "Number of demonstrations" in page.read_text("utf-8")
-
-
-@pytest.mark.slow
-def test_positions(make_model: Any, make_tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A local model computes the prompts of all k for little more than their distinct prefixes."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "performance"))
-    counted = __import__("methods").counted
-    sys.modules.pop("methods")
-    from StaICC.kernels.huggingface.kernel import CausalLMKernel
-
-    kernel = CausalLMKernel(make_model("Llama", max_position_embeddings=8192), make_tokenizer())
-    separate = 0
-    for k in (2, 8, 32):
-        with counted() as alone:
-            Method("vanilla", kernel).run(nested(k))
-        separate += alone.computed
-    with counted() as together:
-        run_many_shot(Method("vanilla", kernel), nested, [2, 8, 32])
-    assert together.computed <= 1.1 * together.distinct
-    assert together.computed < 0.85 * separate

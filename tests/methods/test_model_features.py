@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-import importlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from StaICC import Normal
-from StaICC.methods.features import extra_features
 from StaICC.methods.run import Method, run_all
 
 numpy = pytest.importorskip("numpy")
@@ -59,20 +57,6 @@ def test_all_features_of_one_run(parts: tuple[Any, Any], scoring: str, mass: boo
         assert numpy.allclose(kernel.features(PROMPTS, LABELS, {only})[only], result[only], atol=1e-5)
 
 
-def test_features_of_fully_scored_labels(parts: tuple[Any, Any]) -> None:
-    kernel = kernel_of(parts, label_scoring="full")
-    result = kernel.features(PROMPTS, LABELS, kernel.joint_features)
-    score = kernel.score(PROMPTS, LABELS)
-    assert result["log_probabilities"] == score.log_scores
-    assert result["probabilities"] == score.probabilities
-    assert numpy.allclose(result["hidden"], kernel.hidden_states(PROMPTS), atol=1e-5)
-    means = kernel_of(parts, label_scoring="full", label_normalisation="mean")
-    assert "log_probabilities" not in means.joint_features  # means are no log-probabilities of labels
-    assert "log_probabilities" not in extra_features(means)
-    result = means.features(PROMPTS, LABELS, means.joint_features)
-    assert result["probabilities"] == means.score(PROMPTS, LABELS).probabilities
-
-
 def test_contextual_calibration_from_the_models_own_logits(parts: tuple[Any, Any]) -> None:
     """The authors' evaluation, from plain calls of the model in double precision, to 1e-6."""
     parts = copy.deepcopy(parts[0]).double(), parts[1]
@@ -114,23 +98,3 @@ def test_together_as_alone(parts: tuple[Any, Any], options: dict[str, Any], tmp_
     second = run_all(again, benchmark, calibration_number=9, methods=methods, store=store)
     assert dict(second) == dict(table)
     assert all(entry.computed == 0 for result in second.values() for entry in result.provenance.predictors)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("variant", ["paper", "staicc"])
-def test_positions(parts: tuple[Any, Any], variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Methods together compute hardly more than the distinct prefixes of all that they need.
-
-    A small model computes some positions twice, where attention between the prompts of a row would cost more. What the
-    harness requests is seen where attention costs nothing, as nearly in large models.
-    """
-    import sys
-
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "performance"))
-    monkeypatch.setattr("StaICC.kernels.huggingface.forward.PAIR_COST", 0.0)
-    performance = importlib.import_module("methods")
-    model = copy.deepcopy(parts[0]), parts[1]  # what is known about a model is kept with it
-    with performance.counted() as together:
-        run_all(kernel_of(model, token_budget=1 << 14), Normal(k=2, datasets=["mini"], limit=4), variant, 12)
-    assert together.computed <= 1.05 * together.distinct
-    sys.modules.pop("methods")

@@ -6,8 +6,6 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from StaICC import Dataset, Normal
-from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.kernels.registry import OptionFact, options_of
 from StaICC.methods.run import Method
 from StaICC.methods.specification import METHODS
@@ -69,19 +67,3 @@ def test_the_calibration_number_is_signed_where_it_is_used(name: str, settings: 
     assert " n=16" in signed(name, calibration_number=16, **settings)
     unused = {"ppl_icl": {"variant": "0.1.1"}, "knn_prompt": {"samples_per_label": 3}}.get(name, {})
     assert " n=16" not in signed(name, calibration_number=16, **unused)
-
-
-def test_vanilla_inference_has_the_signature_of_the_benchmark() -> None:
-    kernel = Kernel()
-    benchmark = Normal(datasets=["mini"], limit=2)
-    assert Method("vanilla", kernel)(benchmark).signature == benchmark(kernel).signature
-
-
-def test_misspelt_methods_and_instructions_get_a_usable_answer() -> None:
-    for given, meant in (("hiden", "hidden_calibration"), ("contextal", "contextual_calibration"), ("top", "topk")):
-        with pytest.raises(UnknownNameError, match=f"did you mean '{meant}'"):
-            Method(given, Kernel())
-    rows = [((f"text {i}",), i % 2) for i in range(40)]
-    mine = Normal(datasets=[Dataset.from_rows(rows, name="mine", label_space=["a", "b"])], limit=2)
-    with pytest.raises(ArgumentError, match=r"option instructions of the method \(--method-option 'instructions="):
-        Method("ppl_icl", Kernel()).run(mine)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from operator import index
 from typing import Any
@@ -11,11 +10,10 @@ import numpy
 import pytest
 
 from StaICC import Dataset, Normal
-from StaICC.benchmarks import GLER, ContextualBias, TemplateSensitivity
-from StaICC.errors import ArgumentError, OutputError
+from StaICC.benchmarks import GLER, TemplateSensitivity
+from StaICC.errors import ArgumentError
 from StaICC.methods import run as ms
-from StaICC.methods.calibration.prior import ContextualCalibration, calibrated_in_context
-from StaICC.methods.calibration.samples import domain_texts, labelled_prompts
+from StaICC.methods.calibration.base import domain_texts, labelled_prompts
 from StaICC.methods.retrieval import order_patterns
 from tests.methods.fakes import Kernel, rows_of
 from tests.methods.fakes import mini as bench
@@ -84,16 +82,6 @@ def test_domain_calibration_is_the_authors() -> None:
         assert answer == pytest.approx((ratio / ratio.sum()).tolist(), abs=1e-9)
 
 
-def test_shared_contexts_are_the_class_and_the_protocol_of_table_2() -> None:
-    for name in ("contextual_calibration", "domain_calibration"):
-        options: Any = {"return_outputs": True}
-        shared = ms.Method(name, Kernel(), shared_contexts=True, calibration_number=9).run(bench(6), **options)
-        staicc = ms.Method(name, Kernel(), "staicc", calibration_number=9).run(bench(6), **options)
-        own = ms.Method(name, Kernel(), calibration_number=9).run(bench(6), **options)
-        assert rows_of(shared) == rows_of(staicc) != rows_of(own)
-        assert shared.signature != staicc.signature
-
-
 def test_templates_and_label_noise_are_those_of_the_query() -> None:
     """The content-free prompts of a condition have its template; those of GLER its wrong labels."""
     for kind in (TemplateSensitivity, GLER):
@@ -106,47 +94,6 @@ def test_templates_and_label_noise_are_those_of_the_query() -> None:
             head, text, tail = prompt.rpartition(test.texts(query.row)[0])
             assert text
             assert {head + centroid + tail for centroid in TEXTS} <= set(kernel.ran)
-
-
-def test_queries_without_texts_of_their_own() -> None:
-    """Contextual bias asks about the empty text: its prior is of other texts, so that the result is not uniform."""
-    result = ms.Method("contextual_calibration", Kernel()).run(bench(kind=ContextualBias), return_outputs=True)
-    assert max(max(row) for row in rows_of(result)) > 0.5
-
-
-def test_a_kernel_without_log_probabilities_averages_normalised_rows() -> None:
-    kernel = Kernel()
-    plain = lambda prompt, label_space: kernel(prompt, label_space)  # noqa: E731
-    experimentor = bench(6)[0]
-    write = experimentor.prompt_former.write_prompt_from_dataline
-    predicted = rows_of(ms.Method("contextual_calibration", plain).run(bench(6), return_outputs=True))
-    first = shown(experimentor)[0]
-    prior = numpy.mean([plain(write(first, [text]), experimentor.get_label_space()) for text in TEXTS], axis=0)
-    weights = numpy.exp(numpy.array(plain(experimentor.prompt_set()[0], experimentor.get_label_space())) / prior)
-    assert predicted[0] == pytest.approx((weights / weights.sum()).tolist())
-
-
-@pytest.mark.parametrize("least", [-1e6, -math.inf])
-def test_labels_without_probability(least: float) -> None:
-    correct = ContextualCalibration.correct
-    (failed,) = calibrated_in_context([[0.5, 0.5]], [[[1.0, 0.0]]], correct, 2, False)
-    assert "probability 0 on all content-free texts" in failed.reason  # type: ignore[union-attr]
-
-    class Never(Kernel):
-        least = 0.0
-
-        def features(self, prompts: Any, label_space: Any, wanted: Any) -> dict[str, Any]:
-            predicted = super().features(prompts, label_space, wanted)
-            if "log_probabilities" in wanted:
-                predicted["log_probabilities"] = [[self.least, -1.0, -1.0] for _ in prompts]
-            return predicted
-
-    Never.least = least
-
-    with pytest.raises(OutputError, match="query 0: a label has probability 0"):
-        ms.Method("contextual_calibration", Never()).run(bench(6))
-    partial = ms.Method("contextual_calibration", Never()).run(bench(6), on_error="collect")
-    assert partial.details["mini"].failed == 12
 
 
 def test_hidden_calibration_is_the_authors() -> None:
@@ -213,17 +160,6 @@ def test_sa_icl_has_the_authors_candidates() -> None:
         ms.Method("sa_icl", Kernel(), candidates=size + 1).run(small)
     with pytest.raises(ArgumentError, match="candidates must be an integer of at least 2"):
         ms.Method("sa_icl", Kernel(), candidates=1).run(small)
-
-
-def test_the_three_variants_differ_and_say_so() -> None:
-    for name in ("contextual_calibration", "domain_calibration", "hidden_calibration", "sa_icl"):
-        results = [
-            ms.Method(name, Kernel(), variant, 20).run(bench(6), return_outputs=True)
-            for variant in ("paper", "staicc", "0.1.1")
-        ]
-        assert len({str(result.signature) for result in results}) == 3
-        assert len({str(rows_of(result)) for result in results}) == 3
-    assert math.isclose(sum(rows_of(results[0])[0]), 1)
 
 
 def test_a_calibration_is_trained_for_each_template_but_in_the_release_once() -> None:

@@ -13,19 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC import Dataset, Normal
-from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, UnknownNameError
+from StaICC.errors import ArgumentError, OutputError
 from StaICC.kernels.ppm import PPMKernel
-from StaICC.methods import ppl_icl as instructions
 from StaICC.methods import retrieval
+from StaICC.methods import retrieval as instructions
 from StaICC.methods.retrieval import (
     bm25_distances,
     nearest_demonstrations,
-    order_patterns,
     representatives,
     vector_distances,
 )
-from StaICC.methods.run import Method, run_all
-from StaICC.prompting import TemplateWarning
+from StaICC.methods.run import Method
 
 numpy = pytest.importorskip("numpy")
 
@@ -107,48 +105,7 @@ def test_tried_prompts_have_instruction_and_input_only() -> None:
     assert all(text[3:].removeprefix("sentence: ").removesuffix(" topic: ") in texts for text in tried[0])
 
 
-@pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
-def test_ppl_icl_refusals() -> None:
-    rows = [((f"text {i}",), i % 2) for i in range(40)]
-    mine = Normal(datasets=[Dataset.from_rows(rows, name="mine", label_space=["a", "b"])])[0]
-    with pytest.raises(ArgumentError, match="no candidate instructions for 'mine'"):
-        instructions.ppl_icl(Kernel(), None, None, mine)
-    with pytest.raises(ArgumentError, match="instruction_set must be a list of texts"):
-        instructions.ppl_icl(Kernel(), None, [], mini())
-    with pytest.raises(ArgumentError, match="instruction_set must be a list of texts"):
-        instructions.ppl_icl(Kernel(), None, "one", mini())
-    with pytest.raises(ArgumentError, match="PPL-ICL needs losses, which object does not provide"):
-        instructions.ppl_icl(object(), None, ["a"], mini())
-    with pytest.raises(ArgumentError, match="experimentor is missing"):
-        instructions.ppl_icl(Kernel(), None, ["a"])
-    with pytest.raises(ArgumentError, match="got neither instruction_set nor experimentor"):
-        instructions.ppl_icl(Kernel(), None)
-    assert (
-        instructions.ppl_icl(Kernel(), None, ["a", "bb"], variant="0.1.1") == "bb"
-    )  # as the release, without an experimentor
-
-    with pytest.raises(UnknownNameError, match="no variant"):
-        instructions.ppl_icl(Kernel(), None, ["a"], mini(), variant="0.1")
-
-
-def test_cache_is_emptied_when_asked() -> None:
-    emptied = []
-    with pytest.warns(TemplateWarning):
-        instructions.ppl_icl(Kernel(), None, ["a"], mini(), lambda: emptied.append(1))
-    retrieval.SelfAdaptiveICL(Kernel(), None, mini(), lambda: emptied.append(1)).neighbours([0], 1)
-    assert len(emptied) == 2
-
-
 # -- nearness
-
-
-def test_nearest_by_hand() -> None:
-    rows = [(["aaaa"], 0), (["a"], 0), ([""], 0), (["aa"], 0), (["a"], 1)]
-    encoder = encoded(Kernel().hidden_states)
-    assert nearest_demonstrations(encoder, rows, [["a"], ["aaaaa"], ["aaa"]], 3) == [[1, 4, 3], [0, 3, 1], [0, 3, 1]]
-    assert nearest_demonstrations(encoder, rows, [[""]], 2) == [[0, 1]]
-    with pytest.raises(ArgumentError, match="4 demonstrations with text, expected at least 5"):
-        nearest_demonstrations(encoder, rows, [["a"]], 5)
 
 
 @given(st.lists(st.text("ab ", max_size=6), min_size=3, max_size=20), st.text("ab ", min_size=1, max_size=6))
@@ -165,13 +122,6 @@ def test_nearest_is_a_stable_sort_by_distance(texts: list[str], query: str) -> N
         0
     ]
     assert chosen == sorted(usable, key=lambda place: (round(distance(place), 9), place))
-
-
-def test_kernel_without_states_and_states_without_meaning() -> None:
-    with pytest.raises(ArgumentError, match="needs hidden states, which <lambda> does not provide"):
-        retrieval.SelfAdaptiveICL(lambda prompt, label_space: 0, None, mini())
-    with pytest.raises(OutputError, match="encoding 1 has NaN"):
-        vector_distances(["a", "b"], [[1.0], [math.nan]])
 
 
 # -- TopK
@@ -196,41 +146,7 @@ def test_topk_sets_demonstrations_and_nothing_else() -> None:
     assert experimentor.prompt_set()[0].startswith(f"sentence: {nearest_text}")
 
 
-def test_cut_demonstration_sets() -> None:
-    experimentor = mini()
-    assert len(retrieval.SelfAdaptiveICL(Kernel(), None, experimentor).demonstration_set) == 192
-    cut = retrieval.SelfAdaptiveICL(Kernel(), None, experimentor, demonstration_set_cut=10)
-    assert max(max(row) for row in cut.neighbours(range(20), 3)) < 10
-    rows = [((f"text {i} " + "x" * (i % 50),), i % 2) for i in range(3000)]
-    many = Normal(datasets=[Dataset.from_rows(rows, name="many", label_space=["a", "b"])])[0]
-    assert len(retrieval.SelfAdaptiveICL(Kernel(), None, many, variant="0.1.1").demonstration_set) == 512
-
-
-def test_topk_refusals() -> None:
-    method = retrieval.SelfAdaptiveICL(Kernel(), None, mini(), demonstration_set_cut=2)
-    with pytest.raises(ArgumentError, match="k, the number of nearest demonstrations, must be an integer"):
-        method.set_TopK_to_demonstration(0)
-    with pytest.raises(ArgumentError, match="expected at least 3"):
-        method.set_TopK_to_demonstration(3)
-    with pytest.raises(ArgumentError, match="demonstration_set_cut"):
-        retrieval.SelfAdaptiveICL(Kernel(), None, mini(), demonstration_set_cut=0)
-    with pytest.raises(ArgumentError, match="experimentor is missing"):
-        retrieval.SelfAdaptiveICL(Kernel(), None)
-
-
 # -- SA-ICL
-
-
-def test_orders() -> None:
-    released = order_patterns(2, 5, 4, 10, "0.1.1")
-    assert released[0] == released[1]
-    assert released[0][:3] == [(0, 1, 2, 3), (0, 1, 2, 4), (0, 1, 3, 2)]
-    paper = order_patterns(3, 5, 4, 10, "paper")
-    assert [len(set(orders)) for orders in paper] == [10, 10, 10]
-    assert paper[0] != paper[1]
-    assert order_patterns(2, 5, 4, 10, "paper") == paper[:2]
-    assert order_patterns(1, 2, 2, 10, "paper") == [[(0, 1), (1, 0)]]  # there are no more
-    assert all(len(set(order)) == 4 and set(order) <= set(range(5)) for orders in paper for order in orders)
 
 
 def test_entropy_by_hand() -> None:
@@ -255,28 +171,6 @@ def test_sa_icl_keeps_the_surest_order(variant: str) -> None:
     assert (
         method.inference_interface(experimentor.prompt_set()[1], experimentor.get_label_space(), 3, 2, 6) == chosen[1]
     )
-
-
-def test_sa_icl_with_calibrated_predictions() -> None:
-    experimentor = mini(limit=2)
-    method = retrieval.SelfAdaptiveICL(
-        Kernel(), None, experimentor, calibrate_function=lambda row, logits, state: [0.0, 0.0, 1.0]
-    )
-    assert (
-        method.inference_interface(experimentor.prompt_set(), experimentor.get_label_space()) == [[0.0, 0.0, 1.0]] * 4
-    )
-
-
-def test_sa_icl_refusals() -> None:
-    experimentor = mini(limit=2)
-    method = retrieval.SelfAdaptiveICL(Kernel(), None, experimentor)
-    with pytest.raises(ArgumentError, match="prompt 0 is none of the experimentor's"):
-        method.inference_interface(["what?"], experimentor.get_label_space())
-    with pytest.raises(ArgumentError, match="nearest_k must be an integer of at least 4, not 2"):
-        method.inference_interface(experimentor.prompt_set(), experimentor.get_label_space(), nearest_k=2)
-    for name in ("inference_demos_number", "return_length"):
-        with pytest.raises(ArgumentError, match=name):
-            method.inference_interface(experimentor.prompt_set(), experimentor.get_label_space(), **{name: 0})
 
 
 words = st.lists(st.sampled_from(["red", "blue", "Green", "a", "the", "cat!"]), min_size=1, max_size=6).map(" ".join)
@@ -383,31 +277,3 @@ def test_duplicates_are_counted_and_excluded(caplog: Any) -> None:
     assert "6 test examples are shown a demonstration of exactly their text" in caplog.text
     hidden = Method("topk", PPMKernel(), encoder="bm25", exclude_duplicates=True).run(benchmark)
     assert hidden.timing["duplicates"] == 0
-
-
-def test_encoders() -> None:
-    with pytest.raises(UnknownNameError, match="did you mean 'bm25'"):
-        retrieval.encoder("bm52")
-    with pytest.raises((MissingDependencyError, OSError, ValueError)):
-        retrieval.encoder("sentence-transformers:nowhere/nothing")
-    assert (retrieval.encoder(bag), retrieval.encoder("hidden")) == (bag, "hidden")
-
-
-def test_methods_with_other_retrieval_need_no_hidden_states() -> None:
-    """The embedded model runs TopK and SA-ICL by words; each setting has its own signature."""
-    benchmark = Normal(k=2, datasets=["mini"], limit=4)
-    with pytest.raises(ArgumentError, match="TopK needs hidden states"):
-        Method("topk", PPMKernel())
-    results = [
-        Method(name, PPMKernel(), encoder=encoder, rule=rule).run(benchmark)
-        for name in ("topk", "sa_icl")
-        for encoder in ("bm25", bag)
-        for rule in ("nearest", "diverse", "balanced", "vote-k")
-    ]
-    assert all(result.complete for result in results)
-    assert len({str(result.signature) for result in results}) == len(results)
-    assert results[0].timing["training_prompts"] == 0
-    table = run_all(PPMKernel(), benchmark, methods=["vanilla", "topk"], options={"encoder": "bm25"})
-    assert list(table) == ["vanilla", "topk"]
-    with pytest.raises(ArgumentError, match="'rule'"):
-        Method("topk", PPMKernel(), encoder="bm25", rule="near")

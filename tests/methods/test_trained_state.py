@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import warnings
@@ -22,9 +21,7 @@ from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 from StaICC.methods.calibration import ContextualCalibration, HiddenCalibration
 from StaICC.methods.features import FeatureCache
-from StaICC.methods.retrieval import RetrievalOptions
-from StaICC.methods.run import METHODS, Method, run_all
-from StaICC.methods.specification import option
+from StaICC.methods.run import METHODS, Method
 from StaICC.prompting import StableRandom, TemplateWarning
 from tests.methods.fakes import Kernel
 
@@ -224,44 +221,6 @@ def test_no_other_model_gets_what_was_learned(name: str) -> None:
     parts: Any = Method(name, kernel, calibration_number=12).run(group, return_outputs=True, on_result=changes)
     assert results[0.0].outputs != results[1.0].outputs
     assert [parts["first"].outputs, parts["second"].outputs] == [results[0.0].outputs, results[1.0].outputs]
-
-
-class Encoder:
-    """Two of them look the same."""
-
-    def __init__(self, sign: int) -> None:
-        self.sign = sign
-
-    def __repr__(self) -> str:
-        return "<encoder>"
-
-    def __call__(self, texts: list[str]) -> Any:
-        return [[hash_of(text) * self.sign, 1.0 + self.sign * len(text)] for text in texts]
-
-
-def hash_of(text: str) -> float:
-    return float(sum(map(ord, text)) % 31)
-
-
-@dataclasses.dataclass(frozen=True)
-class First(RetrievalOptions):
-    encoder: Any = option(Encoder(0), "The first encoder.")  # noqa: RUF009
-
-
-@dataclasses.dataclass(frozen=True)
-class Second(RetrievalOptions):
-    encoder: Any = option(Encoder(1), "The second encoder.")  # noqa: RUF009
-
-
-def test_encoders_that_look_the_same_do_not_share_vectors() -> None:
-    specs = [
-        dataclasses.replace(METHODS["topk"], name=kind.__name__, options=kind, requires=frozenset())
-        for kind in (First, Second)
-    ]
-    table: Any = run_all(Kernel(), suite()["Normal"], methods=specs, return_outputs=True)
-    alone: list[Any] = [Method(spec, Kernel()).run(suite()["Normal"], return_outputs=True) for spec in specs]
-    assert alone[0].outputs != alone[1].outputs
-    assert [table["First"].outputs, table["Second"].outputs] == [result.outputs for result in alone]
 
 
 TABLES = st.lists(st.tuples(st.sampled_from(["a", "b c", "d", "a b"]), st.integers(0, 1)), min_size=28, max_size=28)

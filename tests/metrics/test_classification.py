@@ -24,7 +24,6 @@ from StaICC.metrics.classification import (
 )
 
 METRICS = [accuracy, averaged_truelabel_likelihood, macro_F1, expected_calibration_error_1]
-OF_PROBABILITIES = [averaged_truelabel_likelihood, expected_calibration_error_1]
 every_metric = pytest.mark.parametrize("metric", METRICS)
 
 
@@ -86,17 +85,6 @@ def test_bins_are_closed_below_and_the_last_one_above():
     assert expected_calibration_error_1([0] * 4, [[1.0, 0.0]] * 4) == 0.0
 
 
-def test_the_first_of_tied_labels_is_predicted():
-    assert predicted_labels([[0.5, 0.5], [0.25, 0.75], [0.5, 0.5]]) == [0, 1, 0]
-
-
-def test_the_rows_give_the_width_not_the_labels():
-    """scikit-learn's default label list would give 1, and the release ends with an IndexError."""
-    assert macro_F1([0, 1], [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]) == pytest.approx(2 / 3)
-    assert accuracy([2, 0], [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]) == 0.5
-    assert macro_F1([2, 0], [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]) == pytest.approx(2 / 9)
-
-
 def test_rows_that_sum_to_one_nearly_are_scored():
     values = [metric([0], [[0.7, 0.2, 0.1]]) for metric in METRICS]  # an ulp less than 1
     assert values == pytest.approx([1.0, 0.7, 1 / 3, 0.3])
@@ -132,16 +120,3 @@ TWO = [[0.5, 0.5], [0.25, 0.75]]
 def test_bad_input(metric, truth, rows, error, message):
     with pytest.raises(error, match=message):
         metric(truth, rows)
-
-
-@pytest.mark.parametrize("metric", OF_PROBABILITIES)
-@pytest.mark.parametrize("row", [[2.0, -1.0], [0.5, 0.4], [3.0, 1.0], [0.0, 0.0], [1.01, 0.0], [-math.inf, 1.0]])
-def test_what_needs_probabilities_refuses_logits(metric, row):
-    with pytest.raises(OutputError, match="row 1 of the predictions is no probability distribution"):
-        metric([0, 1], [[0.5, 0.5], row])
-
-
-@pytest.mark.parametrize("bins", [0, 2.0, True])
-def test_bad_numbers_of_bins(bins):
-    with pytest.raises(ArgumentError, match="bins"):
-        confidence_bins([0], [[1.0, 0.0]], bins)

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from StaICC.errors import ArgumentError
 from StaICC.metrics.intervals import ConfidenceSequence
 
 Population = Sequence[Sequence[float]]
@@ -111,32 +110,6 @@ def test_the_sequence_shrinks_and_ends_with_the_exact_mean(population: list[list
             before = low, high
     assert sequence.interval == (sequence.estimate, sequence.estimate)
     assert sequence.estimate == pytest.approx(mean(population), abs=1e-12)
-
-
-def followed(population: Population, rounds: int, **range_: float) -> tuple[float, float]:
-    sequence = sequence_of(population, **range_)
-    for place in range(rounds):
-        sequence.update(round_of(population, place), 0.05 * sequence._width)
-    return sequence.interval
-
-
-def test_the_ends_mirror_each_other_and_scale_with_the_range() -> None:
-    rng = random.Random(1)
-    population = [[rng.choice([0, 0.5, 1]) for _ in range(60)] for _ in range(3)]
-    low, high = followed(population, 30)
-    assert 0 < low < high < 1
-    mirrored = followed([[1 - one for one in rows] for rows in population], 30)
-    assert mirrored == pytest.approx((1 - high, 1 - low))
-    scaled = followed([[2 * one - 1 for one in rows] for rows in population], 30, low=-1.0)
-    assert scaled == pytest.approx((2 * low - 1, 2 * high - 1))
-
-
-@pytest.mark.parametrize("value", [1.1, -0.1, math.nan])
-def test_a_value_out_of_range_changes_nothing(value: float) -> None:
-    sequence = ConfidenceSequence([2, 3])
-    with pytest.raises(ArgumentError, match="wrong value"):
-        sequence.update([value, 0.0], 0.02)
-    assert sequence.interval == (0.0, 1.0)
 
 
 @pytest.mark.slow

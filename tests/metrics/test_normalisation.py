@@ -7,14 +7,13 @@ import math
 import random
 import struct
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from StaICC.errors import OutputError, UndefinedMetricError, UnknownNameError
-from StaICC.metrics.normalisation import SUM_TOLERANCE, normalise, numeric_rows, softmax
+from StaICC.errors import OutputError
+from StaICC.metrics.classification import SUM_TOLERANCE, normalise, softmax
 
 INF = math.inf
 logit = st.floats(min_value=-700, max_value=700)
@@ -74,14 +73,6 @@ def test_distributions_stay_bit_for_bit(matrix):
     assert normalise(once).probabilities == once
 
 
-@pytest.mark.parametrize("row", [[0.7, 0.2, 0.1], [0.1] * 10, [1.0 - 2**-53, 2**-53], [1.0, 2**-52], [1, 0], [0, 1, 0]])
-def test_a_row_that_misses_one_by_an_ulp_is_kept(row):
-    # The release takes the softmax of the whole matrix because of such a row.
-    result = normalise([row, [1.0] + [0.0] * (len(row) - 1)])
-    assert result.kind == "probabilities"
-    assert list(result.probabilities[0]) == row
-
-
 @pytest.mark.parametrize("rounded", [to_float16, to_bfloat16, single])
 @pytest.mark.parametrize("width", [2, 3, 6, 174])
 def test_probabilities_in_low_precision(rounded, width):
@@ -120,21 +111,6 @@ def test_the_edge_of_the_tolerance(row, kind):
 # -- ambiguous matrices
 
 
-@pytest.mark.parametrize(
-    ("matrix", "reasons"),
-    [
-        ([[0.75, 0.25], [0.2, 0.1], [0.5, 0.5]], ["row 1 sums to 0.3", "2 of 3 rows", "row 0"]),
-        ([[4.0, -2.0]] + [[0.25, 0.75]] * 5 + [[0.5, -7.0]], ["mixture: 5 of 7 rows", "row 0 has the value 4"]),
-        ([[0.02, 0.01]] * 51 + [[3.0, -1.0]] * 49, ["51 of 100 rows lie in [0, 1]", "row 51 has the value 3"]),
-    ],
-)
-def test_reasons_name_rows_and_remedies(matrix, reasons):
-    result = normalise(matrix)
-    assert (result.kind, result.probabilities) == ("ambiguous", None)
-    for reason in (*reasons, "outputs='probabilities'", "outputs='logits'"):
-        assert reason in result.reason
-
-
 def test_shares_just_below_a_mixture_are_logits():
     logits = [[-2.0, 3.0 + row] for row in range(1000)]
     rough, cut = [[0.25, 0.75 + 0.9 * SUM_TOLERANCE]] * 10, [[0.02, 0.01]]
@@ -143,23 +119,6 @@ def test_shares_just_below_a_mixture_are_logits():
     assert normalise(logits[:90] + rough).kind == "ambiguous"
     assert normalise(logits[:91] + rough).kind == "logits"
     assert normalise(cut * 50 + [[3.0, -1.0]] * 50).kind == "logits"
-
-
-@settings(deadline=None)
-@given(st.one_of(matrices(st.floats(0, 1)), matrices(st.integers(0, 200).map(float))))
-def test_values_from_zero_to_one_and_non_negative_integers_are_never_taken_as_logits(matrix):
-    assert normalise(matrix).kind != "logits"
-
-
-@settings(deadline=None)
-@given(matrices(), st.randoms())
-def test_the_decision_does_not_depend_on_the_order_of_rows(matrix, rng):
-    result = normalise(matrix)
-    order = rng.sample(range(len(matrix)), len(matrix))
-    shuffled = normalise([matrix[number] for number in order])
-    assert shuffled.kind == result.kind
-    if result.probabilities is not None:
-        assert shuffled.probabilities == tuple(result.probabilities[number] for number in order)
 
 
 # -- counts, percentages and votes
@@ -215,28 +174,6 @@ def test_the_edge_of_sums_that_vary(rows, below, above):
 
 # -- logits
 
-LOGITS = {
-    "normal": lambda draw: max(0.0, draw.gauss(12, 2)),
-    "relu": lambda draw: max(0.0, draw.gauss(1, 2)),
-    "softplus": lambda draw: math.log1p(math.exp(draw.gauss(0, 2))),
-    "one decimal": lambda draw: round(math.log1p(math.exp(draw.gauss(3, 2))), 1),
-    "half precision": lambda draw: to_float16(max(0.0, draw.gauss(12, 2))),
-    "bfloat16": lambda draw: to_bfloat16(max(0.0, draw.gauss(12, 2))),
-    "stand-in of the golden file": lambda draw: 4 * draw.random(),
-}
-
-
-@pytest.mark.parametrize("scores", LOGITS)
-def test_non_negative_logits_of_some_rows_are_logits(scores):
-    draw, missed = random.Random(scores), {4: 0, 16: 0, 40: 0}
-    for labels in (2, 3, 5, 10, 20):
-        for number in missed:
-            for _ in range(20):
-                result = normalise([[LOGITS[scores](draw) for _ in range(labels)] for _ in range(number)])
-                missed[number] += result.kind != "logits"
-    assert missed[4] <= 10  # of 100; most are mixtures by chance
-    assert max(missed[16], missed[40]) <= 1
-
 
 @pytest.mark.parametrize("width", [2, 3, 6])
 @pytest.mark.parametrize("scale", [1.0, 3.0, 30.0])
@@ -276,24 +213,6 @@ def test_forced_probabilities(row, expected):
     assert result.probabilities[0] == pytest.approx(expected, rel=1e-14)
 
 
-@settings(deadline=None)
-@given(matrices(), st.sampled_from(["auto", "logits"]))
-def test_results_are_distributions_and_inputs_stay(matrix, kind):
-    before = copy.deepcopy(matrix)
-    result = normalise(matrix, kind)
-    assert matrix == before
-    for row in result.probabilities or ():
-        assert 0 <= min(row) <= max(row) <= 1
-        assert math.fsum(row) == pytest.approx(1, abs=1e-15)
-
-
-def test_arrays_and_iterators_are_read():
-    rows = numeric_rows(np.array([[0.25, 0.75], [0.5, 0.5]], dtype=np.float32))
-    assert rows == [[0.25, 0.75], [0.5, 0.5]]
-    assert {type(value) for row in rows for value in row} == {float}
-    assert numeric_rows([iter([0.25, 0.75])]) == [[0.25, 0.75]]
-
-
 @pytest.mark.parametrize(
     ("matrix", "message"),
     [
@@ -313,19 +232,4 @@ def test_arrays_and_iterators_are_read():
 @pytest.mark.parametrize("kind", ["auto", "logits", "probabilities"])
 def test_unreadable_rows_are_refused(matrix, message, kind):
     with pytest.raises(OutputError, match=message):
-        normalise(matrix, kind)
-
-
-@pytest.mark.parametrize(
-    ("matrix", "kind", "error", "message"),
-    [
-        ([[0.5, 0.5], [1.5, -0.5]], "probabilities", OutputError, "row 1, column 1 .* -0.5"),
-        ([[0.5, 0.5], [0.0, 0.0]], "probabilities", OutputError, "row 1 .* sums to 0"),
-        ([[-INF, 1.0]], "probabilities", OutputError, "row 0, column 0 .* -inf"),
-        ([], "auto", UndefinedMetricError, "no predictions"),
-        ([[0.5, 0.5]], "logit", UnknownNameError, "did you mean 'logits'"),
-    ],
-)
-def test_what_cannot_be_is_refused(matrix, kind, error, message):
-    with pytest.raises(error, match=message):
         normalise(matrix, kind)

@@ -140,23 +140,6 @@ def test_counts_are_recovered_without_slips() -> None:
     assert RandomBaseline(1024, 0.5).count_of_rounded("5.508e-1") == 564
 
 
-@given(st.integers(1, 3000), st.integers(0, 6), st.data())
-def test_rounded_accuracies_give_their_count(n: int, digits: int, data: st.DataObject) -> None:
-    """Against all counts one by one; printed values that several counts share are refused, and so are others."""
-    baseline = RandomBaseline(n, 0.5)
-    printed = [f"{k / n:.{digits}f}" for k in range(n + 1)]
-    text = data.draw(st.one_of(st.sampled_from(printed), st.floats(0, 1).map(lambda x: f"{x:.{digits}f}")))
-    share, half = Fraction(text), Fraction(1, 2 * 10**digits)  # a half may be rounded up or down
-    exact = [k for k in range(n + 1) if abs(k / n - float(text)) * n < 1e-6]
-    counts = exact or [k for k in range(n + 1) if abs(Fraction(k, n) - share) <= half]
-    if len(counts) == 1:
-        assert baseline.count_of_rounded(text) == counts[0]
-    else:
-        message = f"any of {counts[0]}/{n} to {counts[-1]}/{n};" if counts else "the nearest are"
-        with pytest.raises(ArgumentError, match=message):
-            baseline.count_of_rounded(text)
-
-
 def test_chances_next_to_one_keep_their_digits() -> None:
     chances = [1.0, 1.0, 0.75, 0.9999999999999999]
     tail, _ = log_tail(RandomBaseline(4, chances).p, 3)
@@ -226,14 +209,6 @@ def test_bad_input(call: Callable[[], object], message: str) -> None:
 
 small_n = st.integers(1, 60)
 chance = st.floats(0.001, 0.999)
-tries = st.integers(1, 10_000)
-
-
-@given(st.dictionaries(st.integers(1, 9), st.integers(0, 12), min_size=1), tries)
-def test_a_mapping_is_its_list(p: dict[int, int], t: int) -> None:
-    chances = [1 / labels for labels, examples in p.items() for _ in range(examples)]
-    if chances:
-        assert max_random_baseline(len(chances), p, t) == max_random_baseline(len(chances), chances, t)
 
 
 @given(small_n, chance, st.integers(1, 500), st.floats(0.001, 0.5))

@@ -17,18 +17,14 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from StaICC.errors import UndefinedMetricError
 from StaICC.metrics.intervals import (
     INTERVAL_VERSION,
-    LEAST_ROWS,
     Interval,
     calibration_part,
-    combine,
     divergence_interval,
     likelihood_part,
     mean_interval,
     ratio_part,
-    rows_of_labels,
     student_quantile,
 )
 
@@ -201,16 +197,6 @@ def test_the_calibration_error_of_a_calibrated_model_may_be_zero() -> None:
     assert ends(part)[0] == 0.0 < part.value < ends(part)[1]
 
 
-def test_bins_of_one_query_each_are_not_more_than_independent() -> None:
-    """With one query for each row, bins share no rows: the interval is nearly that of independent bins."""
-    draw = np.random.default_rng(1)
-    bins, errors = draw.integers(0, 3, 200), draw.random(200) - 0.4
-    sums = in_bins(bins, errors > 0, errors)
-    alone = [calibration_part(*([values] for values in one), [1.0] * 200, 0.95) for one in zip(*sums, strict=True)]
-    together = calibration_part(*sums, [1.0] * 200, 0.95)
-    assert together.above == pytest.approx(math.sqrt(sum(one.above**2 for one in alone)), rel=0.15)
-
-
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_mean_allows_for_no_bias_and_for_twice_the_estimated_one(sign: int) -> None:
     """Calibration errors of ten data sets, 0.15 and 0.09 without bias: upper limit 0.169 before, coverage 0.89."""
@@ -235,24 +221,6 @@ def test_means_hold_the_estimate_and_stay_in_range(labels: int, count: int, seed
         found.append(Interval(max(0.0, top - one.high), top - one.low, 0.95, "any", centre=top - one.centre))
     mean = mean_interval(values, found, top)
     assert 0.0 <= mean.low <= math.fsum(values) / count <= mean.high <= top + 1e-9
-
-
-@pytest.mark.parametrize("rows", [20, 50, 128, 512])
-def test_a_slope_of_rows_that_never_change_is_no_point(rows: int) -> None:
-    """All influences cancel; rows that change may be missing in the sample."""
-    part = ratio_part([2.0, 0.0] * (rows // 2), [2.0] * rows, 0.95)
-    line = combine([part] * 5, coverage.WEIGHTS)
-    assert line.value == 0.0
-    assert line.above > 0.6 * 2.0 / rows  # 2 of the next rows, and more, may change in the largest way
-    assert combine([part] * 2, [0.5, 0.5]).above == pytest.approx(part.above)  # a sum has no pseudo-rows
-
-
-def test_too_few_rows_have_a_reason() -> None:
-    with pytest.raises(UndefinedMetricError, match="at least two test rows, not 1"):
-        ratio_part([1], [2], 0.95)
-    assert rows_of_labels([LEAST_ROWS, LEAST_ROWS]) is None
-    assert "1 of 2 labels" in str(rows_of_labels([4, 20]))
-    assert "none" in str(rows_of_labels([0, 20]))
 
 
 # -- coverage in small simulations; tests/performance/interval_coverage.py is the full one

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import operator
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,27 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from StaICC.datasets import Dataset
-from StaICC.errors import ArgumentError, UnknownNameError
+from StaICC.errors import ArgumentError
 from StaICC.prompting import PromptWriter, TemplateWarning, split_dataset
 
 pytestmark = pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "prompt_controls.json").read_text("utf-8"))["controls"]
-DEFAULTS = {
-    "instruction": "",
-    "input_text_prefixes": ["t0: "],
-    "input_text_affixes": [" "],
-    "label_prefix": "label: ",
-    "label_affix": "\n",
-    "query_prefix": "",
-    "label_space": ["no", "yes", "maybe"],
-    "label_wrong_rate": 0.0,
-    "use_noisy_channel": False,
-}
 CHANGES: list[tuple[str, str, Any]] = [
     ("change_instruction", "instruction", "Decide. "),
     ("change_input_text_prefixes", "input_text_prefixes", ["x: "]),
@@ -117,13 +103,6 @@ def test_every_control_writes_what_the_release_writes(name: str) -> None:
 # -- settings: reading, changing, resetting
 
 
-def test_the_settings_under_the_documented_keys(writer: PromptWriter) -> None:
-    config = writer.get_config_dict()
-    assert list(config.items()) == list(DEFAULTS.items())
-    for key, value in config.items():
-        assert getattr(writer, f"_{key}") == value
-
-
 @pytest.mark.parametrize(("method", "key", "value"), CHANGES)
 def test_each_control_changes_its_setting_and_nothing_else(
     writer: PromptWriter, method: str, key: str, value: Any
@@ -169,16 +148,6 @@ def test_both_spellings_work(writer: PromptWriter, rate: str, leave: str) -> Non
     assert writer.get_config_dict() == before | noisy
 
 
-def test_a_writer_that_starts_noisy(noisy: PromptWriter, writer: PromptWriter) -> None:
-    assert noisy.get_config_dict()["use_noisy_channel"]
-    assert not noisy.changed
-    noisy.disable_noisy_channel()
-    assert noisy.get_config_dict() == writer.get_config_dict()
-    assert noisy.changed
-    noisy.reset()
-    assert noisy.get_config_dict()["use_noisy_channel"]
-
-
 def test_a_space_moves_from_the_label_prefix_to_the_labels(writer: PromptWriter) -> None:
     writer.change_instruction("gone after the reset")
     writer.replace_space_to_label()
@@ -186,71 +155,6 @@ def test_a_space_moves_from_the_label_prefix_to_the_labels(writer: PromptWriter)
     assert (config["label_prefix"], config["label_space"]) == ("label:", [" no", " yes", " maybe"])
     assert config["instruction"] == ""
     assert writer.get_label_space() == [" no", " yes", " maybe"]
-
-
-# -- a round trip changes nothing (defect 8)
-
-
-CONFIGS = st.fixed_dictionaries(
-    {},
-    optional={
-        "instruction": st.text(max_size=4),
-        "input_text_prefixes": st.lists(st.text(max_size=3), min_size=1, max_size=1),
-        "input_text_affixes": st.lists(st.text(max_size=3), min_size=1, max_size=1),
-        "label_prefix": st.text(max_size=3),
-        "label_affix": st.text(max_size=3),
-        "query_prefix": st.text(max_size=3),
-        "label_space": st.permutations(["no", "yes", "other"]),
-        "label_wrong_rate": st.floats(0, 1),
-        "use_noisy_channel": st.booleans(),
-    },
-)
-
-
-def make_writer(starts_noisy: bool = False) -> PromptWriter:
-    rows = [(f"text {row}", row % 3) for row in range(30)]
-    dataset = Dataset.from_rows(rows, name="thirty", label_space=["no", "yes", "maybe"])
-    return PromptWriter(dataset.card, split_dataset(dataset), starts_noisy)
-
-
-@given(CONFIGS, st.booleans())
-def test_getting_and_setting_the_settings_changes_nothing(config: dict[str, Any], starts_noisy: bool) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TemplateWarning)
-        writer, other = make_writer(starts_noisy), make_writer(not starts_noisy)
-        writer.set_config_dict(config)
-        read = writer.get_config_dict()
-        assert {key: read[key] for key in config} == config
-        writer.set_config_dict(read)
-        assert writer.get_config_dict() == read
-        other.set_config_dict(read)
-        assert other.get_config_dict() == read
-        assert other.example() == writer.example()
-
-
-@given(CONFIGS)
-def test_only_the_named_keys_change(config: dict[str, Any]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TemplateWarning)
-        writer = make_writer()
-        before = writer.get_config_dict()
-        writer.set_config_dict(config)
-    affected = set(config)
-    if config.get("use_noisy_channel"):
-        affected |= {"label_affix", "input_text_affixes"}
-    after = writer.get_config_dict()
-    assert {key for key in DEFAULTS if after[key] != before[key]} <= affected
-
-
-def test_changing_a_returned_dictionary_changes_nothing(writer: PromptWriter) -> None:
-    config = writer.get_config_dict()
-    config["label_space"].append("more")
-    config["instruction"] = "other"
-    writer.get_label_space().append("more")
-    with pytest.raises(TypeError, match="this list is a copy"):
-        writer._label_space.append("more")
-    assert writer.get_config_dict() != config
-    assert not writer.changed
 
 
 # -- a changed template is said once
@@ -268,28 +172,7 @@ def test_a_change_warns_once(small: Callable[..., Dataset]) -> None:
         writer.use_noisy_channel()
 
 
-def test_what_changes_nothing_does_not_warn(writer: PromptWriter) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        writer.set_config_dict(writer.get_config_dict())
-        writer.change_instruction("")
-        writer.change_label_wrong_rate(0)
-        writer.disable_noisy_channel()
-        writer.reset()
-        writer.example()
-        writer.write_prompt([0], 0)
-    assert not writer.changed
-
-
 # -- writing prompts
-
-
-def test_a_prompt_of_positions(writer: PromptWriter, small: Callable[..., Dataset]) -> None:
-    split = split_dataset(small())
-    (text,), label = split.demonstration[2]
-    (query,), _ = split.test[5]
-    assert writer.write_prompt([2], 5) == f"t0: {text} label: {label}\nt0: {query} label: "
-    assert writer.write_prompt((), 5) == f"t0: {query} label: "
 
 
 def test_the_noisy_channel_of_several_texts_changes_the_last_affix_only(small: Callable[..., Dataset]) -> None:
@@ -301,51 +184,11 @@ def test_the_noisy_channel_of_several_texts_changes_the_last_affix_only(small: C
     assert len(writer.write_prompt([0], 1)) == 3
 
 
-def test_lines_as_the_sets_give_them(writer: PromptWriter, small: Callable[..., Dataset]) -> None:
-    split = split_dataset(small())
-    by_position = writer.write_prompt([2, 4], 5)
-    lines = [split.demonstration[2], split.demonstration[4]]
-    assert writer.write_prompt_from_dataline(lines, split.test[5][0]) == by_position
-    by_text = [(line[0], str(line[1])) for line in lines]
-    assert writer.write_prompt_from_dataline(by_text, split.test[5][0][0]) == by_position
-    by_index = [(line[0][0], operator.index(line[1])) for line in lines]
-    assert writer.write_prompt_from_dataline(by_index, split.test[5][0]) == by_position
-    assert writer.write_prompt_from_dataline(lines, split.test[5][0], cut_by_length=3) == by_position[:-3]
-    assert writer.write_prompt_from_dataline(lines, split.test[5][0], 3) == by_position[:-3]
-
-
 def test_renamed_labels_are_shown_under_their_new_name(writer: PromptWriter) -> None:
     writer.change_label_space(["A", "B", "C"])
     lines = [(["x"], "maybe"), (["y"], "B"), (["z"], 0)]
     prompt = writer.write_prompt_from_dataline(lines, ["q"])
     assert prompt == "t0: x label: C\nt0: y label: B\nt0: z label: A\nt0: q label: "
-
-
-def test_the_cut_is_a_setting_too(writer: PromptWriter) -> None:
-    whole = writer.write_prompt([2], 5)
-    assert writer.cut_by_length == 0
-    writer.cut_by_length = 4
-    assert writer.changed
-    assert writer.write_prompt([2], 5) == whole[:-4]
-
-
-def test_the_example_is_the_same_every_time(writer: PromptWriter) -> None:
-    """The release's second example differs from its first."""
-    first = writer.example()
-    writer.write_prompt([1, 2], 3)
-    assert [writer.example(), writer.example(8)] == [first, first]
-    assert writer.example(2) != first
-    writer.change_label_wrong_rate(0.5)
-    assert writer.example() == writer.example()
-
-
-def test_noise_goes_on_until_the_reset(writer: PromptWriter) -> None:
-    writer.change_label_wrong_rate(0.5)
-    first = [writer.write_prompt([0, 1, 2, 3], 0) for _ in range(6)]
-    assert len(set(map(str, first))) > 1
-    writer.reset()
-    writer.change_label_wrong_rate(0.5)
-    assert [writer.write_prompt([0, 1, 2, 3], 0) for _ in range(6)] == first
 
 
 def test_pseudo_queries(writer: PromptWriter) -> None:
@@ -420,13 +263,3 @@ def test_bad_arguments_are_refused_and_change_nothing(writer: PromptWriter, meth
             getattr(writer, method)(*arguments)
         assert writer.get_config_dict() == before
         assert not writer.changed
-
-
-def test_an_unknown_setting_suggests_the_nearest(writer: PromptWriter) -> None:
-    with pytest.raises(
-        UnknownNameError, match=r"there is no prompt setting 'instructions'; did you mean 'instruction'\?"
-    ):
-        writer.set_config_dict({"label_prefix": "y", "instructions": "a"})
-    with pytest.raises(UnknownNameError, match=r"'noisy_channel'; did you mean 'use_noisy_channel'\?"):
-        writer.set_config_dict({"label_prefix": "y", "noisy_channel": True})
-    assert not writer.changed

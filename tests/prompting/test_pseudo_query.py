@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from itertools import islice
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from StaICC.datasets import Dataset, MemoryTable
-from StaICC.errors import ArgumentError
-from StaICC.prompting import DOMAIN_QUERY_LENGTH, StableRandom, SubsetView, domain_queries, empty_queries, split_dataset
+from StaICC.prompting import StableRandom, SubsetView, domain_queries, empty_queries, split_dataset
 
 
 def view(rows: list[list[str]]) -> SubsetView:
@@ -51,15 +48,6 @@ def test_the_last_row_and_the_last_word_are_never_drawn() -> None:
     assert set(query[0].split(" ")) == {"a", "b", "c", "d", "e", "alone"}
 
 
-def test_every_column_has_words_of_its_own(small: Callable[..., Dataset]) -> None:
-    demonstration = split_dataset(small(columns=2)).demonstration
-    (query,) = islice(domain_queries(demonstration, 50), 1)
-    for column, text in enumerate(query):
-        assert len(text.split(" ")) == 50
-        own = {word for row in range(len(demonstration)) for word in demonstration.texts(row)[column].split(" ")}
-        assert set(text.split(" ")) <= own
-
-
 def test_two_streams_of_queries_are_equal_and_apart(small: Callable[..., Dataset]) -> None:
     demonstration = split_dataset(small()).demonstration
     queries = domain_queries(demonstration, 5)
@@ -68,23 +56,3 @@ def test_two_streams_of_queries_are_equal_and_apart(small: Callable[..., Dataset
     next(queries)
     assert list(islice(other, 4)) == first
     assert len(set(first)) > 1
-
-
-def test_a_set_of_one_row_and_a_length_of_zero() -> None:
-    (query,) = islice(domain_queries(view([["x y"]]), 3), 1)
-    assert query == ("x x x",)
-    assert list(islice(domain_queries(view([["x"]]), 0), 1)) == [("",)]
-    assert DOMAIN_QUERY_LENGTH == 128
-
-
-def test_no_words_to_draw_from() -> None:
-    empty = view([["a"]]).split([[]])[0]
-    with pytest.raises(ArgumentError, match=r"^own has no rows to take the words of domain queries from$"):
-        next(domain_queries(empty, 3))
-
-
-@pytest.mark.parametrize("length", [-1, 2.0, "128", None, True])
-def test_a_length_that_is_none(length: Any) -> None:
-    message = f"length, the number of words of a domain query, must be an integer of at least 0, not {length!r}"
-    with pytest.raises(ArgumentError, match=f"^{re.escape(message)}$"):
-        next(domain_queries(view([["a"]]), length))

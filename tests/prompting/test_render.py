@@ -118,15 +118,6 @@ def test_label_noise_falsifies_exactly_so_many_labels(k: int, rate: float, seed:
     assert noise.state == drawn.state  # nothing more is drawn than is falsified, and nothing while that is 0
 
 
-def test_the_renderer_keeps_nothing_from_prompt_to_prompt(triplet: TripletSplit) -> None:
-    settings = PromptSettings(template(), LABELS, label_wrong_rate=0.5)
-    used, fresh = PromptRenderer(triplet, settings), PromptRenderer(triplet, settings)
-    first = [used.render([place, place + 1], ["q"], StableRandom(place)) for place in range(10)]
-    again = [used.render([place, place + 1], ["q"], StableRandom(place)) for place in reversed(range(10))]
-    assert again[::-1] == first
-    assert fresh.render([5, 6], ["q"], StableRandom(5)) == first[5]
-
-
 @pytest.mark.parametrize("cut", [1, 5, 10_000])
 @pytest.mark.parametrize("noisy", [False, True])
 def test_characters_are_cut_off_the_end(triplet: TripletSplit, cut: int, noisy: bool) -> None:
@@ -137,9 +128,3 @@ def test_characters_are_cut_off_the_end(triplet: TripletSplit, cut: int, noisy: 
         assert short == whole[:-cut]
     else:
         assert short == tuple(text[:-cut] for text in whole)
-
-
-def test_a_query_needs_as_many_texts_as_the_template_has(triplet: TripletSplit) -> None:
-    renderer = PromptRenderer(triplet, PromptSettings(template(2), LABELS))
-    with pytest.raises(ValueError, match=r"zip\(\)"):
-        renderer.query_part(["one"])

@@ -62,43 +62,6 @@ def test_the_parts_of_a_data_set(small: Callable[..., Dataset]) -> None:
     assert repr(part) == "<small-demonstration: 20 rows, labels no, yes, maybe>"
 
 
-def test_what_the_readme_documents_of_a_set(triplet: TripletSplit) -> None:
-    part = triplet.test
-    texts, label = part[0]
-    assert isinstance(texts, list)
-    assert isinstance(label, str)
-    assert part.label_index_to_text(2) == "maybe"
-    assert part.find_index_from_label("yes") == 1
-    assert part.get_label_space() == ["no", "yes", "maybe"]
-    assert part.get_dataset_name() == "small-test"
-    first, other = part.split([[0, 2], [5]])
-    assert (len(first), len(other)) == (2, 1)
-    assert first[1] == part[2]
-    assert other[0] == part[5]
-    assert part[-1] == part[len(part) - 1]
-
-
-def test_changing_what_a_set_returns_does_not_change_the_set(triplet: TripletSplit) -> None:
-    triplet.test.get_label_space().append("more")
-    assert triplet.test.get_label_space() == ["no", "yes", "maybe"]
-
-
-@pytest.mark.parametrize("index", [-1, 3, 99])
-def test_an_index_outside_the_label_space_is_named(triplet: TripletSplit, index: int) -> None:
-    with pytest.raises(ArgumentError, match=rf"label index {index} is outside the 3 labels of small-test"):
-        triplet.test.label_index_to_text(index)
-
-
-def test_an_unknown_label_is_named(triplet: TripletSplit) -> None:
-    with pytest.raises(ArgumentError, match=r"'perhaps' is no label of small-test; labels: no, yes, maybe"):
-        triplet.test.find_index_from_label("perhaps")
-
-
-def test_a_position_beyond_the_set_ends_iteration_only(triplet: TripletSplit) -> None:
-    with pytest.raises(IndexError):
-        triplet.test[8]
-
-
 # -- the label of a row: its text, with its index
 
 
@@ -118,17 +81,6 @@ def test_a_label_is_its_text() -> None:
     assert (json.dumps([label]), json.dumps({label: 1})) == ('["person"]', '{"person": 1}')
     assert sorted([label, Label("entity", 1)]) == ["entity", "person"]
     assert LABELS.index(label) == 3
-
-
-def test_a_label_knows_its_index() -> None:
-    """As the README of 0.1.1 says."""
-    label = Label("person", 3)
-    assert (index(label), LABELS[label], [0, 1, 2, 30][label]) == (3, "person", 30)
-    assert type(index(label)) is int
-    assert list(range(4))[:label] == [0, 1, 2]
-    assert numpy.arange(10)[label] == 3
-    zero = Label("short", 0)
-    assert (bool(zero), LABELS[zero]) == (True, "short")
 
 
 @pytest.mark.parametrize("text", ["1", "5", " 7 ", "-3", "0", "person", "", "1.5"])
@@ -162,17 +114,6 @@ def test_the_texts_of_a_row_are_read_as_a_list_and_refuse_a_change(triplet: Trip
         with pytest.raises(TypeError, match="this list is a copy"):
             row.append("XXX")
     assert "XXX" not in triplet.test[0][0]
-
-
-@given(st.text(), st.integers(0, 5), st.one_of(st.text(), st.integers(), st.floats(), st.booleans(), st.none()))
-def test_what_a_label_equals_has_its_hash(text: str, place: int, other: object) -> None:
-    label = Label(text, place)
-    for equal in (other, text, place, str(place), Label(text, place), Label(text, place + 1), Label(str(place), place)):
-        assert (label == equal) is (equal == label)
-        assert (label != equal) is not (label == equal)
-        if label == equal:
-            assert hash(label) == hash(equal)
-            assert {equal: "found"}[label] == "found"
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from StaICC.errors import ArgumentError
 from StaICC.prompting import StableRandom
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -63,14 +61,6 @@ def test_sampling_is_the_rule_of_the_reference(seed: int, size: int, n: int) -> 
         assert len(set(drawn)) == n
 
 
-@given(SEEDS, st.lists(st.text(max_size=3), min_size=1, max_size=30), st.integers(0, 40))
-def test_sample_takes_elements_and_leaves_the_population(seed: int, population: list[str], n: int) -> None:
-    before = list(population)
-    drawn = StableRandom(seed).sample(population, n)
-    assert population == before
-    assert drawn == [population[index] for index in StableRandom(seed).sample_indexes(len(population), n)]
-
-
 @given(SEEDS, st.integers(0, 50), st.integers(0, 100))
 def test_integers_lie_in_the_half_open_range(seed: int, low: int, width: int) -> None:
     drawn = StableRandom(seed).integer(low, low + width)
@@ -86,21 +76,3 @@ def test_skipping_samples_draws_what_drawing_them_would(seed: int, refused: list
         assert refused[plain.sample_indexes(len(refused), n)[0]]
     assert fast.state == plain.state
     assert passed == most or not refused[plain.sample_indexes(len(refused), n)[0]]
-
-
-@pytest.mark.parametrize(("size", "n"), [(5, -1), (0, 1), (-1, 1), (0, -1)])
-def test_impossible_samples_are_refused(size: int, n: int) -> None:
-    with pytest.raises(ArgumentError, match=rf"cannot draw {n} of {size} positions; expected n >= 0, and at least 1"):
-        StableRandom().sample_indexes(size, n)
-
-
-def test_nothing_of_nothing_is_nothing() -> None:
-    generator = StableRandom()
-    assert generator.sample_indexes(0, 0) == []
-    assert generator.state == 42
-
-
-def test_generators_do_not_share_state() -> None:
-    first, other = StableRandom(), StableRandom()
-    first.random()
-    assert (first.state, other.state) == (1083814273, 42)

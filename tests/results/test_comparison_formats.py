@@ -13,12 +13,10 @@ import pytest
 
 import StaICC
 from StaICC.datasets import Dataset
-from StaICC.errors import UnknownNameError
-from StaICC.results import Result, ResultGroup, compare
+from StaICC.results import Result, compare
 from StaICC.results.comparison import Untested, compare_all, format_comparisons
 
 SCRIPT = '<script>document.title = "owned"</script>'
-NASTY = r"50 % of $x_1$ | {a}\b & <i> # ~ ^ *"
 
 
 def own(name: str, ones: Callable[[int], bool] = lambda row: row % 2 == 1) -> Dataset:
@@ -47,29 +45,6 @@ def test_other_settings_are_listed(
     assert field in {one.field for one in found.comparisons[0].differences}
     assert found.comparisons[0].datasets[0].rows == changed.get("limit", 20)
     assert bool(left_out) == (field == "limit")
-
-
-def test_groups_part_by_part(group: ResultGroup) -> None:
-    other = StaICC.Suite(datasets=["mini"], limit=3)(lambda prompt, label_space: 1)
-    found, left_out = compare_all({"a": group, "b": other})
-    assert [one.benchmark for one in found] == ["Normal", "GLER", "Template_sens", "Demo_sens"]
-    assert [one.metric for one in found] == ["accuracy", "accuracy", "consistency", "consistency"]
-    assert len(left_out) == 3
-    assert sum("bare labels" in one for one in left_out) == 2
-    assert sum("infinite: a label that no test row has" in one for one in left_out) == 1
-    (only, *_), left_out = compare_all({"a": group, "b": other}, "entropy")
-    assert only.metric == "entropy"
-    assert "Normal (there is no metric 'entropy'" in left_out[0]
-
-
-def test_the_methods_of_one_file(runs: dict[str, Result]) -> None:
-    parts = {
-        name: StaICC.Normal(datasets=sets, limit=20, k=2)(lambda prompt, label_space: 0)
-        for name, sets in (("k 2", ["mini"]), ("odd", [own("own")]))
-    }
-    (found,), left_out = compare_all({"gpt2": ResultGroup("methods", {"vanilla": runs["hash"], **parts})})
-    assert [(one.first, one.second) for one in found.comparisons] == [("gpt2: vanilla", "gpt2: k 2")]
-    assert left_out == ("gpt2: odd (mini: gpt2: odd: not in this run)",)
 
 
 # -- formats
@@ -120,20 +95,6 @@ def test_markdown_and_latex_are_tables(runs: dict[str, Result]) -> None:
     assert re.search(r"\$[+-]\d\.\d{4}\$", latex[0])
 
 
-def test_names_are_escaped_in_cells() -> None:
-    benchmark = StaICC.Normal(datasets=[own(NASTY)], limit=4)
-    named = {f"{name} {NASTY}": benchmark(lambda prompt, label_space, n=n: n) for n, name in enumerate("ab")}
-    found, _ = compare_all(named)
-    row = next(line for line in format_comparisons(found, "markdown").splitlines() if line.startswith("| 50"))
-    assert len(re.findall(r"(?<!\\)\|", row)) == 10
-    assert re.sub(r"\\([^\w\s]|_)", r"\1", cells(row.replace(r"\|", "\0"))[0].replace("\0", r"\|")) == NASTY
-    text = format_comparisons(found, "latex")
-    row = next(line for line in text.splitlines() if line.startswith("50"))
-    assert r"50 \% of \$x\_1\$ \textbar{} \{a\}\textbackslash{}b \& \textless{}i\textgreater{}" in text
-    bare = re.sub(r"\\[%$_{}&#]|\\text\w+\{\}|\\ldots ", "", row.removesuffix(r" \\"))
-    assert set(bare) & set("%_#~^<>|\\{}") == set()
-
-
 @pytest.mark.parametrize("name", [f"a ` {SCRIPT} `` b", f"{SCRIPT}\n\n{SCRIPT}", f"{SCRIPT}\r`|"])
 def test_markup_in_a_name_is_text_in_every_format(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rendered as Markdown that lets HTML through, and read as LaTeX, no name of a data set becomes markup."""
@@ -159,8 +120,3 @@ def test_markup_in_a_name_is_text_in_every_format(name: str, monkeypatch: pytest
     kinds = {child.type for token in tokens for child in [token, *(token.children or [])]}
     assert {"table_open", "code_inline"} <= kinds
     assert not {"html_inline", "html_block"} & kinds
-
-
-def test_an_unknown_format() -> None:
-    with pytest.raises(UnknownNameError, match="did you mean 'markdown'"):
-        format_comparisons((), "mardown")

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 import StaICC
 from StaICC.benchmarks.exchange import identified_queries, score_predictions
-from StaICC.benchmarks.verify import verify
-from StaICC.datasets import Dataset
 from StaICC.inference.identity import Identity
 from StaICC.results import Result, list_differences
 from StaICC.results.provenance import GIVEN
@@ -40,10 +36,6 @@ def mini(name: str = "Normal", **settings: Any) -> Any:
     return getattr(StaICC, name)(datasets=["mini"], limit=3, **settings)
 
 
-def own_dataset(name: str = "own") -> Dataset:
-    return Dataset.from_rows([(f"text {row}", row % 2) for row in range(60)], name=name, label_space=["a", "b"])
-
-
 # -- who, how and when
 
 
@@ -67,28 +59,6 @@ def test_what_cannot_be_identified_is_marked_everywhere() -> None:
     for shown in (str(result), result._repr_html_()):
         assert "UNIDENTIFIED: a hook on layer 3" in shown
         assert "(unidentified)" in shown
-
-
-def test_one_entry_for_each_distinct_function_with_its_data_sets() -> None:
-    benchmark = StaICC.Normal(datasets=[own_dataset(name) for name in ("first", "second", "third")], limit=2)
-    one, other = StandIn(), StandIn(weights="w2")
-    result = benchmark([one, other, one])
-    served = {"w1": ("first", "third"), "w2": ("second",)}
-    assert {entry.who["weights"]: entry.datasets for entry in result.provenance.predictors} == served
-    assert benchmark([other, one, other]) != result
-    equal = benchmark([StandIn(), other, StandIn()])  # two objects, one identity
-    assert [entry.datasets for entry in equal.provenance.predictors] == list(served.values())
-    assert equal == result
-
-
-def test_a_method_is_in_the_provenance() -> None:
-    from StaICC.kernels.ppm import PPMKernel
-    from StaICC.methods.run import Method
-
-    result = Method("contextual_calibration", PPMKernel(), calibration_number=4).run(mini())
-    assert isinstance(result, Result)
-    assert result.provenance.method == "contextual_calibration paper" == result.signature.fields["method"]
-    assert mini()(PPMKernel()).provenance.method is None
 
 
 # -- predictions that were given
@@ -127,32 +97,6 @@ def test_which_queries_failed_is_in_the_provenance() -> None:
     assert mini()(StandIn()).provenance.failures is None
 
 
-def test_functions_that_cannot_be_told_apart_are_listed_one_by_one() -> None:
-    """Equal digests of incomplete identities do not say that the functions are the same."""
-    benchmark = StaICC.Normal(datasets=[own_dataset("a"), own_dataset("b")], limit=3)
-    result = benchmark([StandIn(answer=answer, reasons=("a hook",)) for answer in (0, 1)])
-    assert [(one.datasets, one.computed) for one in result.provenance.predictors] == [(("a",), 6), (("b",), 6)]
-    assert len({one.identity for one in result.provenance.predictors}) == 1
-    assert not any(one.contradicted for one in verify(result, benchmark))
-    for same in (benchmark(StandIn(reasons=("a hook",))), benchmark([StandIn(), StandIn()])):
-        assert [one.datasets for one in same.provenance.predictors] == [("a", "b")]
-
-
-def test_a_fact_with_the_name_of_a_setting_is_listed_too() -> None:
-    @dataclasses.dataclass
-    class Named(StandIn):
-        def identity(self) -> Identity:
-            return Identity({"model": "m", "k": self.weights}, {})
-
-    benchmark = mini(k=4)
-    first, second = benchmark(Named("4")), mini(k=2)(Named("2"))
-    assert [str(one) for one in list_differences(first, second) if one.field.startswith("k")] == ["k: 4 and 2"]
-    third = mini(k=2)(Named("w2"))
-    listed = [str(one) for one in list_differences(first, third) if one.field.startswith("k")]
-    assert listed == ["k: 4 and 2", "k (model): 4 and w2"]
-    assert [str(one) for one in list_differences(first, benchmark(Named("w2")))] == ["k: 4 and w2"]
-
-
 # -- equality, and bytes
 
 
@@ -172,31 +116,3 @@ def test_equality_looks_at_who_and_how(result: Result, change: dict[str, Any]) -
     changed = dataclasses.replace(result.provenance.predictors[0], **change)
     other.provenance = dataclasses.replace(result.provenance, predictors=(changed,))
     assert other != result
-
-
-def test_a_second_run_differs_in_times_only() -> None:
-    """All other bytes of a saved result are the same."""
-
-    def without_times(value: Any) -> Any:
-        if isinstance(value, list):
-            return list(map(without_times, value))
-        if not isinstance(value, Mapping):
-            return value
-        return {key: without_times(one) for key, one in value.items() if key not in ("timing", "started", "finished")}
-
-    first, second = (json.dumps(without_times(mini("Suite")(StandIn()).to_dict())) for _ in range(2))
-    assert first == second
-
-
-# -- differences come first
-
-
-def test_differences_of_settings_and_of_models() -> None:
-    first, second = mini()(StandIn()), mini()(StandIn("w2", "full"))
-    assert {one.field: one[1:] for one in list_differences(first, second)} == {
-        "scoring": ("label_scoring=last", "label_scoring=full"),
-        "weights": ("w1", "w2"),
-        "label_scoring": ("last", "full"),
-    }
-    assert list_differences(first, first) == ()
-    assert list_differences(first, mini()(StandIn())) == ()

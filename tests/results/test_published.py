@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.errors import UnknownNameError
 from StaICC.layout import layout
 from StaICC.metrics import softmax
 from StaICC.results import Result, Signature, digest
@@ -19,9 +18,6 @@ from StaICC.results.published import (
     compare_with_published,
     display_published,
     figures,
-    find_method,
-    find_models,
-    format_published,
     models,
     published_data,
 )
@@ -54,44 +50,6 @@ def test_the_facts_are_those_that_were_checked_against_the_papers() -> None:
 def test_single_figures(model: str, method: str, metric: str, value: float) -> None:
     (found,) = figures("Normal", model=model, method=method, metric=metric)
     assert found.value == value
-
-
-def test_copied_cells_are_doubtful() -> None:
-    doubtful = {(one.model, one.method) for one in figures() if one.doubtful}
-    assert doubtful == {
-        ("NEO 2.7B", "Noisy Channel"),
-        ("NEO 2.7B", "Contextual Calibration"),
-        ("NEO 1.3B", "Noisy Channel"),
-    }
-    for size in ("2.7", "1.3"):
-        copied, twin = (figures(model=f"{family} {size}", method="noisy channel") for family in ("NEO", "OPT"))
-        assert [one.value for one in copied] == [one.value for one in twin]
-        assert all(one.warnings and not one.doubtful for one in twin)
-
-
-# -- names
-
-
-def test_families_and_spellings() -> None:
-    assert len(find_models("Pythia")) == 8
-    assert find_models("gpt2 1.61") == find_models("GPT2-1.61B") == ("GPT2 1.61B",)
-    assert find_models("qwen2 7.6") == ("Qwen2 7.6B",)
-    assert find_method("knn_prompt_centroid") == find_method("K-NN") == "k-NN"
-
-
-@pytest.mark.parametrize(
-    ("kind", "given", "meant"),
-    [
-        ("model", "Pytia", "Pythia"),
-        ("method", "domain calibratoin", "Domain Calibration"),
-        ("benchmark", "Normel", "Normal"),
-        ("metric", "macro-f2", "macro_F1"),
-        ("dataset", "banking", "banking77"),
-    ],
-)
-def test_unknown_names_get_the_nearest(kind: str, given: str, meant: str) -> None:
-    with pytest.raises(UnknownNameError, match=f"'{given}'; did you mean '{meant}'"):
-        figures(**{kind: given})
 
 
 # -- next to a result
@@ -192,20 +150,6 @@ def test_scores_of_the_release_are_not_comparable_where_it_applies_the_softmax_t
         assert "average logits without normalising them" in str(reason)
 
 
-def test_methods_are_compared_with_their_own(normal: Result) -> None:
-    placed = compare_with_published(changed(normal, method="hidden_calibration paper n=128"))[0]
-    assert {figure.method for figure in placed.figures} == {"Hidden Calibration"}
-    assert any("its own paper defines it" in caution for caution in placed.cautions)
-    assert reasons(changed(normal, method="topk paper", demonstrations="manual-1", repeats="1"))["accuracy"] is None
-    assert reasons(changed(normal, method="topk paper", template="changed-1"))["accuracy"] is not None
-
-
-def test_the_noisy_channel(normal: Result) -> None:
-    found = reasons(changed(normal, channel="noisy"))
-    assert found["accuracy"] is found["macro_F1"] is None
-    assert "mean loss over the complete prompt" in str(found["averaged_truelabel_likelihood"])
-
-
 def long_icl(output: str = "text", **settings: Any) -> Result:
     own = {"variant": "published", "test_number": 500, "instruct": False, "arrangement": "interleaved"}
     own |= {"made_up": False, "files": {"train": {"verified": True}}, **settings}
@@ -223,24 +167,3 @@ def test_long_icl_by_rounds() -> None:
     assert first.below == 12  # of 15; GPT4-turbo, GPT4o and Claude3-Opus are better
     assert second.reason == "too long"
     assert other.reason == "this data set is not in the tables of the paper"
-
-
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"variant": "strict"}, "for variant = published, this result has strict"),
-        ({"test_number": 20}, "for test_number = 500, this result has 20"),
-        ({"arrangement": "grouped"}, "for arrangement = interleaved, this result has grouped"),
-        ({"made_up": True}, "the rows are synthetic"),
-        ({"files": {"train": {"verified": False}}}, "the files are not known to be the published ones"),
-        ({"output": "labels"}, "the published models generated text, this result has labels"),
-    ],
-)
-def test_why_a_round_is_not_comparable(settings: dict[str, Any], reason: str) -> None:
-    assert reason in str(compare_with_published(long_icl(**settings))[0].reason)
-
-
-def test_the_text_gives_figures_and_cautions(normal: Result) -> None:
-    text = format_published(compare_with_published(normal))
-    assert "of 29" in text
-    assert "the release's last confidence bin is open" in text

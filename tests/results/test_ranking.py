@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from itertools import combinations, permutations
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import StaICC
-from StaICC.cli import main
 from StaICC.datasets import Dataset
-from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.metrics.paired_tests import LEVEL, directional_holm
-from StaICC.results import Result, compare, rank, ranking
-from StaICC.results.comparison import Best, Tied, Untested, Worse
+from StaICC.results import Result, compare, compare_runs, comparison, rank, ranking
+from StaICC.results.comparison import Best, Tied, Worse
 
 ROWS = [(f"number {row}", row % 2) for row in range(600)]
 
@@ -110,6 +106,42 @@ def test_bounds_decide_as_the_tests_of_all_pairs(metric: str, monkeypatch: pytes
         assert type(place.verdict) is type(other.verdict)
 
 
+@pytest.mark.parametrize("most_runs", [2, 20])
+def test_verdicts_do_not_depend_on_which_of_two_best_runs_comes_first(
+    most_runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third run is right on 60 of the 70 rows of the first, and with the second it shares 30."""
+    monkeypatch.setattr(comparison, "MOST_RUNS", most_runs)
+    monkeypatch.setattr(ranking, "MOST_RUNS", most_runs)
+    data = Dataset.from_rows(ROWS, name="own", label_space=["no", "yes"])
+    benchmark = StaICC.Normal(datasets=[data], limit=100, k=0)
+    rows = list(dict.fromkeys(query.prompt for query in benchmark[0].conditions()[0].queries))
+    known = {"a": rows[:70], "b": rows[30:], "c": rows[:60]}
+
+    def model(name: str) -> Any:
+        right = set(known[name])
+
+        def predict(prompt: str, label_space: list[str]) -> int:
+            number = int(prompt.rsplit("number ", 1)[1].split()[0])
+            return number % 2 if prompt in right else 1 - number % 2
+
+        return predict
+
+    runs = {name: benchmark(model(name)) for name in known}
+    verdicts = []
+    for names in permutations(runs):
+        ranks = {run.run: run for run in rank({name: runs[name] for name in names}).runs}
+        assert [ranks[name].best for name in "ab"] == pytest.approx([0.5, 0.5], abs=0.2)
+        assert sum(run.best for run in ranks.values()) <= 1
+        assert ranks["c"].ranks == (2, 3)
+        compared = {run.run: run for run in compare_runs({name: runs[name] for name in names}).ranking}
+        assert ranks["a"].verdict == ranks["b"].verdict == compared["a"].verdict == compared["b"].verdict == Best()
+        verdicts += [ranks["c"].verdict, compared["c"].verdict]
+    (verdict,) = set(verdicts)
+    assert isinstance(verdict, Worse)
+    assert verdict.p_value == pytest.approx(3 * 2 * 0.5**10)
+
+
 def test_the_probability_of_being_the_best_against_a_direct_bootstrap() -> None:
     numpy = pytest.importorskip("numpy")
     runs = evaluate([0.7, 0.7, 0.66], sets=2, limit=60)
@@ -188,44 +220,3 @@ def test_ranks_over_templates_and_draws() -> None:
         ranks = [1 + sum(other[n] > value for other in sums.values()) for n, value in enumerate(own)]
         assert len(ranks) == 2
         assert found[name] == (min(ranks), max(ranks))
-
-
-def test_what_is_not_ranked_and_wrong_arguments() -> None:
-    runs = evaluate([0.5, 0.6, 0.9], limit=4)
-    assert {type(place.verdict) for place in rank(runs, draws=1).runs} <= {Best, Untested}  # four rows show nothing
-    assert {place.ranks for place in rank(runs, draws=1).runs} == {(1, 3)}
-    failing = StaICC.Normal(datasets=[Dataset.from_rows(ROWS, name="own 0", label_space=["no", "yes"])], limit=4, k=1)(
-        lambda prompt, label_space: None, on_error="collect"
-    )
-    found = rank({**runs, "failing": failing}, draws=1)
-    assert [place.run for place in found.runs if place.run == "failing"] == []
-    assert any("failing" in reason for reason in found.left_out)
-    for arguments in ({"draws": 0}, {"seed": -1}, {"draws": 1.5}):
-        with pytest.raises(ArgumentError):
-            rank(runs, **arguments)  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError):
-        rank({"one": runs["run 0"]})
-    with pytest.raises(UnknownNameError):
-        rank(runs, "acuracy")
-    with pytest.raises(UnknownNameError):
-        ranking.format_rankings([], "html")
-
-
-def test_the_command_in_all_formats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for number, result in enumerate(evaluate([0.5, 0.9, 0.6], sets=2).values()):
-        result.save(tmp_path / f"a_b {number}.json")
-    command = ["rank", str(tmp_path), "--draws", "20"]
-    assert main([*command, "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    assert [run["run"] for run in found["runs"]] == ["a_b 1", "a_b 2", "a_b 0"]
-    first = found["runs"][0]
-    assert (first["ranks"], first["verdict"], found["draws"]) == ([1, 1], {"case": "best"}, 20)
-    assert first["wins"]["rate"] == 1.0
-    assert first["best"] == pytest.approx(1.0)
-    for form, written in (("text", "a_b 1"), ("markdown", "a\\_b 1"), ("latex", "a\\_b 1 & ")):
-        assert main([*command, "--format", form]) == 0
-        out = capsys.readouterr().out
-        assert written in out
-        assert f"{first['value']:.4f}" in out
-    assert main(["rank", str(tmp_path / "a_b 1.json")]) == 2
-    assert isinstance(rank(evaluate([0.9, 0.5]), draws=1).runs[1].verdict, Worse)

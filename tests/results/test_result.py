@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import base64
 import copy
-import dataclasses
 import hashlib
 import json
 import os
-import pickle
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,38 +15,15 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.benchmarks import Statistics
 from StaICC.datasets import Dataset
-from StaICC.errors import SchemaError, UnknownKeyError
+from StaICC.errors import SchemaError
 from StaICC.metrics import softmax
 from StaICC.metrics.classification import confidence_bins
-from StaICC.results import AVERAGED, DIVIDED, DatasetDetails, Result, ResultGroup, Signature, digest, load, save_records
+from StaICC.results import AVERAGED, Result, ResultGroup, Signature, digest, load, save_records
 from StaICC.results.result import result_from_dict
 from StaICC.version import RESULT_SCHEMA
 
 # -- a dictionary that knows more
-
-
-def test_the_documented_keys(result: Result) -> None:
-    assert list(result) == [DIVIDED, AVERAGED] == ["Divided results", "Averaged results"]
-    assert result[DIVIDED] == result.divided
-    assert result[AVERAGED] == result.averaged
-    assert json.loads(json.dumps(result)) == dict(result) == result
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(result)
-
-
-@pytest.mark.parametrize("key", ["mine", 7, None, ("a", 1)])
-@pytest.mark.parametrize("value", [None, object(), "text", {"missing": 1}, ["missing"]])
-def test_a_missing_key_after_a_key_of_the_users_own(result: Result, key: Any, value: Any) -> None:
-    changed, group = copy.deepcopy(result), ResultGroup("all", {"Normal": result})
-    for holder in (changed, changed.divided, changed.averaged, changed.divided["mini"], group):
-        holder[key] = value
-        with pytest.raises(UnknownKeyError, match="missing"):
-            holder["missing"]
-    assert changed[key] is value
-    with pytest.raises(UnknownKeyError, match=r"Use result\[.Averaged results.\]\[.accuracy.\]"):
-        changed["accuracy"]
 
 
 def test_equality_looks_at_everything_but_the_time(result: Result, make_model: Any) -> None:
@@ -60,14 +35,6 @@ def test_equality_looks_at_everything_but_the_time(result: Result, make_model: A
     others[1].divided["mini"]["accuracy"] = 0.123
     others[2].signature = Signature({**result.signature.fields, "k": "5"})
     assert all(other != result for other in [*others, {}])
-
-
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
-def test_copies_are_equal(result: Result, group: ResultGroup, copied: Callable[[Any], Any]) -> None:
-    assert copied(result) == result
-    assert copied(result).signature == result.signature
-    assert copied(group) == group
-    assert copied(group).name == "Suite"
 
 
 # -- details
@@ -95,18 +62,6 @@ def test_the_details_are_those_of_the_queries(result: Result) -> None:
     assert "macro_F1" not in details.intervals
 
 
-def test_failures_are_named(partial: Result) -> None:
-    details = partial.details["mini"]
-    assert details.failed == len(details.failures) > 0
-    assert details.asked == details.scored + details.failed
-    by_name = {record.name: record for record in details.conditions}
-    for failure in details.failures:
-        assert by_name[failure.condition].predictions[failure.query] is None
-        assert "got None" in failure.reason
-    assert sum(record.predictions.count(None) for record in details.conditions) == details.failed
-    assert list(details.baselines) == ["0", "1", "2", "3", "4"]
-
-
 def test_the_calibration_error_follows_from_the_file_alone(make_model: Callable[..., Any]) -> None:
     run = StaICC.Normal(datasets=["mini"])
     result = run(lambda prompt, label_space: softmax(make_model(prompt, label_space)), return_outputs=True)
@@ -119,17 +74,6 @@ def test_the_calibration_error_follows_from_the_file_alone(make_model: Callable[
     error = sum(abs(one.correct - one.confidence) for one in bins) / total
     assert error == pytest.approx(result.divided["mini"]["expected_calibration_error_1"], abs=1e-15)
     assert sum(one.correct for one in bins) / total == result.divided["mini"]["accuracy"]
-
-
-def test_baselines_of_guessing(make_model: Any) -> None:
-    one, ten = (
-        StaICC.Normal(datasets=["mini"], statistics=statistics)(make_model).details["mini"].baselines["normal"]
-        for statistics in (Statistics(), Statistics(tried=10))
-    )
-    assert (one.labels, one.tried, ten.tried) == (3, 1, 10)
-    assert one.uniform == one.max_random == pytest.approx(1 / 3)
-    assert ten.max_random > one.max_random
-    assert ten.p_value == pytest.approx(1 - (1 - one.p_value) ** 10, rel=1e-9)
 
 
 # -- to JSON and back
@@ -226,27 +170,6 @@ def test_files_that_are_no_result(tmp_path: Path, data: bytes, message: str) -> 
         load(path)
 
 
-@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(DatasetDetails)])
-def test_a_missing_field_is_refused(result: Result, field: str) -> None:
-    plain = result.details["mini"].to_dict()
-    del plain[field]
-    with pytest.raises(SchemaError, match=f"^the details of a data set cannot be read: .*{field}"):
-        DatasetDetails.from_dict(plain)
-    with pytest.raises(SchemaError, match="mood"):
-        DatasetDetails.from_dict({**result.details["mini"].to_dict(), "mood": "good"})
-
-
-def test_a_value_of_another_type_is_named_with_its_place(result: Result) -> None:
-    plain = result.to_dict()
-    with pytest.raises(SchemaError, match="the result's with_divided must be true or false, not None"):
-        Result.from_dict({**plain, "with_divided": None})
-    with pytest.raises(SchemaError, match="the score accuracy of mini must be a number"):
-        Result.from_dict({**plain, DIVIDED: {"mini": {**plain[DIVIDED]["mini"], "accuracy": "x"}}})
-    plain["details"]["mini"]["conditions"][0]["truth"][3] = "x"
-    with pytest.raises(SchemaError, match="details, mini, conditions, item 0, truth, item 3 must be a whole number"):
-        Result.from_dict(plain)
-
-
 def places_of(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Every place of a JSON value, of lists the first item only."""
     if here:
@@ -291,15 +214,6 @@ def test_records_of_a_result(tmp_path: Path, partial: Result) -> None:
     failed = [record for record in records if record["prediction"] is None]
     assert len(failed) == partial.details["mini"].failed
     assert all(record["predicted_probabilities"] is record["normalised_probabilities"] is None for record in failed)
-
-
-def test_records_of_a_label_that_is_ruled_out(tmp_path: Path) -> None:
-    ruled_out = [2.0, float("-inf"), 2.0]
-    result = StaICC.Normal(datasets=["mini"], limit=1)(lambda prompt, label_space: ruled_out, return_outputs=True)
-    save_records(result, tmp_path / "records.jsonl")
-    first = json.loads((tmp_path / "records.jsonl").read_text("utf-8").splitlines()[0])
-    assert first["predicted_probabilities"] == [2.0, "-inf", 2.0]
-    assert first["normalised_probabilities"] == [0.5, 0.0, 0.5]
 
 
 # -- groups

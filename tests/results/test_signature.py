@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 
 import StaICC
 from StaICC.datasets import Dataset
-from StaICC.errors import SchemaError
 from StaICC.inference.identity import Identity
 from StaICC.results import Signature
-from StaICC.results.provenance import common, escaped, scoring_field
 from StaICC.safe_text import one_line
 
 FIELDS = (
@@ -42,22 +40,7 @@ def test_fields_have_a_fixed_order_survive_json_and_name_what_differs(first: Any
     }
 
 
-def test_unknown_fields_are_refused() -> None:
-    with pytest.raises(SchemaError, match="'seed'; there are: benchmark"):
-        Signature({"k": "4", "seed": "1"})
-
-
 # -- how scores are computed
-
-SETTINGS = st.dictionaries(st.text("ab;=|+%:\n", max_size=4), st.text("ab;=|+%:\n", max_size=4), max_size=3)
-
-
-@given(SETTINGS, SETTINGS)
-def test_other_settings_are_another_field(first: dict[str, str], second: dict[str, str]) -> None:
-    """Whatever separators names and values have."""
-    assert (scoring_field(first) == scoring_field(second)) == (first == second)
-    assert not set("|\n") & set(scoring_field(first))
-    assert len({escaped(name) for name in ("|", "%7C", "+", "%2B", "%", "%25")}) == 6
 
 
 @pytest.mark.parametrize(
@@ -88,9 +71,3 @@ def test_each_setting_of_a_kernel_is_in_the_signature(change: dict[str, str]) ->
     assert all(re.fullmatch("mixed-[0-9a-f]{12}", field or "") for field in mixed)
     assert mixed[0] != mixed[1]
     assert signature(base, Kernel({})).fields["scoring"] == signature(base).fields["scoring"]
-
-
-def test_what_all_share() -> None:
-    assert (common(["a", "a"]), common([None, None])) == ("a", None)
-    assert common(["a", None]) != common([None, "a"])
-    assert str(common(["a", "b"])).startswith("mixed-")

@@ -36,22 +36,6 @@ def test_the_table_of_normal(result: Result) -> None:
         assert "In brackets: 95 % intervals." in shown
 
 
-@pytest.mark.pack
-def test_the_table_of_the_ten_data_sets_is_at_most_122_columns_wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "122")
-    result = StaICC.Normal(limit=30)(certain)
-    lines = str(result).split("\n")
-    assert max(map(len, lines[1:14])) <= 122
-    for line in lines[3:14]:
-        assert line.count("[") >= 3
-    (line,) = (line for line in lines if line.startswith("Not better than uniform"))
-    assert re.fullmatch(r"Not better than uniform guessing \(p > 0\.05\): \d+ data sets, the mean\.", line)
-
-
-def certain(prompt: str, label_space: list[str]) -> list[float]:
-    return [0.9, *[0.1 / (len(label_space) - 1)] * (len(label_space) - 1)]
-
-
 @pytest.mark.parametrize(
     ("name", "first"),
     [
@@ -81,12 +65,3 @@ def test_what_is_undefined_is_a_dash_with_its_reason() -> None:
     assert (likelihood, ece) == ("-", "-")
     assert re.match(r"0\.\d{4}", f1)
     assert "mini: averaged_truelabel_likelihood is undefined: the predictions are bare labels" in str(result)
-
-
-def test_a_partial_result_says_so_first(partial: Result, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "122")
-    details = partial.details["mini"]
-    lines = str(partial).split("\n")
-    remark = f"PARTIAL: {details.failed} of {details.asked} queries have no answer; no figure counts them."
-    assert lines[4] == remark
-    assert remark in partial._repr_html_()

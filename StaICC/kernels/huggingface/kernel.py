@@ -2,8 +2,8 @@
 
 :class:`CausalLMKernel` wraps a model and a tokenizer of ``transformers``. Called with a prompt and a label space it
 returns a probability for each label. For a list of prompts it computes every distinct prefix once, only the required
-positions, and only the labels' rows of the output matrix. The modules ``prefix_plan`` (what to compute), ``forward``
-(calls of the model) and ``batching`` (order and memory) do this.
+positions, and only the labels' rows of the output matrix. The modules ``forward`` (what to compute, calls
+of the model) and ``batching`` (order and memory) do this.
 
 Batching changes results by rounding only. No prompt is truncated silently. Problems of the labels' tokens are reported
 before the run (through ``logging``, and in :attr:`LabelScores.issues`).
@@ -56,11 +56,11 @@ from StaICC.kernels.huggingface.batching import (
     compute_checked,
     generate_tokens,
     last_positions,
+    layer_states,
+    patched_logits,
 )
-from StaICC.kernels.huggingface.forward import Forward, forget, guard
-from StaICC.kernels.huggingface.layers import layer_states, patched_logits
+from StaICC.kernels.huggingface.forward import Forward, distinct_positions, forget, guard
 from StaICC.kernels.huggingface.live_state import checksum, live_state, numerics
-from StaICC.kernels.huggingface.prefix_plan import distinct_positions
 from StaICC.kernels.huggingface.prompts import KernelOptions, LabelIssue, PromptFormat, Reading, Variant, choose
 from StaICC.kernels.huggingface.source import Loaded, ModelSource, number_type
 from StaICC.kernels.protocol import (

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import base64
 import hashlib
 import json
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,18 +13,14 @@ import pytest
 
 from StaICC.benchmarks import Statistics
 from StaICC.benchmarks.evaluation import digest_prompts
-from StaICC.benchmarks.long_icl import LongICL, LongICLExperimentor, card, cards
-from StaICC.benchmarks.long_icl.prompts import write_context, write_query
-from StaICC.benchmarks.verify import Contradicted, Recomputed, Unchecked, status_of, verify
-from StaICC.errors import ArgumentError, DataMissingError, OutputError, UnknownNameError
-from StaICC.inference import Failure, Progress
-from StaICC.kernels.registry import load_kernel
-from StaICC.kernels.text_inference import text_inference
+from StaICC.benchmarks.long_icl import LongICL, LongICLExperimentor, card
+from StaICC.benchmarks.long_icl.prompts import write_query
+from StaICC.benchmarks.verify import Recomputed, Unchecked, status_of, verify
+from StaICC.errors import ArgumentError, OutputError, UnknownNameError
+from StaICC.inference import Failure
 from StaICC.metrics.intervals import ratio_part
-from StaICC.results import Result, compare, save_records
-from tests.benchmarks.long_icl.conftest import SETS, SINGLE, make, right_answers
-
-STRUCTURED = SETS[4:]
+from StaICC.results import Result
+from tests.benchmarks.long_icl.conftest import SETS, make, right_answers
 
 
 def one(folder: Path, name: str, rounds: Any = (1, 2), test_number: Any = 12, **more: Any) -> LongICLExperimentor:
@@ -74,15 +68,6 @@ def split(values: list[Any], rounds: Any) -> dict[Any, list[Any]]:
     return {number: values[place * size : (place + 1) * size] for place, number in enumerate(rounds)}
 
 
-@pytest.mark.parametrize("instruct", [False, True])
-def test_grouped_demonstrations(small_files: Path, instruct: bool) -> None:
-    own = one(small_files, "banking77", [3], 5, arrangement="grouped", instruct=instruct)
-    shown = sorted(own.data.demonstrations(3), key=lambda item: item.gold)
-    assert own.context(3) == write_context(own.card, shown, instruct=instruct)
-    with pytest.raises(ArgumentError, match="cannot be 'grouped'"):
-        one(small_files, "dialogre", arrangement="grouped")
-
-
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
@@ -104,16 +89,6 @@ def test_arguments(small_files: Path, options: dict[str, Any], error: type[Excep
         one(small_files, "tacred", **options)
 
 
-def test_data_sets_by_place_and_name(small_files: Path) -> None:
-    benchmark = make(small_files, rounds=iter([2, 1]))
-    assert [own.name for own in benchmark] == list(cards())
-    assert {own.rounds for own in benchmark} == {(2, 1)}  # an iterator serves all
-    assert benchmark[1] is benchmark["GoEmotions"] is benchmark.get_experimentors()[1]
-    assert repr(benchmark["tacred"]) == "<LongICL on tacred: 2R, 1R, 12 items, published>"
-    with pytest.raises(UnknownNameError, match="did you mean 'tacred'"):
-        benchmark["tacre"]
-
-
 # -- scores
 
 
@@ -131,13 +106,6 @@ def test_right_and_wrong_answers(small_files: Path, name: str, variant: str) -> 
     assert (first["asked"], first["answered"], first["empty"], first["unanswered"]) == (count, count, 0, {})
     assert sum(part["gold"] for part in first["labels"].values()) == sum(len(item.gold) for item in own.test_items)
     assert first["demonstrations"] == len(own.data.demonstration_rows(1))
-
-
-def test_the_strict_variant_drops_an_echoed_prompt(small_files: Path) -> None:
-    for variant, score in (("strict", 1.0), ("published", 0.0)):  # the last copy of the query has no answer
-        own = one(small_files, "goemotions", variant=variant)
-        pairs = zip(own.prompt_set(), right_answers(own), strict=True)
-        assert own.score([f"{prompt.rstrip()} {text}\n{prompt}" for prompt, text in pairs]).values["mean"] == score
 
 
 def test_a_round_without_all_answers_has_no_score(small_files: Path) -> None:
@@ -184,17 +152,6 @@ def test_scores_are_those_of_the_experimentors(small_files: Path, variant: str) 
     assert result.complete
 
 
-@pytest.mark.parametrize("name", SINGLE)
-def test_all_kinds_of_answers_score_alike(small_files: Path, name: str) -> None:
-    own, labels = one(small_files, name), card(name).labels
-    places = [sum(map(ord, prompt[-200:])) % 9 for prompt in own.prompt_set()]
-    rows = [[2.0 * (i == place) - 7 for i in range(len(labels))] for place in places]
-    runs = [own.score(answers) for answers in (places, rows, [labels[place] + "\n" for place in places])]
-    assert [run.details.conditions[0].output for run in runs] == ["labels", "numbers", "text"]
-    assert len({run.details.conditions[1].predictions for run in runs}) == 1
-    assert len({json.dumps(run.values["rounds"]["2R"]["score"]) for run in runs}) == 1
-
-
 def test_intervals_and_baselines(small_files: Path) -> None:
     benchmark = make(small_files, ["banking77", "dialogre"], statistics=Statistics(tried=3))
     result = benchmark(rightly(benchmark, wrong=lambda number: number < 3))
@@ -213,83 +170,6 @@ def test_intervals_and_baselines(small_files: Path) -> None:
     assert result.divided["dialogre"]["uniform"] == 1 / 34
     without = one(small_files, "tacred", statistics=Statistics(intervals=False))
     assert without.score(right_answers(without)).details.intervals == {}
-
-
-def test_counts_and_notes(small_files: Path) -> None:
-    result = make(small_files, ["goemotions", "dialogre"], [1, 5])(
-        lambda prompt, label_space: "" if len(prompt) % 2 else "joy"
-    )
-    own = result.details["goemotions"]
-    assert (own.asked, own.distinct, own.scored, own.failed) == (24, 24, 24, 0)
-    empty = [record["empty"] for record in result.divided["goemotions"]["rounds"].values()]
-    assert {
-        "the scores are accuracy",
-        "the files are not known to be the published ones",
-        f"empty answers, which count as wrong: 1R {empty[0]}, 5R {empty[1]} (of 12 each)",
-    } <= set(own.notes)
-    notes = result.details["dialogre"].notes
-    assert any(note.startswith("5R has ") and note.endswith(" instead of 163") for note in notes)
-
-
-def test_made_up_rows_are_named(published: Path) -> None:
-    result = make(published / "synthetic", ["tacred"], [1], 3, verify=True)(constant(1))
-    assert any(note.startswith("MADE-UP ROWS") for note in result.details["tacred"].notes)
-
-
-# -- running
-
-
-def test_a_round_is_handed_over_together(small_files: Path, anonymous: Any) -> None:
-    benchmark = make(small_files, ["goemotions", "tacred"], [2, 1])
-    calls: list[list[str]] = []
-
-    class Kernel:
-        def __call__(self, prompt: str, label_space: list[str]) -> int:
-            raise AssertionError("one at a time")
-
-        def batch(self, prompts: list[str], label_space: list[str]) -> list[int]:
-            calls.append(prompts)
-            return [0] * len(prompts)
-
-    seen: list[Progress] = []
-    result = benchmark(Kernel(), progress=seen.append)
-    contexts = [own.context(number) for own in benchmark for number in (2, 1)]
-    assert [len(prompts) for prompts in calls] == [12] * 4
-    for prompts, context in zip(calls, contexts, strict=True):
-        assert all(prompt.startswith(context) for prompt in prompts)
-    assert list(dict.fromkeys((report.where, report.number, report.parts) for report in seen)) == [
-        ("LongICL, goemotions, 2R", 0, 4),
-        ("LongICL, goemotions, 1R", 1, 4),
-        ("LongICL, tacred, 2R", 2, 4),
-        ("LongICL, tacred, 1R", 3, 4),
-    ]
-    batched = benchmark(lambda prompts, label_space: [0] * len(prompts), batched_inference=True)
-    assert batched.signature.fields["scoring"] == "function;batched"
-    assert anonymous(batched) == anonymous(result)
-
-
-def test_given_predictions(small_files: Path, anonymous: Any) -> None:
-    benchmark = make(small_files, ["goemotions", "dialogre"])
-    answer = rightly(benchmark, wrong=lambda number: number % 2 == 0)
-    given = [[answer(prompt, []) for prompt in own.prompt_set()] for own in benchmark]
-    result = benchmark(preentered_prediction=given)
-    assert anonymous(result) == anonymous(benchmark(answer))
-    assert result == benchmark(preentered_prediction={"dialogre": given[1], "goemotions": given[0]})
-    with pytest.raises(OutputError, match="GoEmotions: expected 24 predictions"):
-        benchmark(preentered_prediction=[given[0][1:], given[1]])
-
-
-def test_records_of_each_query(small_files: Path, tmp_path: Path) -> None:
-    benchmark = make(small_files, ["goemotions", "dialogre"], [2])
-    result = benchmark([constant([0.1] * 27 + [0.2]), constant("per:age")], return_outputs=True)
-    save_records(result, tmp_path / "records.jsonl")
-    records = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()]
-    first, last = records[0], records[-1]
-    assert (first["dataset"], first["condition"], first["query"]) == ("goemotions", "2R", 0)
-    assert (first["prediction"], first["response"], len(first["predicted_probabilities"])) == ("neutral", None, 28)
-    assert first["ground_truth"] == benchmark[0].test_items[0].gold[0]
-    assert (last["response"], last["predicted_probabilities"]) == ("per:age", None)
-    assert last["ground_truth"] == list(benchmark[1].test_items[-1].gold)
 
 
 # -- failures are never wrong
@@ -349,68 +229,7 @@ def test_collected_failures(small_files: Path) -> None:
     assert sum(counts["gold"] for counts in own["rounds"]["2R"]["labels"].values()) == 9
 
 
-@pytest.mark.parametrize("name", STRUCTURED)
-def test_structured_tasks_need_text(small_files: Path, name: str) -> None:
-    benchmark = make(small_files, [name])
-    with pytest.raises(OutputError, match="must be text, not int"):
-        benchmark(constant(0))
-    result = benchmark(constant(0), on_error="collect")
-    assert "must be text" in result.details[name].missing["1R"]
-    with pytest.raises(OutputError, match="must be text, not int"):
-        benchmark[0].score([0] * len(benchmark[0].prompt_set()))
-
-    class Kernel:
-        options = argparse.Namespace(guided="choice")
-
-        def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
-            raise AssertionError("asked")
-
-        def generate(self, prompts: list[str], max_new_tokens: int, stop: list[str]) -> list[str]:
-            return ["x"] * len(prompts)
-
-    guided = load_kernel("openai:http://localhost:1/v1#model;scoring=text;guided=choice")
-    for function, said in ((Kernel(), "wrap it"), (text_inference(Kernel()), "guided"), (guided, "guided='choice'")):
-        with pytest.raises(ArgumentError, match=said):
-            benchmark(function)
-
-
-def test_missing_data_sets_are_named(small: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (small / "tacred_test.json").unlink()
-    benchmark = make(small, ["tacred", "goemotions"])
-    assert [own.name for own in benchmark] == ["goemotions"]
-    assert [skipped.dataset for skipped in benchmark.skipped] == ["tacred"]
-    assert "TACRED is skipped" in caplog.text
-    with pytest.raises(DataMissingError, match=r"tacred was skipped: .*LDC2018T24"):
-        benchmark["tacred"]
-    result = benchmark(constant("joy"))
-    assert result.divided["goemotions"]["mean"] is not None
-    assert result.divided["tacred"] == dict.fromkeys(["1R", "2R", "mean", "uniform", "majority"])
-    assert result.averaged["mean"] is None  # a part is not the whole
-    (note,) = result.details["tacred"].notes
-    assert note == f"SKIPPED: tacred_test.json not found in {small}. {card('tacred').instructions()}"
-    assert note in str(result)
-    assert result.signature.fields["datasets"] == "goemotions"
-    with pytest.raises(DataMissingError) as error:
-        make(small.parent)
-    for own in cards().values():
-        assert own.instructions() in str(error.value)
-
-
 # -- verification
-
-
-def test_verification(small_files: Path) -> None:
-    benchmark = make(small_files, ["goemotions", "dialogre"])
-    result = benchmark(rightly(benchmark))
-    goemotions, dialogre, shared = verify(result, benchmark)
-    assert [found.same for found in (goemotions, dialogre, shared)] == [True, True, None]
-    assert goemotions.status == shared.status == Recomputed()
-    assert isinstance(dialogre.status, Unchecked)  # its items have several labels
-    assert not dialogre.contradicted
-    (line,) = dialogre.unchecked
-    assert "several labels" in line
-    other = make(small_files, ["goemotions", "dialogre"], instruct=True)
-    assert [(found.same, found.first_difference) for found in verify(result, other)[:2]] == [(False, 0), (False, 0)]
 
 
 @pytest.mark.parametrize(
@@ -442,16 +261,6 @@ def test_skipped_data_sets_are_recomputed_and_missing_ones_are_unchecked(small: 
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("rounds", [99]), ("rounds", 1), ("test_number", "many"), ("experiment", {"name": "x"})]
-)
-def test_arguments_that_no_run_of_long_icl_has_are_contradicted(small_files: Path, name: str, value: Any) -> None:
-    result = make(small_files, ["goemotions"])(constant("x"))
-    result.arguments = {**result.arguments, name: value}
-    (found,) = verify(result, data_dir=small_files)
-    assert isinstance(found.status, Contradicted)
-
-
-@pytest.mark.parametrize(
     ("path", "value"),
     [
         (("Divided results", "tacred", "1R"), 0.5),
@@ -479,58 +288,3 @@ def test_edits_are_named(small_files: Path, path: tuple[Any, ...], value: Any) -
     for findings in (verify(Result.from_dict(plain), benchmark), verify(Result.from_dict(plain), data_dir=small_files)):
         reported = [line for found in findings for line in found.contradicted]
         assert any(line.startswith(" / ".join(map(str, path)) + ": saved ") for line in reported), reported
-
-
-# -- comparison
-
-
-def test_the_winner_of_a_comparison_is_that_of_the_table(small_files: Path) -> None:
-    """Micro F1 rewards a run that names no label where it would be wrong; accuracy would name the other winner."""
-    benchmark = make(small_files, ["tacred", "few_nerd", "goemotions"])
-    right = {own.name: dict(zip(own.prompt_set(), right_answers(own), strict=True)) for own in benchmark}
-
-    def careful(prompt: str, label_space: Any) -> str:
-        """Right on half of the queries, silent on the others."""
-        known = next(answers[prompt] for answers in right.values() if prompt in answers)
-        return known if zlib.crc32(prompt.encode()) % 2 else "nothing"
-
-    def bold(prompt: str, label_space: Any) -> str:
-        """Right on some more of the queries, wrong on the others."""
-        answers = next(answers for answers in right.values() if prompt in answers)
-        wrong = next(answer for answer in answers.values() if answer != answers[prompt])
-        return answers[prompt] if zlib.crc32(prompt.encode()) % 10 < 5 else wrong
-
-    first, second = benchmark(careful), benchmark(bold)
-    found = compare(first, second)
-    assert [own.dataset for own in found.datasets] == ["tacred", "few_nerd", "goemotions"]
-    for own in found.datasets:
-        table = [result.divided[own.dataset]["mean"] for result in (first, second)]
-        assert own.values == pytest.approx(table, abs=1e-7)
-        assert (own.difference > 0) == (table[0] > table[1])
-    assert found.mean is not None
-    assert found.mean.values == pytest.approx([run.averaged["mean"] for run in (first, second)], abs=1e-7)
-    assert found.datasets[0].difference > 0.1  # tacred
-    assert compare(Result.from_dict(first.to_dict()), second) == found
-
-
-def test_failed_queries_and_old_files_leave_the_others_to_compare(small_files: Path) -> None:
-    benchmark = make(small_files, ["few_nerd", "banking77"])
-    right = rightly(benchmark)
-    lost = {own.prompt_set()[0] for own in benchmark}
-
-    def failing(prompt: str, label_space: Any) -> Any:
-        return None if prompt in lost else right(prompt, label_space)
-
-    complete = benchmark(right)
-    partial = benchmark(failing, on_error="collect")
-    assert partial.divided["few_nerd"]["mean"] is None
-    found = compare(complete, partial)
-    assert len(found.datasets) == 2
-    assert all(own.values[0] == own.values[1] for own in found.datasets)
-    assert any("1 of them failed in it" in note for note in found.left_out)
-    old = complete.to_dict()
-    for record in old["Divided results"]["few_nerd"]["rounds"].values():
-        del record["items"]
-    found = compare(Result.from_dict(old), complete)
-    assert [own.dataset for own in found.datasets] == ["banking77"]
-    assert any(note.startswith("few_nerd (first: ") for note in found.left_out)

@@ -1,14 +1,9 @@
 from __future__ import annotations
 
-import dataclasses
-import json
-
 import pytest
 
-from StaICC.benchmarks.long_icl import TaskCard, card, cards
-from StaICC.benchmarks.long_icl.data import READERS
-from StaICC.datasets.json_reading import read_value
-from StaICC.errors import SchemaError, UnknownNameError
+from StaICC.benchmarks.long_icl import card, cards
+from StaICC.errors import UnknownNameError
 
 OVERVIEW = {
     "banking77": (77, [77, 154, 231, 308, 385], "accuracy"),
@@ -32,21 +27,19 @@ def test_cards_are_those_of_the_protocol() -> None:
     assert [own.kind for own in cards().values()] == kinds
 
 
-@pytest.mark.parametrize("name", OVERVIEW)
-def test_a_card_is_complete(name: str) -> None:
-    own = card(name)
-    assert not set(own.labels) & set(own.other_labels)
-    for text in (own.title, own.task, own.source, own.licence, own.terms, own.citation, own.obtain):
-        assert text.strip() == text != ""
-    assert own.licence in own.notice()
-    assert own.source in own.notice()
-    assert "data install long-icl" in own.instructions()
-    for split in ("train", "test"):
-        assert own.files[split].format in READERS
-        assert all(split in path for path in (*own.files[split].names, *own.files[split].made_up))
-    if name == "dialogre":  # its published score looks for the names in the answer
-        assert not [(a, b) for a in own.labels for b in own.labels if a != b and a in b]
-    else:
+HELMET = {"banking77": (77, 5900), "trec_coarse": (6, 6600), "trec_fine": (50, 6400), "nlu": (68, 8296)}
+HELMET["clinc150"] = (151, 7050)
+"""HELMET's data sets: labels, and demonstrations for 128K tokens, as in its configs/icl.yaml."""
+
+
+def test_cards_of_helmet() -> None:
+    found = {own.name: (len(set(own.labels)), own.shots[-1]) for own in cards("HELMET").values()}
+    assert found == {f"helmet_{name}": numbers for name, numbers in HELMET.items()}
+    assert {own.suite for own in cards(None).values()} == {"LongICLBench", "HELMET"}
+    assert list(cards(None)) == [*cards(), *cards("HELMET")]
+    assert all(len(own.shots) == 6 and sorted(own.shots) == [*own.shots] for own in cards("HELMET").values())
+    assert all(own.shots[0] >= len(own.labels) for own in cards("HELMET").values())  # every label is shown
+    for own in cards("HELMET").values():
         assert len({own.answers.normal(label) for label in own.labels}) == len(own.labels)
 
 
@@ -61,11 +54,3 @@ def test_discovery_labels_are_compared_without_punctuation() -> None:
 def test_an_unknown_name_suggests_the_nearest(given: object, near: str) -> None:
     with pytest.raises(UnknownNameError, match=near):
         card(given)
-
-
-def test_types_and_keys_of_the_file_are_those_of_the_records() -> None:
-    plain = json.loads(json.dumps(dataclasses.asdict(card("tacred"))))
-    assert read_value(TaskCard, plain, "tacred") == card("tacred")
-    for wrong in ({"colour": "red"}, {"template": {**plain["template"], "cue": ""}}):
-        with pytest.raises(SchemaError, match=r"colour|template.*cue"):
-            read_value(TaskCard, {**plain, **wrong}, "tacred")

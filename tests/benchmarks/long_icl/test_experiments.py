@@ -17,14 +17,12 @@ from StaICC.benchmarks.long_icl import Experiment, LongICL, LongICLExperimentor,
 from StaICC.benchmarks.long_icl.experiments import Contexts, blocks_of, position_p_value, reference_tokens
 from StaICC.benchmarks.long_icl.prompts import turns_of, write_context
 from StaICC.benchmarks.long_icl.scoring import Tally
-from StaICC.benchmarks.verify import Recomputed, status_of, verify
-from StaICC.errors import ArgumentError, SchemaError, UnknownNameError
-from StaICC.inference.contract import Forecast, Text
+from StaICC.benchmarks.verify import verify
+from StaICC.errors import SchemaError
 from StaICC.results import Result, compare
 from StaICC.results import load as load_result
 from StaICC.results.published import compare_with_published
 from StaICC.results.report import experiment_chart, report_html
-from StaICC.results.report.plots import Panel
 from StaICC.results.result import experiment_rows
 from tests.benchmarks.long_icl.conftest import SINGLE, make
 
@@ -81,24 +79,6 @@ def test_budgets_are_filled_with_nested_contexts(small_files: Path, name: str, i
         assert condition.context == write_context(own.card, order[:count], instruct=instruct)
         longer = write_context(own.card, order[: count + 1], instruct=instruct)
         assert len(longer.encode()) > 4 * budget  # no further one fits
-
-
-def test_a_budget_that_the_data_cannot_fill_is_reported(small_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    budgets = Experiment("context", (10, 1024, 10**6))
-    own = one(small_files, budgets)
-    assert list(own.rounds) == ["1K"]
-    assert own.unavailable["10"] == "no demonstration fits into 10 reference tokens"
-    assert re.fullmatch(r"the training data .* only \d+ .* with 168 demonstrations.*", own.unavailable["1000000"])
-    result = benchmark(small_files, budgets, test_number=3)(lambda prompt, label_space: 0)
-    values = result.divided["goemotions"]
-    assert values["10"] is values["1000000"] is result.averaged["1000000"] is None
-    assert values["mean"] == values["1K"]  # the mean of the conditions that the data has
-    assert "1000000 is undefined: the training data fills only" in str(result)
-    assert set(result.details["goemotions"].missing) == {"10", "1000000"}
-    with pytest.raises(ArgumentError, match=r"no condition: 10: no demonstration fits"):
-        one(small_files, Experiment("context", (10,)))
-    monkeypatch.setattr(experiments, "MOST_TURNS", 6)  # as many rows of each label as there are here
-    assert one(small_files, budgets).unavailable["1000000"].startswith("the first 6 training rows of each label")
 
 
 @pytest.mark.parametrize("name", SINGLE)
@@ -188,23 +168,6 @@ def test_length_is_told_from_labels(small_files: Path) -> None:
     assert rows["1K same labels"]["difference"] == 0.0
 
 
-def test_labels_shown_in_rounds_and_to_each_item(small_files: Path) -> None:
-    rounds = make(small_files, ["few_nerd"], [1], 5)(lambda prompt, label_space: "x: y")
-    record = rounds.divided["few_nerd"]["rounds"]["1R"]
-    assert (record["labels_shown"], record["share_shown"]) == (66, 1.0)
-    own = one(small_files, Experiment("retrieval", (4,), shots=1, seed=5), test_number=20)
-    for kind in ("retrieved", "random"):
-        contexts = own.contexts[f"4 {kind}"]
-        visible = [{label for _, label in shown(contexts.context_of(place))} for place in range(20)]
-        coverage = contexts.coverage([item.gold for item in own.test_items])
-        assert coverage["labels_shown"] == sum(map(len, visible)) / 20
-        hits = [item.gold[0] in labels for item, labels in zip(own.test_items, visible, strict=True)]
-        assert coverage["share_shown"] == sum(hits) / 20
-    other = one(small_files, Experiment("retrieval", (4,), shots=1, seed=6), test_number=20)
-    for name, same in (("4 retrieved", True), ("4 random", False)):
-        assert (own.context(name, 3) == other.context(name, 3)) is same
-
-
 @pytest.mark.parametrize(("gained", "lost"), [(0, 0), (0, 6), (3, 9), (5, 5), (40, 2)])
 def test_the_test_of_a_difference_is_the_exact_one(gained: int, lost: int) -> None:
     """Against the distribution of all signs of the changed items."""
@@ -214,26 +177,6 @@ def test_the_test_of_a_difference_is_the_exact_one(gained: int, lost: int) -> No
     count, distance = gained + lost, abs(gained - lost)
     extreme = sum(math.comb(count, up) for up in range(count + 1) if abs(2 * up - count) >= distance)
     assert experiments.mcnemar_p_value(before, after) == pytest.approx(extreme / 2**count)
-
-
-def test_unparsed_replies_are_counted_in_each_condition(small_files: Path) -> None:
-    own = benchmark(small_files, Experiment("shots", (0, 1, 2)), test_number=10)
-
-    def function(prompt: str, label_space: list[str]) -> str:
-        if "emotion category: " + label_space[0] not in prompt:
-            return Text("I think that", "length")
-        return "who knows" if prompt.count(label_space[0]) > 1 else label_space[0]
-
-    result = own(function)
-    records = result.divided["goemotions"]["rounds"]
-    counts = [(record["unparsed"], record["cut_off"]) for record in records.values()]
-    assert counts[0] == (10, 10)
-    assert [cut for _, cut in counts[1:]] == [0, 0]
-    assert counts[2][0] == 10
-    assert "0 shots 10 (10 cut off), 1 shots" in str(result)
-    head, rows = experiment_rows(result)
-    assert dict(zip(head, rows[0], strict=True))["unparsed"] == "10 (10 cut off)"
-    assert status_of(verify(result, data_dir=small_files)) == Recomputed()
 
 
 def test_controls(small_files: Path) -> None:
@@ -260,52 +203,6 @@ def test_controls(small_files: Path) -> None:
     instructed = one(small_files, Experiment("controls", shots=1), instruct=True)
     assert ", ".join(instructed.contexts["symbols"].labels) in instructed.context("symbols")
     assert ", ".join(own.card.labels) in instructed.context("irrelevant text")
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "said"),
-    [
-        ("context", {"levels": (4096, 4096)}, "rising order"),
-        ("context", {"levels": (8192, 4096)}, "rising order"),
-        ("context", {"levels": (0,)}, "a level of the experiment context"),
-        ("shots", {"levels": (-1,)}, "a level of the experiment shots"),
-        ("shots", {"levels": (True,)}, "not True"),
-        ("shots", {"levels": 3}, "in a list, not 3"),
-        ("position", {"levels": (1,)}, "a level of the experiment position"),
-        ("retrieval", {"levels": (0,)}, "a level of the experiment retrieval"),
-        ("position", {"levels": (3, 5)}, "at most 1"),
-        ("controls", {"levels": (1,)}, "at most 0"),
-        ("context", {"shots": 4}, "no options shots and seed"),
-        ("shots", {"seed": 1}, "no options shots and seed"),
-        ("order", {"shots": 0}, "shots"),
-        ("order", {"seed": -1}, "seed"),
-        ("order", {"seed": 10**9}, "seed"),
-    ],
-)
-def test_options_are_checked(name: str, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ArgumentError, match=said):
-        Experiment(name, **options)
-    with pytest.raises(UnknownNameError, match="did you mean 'context'"):
-        Experiment("contxt")
-
-
-def test_what_an_experiment_cannot_have(small_files: Path) -> None:
-    for experiment, name, options, said in (
-        ("controls", "goemotions", {"arrangement": "grouped"}, "replaces rounds and arrangement"),
-        (5, "goemotions", {}, "not 5"),
-        ("controls", "few_nerd", {}, "Few-NERD: items have several labels"),
-        (Experiment("position", (29,)), "goemotions", {}, "got 29 parts for 28 labels"),
-        (Experiment("order", (28,), shots=1), "goemotions", {}, "got 28 rotations of 28 demonstrations"),
-        *((Experiment(which, shots=9), "goemotions", {}, "got 9 shots") for which in ("order", "position", "controls")),
-    ):
-        with pytest.raises(ArgumentError, match=said):
-            benchmark(small_files, experiment, name, **options)
-    with pytest.raises(ArgumentError, match="replaces rounds and arrangement"):
-        LongICL(small_files, ["tacred"], rounds=[1], experiment="controls", verify=False)
-    assert len(one(small_files, Experiment("order", (27,), shots=1)).rounds) == 55
-    every = make(small_files, test_number="default", experiment="controls")
-    assert [own.name for own in every] == list(SINGLE)
-    assert {len(own.test_items) for own in every} == {72, 100}
 
 
 WORDS = ["red", "blue", "green", "fast", "slow", "late", "lost", "paid", "card", "bank", "door"]
@@ -359,28 +256,6 @@ def test_the_most_similar_demonstrations_come_last(words: Path, shots: int) -> N
     assert len({own.context("5 retrieved", place) for place in range(12)}) > 6
 
 
-def test_scores_and_costs_of_retrieval(words: Path) -> None:
-    def nearest(prompt: str, label_space: list[str]) -> str:
-        return shown(prompt, "banking77")[-2][1]  # as a model that copies the last answer
-
-    own = benchmark(words, Experiment("retrieval", (1, 5, 77), 1), "banking77", test_number=12)
-    assert own[0].unavailable == dict.fromkeys(("77 retrieved", "77 random"), "the full context has 77 demonstrations")
-    result = own(nearest, progress=False)
-    rows, gold = rows_of(result, "banking77"), [item.gold[0] for item in own[0].test_items]
-    for name in own[0].rounds:
-        contexts = [own[0].context(name, place) for place in range(12)]
-        sizes = [math.ceil(len(context.encode()) / 4) for context in set(contexts)]
-        assert (rows[name]["reference_tokens"], rows[name]["all_contexts"]) == (max(sizes), sum(sizes))
-        last = [shown(context, "banking77")[-1][1] for context in contexts]
-        assert rows[name]["score"] == pytest.approx(sum(map(str.__eq__, gold, last)) / 12)
-    assert "all contexts" in str(result)
-    assert "all contexts" not in str(
-        benchmark(words, Experiment("shots", (0, 1)), "banking77", test_number=2)(constant)
-    )
-    assert "experiment=retrieval,levels=1+5+77,shots=1" in str(result.signature)
-    assert status_of(verify(result, data_dir=words)) == Recomputed()
-
-
 # -- scores
 
 
@@ -407,18 +282,6 @@ def test_a_known_effect_is_found(small_files: Path) -> None:
     assert 0.6 < last["difference_low"] < last["difference"] <= last["difference_high"]
     assert result.divided["goemotions"]["experiment"]["p_value"] == 1 / 2000
     assert "test of no effect of the part of the context: p = 0.0005." in str(result)
-
-
-@pytest.mark.parametrize("name", ["banking77", "tacred"])
-def test_a_model_that_ignores_the_context_has_no_effect(small_files: Path, name: str) -> None:
-    labels, own = card(name).labels, benchmark(small_files, "position", name)
-    for function in (
-        lambda prompt, label_space: 3,
-        lambda prompt, label_space: len(prompt.splitlines()[-2]) % len(labels),
-    ):
-        experiment = own(function).divided[name]["experiment"]
-        assert experiment["p_value"] == 1.0
-        assert {row["difference"] for row in experiment["conditions"].values()} == {0.0}
 
 
 def exact_p_value(correct: dict[str, list[int]], blocks: dict[str, int]) -> float:
@@ -562,16 +425,6 @@ def test_a_failed_condition_is_undefined(small_files: Path, experiment: str) -> 
     assert experiment_chart(result).rows
 
 
-def test_excluded_replies_are_left_out_of_a_part(small_files: Path) -> None:
-    def function(prompt: str, label_space: list[str]) -> str:
-        return "no idea" if len(prompt) % 3 == 0 else copies(prompt, label_space)
-
-    own = benchmark(small_files, Experiment("position", shots=1), test_number=None, unparsed="excluded")
-    result = own(function)
-    assert {row["items"] for row in rows_of(result).values()} <= set(range(1, 72))
-    assert all(row["score"] == 1.0 for row in rows_of(result).values())
-
-
 def test_differences_are_on_the_items_that_both_conditions_have(small_files: Path) -> None:
     """Excluded replies are those of hard items here: the score of the rest rises, no prediction changes."""
     own = benchmark(small_files, Experiment("shots", (0, 1)), test_number=40, unparsed="excluded")
@@ -588,40 +441,3 @@ def test_differences_are_on_the_items_that_both_conditions_have(small_files: Pat
     parts = benchmark(small_files, Experiment("position", (2,), shots=1), test_number=40, unparsed="excluded")
     rows = rows_of(parts(preentered_prediction=[[*right, *right[:30], *["?"] * 10]]))
     assert {row["difference"] for row in rows.values()} == {0.0}
-
-
-def test_the_figure_orders_the_levels_of_several_runs(small_files: Path) -> None:
-    def panel(name: str, *levels: tuple[int, ...]) -> Panel:
-        runs = {
-            str(level): benchmark(small_files, Experiment(name, level), test_number=9)(constant) for level in levels
-        }
-        return experiment_chart(runs).panels[0]
-
-    drawn = panel("shots", (0, 5), (1, 2))
-    assert drawn.x.ticks == [(0.0, "0"), (1.0, "1"), (2.0, "2"), (3.0, "5")]
-    assert [mark.x for mark in drawn.marks] == [0.0, 3.0, 1.0, 2.0]
-    assert [mark.x for mark in panel("position", (2,), (4,)).marks] == [0.5, 2.5, 0.0, 1.0, 2.0, 3.0]
-
-
-@pytest.mark.parametrize("experiment", ["shots", "position"])
-def test_one_item_has_a_score_without_interval(small_files: Path, experiment: str) -> None:
-    chosen = Experiment(experiment, (1, 2) if experiment == "shots" else (2,))
-    rows = rows_of(benchmark(small_files, chosen, test_number=1)(knows))
-    assert {(row["score"], row["score_low"], row["difference"]) for row in rows.values()} == {(1.0, None, None)}
-
-
-@pytest.mark.parametrize(("answer", "more"), [(0, 0), ("joy", 100)])
-def test_tokens_of_the_model_are_those_of_the_longest_prompt(small_files: Path, answer: int | str, more: int) -> None:
-    class Counted:
-        def __call__(self, prompt: str, label_space: list[str]) -> int | str:
-            return answer
-
-        def forecast_prompts(self, prompts: list[str], label_space: list[str], kept: tuple[int, ...] = ()) -> Forecast:
-            return Forecast(output_tokens=more * len(prompts), longest_prompt=max(map(len, prompts)) + more)
-
-    own, reports = benchmark(small_files, Experiment("retrieval", (4,)), test_number=20), []
-    result = own(Counted(), progress=reports.append)
-    for name in own[0].rounds:
-        longest = max(len(query.prompt) for query in own[0].round_queries(name))
-        assert result.timing[f"goemotions, {name}, tokens"] == longest
-    assert {(report.number, report.parts) for report in reports} == {(0, 3), (1, 3), (2, 3)}

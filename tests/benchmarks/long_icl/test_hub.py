@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import inspect
 import json
 import shutil
 import sys
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 from StaICC.benchmarks.long_icl import card, install_from_hub, load
-from StaICC.errors import ArgumentError, DataMissingError, MissingDependencyError, UnknownNameError
+from StaICC.errors import DataMissingError
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -122,6 +121,26 @@ def test_discovery(hub: FakeHub, home: Path, caplog: pytest.LogCaptureFixture) -
     }
 
 
+def test_helmet(hub: FakeHub, home: Path) -> None:
+    for name, column, splits in (
+        ("helmet_clinc150", "intent", ("train", "validation")),
+        ("helmet_nlu", "label", ("train",)),
+        ("helmet_trec_fine", "fine_label", ("train", "test")),
+    ):
+        labels = card(name).labels
+        for split in splits:
+            rows = [{"text": f"{split}\n{i}, {{x}} ", column: i % len(labels)} for i in range(200)]
+            put(hub.folder, name, split, [rows], {column: class_label(name)})
+        assert fetch(name).datasets == (name,)
+        data = load(name, home, verify=False, announce=lambda notice: None)
+        every = [row.item() for row in (*data.train, *data.test)]
+        assert len(every) == 200 * len(splits)
+        for item in every:
+            assert item.gold == (labels[int(item.texts[0].split("\n")[1].split(",")[0]) % len(labels)],)
+        assert {item.texts[0].split("\n")[0] for item in every} == set(splits)
+    assert len(load("helmet_nlu", home, verify=False).test) == 20
+
+
 def banking_rows(published: Path, split: str) -> list[dict[str, Any]]:
     with open(published / f"banking77_{split}.csv", encoding="utf-8", newline="") as file:
         labels = card("banking77").labels
@@ -174,38 +193,3 @@ def test_rows_are_checked(hub: FakeHub, home: Path, records: Any, features: Any,
     with pytest.raises(DataMissingError, match=said):
         fetch("discovery")
     assert list(home.iterdir()) == []  # nothing half-done is left
-
-
-def test_goemotions_without_labels(hub: FakeHub) -> None:
-    rows = [{"text": "x", "labels": [1], "id": "a"}, {"text": "y", "labels": [], "id": "b"}]
-    put(hub.folder, "goemotions", "train", [rows])
-    with pytest.raises(DataMissingError, match="the label"):
-        fetch("goemotions")
-
-
-def test_errors_of_the_network_and_of_files_say_what_failed(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    (hub.folder / "sileod/discovery/discovery/test/0000.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(DataMissingError, match="Discovery could not be fetched from the hub"):
-        fetch("discovery")
-    hub.error = OSError("connection refused")
-    with pytest.raises(DataMissingError, match=r"\(sileod/discovery\): OSError: connec"):
-        fetch("discovery")
-    with pytest.raises(UnknownNameError, match="did you mean 'discovery'"):
-        fetch("discovry")
-    with pytest.raises(ArgumentError, match="at least one data set"):
-        fetch()
-    asked = len(hub.asked)
-    monkeypatch.setenv("STAICC_OFFLINE", "1")
-    with pytest.raises(DataMissingError, match="STAICC_OFFLINE forbids"):
-        fetch("discovery")
-    assert len(hub.asked) == asked
-    monkeypatch.delenv("STAICC_OFFLINE")
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install .*\[hub\]"):
-        fetch("discovery")
-
-
-def test_the_real_package_takes_these_arguments() -> None:
-    hub = pytest.importorskip("huggingface_hub")
-    inspect.signature(hub.HfApi.list_repo_files).bind(None, "a/b", repo_type="dataset", revision="r")
-    inspect.signature(hub.hf_hub_download).bind("a/b", "c", repo_type="dataset", revision="r")

@@ -79,16 +79,6 @@ def test_experiments_compute_few_more_than_the_distinct_positions(
     assert 0.9 * distinct <= found.positions <= 1.3 * distinct
 
 
-def test_a_budget_beyond_the_model_is_reported(small_files: Path, tokenizer: Any) -> None:
-    experiment = Experiment("context", (256, 512, 1024))
-    benchmark = make(small_files, ["goemotions"], test_number=3, experiment=experiment)
-    limit = len(tokenizer(benchmark[0].context("512")).input_ids)
-    result = benchmark(CausalLMKernel(model(tokenizer, limit), tokenizer))
-    rows = result.divided["goemotions"]["experiment"]["conditions"]
-    assert [row["score"] is None for row in rows.values()] == [False, True, True]
-    assert "longer than the model's limit" in result.details["goemotions"].missing["1K"]
-
-
 @pytest.mark.parametrize(("on_error", "text"), [("raise", False), ("collect", True)])
 def test_the_models_limit(small_files: Path, tokenizer: Any, on_error: Any, text: bool) -> None:
     benchmark = make(small_files, ["goemotions"], (1, 2, 3), 3)
@@ -103,14 +93,3 @@ def test_the_models_limit(small_files: Path, tokenizer: Any, on_error: Any, text
         assert re.search(r"has \d+ tokens.*the model reads \d+ at most", details.missing[name])
     assert (details.scored, details.failed) == (3, 6)
     assert set(details.conditions[2].predictions) == {None}
-
-
-def test_text(small_files: Path, tokenizer: Any) -> None:
-    benchmark = make(small_files, ["few_nerd", "goemotions"], (1,), 4)
-    kernel = CausalLMKernel(model(tokenizer), tokenizer)
-    result = benchmark(text_inference(kernel, 6), return_outputs=True)
-    assert result.complete
-    for own in benchmark:
-        responses = [record["response"] for record in result.outputs[own.name]]  # type: ignore[index]
-        assert responses == kernel.generate(own.prompt_set(), max_new_tokens=6)
-    assert result.details["goemotions"].conditions[0].output == "text"

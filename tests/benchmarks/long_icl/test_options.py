@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import shutil
 import zlib
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from StaICC.benchmarks import Statistics
-from StaICC.benchmarks.long_icl import Experiment, LongICL
+from StaICC.benchmarks.long_icl import Experiment
 from StaICC.results import Result
 from tests.benchmarks.long_icl.conftest import make
 
@@ -68,10 +67,6 @@ def base(folders: Path) -> Result:
     return run(folders)
 
 
-def test_every_option_is_listed() -> None:
-    assert set(inspect.signature(LongICL).parameters) == IN_SIGNATURE.keys() | NO_NUMBER.keys()
-
-
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name in IN_SIGNATURE for value in IN_SIGNATURE[name]])
 def test_an_option_that_changes_a_number_is_in_the_signature(
     folders: Path, base: Result, name: str, value: Any
@@ -99,9 +94,3 @@ def test_a_test_number_above_the_number_of_items_is_none(small_files: Path, name
     assert {signature(number) for number in (count, count + 1, 10**9)} == {signature(None)}
     assert signature(None).fields["rows"] == "all"
     assert signature(count - 1).fields["rows"] == str(count - 1)
-
-
-def test_a_test_number_that_cuts_some_data_sets_only(small_files: Path) -> None:
-    least, most = sorted(len(own.test_items) for own in make(small_files, ["discovery", "tacred"], test_number=None))
-    assert least < most
-    assert make(small_files, ["discovery", "tacred"], test_number=least).signature().fields["rows"] == str(least)

@@ -12,14 +12,11 @@ import pytest
 
 from StaICC import Dataset, LongICL, load
 from StaICC.benchmarks.long_icl import Experiment
-from StaICC.benchmarks.long_icl.data import LEAST_LABELS
 from StaICC.benchmarks.verify import Recomputed, Unchecked, status_of, verify, verify_file
-from StaICC.cli import main
 from StaICC.datasets import SplitSizes, Template
 from StaICC.errors import ArgumentError
 from StaICC.prompting import split_dataset
 from StaICC.results import compare
-from tests.benchmarks.long_icl.conftest import make
 
 LABELS = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
 SPLIT = SplitSizes(20, 230, 115)
@@ -74,27 +71,6 @@ def test_prompts_are_those_of_the_published_rule() -> None:
     assert LongICL(datasets=own, rounds=[1], instruct=True)[0].context(1).startswith(listed + "text: ")
 
 
-def test_a_template_of_the_users_own_is_used_unchanged() -> None:
-    own = dataset(template=Template("Sort {it}. ", ("Q {x}: ",), (" -> ",), "{kind} = ", ";\t"))
-    one = LongICL(datasets=[own], rounds=[1], test_number=2)[0]
-    first, last = one.context(1), one.prompt_set()[-1]
-    assert first.startswith("Sort {it}. Q {x}: Text ")
-    assert first.endswith(";\t")
-    assert first.count(" -> {kind} = ") == 23
-    assert last.startswith(first + "Q {x}: Text ")
-    assert last.endswith(" -> {kind} = ")
-    instructed = LongICL(datasets=[own], rounds=[1], instruct=True)[0].context(1)
-    assert instructed.startswith(f"Sort {{it}}. You can only choose from these labels: {', '.join(LABELS)}.\nQ {{x}}: ")
-
-
-def test_several_texts() -> None:
-    given = [((f"A{place}", f"B{place}"), label) for place, (_, label) in enumerate(rows())]
-    one = LongICL(datasets=[dataset(given)], rounds=[1], test_number=1)[0]
-    assert one.context(1).startswith("Given the sentence1 and the sentence2, please predict the label. ")
-    row = one.test_items[0].row
-    assert one.prompt_set()[0].endswith(f"sentence1: A{row}\nsentence2: B{row}\nlabel: ")
-
-
 @pytest.mark.parametrize(("variant", "parsing"), [("published", None), ("strict", None), ("published", "tolerant")])
 def test_responses_are_parsed_with_the_own_template(variant: str, parsing: str | None) -> None:
     one = LongICL(datasets=[dataset()], rounds=[1], variant=variant, parsing=parsing, test_number=None)[0]
@@ -134,23 +110,6 @@ def test_twelve_rows_of_each_label_suffice(count: int) -> None:
             assert {f"{number}R" for number in range(1, 6)} <= scores.keys()
 
 
-def test_rows_are_reserved_for_labels_with_few_demonstrations() -> None:
-    """Rare labels get rows that are not test rows; the rounds that worked without them have the same prompts."""
-    given = rows(LABELS, 1000) + rows(["rare"], 12)
-    own = Dataset.from_rows(given, label_space=[*LABELS, "rare"], name="kinds")
-    split = split_dataset(own)
-    before = [str(label) for _, label in split.demonstration].count("rare")
-    assert before < 5
-    one = LongICL(datasets=[own], rounds=(1, 2, 3, 4, 5), test_number=20)["kinds"]
-    assert one.context(5).count("label: rare") == 5
-    tested = {split.test.texts(place)[0] for place in range(len(split.test))}
-    assert not any(f"text: {text}\n" in one.context(5) for text in tested)
-    first = turns([(texts[0], str(label)) for texts, label in split.demonstration], before)
-    assert [line[6:] for line in one.context(before).splitlines() if line.startswith("text: ")] == [
-        text for text, _ in first
-    ]
-
-
 def spread(counts: dict[str, int]) -> list[tuple[str, str]]:
     return [pair for label, count in counts.items() for pair in rows([label], count)]
 
@@ -179,27 +138,6 @@ def spread(counts: dict[str, int]) -> list[tuple[str, str]]:
 def test_unfit_data_sets_are_refused(make: Any, message: str) -> None:
     with pytest.raises(ArgumentError, match=message.replace("(", r"\(")):
         LongICL(datasets=[make()])
-
-
-def test_the_limits_of_the_checks_are_exact() -> None:
-    LongICL(datasets=[dataset(rows(LABELS[:LEAST_LABELS], 30))], rounds=[1])
-    counts = {label: 3 if label == "kind c" else 30 for label in LABELS}
-    own = dataset(spread(counts), split=SplitSizes(0, 633, 30))  # all rows
-    shown = sum(str(label) == "kind c" for _, label in split_dataset(own).demonstration)
-    assert LongICL(datasets=[own], rounds=[shown])[0].context(shown).count("label: ") == 23 * shown
-    with pytest.raises(ArgumentError, match=f"Choose rounds up to {shown}"):
-        LongICL(datasets=[own], rounds=[shown + 1])
-
-
-def test_own_and_published_data_sets_together(small_files: Path) -> None:
-    given = ["banking77", dataset(), "goemotions"]
-    both = make(small_files, given, [1], 5)
-    assert both.dataset_names == ["banking77", "kinds", "goemotions"]
-    assert [own.prompt_set() for own in both] == [make(small_files, [one], [1], 5)[0].prompt_set() for one in given]
-    missing = make(small_files.parent / "none", [dataset(), "tacred"], [1], 5)
-    assert (missing.dataset_names, missing.skipped[0].dataset) == (["kinds"], "tacred")
-    with pytest.raises(ArgumentError, match="each data set once"):
-        make(small_files, [dataset(), dataset(), "tacred"])
 
 
 def test_results_are_saved_verified_and_compared(tmp_path: Path) -> None:
@@ -242,18 +180,6 @@ def test_forged_records_are_inconsistent(tmp_path: Path) -> None:
         assert status_of(verify(load(tmp_path / "forged.json"), data_files=[tmp_path])) != Recomputed()
 
 
-def test_rows_of_a_program_are_verified_with_the_benchmark_only() -> None:
-    benchmark = LongICL(datasets=[dataset()], rounds=[1], test_number=30)
-    result = benchmark(right)
-    assert not result.files
-    (found,) = verify(result)
-    assert isinstance(found.status, Unchecked)
-    assert "pass the benchmark itself" in found.status.reason
-    assert status_of(verify(result, benchmark)) == Recomputed()
-    other = LongICL(datasets=[dataset(split=SplitSizes(21, 230, 114))], rounds=[1], test_number=30)
-    assert status_of(verify(result, other)) != Recomputed()
-
-
 def test_everything_that_changes_prompts_changes_the_signature() -> None:
     changes: list[dict[str, Any]] = [
         {},
@@ -265,25 +191,3 @@ def test_everything_that_changes_prompts_changes_the_signature() -> None:
     ]
     made = [LongICL(datasets=[dataset(**facts)], rounds=[1], test_number=30) for facts in changes]
     assert len({str(benchmark.signature()) for benchmark in made}) == len(changes)
-
-
-RUN = ["run", "long-icl", "--rounds", "1", "2", "--test-number", "5", "--quiet"]
-
-
-def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    own = ["--data", str(write_csv(Path("own.csv"))), "--text", "query", "--label", "intent"]
-    assert main([*RUN, *own, "--json", "result.json"]) == 0
-    assert load("result.json").signature.fields["datasets"] == "own"
-    assert main(["verify", "result.json"]) == 0
-    assert "the 10 prompts are the same" in capsys.readouterr().out
-    before = Path("own.csv").read_bytes()
-    assert main([*RUN, *own, "--json", "own.csv"]) == 2
-    assert Path("own.csv").read_bytes() == before
-    assert main([*RUN, *own, "--published"]) == 0
-    assert "this data set is not in the tables of the paper" in capsys.readouterr().out
-    assert main([*RUN, "--text", "query"]) == 2
-    assert "Name the file with --data FILE" in capsys.readouterr().err
-    write_csv(Path("few.csv"), rows(LABELS[:5]))
-    assert main([*RUN, "--data", "few.csv", "--text", "query", "--label", "intent"]) == 2
-    assert "expected 20 or more. Use Normal (run normal)" in capsys.readouterr().err

@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC.benchmarks.long_icl import card, parse_answer
-from StaICC.benchmarks.long_icl.prompts import as_item, dialogue_item, entity_item
+from StaICC.benchmarks.long_icl.prompts import as_item, dialogue_item
 from StaICC.benchmarks.long_icl.scoring import tally_prediction
-from StaICC.errors import ArgumentError, UnknownNameError
-from tests.benchmarks.long_icl.conftest import SETS, SINGLE, text_item
+from tests.benchmarks.long_icl.conftest import SETS, SINGLE
 
 CARD = "Where is my card? "
 FIELDS = {
@@ -158,40 +157,7 @@ def test_tolerant_lists(response: str) -> None:
     assert parse_answer("dialogre", response, item, variant="tolerant") == "per:age, per:friends"
 
 
-def test_tolerant_entities() -> None:
-    for response in ("Calder Bay: location-GPE", "<think>x: y</think>\n1. **Calder Bay**: location-GPE"):
-        found = parse_answer("few_nerd", response, {"sentence": "Off to Calder Bay."}, variant="tolerant")
-        assert found == [["Calder Bay", "location-GPE"]]
-
-
 @settings(max_examples=60)
 @given(st.text(), st.sampled_from(SETS), st.sampled_from(["published", "strict", "tolerant"]))
 def test_any_text_can_be_parsed(response: str, name: str, variant: str) -> None:
     assert isinstance(parse_answer(name, response, FIELDS, variant=variant), list if name == "few_nerd" else str)
-
-
-def test_an_empty_query_text_is_not_looked_for() -> None:
-    assert parse_answer("goemotions", "joy", {"text": ""}) == "joy"
-
-
-@pytest.mark.parametrize(
-    ("name", "response", "item", "error", "said"),
-    [
-        ("banking77", 3, FIELDS, ArgumentError, "not 3"),
-        ("few-nerd", "x", FIELDS, UnknownNameError, "did you mean 'few_nerd'"),
-        ("few_nerd", "x", {"text": "a"}, ArgumentError, "lacks the text 'sentence'; it has 'text'"),
-        ("dialogre", "x", {"dialogue": "a"}, ArgumentError, "needs 'relations'"),
-        ("tacred", "x", text_item("a", "b"), ArgumentError, "of the kind 'relation'"),
-        ("goemotions", "x", {}, ArgumentError, "it has nothing"),
-    ],
-)
-def test_refusals(name: str, response: Any, item: Any, error: type[Exception], said: str) -> None:
-    with pytest.raises(error, match=said):
-        parse_answer(name, response, item)
-    with pytest.raises(UnknownNameError, match="did you mean 'strict'"):
-        parse_answer("banking77", "x", FIELDS, variant="Strict")
-
-
-def test_entities_of_a_mapping() -> None:
-    entities = as_item("few_nerd", {"sentence": "a", "entities": {"a": "art-film"}, "row": 7})
-    assert entities == entity_item(7, "a", (("a", "art-film"),))

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC.benchmarks.long_icl import card
-from StaICC.benchmarks.long_icl.data import READERS, FileRow, detokenise, lines
+from StaICC.benchmarks.long_icl.data import READERS, FileRow, detokenise
 from StaICC.errors import DataDamagedError, DataMissingError
 
 Write = Callable[["str | bytes"], Path]
@@ -155,11 +155,6 @@ def test_bad_rows(write: Write, name: str, text: str, place: int | str, said: st
     refused(name, write(text), place, said)
 
 
-def test_left_out_labels_are_read(write: Write) -> None:
-    path = write(json.dumps([{**PAIR, "relation": "no_relation"}]))
-    assert [row.label for row in read("tacred", path)] == ["no_relation"]
-
-
 def test_only_the_first_relation_of_a_pair_counts(write: Write) -> None:
     pairs = [
         {"x": "a", "y": "b", "r": ["per:age", "per:boss"]},
@@ -175,27 +170,7 @@ def test_only_the_first_relation_of_a_pair_counts(write: Write) -> None:
     assert test == [("per:age", "per:pet"), ()]
 
 
-def test_quotes_and_blanks_are_kept(write: Write) -> None:
-    rows = read("goemotions", write('"She said ""hm"" "\t27\tx\n he \'did\' \t0,1\ty\n'))
-    assert [row.form for row in rows] == [['She said "hm" ', [27], "x"], [" he 'did' ", [0, 1], "y"]]
-    assert [row.label for row in rows] == ["neutral", None]
-    rows = read("discovery", write('sentence1\tsentence2\tlabel\tidx\n"a\tb " c\tyet,\t4\nd\te\t2\t5\n'))
-    assert [row.form for row in rows] == [['"a', 'b " c', 173], ["d", "e", 2]]
-    assert list(lines(write("a\n\x0b\u2028b\nc"))) == ["a\n", "\x0b\u2028b\n", "c"]
-
-
 # -- tokens as text
-
-
-def test_cases_of_the_reference_program(golden: dict[str, Any]) -> None:
-    assert len(golden["detokenise"]) == 17
-    for case in golden["detokenise"]:
-        assert detokenise(case["tokens"]) == case["expected"], case
-
-
-def test_plain_cases() -> None:
-    for tokens, text in (([], ""), (["  "], "  "), (["<b", "c>"], "<b c>"), (["-LRB-", "a"], "-LRB- a")):
-        assert detokenise(tokens) == text
 
 
 # The Perl program of mosestokenizer 1.2.1, which LongICLBench uses, wrote these expectations (Perl 5.36, Unicode 14).

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import dataclasses
-import multiprocessing
 import pickle
 
 import pytest
@@ -17,14 +15,10 @@ import endpoint_server as wrong
 from StaICC import Normal
 from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, EditionError, OutputError
-from StaICC.inference.contract import Served
-from StaICC.inference.identity import tolerance_of
 from StaICC.inference.runner import predict_queries
-from StaICC.inference.store import BoundStore, PredictionStore
-from StaICC.kernels.endpoint import EndpointError, EndpointKernel
-from StaICC.kernels.protocol import METHODS, Capability, Kernel
+from StaICC.inference.store import PredictionStore
+from StaICC.kernels.endpoint import EndpointKernel
 from StaICC.kernels.text_inference import text_inference
-from StaICC.kernels.transport import Edition
 from StaICC.prompting import Query
 
 LABELS = ["the", "very", "good"]
@@ -71,24 +65,6 @@ def test_a_change_in_a_batch_stops_it(make, server, change, scoring):
     assert len(kernel.editions) == 1
 
 
-def test_it_is_the_same_edition_as_long_as_nothing_contradicts_it(make, server):
-    same = [
-        {"model": None},
-        {"model": "words"},
-        {"model": "words", "system_fingerprint": None},
-        {"model": "words", **OLD},
-        {"model": "", **OLD},
-        {"model": "words", "system_fingerprint": ""},
-    ]
-    for order in zip(same, same[2:] + same[:2], same[1:] + same[:1], strict=True):
-        server.wrong = [served_by(**one) for one in order]
-        kernel = make("text", concurrency=1)
-        assert not [one for one in kernel.batch(PROMPTS[:3], LABELS) if isinstance(one, EditionError)]
-        assert len(kernel.editions) <= 1
-    assert Edition("a", None).merged(Edition(None, "b")) == Edition("a", "b")
-    assert Edition("a", "c").merged(Edition(None, "b")) is None
-
-
 @pytest.mark.parametrize("on_error", ["raise", "collect"])
 def test_a_change_ends_a_run_also_where_failures_are_collected(make, server, tmp_path, on_error):
     server.wrong = [served_by(**OLD)] * 20
@@ -117,32 +93,6 @@ def test_a_change_can_be_allowed(make, server):
     )
 
 
-@pytest.mark.parametrize("api", ["completions", "chat"])
-def test_pinning_asks_for_one_token(make, server, api):
-    kernel = make("text", api=api)
-    assert isinstance(kernel, Served)
-    assert isinstance(kernel, EndpointKernel)
-    assert kernel.editions == ()
-    server.always = served_by(**OLD)
-    assert kernel.pin_edition() == "model 'words'; system_fingerprint 'fp_old'"
-    assert kernel.editions == ("model 'words'; system_fingerprint 'fp_old'",)
-    assert [request["max_tokens"] for request in server.requests] == [1]
-    server.always = served_by(**NEW)
-    with pytest.raises(EditionError):
-        kernel.generate(PROMPTS[:1])
-    assert kernel.pin_edition() == "model 'words'; system_fingerprint 'fp_new'"  # a new run
-    kernel.generate(PROMPTS[:1])
-    kernel.close()
-    server.always = served_by(**OLD)
-    with pytest.raises(EditionError):  # closing the connections is not the end of a run
-        kernel.generate(PROMPTS[:1])
-    server.always = wrong.status(401)
-    with pytest.raises(EndpointError, match="wants a valid key"):
-        kernel.pin_edition()
-    server.always = served_by(model=None)
-    assert kernel.pin_edition() is None
-
-
 def generate(kernel):
     try:
         return kernel.generate(["a"])
@@ -150,26 +100,6 @@ def generate(kernel):
         return f"{type(error).__name__}: {error}"
     finally:
         kernel.close()
-
-
-def test_workers_hold_to_the_edition_of_the_run(make, server):
-    kernel = make("text")
-    server.always = served_by(**OLD)
-    kernel.pin_edition()
-    server.always = served_by(**NEW)
-    copy = pickle.loads(pickle.dumps(kernel))
-    assert copy == kernel
-    assert generate(copy).startswith("EditionError")
-    with concurrent.futures.ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        assert pool.submit(generate, kernel).result().startswith("EditionError")
-
-
-def test_a_store_of_runs_that_allowed_changes_stays_one(make, server, tmp_path):
-    with PredictionStore(tmp_path / "s.sqlite") as store:
-        server.always = served_by(**OLD)
-        BoundStore(store, "m").pin_edition(make("text", allow_edition_change=True))
-        with pytest.raises(EditionError, match="predictions of editions that were allowed to change during a run"):
-            BoundStore(store, "m").pin_edition(make("text"))  # whether it did change is unknown if the run was killed
 
 
 # -- runs ----------------------------------------------------------------------------------------------------------
@@ -217,9 +147,6 @@ def test_the_record_of_a_run_has_editions_and_retries(make, server):
         assert record.counts.retried == retried
         assert record.counts.computed == 2
         assert function.recheck_tolerance is None
-
-
-# -- counts ---------------------------------------------------------------------------------------------------------
 
 
 # -- identity -------------------------------------------------------------------------------------------------------
@@ -304,15 +231,3 @@ def test_identity_asks_nothing_and_shows_no_secret(make, server):
     assert kernel.identity() == identity == pickle.loads(pickle.dumps(kernel)).identity()
     for one in ("http://HOST:80/v1/", "http://host/v1"):
         assert EndpointKernel(one, "m").identity() == EndpointKernel("http://host/v1", "m").identity()
-
-
-def test_the_kernel_follows_the_protocol(make):
-    for scoring in ("prompt-logprobs", "top-logprobs", "text"):
-        kernel = make(scoring)
-        assert isinstance(kernel, Kernel)
-        assert (Capability.LABEL_SCORES in kernel.capabilities) == (scoring != "text")
-        assert {Capability.TEXT, Capability.BATCH} <= kernel.capabilities
-        assert Capability.NOISY_CHANNEL not in kernel.capabilities
-        for capability in kernel.capabilities:
-            assert callable(getattr(kernel, METHODS[capability]))
-        assert tolerance_of(kernel) is None

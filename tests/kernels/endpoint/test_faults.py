@@ -175,62 +175,6 @@ def details_of_three(result):
     return [one.reason for one in (*details.failures, *details.unparsed)]
 
 
-@pytest.mark.parametrize("name", ["filtered reply", "truncated reply", "context: vLLM"])
-def test_by_default_the_run_stops_and_goes_on_from_its_store(server, truth, tmp_path, name):
-    server.always, server.wrong = RIGHT, [RIGHT] * BETWEEN + [FAULTS[name].fault]
-    server.requests.clear()
-    path = tmp_path / "s.sqlite"
-    with pytest.raises(OutputError, match=FAULTS[name].says):
-        run(server, path, unparsed="error", on_error="raise")
-    received = len(server.requests) - 1
-    server.requests.clear()
-    if name == "truncated reply":  # its reply is kept: the user decides how it counts
-        assert run(server, path, unparsed="wrong", on_error="raise")[0].complete
-        assert len(server.requests) == 0
-    else:
-        assert run(server, path, unparsed="error", on_error="raise")[0].divided == truth.divided
-        assert len(server.requests) == truth.details["mini"].distinct - received + 2
-
-
-def test_a_first_query_that_fails_is_the_only_one(server):
-    server.always, server.wrong = FAULTS["a bad request"].fault, []
-    server.requests.clear()
-    kernel = EndpointKernel(server.url, wrong.MODEL, scoring="text", api="chat")
-    with pytest.raises(OutputError, match="status 400"):
-        Normal(datasets=["mini"], limit=20)(kernel)
-    kernel.close()
-    assert len(server.requests) == 1
-
-
 def without(*names):
     """Leave something out of each choice."""
     return wrong.changed(lambda answer: [answer["choices"][0].pop(name, None) for name in names] and None)
-
-
-FATAL = {
-    **{name: (fault.fault, {}) for name, fault in FAULTS.items() if fault.kind == "ends"},
-    "redirect": (wrong.status(307, [("location", "http://127.0.0.1:1/")]), {}),
-    "another model": (wrong.changed(lambda answer: answer.update(model="others")), {}),
-    "no echo": (wrong.changed(lambda answer: answer["choices"][0].update(text="")), {"scoring": "prompt-logprobs"}),
-    "no log-probabilities": (without("logprobs"), {"scoring": "prompt-logprobs"}),
-    "empty log-probabilities": (
-        wrong.changed(lambda answer: answer["choices"][0].update(logprobs={})),
-        {"scoring": "prompt-logprobs"},
-    ),
-}
-
-
-@pytest.mark.parametrize("stored", [False, True])
-@pytest.mark.parametrize("name", FATAL)
-def test_a_fault_of_all_queries_costs_few_requests(server, tmp_path, name, stored):
-    fault, options = FATAL[name]
-    server.always, server.wrong = fault, []
-    server.requests.clear()
-    settings = {"scoring": "text", "api": "chat", "backoff": 0.01, **options}
-    if settings["scoring"] != "text":
-        del settings["api"]
-    kernel = EndpointKernel(server.url, wrong.MODEL, **settings)
-    with pytest.raises(OutputError):
-        Normal(datasets=["mini"], limit=20)(kernel, on_error="collect", store=tmp_path / "s.sqlite" if stored else None)
-    kernel.close()
-    assert 0 < len(server.requests) <= 1 + kernel.concurrency

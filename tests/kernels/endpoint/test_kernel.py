@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import email.utils
 import json
 import math
-import multiprocessing
-import os
-import socket
-import subprocess
-import sys
-import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,17 +14,14 @@ pytest.importorskip("openai")
 
 import endpoint_server as wrong
 
-from StaICC.errors import ArgumentError, MissingDependencyError, UnknownNameError
+from StaICC.errors import ArgumentError
 from StaICC.kernels.endpoint import (
     EndpointError,
-    EndpointKernel,
-    EndpointUsage,
     NoMatch,
 )
 from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.transport import retry_after
 
-ROOT = Path(wrong.__file__).parents[3]
 KEY = "sk-test-0123456789abcdef"
 LABELS = ["negative", "positive"]
 PROMPTS = [f"sentence: a film number {number} , good or not sentiment: " for number in range(12)]
@@ -104,12 +93,6 @@ def test_the_last_blank_can_belong_to_the_label(make, server, scoring):
     assert kernel.identity().settings == {**make(scoring).identity().settings, "last_blank": "label"}
 
 
-@pytest.mark.parametrize("api", ["completions", "chat"])
-def test_text_is_the_reply(make, server, api):
-    assert make("text", api=api).batch(PROMPTS, LABELS) == [next(iter(wrong.best(p, 1))) for p in PROMPTS]
-    assert server.requests[0].get("stop") == (["\n"] if api == "completions" else None)
-
-
 SENT: dict[str, Any] = {
     "max_tokens": 7,
     "max_completion_tokens": 8,
@@ -158,51 +141,6 @@ def test_an_unlisted_label_is_no_match_by_default(make):
     row = make("top-logprobs", unlisted="bound")(PROMPTS[0], ["positive", "zebra"])
     bound = min(0.1, math.exp(min(wrong.best(PROMPTS[0], 20).values())))
     assert row == pytest.approx(normalised([mass(PROMPTS[0], "positive"), bound]))
-
-
-def test_the_limit_holds_over_threads_and_a_closed_kernel_opens_again(make, server, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\n")  # spaces around a key do not matter
-    server.delay = 0.03
-    kernel = make("prompt-logprobs", concurrency=2)
-    with concurrent.futures.ThreadPoolExecutor(6) as pool:
-        rows = list(pool.map(lambda prompt: kernel(prompt, LABELS), PROMPTS[:6]))
-    assert server.most == 2
-    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
-    kernel.close()
-    kernel.close()
-    assert rows == kernel.batch(PROMPTS[:6], LABELS)
-
-
-def test_generate(make, server):
-    kernel = make("text")
-    assert kernel.generate(PROMPTS, max_new_tokens=3, stop=["\n"]) == [next(iter(wrong.best(p, 1))) for p in PROMPTS]
-    assert server.requests[-1]["temperature"] == 0
-    assert "seed" not in server.requests[-1]
-    kernel.generate(PROMPTS[:1], temperature=0.5, seed=7)
-    assert (server.requests[-1]["temperature"], server.requests[-1]["seed"]) == (0.5, 7)
-    asked = len(server.requests)
-    illegal = [{"temperature": number} for number in (-1, math.nan, True)]
-    for arguments in (*illegal, {"max_new_tokens": 0}, {"stop": "x"}, {"stop": [""]}):
-        with pytest.raises(ArgumentError):
-            kernel.generate(PROMPTS, **arguments)
-    assert kernel.batch([], LABELS) == []
-    assert len(server.requests) == asked
-
-
-def test_usage_counts_what_the_server_counts(make, server):
-    kernel = make(concurrency=1)
-    assert kernel.usage == EndpointUsage(0, 0, 0, 0, 0)
-    without_counts = wrong.changed(lambda answer: answer.pop("usage") and None)
-    server.wrong = [wrong.status(500), without_counts, wrong.status(400)]
-    kernel.batch(PROMPTS, LABELS)
-    counted = sum(len(wrong.split(request["prompt"])) for request in server.requests[3:])
-    usage = kernel.usage
-    assert (usage.requests, usage.retries, usage.uncounted, usage.failed) == (13, 1, 1, 1)
-    assert (usage.completion_tokens, usage.requests, kernel.retried) == (10, len(server.requests), 1)
-    assert kernel.tokens_used == (usage.prompt_tokens, 10)
-    assert usage.prompt_tokens == counted
-    kernel.close()
-    assert kernel.usage == usage  # closing the connections forgets nothing
 
 
 # -- faults that pass -----------------------------------------------------------------------------------------------
@@ -257,20 +195,6 @@ def test_waits_double_and_do_not_depend_on_chance(make, server):
     for number, (first, second) in enumerate(zip(*gaps, strict=True)):
         assert 0.025 * 2**number <= first <= 0.05 * 2**number + 0.1
         assert abs(first - second) < 0.1
-
-
-def test_retry_after_is_obeyed_by_all_requests(make, server):
-    server.wrong = [wrong.status(429, [("retry-after", "0.5")])]
-    kernel = make(concurrency=1)
-    kernel.batch(PROMPTS[:2], LABELS)
-    assert server.times[1] - server.times[0] >= 0.5
-    server.times.clear()
-    server.wrong = [wrong.status(503, [("retry-after-ms", "400")])]
-    server.delay = 0.1
-    make(concurrency=4).batch(PROMPTS, LABELS)
-    since = [moment - server.times[0] for moment in server.times]
-    assert not [moment for moment in since if 0.2 < moment < 0.5]  # those on their way at 0.1 s were not held
-    assert sum(moment >= 0.5 for moment in since) >= 4
 
 
 @pytest.mark.parametrize("form", ["seconds", "date"])
@@ -338,16 +262,6 @@ def test_a_huge_answer_is_cut_off(make, server):
     assert time.monotonic() - start < 5
 
 
-def test_nobody_listens(make):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    kernel = EndpointKernel(address, "m", retries=1, backoff=0.01)
-    with pytest.raises(EndpointError, match=r"is the server running at this address\? \(asked 2"):
-        kernel(PROMPTS[0], LABELS)
-    kernel.close()
-
-
 # -- faults that stay -----------------------------------------------------------------------------------------------
 
 
@@ -382,21 +296,6 @@ def test_a_redirect_is_not_followed_to_where_the_key_would_go(make, server):
         make()(PROMPTS[0], LABELS)
     assert other.requests == []
     other.close()
-
-
-def test_one_query_that_fails_leaves_the_others(make, server):
-    truth = make(concurrency=1).batch(PROMPTS, LABELS)
-    server.wrong = [None, None, wrong.status(400), None, wrong.changed(lambda a: a.update(choices=[]))]
-    outcomes = make(concurrency=1).batch(PROMPTS, LABELS)
-    assert [number for number, outcome in enumerate(outcomes) if isinstance(outcome, EndpointError)] == [2, 4]
-    assert [outcome for number, outcome in enumerate(outcomes) if number not in (2, 4)] == [
-        row for number, row in enumerate(truth) if number not in (2, 4)
-    ]
-
-
-def test_another_name_can_be_accepted(make, server):
-    server.always = wrong.changed(lambda a: a.update(model="/models/words.gguf"))
-    assert make(served_model="/models/words.gguf")(PROMPTS[0], LABELS)
 
 
 def test_scores_that_always_tie_are_no_scores(make, server):
@@ -439,210 +338,3 @@ def test_a_shifted_echo_is_found_out_before_the_first_query(make, server):
     with pytest.raises(EndpointError, match="cannot be trusted"):
         kernel(PROMPTS[5], LABELS)
     assert len(server.requests) == asked
-
-
-def test_the_echo_is_checked_once(make, server):
-    kernel = make("prompt-logprobs")
-    kernel.batch(PROMPTS, LABELS)
-    checks = len(server.requests) - 2 * 12
-    assert 4 <= checks <= 10
-    kernel.batch(PROMPTS, LABELS)
-    assert len(server.requests) == checks + 2 * 12 * 2
-
-
-def test_a_check_that_tells_nothing_is_given_up(make, server, caplog):
-    def mute(answer):
-        if len(answer["choices"][0]["logprobs"]["tokens"]) == 1:
-            answer["choices"][0]["logprobs"]["tokens"] = []
-
-    server.always = wrong.changed(mute)
-    kernel = make("prompt-logprobs", concurrency=1)
-    rows = kernel.batch(PROMPTS, LABELS)
-    assert all(isinstance(row, list) for row in rows)
-    assert sum(not request.get("echo") for request in server.requests) == 5
-    assert "could not be compared with generated ones; they are believed" in caplog.text
-
-
-# -- the key --------------------------------------------------------------------------------------------------------
-
-
-def test_a_server_of_ones_own_needs_no_key(make, server, monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY")
-    assert make()(PROMPTS[0], LABELS)
-    server.always = wrong.status(401)
-    with pytest.raises(EndpointError, match="wants a valid key from OPENAI_API_KEY; there is none"):
-        make()(PROMPTS[0], LABELS)
-
-
-# -- settings -------------------------------------------------------------------------------------------------------
-
-
-def test_one_server_has_one_address():
-    for url in ("HTTP://Host:80/v1/", "http://host/v1", " http://host/v1// "):
-        assert EndpointKernel(url, "m").base_url == "http://host/v1"
-    assert EndpointKernel("https://[::1]:8443", "m").base_url == "https://[::1]:8443"
-
-
-URLS = ["", "host/v1", "ftp://host/v1", "http://", None, 3, "http://host:secret/v1", "http://secret@host/v1"]
-ILLEGAL: dict[str, list[Any]] = {
-    "base_url": [*URLS, "http://u:secret@host", "http://host?key=secret", "http://host#secret"],
-    "model": ["", None, 3],
-    "scoring": ["logprobs"],
-    "api": ["responses", "chat"],  # a chat echoes no prompt
-    "unlisted": ["zero"],
-    "system": ["x"],  # of a chat
-    "concurrency": [0, True],
-    "retries": [-1],
-    "top_n": [1],
-    "max_tokens": [0],
-    "timeout": [0, math.inf],
-    "backoff": ["1"],
-    "longest_wait": [math.nan],
-    "allow_edition_change": [1],
-}
-
-
-@pytest.mark.parametrize("name", ILLEGAL)
-def test_settings_without_meaning_are_refused(name):
-    for value in ILLEGAL[name]:
-        with pytest.raises((ArgumentError, UnknownNameError), match=name) as caught:
-            EndpointKernel(**{"base_url": "http://host/v1", "model": "m", name: value})
-        assert "secret" not in str(caught.value)
-
-
-def test_from_spec():
-    kernel = EndpointKernel.from_spec("openai:http://host:8000/v1#org/model:7b")
-    assert kernel == EndpointKernel("http://host:8000/v1", "org/model:7b")
-    spec = "openai:http://host/v1#m;scoring=top-logprobs;api=chat;top_n=5;timeout=2.5;system=a=b"
-    options = {"scoring": "top-logprobs", "api": "chat", "top_n": 5, "timeout": 2.5, "system": "a=b", "concurrency": 2}
-    assert EndpointKernel.from_spec(spec, concurrency=2) == EndpointKernel("http://host/v1", "m", **options)
-    assert EndpointKernel.from_spec("openai:http://h/v1#m;allow_edition_change=true").allow_edition_change
-    for text in ("", "http://host/v1", "http://u:secret@host/v1", "#m", "http://h/v1#"):
-        with pytest.raises(ArgumentError, match="is given as openai:BASE_URL#MODEL") as caught:
-            EndpointKernel.from_spec(f"openai:{text}")
-        assert "secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("prompt", "labels", "error"),
-    [
-        (["a", "b"], LABELS, "prompt 0 is a list, not a text; noisy-channel prompts"),
-        (None, LABELS, "is a NoneType"),
-        ("a", [], "label_space"),
-        ("a", "yes", "label_space: got 'yes'"),
-        ("a", ["yes", 3], "label_space"),
-        ("a", ["yes", " "], "not empty"),
-    ],
-)
-def test_what_is_no_query_is_refused_before_anything_is_asked(make, server, prompt, labels, error):
-    with pytest.raises(ArgumentError, match=error):
-        make()(prompt, labels)
-    with pytest.raises(ArgumentError, match="not one text"):
-        make().batch("abc", LABELS)
-    assert server.requests == []
-
-
-def test_without_the_package_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "openai", None)
-    kernel = EndpointKernel("http://host/v1", "m")  # making one needs nothing
-    with pytest.raises(MissingDependencyError, match=r"pip install .*\[endpoint\]"):
-        kernel("a", LABELS)
-
-
-# -- processes, interrupts ------------------------------------------------------------------------------------------
-
-
-def ask(arguments):
-    kernel, prompt = arguments
-    return kernel(prompt, LABELS)
-
-
-def test_workers_open_their_own_connections(make):
-    kernel = make()
-    rows = kernel.batch(PROMPTS[:4], LABELS)  # the parent has connections and a thread when the workers start
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
-        assert list(pool.map(ask, [(kernel, prompt) for prompt in PROMPTS[:4]])) == rows
-    assert kernel.batch(PROMPTS[:4], LABELS) == rows
-
-
-@pytest.mark.posix
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_does_not_use_the_parents_connections(make):
-    kernel = make()
-    row = kernel(PROMPTS[0], LABELS)
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            status = 0 if kernel(PROMPTS[0], LABELS) == row else 2
-        finally:
-            os._exit(status)
-    assert os.waitpid(child, 0)[1] == 0
-    assert kernel(PROMPTS[1], LABELS)
-
-
-def test_closing_ends_what_another_thread_still_asks(make, server):
-    server.delay = 30.0
-    kernel = make(timeout=60.0, concurrency=2)
-    found = []
-
-    def ask():
-        try:
-            kernel.batch(PROMPTS, LABELS)
-        except Exception as error:
-            found.append(error)
-
-    asking = threading.Thread(target=ask, daemon=True)
-    asking.start()
-    end = time.monotonic() + 20
-    while not server.now and time.monotonic() < end:
-        time.sleep(0.02)
-    kernel.close()
-    asking.join(5)
-    server.delay = 0.0
-    (error,) = found
-    assert isinstance(error, EndpointError)
-    assert "closed" in str(error)
-    assert make()(PROMPTS[0], LABELS)
-
-
-def test_dropped_kernels_leave_no_threads(make, server):
-    import gc
-
-    before = threading.active_count()
-    for _ in range(3):
-        EndpointKernel(server.url, wrong.MODEL, scoring="text").batch(PROMPTS[:1], LABELS)
-    gc.collect()
-    end = time.monotonic() + 5
-    while sum(thread.name == "staicc-endpoint" for thread in threading.enumerate()) > 0 and time.monotonic() < end:
-        time.sleep(0.02)
-    assert sum(thread.name == "staicc-endpoint" for thread in threading.enumerate()) == 0
-    assert threading.active_count() <= before + 2
-
-
-def test_an_interrupt_ends_it_at_once(server):
-    code = (
-        "import sys\n"
-        "from StaICC.kernels.endpoint import EndpointKernel\n"
-        f"kernel = EndpointKernel({server.url!r}, 'words', scoring='text')\n"
-        "print('ready', flush=True)\n"
-        "try:\n"
-        "    kernel.batch(['a'] * 100, ['b'])\n"
-        "except KeyboardInterrupt:\n"
-        "    sys.exit(42)\n"
-    )
-    server.delay = 3.0
-    child = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
-    )
-    assert child.stdout.readline() == "ready\n"
-    end = time.monotonic() + 20
-    while not server.now and time.monotonic() < end:
-        time.sleep(0.02)
-    start = time.monotonic()
-    child.send_signal(2)
-    assert child.wait(20) == 42
-    assert time.monotonic() - start < 15  # all replies would take 39 s
-    child.stdout.close()
-    assert len(server.requests) <= 8

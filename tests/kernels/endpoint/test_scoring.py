@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
-import pickle
 import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from StaICC.errors import OutputError, RunEndingError, WithheldReplyError
 from StaICC.kernels.endpoint import (
     EndpointError,
     NoMatch,
@@ -20,10 +17,8 @@ from StaICC.kernels.endpoint import (
     joint_log_probabilities,
     next_token_scores,
     next_tokens,
-    reply,
 )
 from StaICC.kernels.protocol import softmax
-from StaICC.kernels.transport import UnusableEndpointError, clip
 
 # -- prompt log-probabilities ---------------------------------------------------------------------------------------
 
@@ -71,32 +66,6 @@ def test_a_space_that_goes_with_the_label_counts_for_all_labels():
 def test_labels_that_change_the_prompts_last_word_are_scored_from_before_it():
     splits = [["a", " b", "c", "d"], ["a", " bc", "e"], ["a", " b", "cf"]]
     assert read("a bc", ["d", "e", "f"], splits) == [-1 - 2 - 4.0, -1 - 2.0, -1 - 2.0]
-
-
-def test_pieces_before_that_do_not_spell_the_text_do_no_harm():
-    body = echo_body(["a", "\ufffd", "\ufffd", "b", " no"], [None, -0.5, -0.25, -1.0, -3.0])
-    other = echo_body(["a", "é", "b", " yes"], [None, -0.5, -1.0, -2.0])
-    body["choices"][0]["text"] = "aéb no"
-    echoes = [echoed_tokens(body, "aéb no"), echoed_tokens(other, "aéb yes")]
-    assert joint_log_probabilities(echoes, "aéb", [" no", " yes"]) == [-3.0, -2.0]
-
-
-@pytest.mark.parametrize("shown", [["<|im_start|>"], [""], []])
-@pytest.mark.parametrize("special", ["<|im_start|>", "<s>", "</s>", "[BOS]"])
-def test_special_tokens_in_the_text_may_be_shown_or_not(shown, special):
-    shown = [special if piece else "" for piece in shown]
-    scores = []
-    for label, value in (("no", -3.0), ("yes", -2.0)):
-        tokens = [*shown, "a", *shown, " b ", label]
-        body = echo_body(tokens, [-0.25] * (len(tokens) - 1) + [value])
-        body["choices"][0]["text"] = text = f"{special}a{special} b {label}"
-        scores.append(echoed_tokens(body, text))
-    assert joint_log_probabilities(scores, f"{special}a{special} b ", ["no", "yes"]) == [-3.0, -2.0]
-
-
-def test_tokens_without_text_count_where_they_stand():
-    splits = [["a ", "n", "", "o"], ["a ", "", "yes"]]
-    assert read("a ", ["no", "yes"], splits) == [-1 - 2 - 4.0, -2.0]
 
 
 def test_a_first_token_without_log_probability_cannot_be_part_of_a_label():
@@ -213,13 +182,6 @@ def chat(*pairs):
     return {"choices": [{"logprobs": {"content": [{"token": "x", "logprob": -1.0, "top_logprobs": listed}]}}]}
 
 
-def test_both_interfaces_give_the_same_list_of_the_number_asked_for():
-    body = plain(token=-2.0, b=-0.7, top_logprobs=-3.0, drawn=-9.0)  # words may be called like fields
-    listed = next_tokens(body, 3)
-    assert list(listed.items()) == [("b", -0.7), ("token", -2.0), ("top_logprobs", -3.0)]
-    assert next_tokens(chat(("token", -2.0), ("b", -0.7), ("top_logprobs", -3.0)), 20) == listed
-
-
 @pytest.mark.parametrize(("value", "total"), [(math.log(0.25), math.log(0.5)), (-9999.0, -9999.0 + math.log(2))])
 def test_two_tokens_with_one_text_add_up(value, total):
     listed = next_tokens(chat(("a", value), ("a", value), ("b", -3.0)), 5)
@@ -294,12 +256,6 @@ def test_probabilities_that_underflow_are_still_scored():
 
 
 @pytest.mark.parametrize("unlisted", ["refuse", "bound"])
-def test_no_listed_label_is_no_match_whatever_the_rule(unlisted):
-    with pytest.raises(NoMatch, match=r"'negative', 'positive' not among the 2"):
-        next_token_scores(logs(the=0.5, a=0.2), ["negative", "positive"], unlisted)
-
-
-@pytest.mark.parametrize("unlisted", ["refuse", "bound"])
 def test_a_beginning_that_labels_share_tells_nothing(unlisted):
     with pytest.raises(NoMatch, match="does not tell the label 'very bad' from others that begin alike"):
         next_token_scores(logs(very=0.8, good=0.1, bad=0.02), ["very bad", "very good", "good", "bad"], unlisted)
@@ -307,18 +263,6 @@ def test_a_beginning_that_labels_share_tells_nothing(unlisted):
         next_token_scores({" ": -0.1, "yes": -3.0, "no": -4.0}, ["yes", "no"], unlisted)
     scores = next_token_scores(logs(n=0.01, ne=0.5, no=0.25), ["neutral", "no"], unlisted)
     assert [round(math.exp(score), 12) for score in scores] == [0.5, 0.25]
-
-
-def test_tokens_without_text_begin_nothing():
-    scores = next_token_scores(
-        {"": math.log(0.5), "yes": math.log(0.25), "no": math.log(0.125)}, ["yes", "no"], "refuse"
-    )
-    assert [round(math.exp(score), 12) for score in scores] == [0.25, 0.125]
-
-
-def test_equal_labels_are_never_told_apart():
-    with pytest.raises(NoMatch):
-        next_token_scores(logs(yes=0.5, no=0.2), ["yes", "yes", "no"], "bound")
 
 
 @given(
@@ -343,49 +287,3 @@ def test_scores_are_probabilities_or_refused(weights, labels, unlisted):
     row = softmax(scores)
     assert math.isclose(sum(row), 1)
     assert all(0 <= value <= 1 for value in row)
-
-
-# -- text -----------------------------------------------------------------------------------------------------------
-
-
-REPLIES = {
-    "a completion": ({"text": " a", "finish_reason": "stop"}, " a"),
-    "a message": ({"message": {"content": "a"}, "finish_reason": "length"}, "a"),
-    "parts": ({"message": {"content": [{"type": "thinking"}, {"type": "text", "text": "a"}]}}, "a"),
-    "nothing": ({"message": {"content": None}, "finish_reason": "stop"}, ""),
-    "a refusal": ({"message": {"content": None, "refusal": "No."}, "finish_reason": "stop"}, "No."),
-    "reasoning only": (
-        {"message": {"content": None, "reasoning_content": "Maybe a"}, "finish_reason": "length"},
-        "<think>Maybe a",
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", REPLIES)
-def test_replies(kind):
-    choice, text = REPLIES[kind]
-    assert reply({"choices": [choice]}) == text
-
-
-def test_what_is_no_reply():
-    with pytest.raises(EndpointError, match="holds no text"):
-        reply({"choices": [{"message": {"content": None}, "finish_reason": "error"}]})
-    with pytest.raises(WithheldReplyError, match="withheld"):
-        reply({"choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]})
-    with pytest.raises(EndpointError, match="0 choices"):
-        reply({"choices": []})
-
-
-# -- small parts ----------------------------------------------------------------------------------------------------
-
-
-def test_errors_are_output_errors_and_travel():
-    again = pickle.loads(pickle.dumps(UnusableEndpointError("gone")))
-    assert (str(again), isinstance(again, RunEndingError), isinstance(again, OutputError)) == ("gone", True, True)
-    assert isinstance(pickle.loads(pickle.dumps(NoMatch("none"))), NoMatch)
-
-
-def test_clip_shows_one_short_line():
-    assert clip("a\n\n  b") == "'a b'"
-    assert len(clip("x" * 1000)) == 162
-    assert json.dumps(clip(None)) == "\"'None'\""

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from StaICC import Normal
-from StaICC.cli import main
-from StaICC.errors import ArgumentError, PromptError, StaICCError
-from StaICC.kernels.huggingface.prompts import DATE, KernelOptions, PromptFormat, split_turns
-from StaICC.kernels.protocol import Capability
+from StaICC.kernels.huggingface.prompts import KernelOptions, PromptFormat
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -121,89 +115,3 @@ def test_tokens_of_labels_that_begin_with_a_blank_elsewhere(make_tokenizer: Any)
         chat = PromptFormat(made, KernelOptions(prompt_format="chat", label_scoring=scoring))
         in_place = made("x[a]good", add_special_tokens=False)["input_ids"][-1]
         assert chat.deciding(["good"]) == ([in_place], 0)
-
-
-def test_turns_of_the_mini_data_set() -> None:
-    """Every prompt of a benchmark with k demonstrations has 2k + 1 turns, which join to the prompt."""
-    for k in (0, 1, 4):
-        for query in Normal(k=k, datasets=["mini"], limit=5)[0].all_queries():
-            turns = split_turns(query.prompt)
-            assert len(turns) == 2 * k + 1
-            assert set(turns[1::2]) <= set(query.label_space)
-            pairs = zip(turns[::2], [*turns[1::2], ""], strict=True)
-            assert "\n".join(user + label for user, label in pairs) == query.prompt
-    with pytest.raises(PromptError, match=r"no demonstration ends with 'label: ', a label and '\\n'"):
-        split_turns("text: sun label: good. text: rain label: ")
-    assert split_turns("text: sun label: good. text: rain label: ", ". ") == [
-        "text: sun label: ",
-        "good",
-        "text: rain label: ",
-    ]
-    assert split_turns(" ") == [" "]
-
-
-def test_what_has_no_meaning_in_a_conversation_is_refused(tokenizer: Any, model: Any) -> None:
-    kernel = CausalLMKernel(model, tokenizer, prompt_format="chat-turns")
-    with pytest.raises(PromptError, match=r"prompt 1: .*no demonstration ends with"):
-        kernel.batch([PROMPTS[0], "answer: person; answer: "], LABELS)
-    assert not kernel.capabilities & {Capability.NOISY_CHANNEL, Capability.LOSSES}
-    with pytest.raises(ArgumentError, match=r"the noisy channel .*prompt_format='plain'"):
-        kernel.batch([["a", "b"]], ["a", "b"])
-    with pytest.raises(ArgumentError, match="a loss scores the text"):
-        kernel.losses(["a text"])
-
-
-def test_too_long_conversations_lose_demonstrations(tokenizer: Any, model: Any) -> None:
-    long = DEMONSTRATIONS * 20 + "question: who? answer: "
-    options: dict[str, Any] = {"prompt_format": "chat-turns", "max_length": 200}
-    with pytest.raises(PromptError, match=r"prompt 0 has .* tokens"):
-        CausalLMKernel(model, tokenizer, **options).batch([long], LABELS)
-    kernel = CausalLMKernel(model, tokenizer, **options, on_too_long="drop-demonstrations")
-    (row,) = kernel.batch([long], LABELS)
-    (lost,) = kernel.last_scores.report.dropped.values()
-    assert 0 < lost < 40
-    shorter = "".join((DEMONSTRATIONS * 20).splitlines(keepends=True)[lost:]) + "question: who? answer: "
-    assert row == pytest.approx(kernel.batch([shorter], LABELS)[0], abs=1e-5)
-    assert not kernel.last_scores.report.dropped
-
-
-def test_arguments_and_errors_of_templates(make_tokenizer: Any) -> None:
-    made = make_tokenizer()
-    with pytest.raises(StaICCError, match="needs a chat template: the tokenizer has none"):
-        PromptFormat(made, KernelOptions(prompt_format="chat")).render("a")
-    made.chat_template = "{{ messages[0].content }}{{ thinking }}{{ strftime_now('%Y') }}"
-    chat = KernelOptions(prompt_format="chat", template_arguments='{"thinking": 7}')
-    assert PromptFormat(made, chat).render("a") == f"a7{DATE.year}"
-    for template in (
-        "{% set form = '%Y' %}{{ messages[0].content }}{{ thinking }} {{ strftime_now(form) }}",
-        {"default": "{{ messages[0].content }}{{ thinking }} {{ strftime_now('%d %b %Y') }}", "tool_use": "x"},
-    ):
-        made.chat_template = template
-        assert PromptFormat(made, chat).render("a") == "a7 26 Jul 2024"
-    made.chat_template = "{{ raise_exception('no system turn here') }}"
-    with pytest.raises(StaICCError, match="the chat template cannot write this prompt: no system turn here"):
-        PromptFormat(made, chat).render("a")
-    for wrong, message in (
-        ({"prompt_format": "chart"}, "prompt_format must be one of"),
-        ({"system": "a"}, "system is for chat prompts"),
-        ({"prompt_format": "chat", "template_arguments": "[1]"}, "expected a JSON object"),
-        ({"prompt_format": "chat", "template_arguments": "{"}, "expected a JSON object"),
-        ({"prompt_format": "chat", "system": 3}, "system must be a text"),
-    ):
-        with pytest.raises(ArgumentError, match=message):
-            KernelOptions(**wrong)
-
-
-def test_a_command_shows_the_conversation(
-    tokenizer: Any, model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-    options = ["--model", f"hf:{tmp_path / 'model'}", "--model-option", "prompt_format=chat-turns"]
-    assert main(["prompts", "normal", "--datasets", "mini", "--limit", "1", *options]) == 0
-    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    kernel = CausalLMKernel(model, tokenizer, prompt_format="chat-turns")
-    assert [record["rendered"] for record in records] == kernel.rendered([record["prompt"] for record in records])
-    assert main(["prompts", "normal", "--datasets", "mini", "--limit", "1", "--noisy-channel", "--model", "ppm"]) == 0
-    (first, *_) = map(json.loads, capsys.readouterr().out.splitlines())
-    assert first["rendered"] == first["prompt"]

@@ -6,11 +6,8 @@ import shutil
 
 import pytest
 
-from StaICC import Normal
-from StaICC.errors import OutputError, RunEndingError
-from StaICC.kernels.huggingface import forward
+from StaICC.errors import RunEndingError
 from StaICC.kernels.huggingface.batching import LastPosition
-from StaICC.kernels.huggingface.forward import CompiledLayers
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 
 torch = pytest.importorskip("torch")
@@ -60,49 +57,6 @@ def test_compiled_layers_return_what_the_layers_return(both, family):
 
 
 @needs_compiler
-def test_with_products_of_another_library(both, monkeypatch):
-    """On processors where float32 products are given to oneDNN, compiled layers give them to it, too."""
-    monkeypatch.setattr(forward, "uses_onednn", lambda: True)
-    plain, compiled = both()
-    found = compiled.batch(PROMPTS, LABELS)
-    assert compiled.runner().forward.can.onednn
-    assert found == close(plain.batch(PROMPTS, LABELS))
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ("eager", "attn_implementation='eager'"),
-        ("no layers", "no layers were found"),
-        ("hook", "hook"),
-        ("unknown logits", "cannot be compiled here"),
-        ("other numbers", "return other numbers"),
-    ],
-)
-def test_models_that_cannot_be_compiled_are_refused(make_model, tokenizer, monkeypatch, change, reason):
-    options = {"attn_implementation": "eager"} if change == "eager" else {}
-    model = make_model("Granite" if change == "unknown logits" else "Llama", **options)
-    if change == "no layers":
-        model._no_split_modules = None
-    elif change == "hook":
-        model.model.layers[0].register_forward_hook(lambda module, inputs, output: None)
-    elif change == "unknown logits":
-        monkeypatch.setattr(forward, "TRANSFORMS", {})
-    elif change == "other numbers":
-
-        def wrong(self, model):
-            self.torch = torch
-            self.layers = [(layer, lambda states, *args, **more: 2 * states) for layer in model.model.layers]
-
-        monkeypatch.setattr(CompiledLayers, "__init__", wrong)
-    kernel = CausalLMKernel(model, tokenizer, compile=True, max_length=512)
-    with pytest.raises(RunEndingError, match=reason):
-        kernel.batch(PROMPTS, LABELS)
-    with pytest.raises(OutputError, match=reason):  # no query can be answered
-        Normal(datasets=["mini"], limit=2)(kernel, on_error="collect", progress=False)
-
-
-@needs_compiler
 def test_compiled_layers_that_differ_on_prompts_of_the_run_are_refused(both, monkeypatch):
     """Without them, the numbers would not be those of an identity that says compile=True."""
     plain, compiled = both()
@@ -113,24 +67,3 @@ def test_compiled_layers_that_differ_on_prompts_of_the_run_are_refused(both, mon
     plain.batch(PROMPTS, LABELS)
     with pytest.raises(RunEndingError, match=r"cannot be compiled here \(batches differ"):
         CausalLMKernel(plain.model, plain.tokenizer, compile=True).batch(PROMPTS, LABELS)
-
-
-def test_without_a_compiler_the_error_says_so(both):
-    torch._dynamo.reset()
-    with torch._inductor.config.patch({"cpp.cxx": ("no-such-compiler",), "force_disable_caches": True}):
-        _, kernel = both()
-        with pytest.raises(RunEndingError, match="cannot be compiled here"):
-            kernel.batch(PROMPTS, LABELS)
-    assert all(vars(module).get("_compiled_call_impl") is None for module in kernel.model.modules())
-
-
-def test_before_torch_2_4_models_run_and_cannot_be_compiled(both, monkeypatch):
-    expected = both()[0].batch(PROMPTS, LABELS)
-    monkeypatch.delattr(torch.library, "custom_op")
-    for name in ("_products", "_attention"):
-        monkeypatch.setattr(forward, name, getattr(forward, name).__wrapped__)
-    plain, compiled = both()
-    assert plain.runner().forward.can.flat
-    assert plain.batch(PROMPTS, LABELS) == close(expected, 1e-6)
-    with pytest.raises(RunEndingError, match="cannot be compiled here"):
-        compiled.batch(PROMPTS, LABELS)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from StaICC import Normal
-from StaICC.errors import ArgumentError, StaICCError
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.methods.retrieval import encoder
 from StaICC.methods.run import Method
@@ -63,12 +62,3 @@ def test_topk_shows_the_nearest_and_is_signed_by_the_files(folder: Path, tmp_pat
     changed = str(other.run(benchmark).signature)
     assert "encoder=hf-" in changed
     assert changed != signature
-
-
-def test_what_is_no_encoder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    (tmp_path / "x.gguf").write_bytes(b"GGUF")
-    with pytest.raises(ArgumentError, match="expected hf:NAME or hf:FOLDER"):
-        encoder(f"hf:{tmp_path / 'x.gguf'}")
-    with pytest.raises(StaICCError, match="no-owner/no-model"):
-        encoder("hf:no-owner/no-model")

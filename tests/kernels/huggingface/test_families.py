@@ -14,11 +14,6 @@ transformers = pytest.importorskip("transformers")
 
 REQUIRED = ("GPT2", "Llama", "OPT", "GPTNeoX", "Falcon", "Qwen2", "Gemma", "Mamba")
 MORE = ("Gemma2", "Cohere", "Granite", "Bloom", "Mistral", "GPTJ", "Mixtral")
-recent = pytest.mark.skipif(
-    int(transformers.__version__.split(".")[0]) < 5,
-    reason="earlier releases of transformers share prefixes with fewer families (the results are the same)",
-)
-NO_SHARING = ("Mamba", "Bloom")
 LABELS = ["person", "location", "number"]
 CONTEXT = "question: who wrote the play? answer: person\nquestion: the city? answer: location\n"
 QUERIES = ["good", "the good city", "who", "bad people in the city about the play and good people", "number"]
@@ -85,24 +80,6 @@ def test_batched_equals_one_by_one(models, tokenizer, expected, family, flat, re
     assert found.label_mass == close(masses)
     assert found.report.sequences == len(PROMPTS)
     assert found.report.distinct <= found.report.computed <= found.report.tokens
-
-
-@recent
-@pytest.mark.parametrize("family", [*REQUIRED, *MORE])
-def test_what_models_can_do_is_found_out(models, tokenizer, family):
-    kernel = CausalLMKernel(models(family), tokenizer)
-    record = kernel.runner().forward.record
-    usual = record.can
-    assert usual.sharing is (family not in NO_SHARING)
-    assert usual.head == "rows"
-    settings = {"Gemma2": "final_logit_softcapping", "Cohere": "logit_scale", "Granite": "logits_scaling"}
-    assert usual.transform == settings.get(family, "")
-    if family in REQUIRED:  # sharing always pays if masked pairs cost nothing
-        record.can = dataclasses.replace(usual, attention_weight=0.0)
-        report = kernel.score(PROMPTS, LABELS).report
-        record.can = usual
-        unique = {tuple(tokenizer(prompt)["input_ids"]) for prompt in PROMPTS}
-        assert report.computed == (sum(map(len, unique)) if family in NO_SHARING else report.distinct) < report.tokens
 
 
 @pytest.mark.parametrize("family", [*REQUIRED, *MORE])
@@ -201,44 +178,3 @@ def test_positions_that_stretch_with_length(make_model, tokenizer, plain, family
     assert kernel.runner().forward.same_to == 32 < max(len(tokenizer(prompt)["input_ids"]) for prompt in PROMPTS)
     found = kernel.batch(PROMPTS, LABELS)
     assert found == close(plain.labels(fresh(), tokenizer, prompt, LABELS) for prompt in PROMPTS)
-
-
-UNUSUAL = {
-    "GPTNeo": {"num_layers": 2, "num_heads": 4, "attention_types": [[["local"], 2]], "window_size": 40},
-    "Llama4Text": {
-        "intermediate_size_mlp": 64,
-        "num_key_value_heads": 2,
-        "head_dim": 8,
-        "num_hidden_layers": 4,
-        "num_local_experts": 2,
-        "attention_chunk_size": 40,
-        "floor_scale": 40,
-        "attn_scale": 1.0,
-    },
-    "Gemma4Text": {"num_key_value_heads": 2, "head_dim": 8, "global_head_dim": 16, "sliding_window": 24},
-    "Falcon": {"alibi": True},
-}
-"""Attention that counts places in the row (a packed row is longer than the window, its prompts are not), layers of
-different sizes, and positions that no packed row can have."""
-
-
-@pytest.mark.parametrize("family", UNUSUAL)
-def test_unusual_models(make_model, tokenizer, plain, family):
-    model = make_model(family, **UNUSUAL[family])
-    kernel = CausalLMKernel(model, tokenizer)
-    kernel.runner().forward.record.checked = True  # the comparison of a few prompts may miss it
-    prompts = [f"the city and the good people {'who ' * (i % 9)}{i} play" for i in range(40)]
-    assert max(len(tokenizer(prompt)["input_ids"]) for prompt in prompts) < 40
-    expected = [plain.labels(model, tokenizer, prompt, LABELS) for prompt in prompts]
-    assert kernel.batch(prompts, LABELS) == close(expected, 1e-5)
-    assert family != "Falcon" or not kernel.runner().forward.can.sharing
-
-
-def test_an_adapter_used_from_certain_tokens_on(make_model, tokenizer, plain):
-    """The part of the model below its output head knows nothing of them; ``peft`` finds them in the whole input."""
-    peft = pytest.importorskip("peft")
-    start = tokenizer("question:")["input_ids"]
-    options = {"target_modules": ["q_proj"], "alora_invocation_tokens": start, "init_lora_weights": False}
-    model = peft.get_peft_model(make_model("Llama"), peft.LoraConfig(task_type="CAUSAL_LM", **options)).eval()
-    expected = [plain.labels(model, tokenizer, prompt, LABELS) for prompt in PROMPTS]
-    assert CausalLMKernel(model, tokenizer).batch(PROMPTS, LABELS) == close(expected, 1e-5)

@@ -65,29 +65,6 @@ def test_probabilities_and_more_if_asked(parts, state, whole):
                 assert numpy.allclose(value, wanted, atol=1e-5)
 
 
-def test_calibration_gets_probabilities_logits_and_state(parts):
-    seen = []
-
-    def calibrate(*arguments):
-        seen.append(arguments)
-        return [0.1, 0.2, 0.7]
-
-    options = {"calibration_function": calibrate, "return_hidden_state": True}
-    found = standard(prompt=PROMPTS[0], label_space=LABELS, **options, **parts)
-    assert found[0] == [0.1, 0.2, 0.7]
-    expected, hidden, logits = plain(parts, PROMPTS[0])
-    for value, wanted in zip(seen[0], (expected, logits, hidden), strict=True):
-        assert numpy.allclose(value, wanted, atol=1e-5)
-
-
-def test_cache_empty_is_called(parts):
-    calls = []
-    standard(prompt=PROMPTS[0], label_space=LABELS, cache_empty=lambda: calls.append(1), **parts)
-    standard.batch(prompts=PROMPTS, label_space=LABELS, cache_empty=lambda: calls.append(2), **parts)
-    noisy(prompt=CHANNEL[0], label_space=LABELS, cache_empty=lambda: calls.append(3), **parts)
-    assert calls == [1, 2, 3]
-
-
 def test_batched_function(parts):
     expected = [plain(parts, prompt)[0] for prompt in PROMPTS]
     assert batched(prompt=PROMPTS, label_space=LABELS, **parts) == [pytest.approx(row, abs=1e-5) for row in expected]
@@ -156,14 +133,6 @@ def test_identities_of_partials(parts, make_model):
     ):
         assert standard.identity_for(**parts, **same).digest in names
     assert identity_of(functools.partial(standard, **parts)).complete
-
-
-def test_a_calibration_of_the_users_own_leaves_a_partial_incomplete(parts):
-    """A list in a closure may change during the run, and nothing reads the code for it."""
-    changing: dict[str, list[float]] = {}
-    for calibration in (lambda row, logits, state: row[::-1], lambda row, logits, state: changing.get("row", row)):
-        partial = functools.partial(standard, **parts, calibration_function=calibration)
-        assert not identity_of(partial).complete
 
 
 RELEASED = """

@@ -20,7 +20,7 @@ from StaICC.inference.identity import identity_of, tolerance_of
 from StaICC.kernels.huggingface import live_state
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 from StaICC.kernels.huggingface.prompts import NEUTRAL, KernelOptions
-from StaICC.kernels.huggingface.source import ModelSource, digest_of_file
+from StaICC.kernels.huggingface.source import digest_of_file
 from StaICC.methods.run import Method
 from StaICC.prefabricate_inference import model_kernel
 
@@ -137,15 +137,6 @@ def test_a_change_between_two_runs_changes_the_identity(kernel, name, monkeypatc
     assert after.digest != before.digest or name in SURROUNDINGS
 
 
-@pytest.mark.parametrize("kind", ["dynamic", "default"])
-def test_scaled_frequencies_of_other_kinds(kind, make_model, tokenizer):
-    scaling = {"rope_type": kind, "rope_theta": 10000.0, "factor": 2.0, "original_max_position_embeddings": 256}
-    kernel = CausalLMKernel(make_model("Llama", rope_parameters=scaling), tokenizer)
-    before = digest(kernel)
-    CHANGES["scaled frequencies"](kernel)
-    assert digest(kernel) != before
-
-
 @contextlib.contextmanager
 def low_precision():
     before = torch.get_float32_matmul_precision()
@@ -192,26 +183,6 @@ def test_no_stale_prediction_after_a_change(kernel, tokenizer, name, in_a_run):
     expected = CausalLMKernel(kernel.model, tokenizer, prefix_reuse=False).batch(prompts, LABELS)
     assert found == close(expected, 2e-2 if name == "bfloat16" else 1e-5)
     assert found != close(before, 1e-6)
-
-
-@pytest.mark.parametrize(
-    ("family", "of", "setting"),
-    [
-        ("Cohere", "model", "logit_scale"),
-        ("Granite", "configuration", "logits_scaling"),
-        ("Gemma2", "configuration", "final_logit_softcapping"),
-    ],
-)
-def test_a_changed_scale_of_the_logits(make_model, tokenizer, plain, family, of, setting):
-    """Granite and Gemma2 read it from the configuration in every call, Cohere copies it into the model."""
-    kernel = CausalLMKernel(make_model(family), tokenizer)
-    before, rows = digest(kernel), kernel.batch(PROMPTS, LABELS)
-    holder = kernel.model.config if of == "configuration" else kernel.model
-    setattr(holder, setting, getattr(holder, setting) * 3.0)
-    found = kernel.batch(PROMPTS, LABELS)
-    assert found == close(plain.labels(kernel.model, tokenizer, prompt, LABELS) for prompt in PROMPTS)
-    assert found != close(rows, 1e-7)
-    assert digest(kernel) != before
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -288,17 +259,6 @@ def test_hooks_see_one_prompt_at_a_time(kernel, tokenizer, plain, hook, after_a_
     assert kernel.batch([prompt, *PROMPTS[3:6]], labels)[0] == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_removed_hook_leaves_no_trace(kernel):
-    before = digest(kernel)
-    expected = kernel.batch(PROMPTS, LABELS)
-    handle = kernel.model.lm_head.register_forward_hook(steer)
-    kernel.batch(PROMPTS, LABELS)
-    handle.remove()
-    assert digest(kernel) == before
-    assert kernel.batch(PROMPTS, LABELS) == close(expected)
-    assert not kernel.unbatched
-
-
 def compiled_layers(model):
     for module in model.model.layers:
         module.compile(backend="eager")
@@ -352,17 +312,6 @@ def test_adapters_are_part_of_the_identity(make_model, tokenizer, plain):
     assert kernel.identity().who["adapters"] == "two"
     assert not kernel.identity().unidentified
     assert kernel.runner().forward.can.sharing
-
-
-@pytest.mark.parametrize("kind", ["PromptTuningConfig", "PromptEncoderConfig"])
-def test_virtual_tokens_do_not_shift_positions(kind, make_model, tokenizer, plain):
-    """Prompt tuning lengthens the output: the last position is still the prompt's last token."""
-    peft = pytest.importorskip("peft")
-    settings = {"encoder_hidden_size": 16} if kind == "PromptEncoderConfig" else {}
-    config = getattr(peft, kind)(task_type="CAUSAL_LM", num_virtual_tokens=4, **settings)
-    tuned = peft.get_peft_model(make_model("Llama"), config).eval()
-    expected = [plain.labels(tuned, tokenizer, prompt, LABELS) for prompt in PROMPTS]
-    assert CausalLMKernel(tuned, tokenizer).batch(PROMPTS, LABELS) == close(expected, 1e-4)
 
 
 class DependsOnBatch(torch.nn.Module):  # type: ignore[name-defined]
@@ -482,21 +431,6 @@ def test_a_folder_that_is_overwritten_is_another_model(folder, make_model, token
     assert digest(second) != before
 
 
-def test_a_base_model_that_is_overwritten_is_another_model(folder, make_model):
-    pytest.importorskip("peft")
-    from peft import LoraConfig, get_peft_model
-
-    adapter = folder.parent / "adapter"
-    adapted = get_peft_model(make_model("Llama"), LoraConfig(target_modules=["q_proj"]))
-    adapted.peft_config["default"].base_model_name_or_path = str(folder)
-    adapted.save_pretrained(adapter)
-    shutil.copy(folder / "tokenizer.json", adapter)
-    shutil.copy(folder / "tokenizer_config.json", adapter)
-    rows = spec_kernel(adapter).batch(PROMPTS, LABELS)
-    make_model("Llama", seed=5).save_pretrained(folder)
-    assert spec_kernel(adapter).batch(PROMPTS, LABELS) != close(rows, 1e-3)
-
-
 def change_a_byte(path, place):
     data = bytearray(path.read_bytes())
     data[place] ^= 1
@@ -513,17 +447,6 @@ def test_every_file_is_part_of_the_identity(folder):
         (folder / name).write_text(json.dumps(found | {"new": 1}), "utf-8")
         seen.add(digest(spec_kernel(folder)))
     assert len(seen) == 5
-
-
-def test_a_gguf_file_is_identified_by_all_its_bytes(tmp_path):
-    pytest.importorskip("gguf")
-    path = tmp_path / "model.gguf"
-    path.write_bytes(b"GGUF" + bytes(5000))
-    before = spec_kernel(path).identity()
-    shutil.copyfile(path, tmp_path / "copy.gguf")
-    assert spec_kernel(tmp_path / "copy.gguf").identity() == before
-    change_a_byte(path, -1)
-    assert set(before.differences(spec_kernel(path).identity())) == {"files"}
 
 
 def test_a_loaded_model_that_was_changed_is_not_shared(folder):
@@ -701,12 +624,3 @@ def test_a_model_has_the_name_of_the_hub_or_of_its_folder(make_model, tokenizer,
     tokenizer.save_pretrained(folder)
     assert benchmark(CausalLMKernel.from_spec(str(folder))).model.startswith("hf:mine [")
     assert Method("vanilla", CausalLMKernel.from_spec(str(folder))).run(benchmark).model.startswith("hf:mine [")
-
-
-@pytest.mark.parametrize(("dtype", "fast", "resolved"), [("auto", True, "auto"), ("auto", False, "float32")])
-def test_auto_is_float32_where_a_processor_is_slow_in_bfloat16(monkeypatch, dtype, fast, resolved):
-    torch = pytest.importorskip("torch")
-    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: fast)
-    assert ModelSource("smollm2", "cpu", dtype).resolved_dtype() == resolved
-    assert ModelSource("smollm2", "cpu", "bfloat16").resolved_dtype() == "bfloat16"
-    assert ModelSource("smollm2", "cpu").resolved_dtype() == "float32"

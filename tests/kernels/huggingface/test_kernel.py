@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import logging
-import math
-import pickle
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
 
 from StaICC import Dataset, Normal, Suite
-from StaICC.errors import ArgumentError, OutputError, StaICCError
+from StaICC.errors import OutputError
 from StaICC.kernels.huggingface import kernel as causal_lm
 from StaICC.kernels.huggingface.batching import Ending
-from StaICC.kernels.huggingface.kernel import CausalLMKernel, PromptError
-from StaICC.kernels.protocol import softmax
+from StaICC.kernels.huggingface.kernel import CausalLMKernel
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -102,26 +97,6 @@ def test_out_of_memory_in_the_middle_changes_nothing(make, way, reuse, calls, ca
     assert caplog.text.count("going on with") == len(calls)
 
 
-def test_what_was_answered_before_is_not_computed_again(make):
-    whole = make(token_budget=256, prefix_reuse=False).score(PROMPTS, LABELS).report
-    kernel = make(token_budget=256, prefix_reuse=False)
-    with Failing(kernel, [3]):
-        again = kernel.score(PROMPTS, LABELS).report
-    assert (again.computed, again.halvings) == (whole.computed, 1)
-
-
-@pytest.mark.parametrize(
-    ("error", "raised"), [(torch.OutOfMemoryError, OutputError), (RuntimeError, OutputError), (KeyError, KeyError)]
-)
-def test_errors_leave_the_kernel_usable(kernel, error, raised):
-    """A device that is too small is one clear error; the message of the RuntimeError says that memory ran out."""
-    expected = kernel.batch(PROMPTS[:3], LABELS)
-    with Failing(kernel, above=1, error=error), pytest.raises(raised) as caught:
-        kernel.batch(PROMPTS[:3], LABELS)
-    assert raised is KeyError or "budget of 32" in str(caught.value)
-    assert kernel.batch(PROMPTS[:3], LABELS) == close(expected, 1e-6)
-
-
 @pytest.mark.parametrize(("way", "call"), [("labels", 1), ("labels", 2), ("text", 1), ("text", 2), ("text", 5)])
 def test_an_interrupt_leaves_no_half_grown_prefix(make, way, call):
     """The user's Ctrl-C comes when the cache has grown already."""
@@ -140,13 +115,6 @@ def test_an_interrupt_leaves_no_half_grown_prefix(make, way, call):
 # Order, cached prefixes, threads
 
 
-def test_order_and_subsets_do_not_matter(kernel):
-    expected = kernel.batch(PROMPTS, LABELS)
-    assert kernel.batch(PROMPTS[::-1], LABELS)[::-1] == close(expected)
-    assert [kernel(prompt=prompt, label_space=LABELS) for prompt in PROMPTS] == close(expected)
-    assert [sum(row) for row in expected] == close([1.0] * len(PROMPTS), 1e-15)
-
-
 def test_a_prefix_is_kept_from_call_to_call_and_can_be_released(make, tokenizer):
     kernel = make(16, token_budget=64)
     first, second = kernel.score(LONG[:10], LABELS), kernel.score(LONG[10:], LABELS)
@@ -155,13 +123,6 @@ def test_a_prefix_is_kept_from_call_to_call_and_can_be_released(make, tokenizer)
     assert second.probabilities == close(make(prefix_reuse=False).batch(LONG[10:], LABELS))
     kernel.release()
     assert kernel.score(LONG[10:], LABELS).report.computed == second.report.distinct
-
-
-def test_threads_take_turns(kernel):
-    expected = kernel.batch(PROMPTS, LABELS)
-    with ThreadPoolExecutor(4) as pool:
-        for rows in pool.map(lambda _: kernel.batch(PROMPTS, LABELS), range(4)):
-            assert rows == close(expected)
 
 
 def test_kernels_that_share_a_model_in_training_mode_wait_for_each_other(make_model, tokenizer):
@@ -190,26 +151,6 @@ def test_kernels_that_share_a_model_in_training_mode_wait_for_each_other(make_mo
 # Length
 
 
-@pytest.mark.parametrize("generated", [0, 250])
-def test_what_is_too_long_names_the_query(make, generated):
-    prompts = [PROMPTS[0], PROMPTS[0] * 2 if generated else "who " * 400]
-    with pytest.raises(PromptError, match=r"prompt [01] has \d+ tokens, but the model reads \d+ at most") as caught:
-        make().generate(prompts, generated) if generated else make().batch(prompts, LABELS)
-    assert caught.value.index == (0 if generated else 1)
-
-
-def test_prompts_near_the_length_limit_are_a_warning(make, tokenizer):
-    rows = [(f"who wrote {i}?", i % 3) for i in range(40)]
-    benchmark = Normal(k=2, datasets=[Dataset.from_rows(rows, name="own", label_space=LABELS)], limit=2)
-    longest = max(len(tokenizer(prompt)["input_ids"]) for prompt in benchmark[0].prompt_set())
-    near = benchmark(make(max_length=longest + 2))
-    far = benchmark(make(max_length=math.ceil(longest / 0.9)))
-    (warning,) = [text for text in near.warnings if f"the longest prompt has {longest} tokens" in text]
-    assert f"{longest + 2} at most" in warning
-    assert not [text for text in far.warnings if "the longest prompt" in text]
-    assert near.averaged == far.averaged
-
-
 # Labels
 
 
@@ -231,15 +172,6 @@ def test_labels_that_share_their_token_are_reported_once(make, caplog):
     assert not [text for text in full.warnings if "same token" in text]
 
 
-def test_first_and_last_tokens_decide_differently(make, tokenizer):
-    labels = ["who person", "person who"]
-    ids = [tokenizer(label)["input_ids"] for label in labels]
-    logits = make().full_vocabulary_logits(PROMPTS[:3]).tolist()
-    for scoring, place in (("last", -1), ("first", 0)):
-        expected = [softmax([row[tokens[place]] for tokens in ids]) for row in logits]
-        assert make(label_scoring=scoring).batch(PROMPTS[:3], labels) == close(expected)
-
-
 def test_labels_in_full_are_joined_some_prompts_at_a_time(make, monkeypatch):
     expected = make(label_scoring="full").score(PROMPTS[:9], LABELS)
     monkeypatch.setattr(causal_lm, "TOKENS_AT_ONCE", 400)
@@ -247,11 +179,6 @@ def test_labels_in_full_are_joined_some_prompts_at_a_time(make, monkeypatch):
     assert found.report.sequences == expected.report.sequences == 27
     assert found.report.calls > expected.report.calls
     assert found.probabilities == close(expected.probabilities)
-
-
-def test_label_mass_can_be_left_out(make):
-    assert make(label_mass=False).score(PROMPTS[:2], LABELS).label_mass is None
-    assert make(label_scoring="full", label_mass=False).score(PROMPTS[:2], LABELS).label_mass is None
 
 
 def test_not_finite_is_an_error_not_a_number(make_model, tokenizer):
@@ -264,50 +191,7 @@ def test_not_finite_is_an_error_not_a_number(make_model, tokenizer):
 # Loading and pickles
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory, model, tokenizer):
-    where = tmp_path_factory.mktemp("model")
-    model.save_pretrained(where)
-    tokenizer.save_pretrained(where)
-    return where
-
-
-def test_a_folder_is_loaded_late_and_once(folder, make):
-    kernel, twin = (CausalLMKernel.from_spec(f"{kind}{folder}", device="cpu") for kind in ("", "hf:"))
-    assert kernel._loaded is None
-    assert kernel.batch(PROMPTS[:3], LABELS) == close(make().batch(PROMPTS[:3], LABELS), 1e-6)
-    assert twin.identity().digest == kernel.identity().digest
-    assert twin.model is kernel.model
-
-
-@pytest.mark.parametrize("device", ["hpu", "cuda:77"])
-def test_a_device_that_the_machine_has_not(device, folder):
-    with pytest.raises(StaICCError, match=f"'{device}'.*such as cpu"):
-        CausalLMKernel.from_spec(str(folder), device=device).batch(["a"], LABELS)
-
-
-def test_pickles(folder, kernel):
-    """A model named by a string is pickled as the string, a live model whole."""
-    named = CausalLMKernel.from_spec(str(folder), device="cpu", label_scoring="first")
-    expected = named.batch(PROMPTS[:2], LABELS)
-    packed = pickle.dumps(named)
-    assert len(packed) < 4000
-    for original, back in ((named, pickle.loads(packed)), (kernel, copy.deepcopy(kernel))):
-        assert back.identity().digest == original.identity().digest
-        assert back.batch(PROMPTS[:2], LABELS) == close(original.batch(PROMPTS[:2], LABELS))
-    assert named.batch(PROMPTS[:2], LABELS) == expected
-
-
 # Generation
-
-
-def test_generation_stops(make):
-    (whole,) = make().generate(PROMPTS[:1], 12)
-    stop = whole[len(whole) // 2]
-    assert make().generate(PROMPTS[:1], 12, [stop]) == [whole[: whole.index(stop)]]
-    assert whole.startswith(make().generate(PROMPTS[:1], 1)[0])
-    ends = [make().generate(PROMPTS[:1], *limits)[0].finish_reason for limits in ((12, [stop]), (1,))]
-    assert ends == ["stop", "length"]
 
 
 def test_a_text_does_not_end_with_half_a_character():
@@ -321,60 +205,3 @@ def test_a_text_does_not_end_with_half_a_character():
 
 
 # Bad arguments
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"label_scoring": "best"}, "'last', 'first', 'full', not 'best'"),
-        ({"variant": "0.1.2"}, "variant must be one of 'paper', '0.1.1'"),
-        ({"label_normalisation": "max"}, "'sum', 'mean'"),
-        ({"on_too_long": "cut"}, "'error', 'drop-demonstrations'"),
-        ({"token_budget": 0}, "token_budget must be an integer of at least 1, not 0"),
-        ({"token_budget": 2.5}, "token_budget must be an integer"),
-        ({"token_budget": True}, "token_budget must be an integer"),
-        ({"max_length": -1}, "max_length must be an integer of at least 1, not -1"),
-        ({"demonstration_separator": ""}, "demonstration_separator must not be empty"),
-        ({"compile": 1}, "compile must be True or False, not 1"),
-        ({"dtype": "float33"}, "there is no number type 'float33'"),
-    ],
-)
-def test_bad_settings(model, tokenizer, options, message):
-    with pytest.raises(ArgumentError, match=message):
-        CausalLMKernel(model, tokenizer, **options)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda k: k.batch("one", LABELS), "prompts must be a non-empty list of strings"),
-        (lambda k: k.batch([3], LABELS), "query 0 of a noisy channel"),
-        (lambda k: k.batch(["a", ["b", "c", "d"]], LABELS), "prompt 1 is a list, prompt 0 is not"),
-        (lambda k: k.batch([["a", "b"]], LABELS), "query 0 has 2 prompts for 3 labels"),
-        (lambda k: k.batch(["a"], "positive"), "label_space: got 'positive'"),
-        (lambda k: k.batch(["a"], []), "label_space"),
-        (lambda k: k.batch(["a"], ["a", 1]), "label_space"),
-        (lambda k: k.batch(["a", ""], LABELS), "prompt 1 has no tokens"),
-        (lambda k: k.losses(["x"]), "text 0 has one token only"),
-        (lambda k: k.losses("text"), "prompts must be a non-empty list"),
-        (lambda k: k.hidden_states([]), "prompts must be a non-empty list"),
-        (lambda k: k.generate(["x"], 0), "max_new_tokens must be an integer of at least 1, not 0"),
-        (lambda k: k.generate(["x"], 3, "stop"), "stop must be a list"),
-        (lambda k: k.generate(["x"], 3, [""]), "stop must be a list"),
-        (lambda k: k.generate(["x"], 3, choices=["a"]), "choices: got"),
-        (lambda k: k.noisy_channel([["a"] * 3], LABELS, "x"), "variant must be one of"),
-        (lambda k: CausalLMKernel("gpt2", k.tokenizer), "model must be a causal language model"),
-        (lambda k: CausalLMKernel.from_spec("nothing"), "'smollm2', 'hf:NAME'"),
-        (lambda k: CausalLMKernel.from_spec(""), "must be named by a non-empty string"),
-        (lambda k: CausalLMKernel.from_spec("hf:"), "cannot make out the model 'hf:'"),
-        (lambda k: CausalLMKernel.from_spec("./missing"), "there is no folder './missing'"),
-        (lambda k: CausalLMKernel.from_spec("missing.gguf"), "there is no GGUF file 'missing.gguf'"),
-    ],
-)
-def test_bad_calls(kernel, call, message):
-    with pytest.raises(ArgumentError, match=message):
-        call(kernel)
-
-
-def test_no_prompts_no_predictions(kernel):
-    assert kernel.batch([], LABELS) == []

@@ -6,9 +6,6 @@ from typing import Any
 
 import pytest
 
-from StaICC.errors import ArgumentError
-from StaICC.kernels.protocol import Capability, capabilities_of
-
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
@@ -61,27 +58,3 @@ def test_patched_predictions_are_those_of_layers_called_one_by_one(model: Any, t
                     state[0, -1] = vector
             logits = model.lm_head(model.model.norm(state))[0, -1, tokens]
         assert row == pytest.approx(logits.double().softmax(0).tolist(), abs=1e-5)
-
-
-def test_memory_errors_and_refusals(model: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = CausalLMKernel(model, tokenizer, token_budget=256)
-    expected = kernel.layer_states(PROMPTS)
-    chains, calls = kernel.runner().forward.chains, []
-
-    def failing(rows: Any) -> Any:
-        calls.append(len(rows))
-        if len(calls) == 1:
-            raise torch.OutOfMemoryError("out of memory")
-        return chains(rows)
-
-    monkeypatch.setattr(kernel.runner().forward, "chains", failing)
-    assert kernel.layer_states(PROMPTS) == pytest.approx(expected, abs=1e-5)
-    assert len(calls) > 1
-    monkeypatch.undo()
-    for arguments, message in (((2, [0.0] * 32), "layer: got 2, expected 0 to 1"), ((0, [1.0]), "got 1 numbers")):
-        with pytest.raises(ArgumentError, match=message):
-            kernel.patched(PROMPTS, LABELS, *arguments)
-    with pytest.raises(ArgumentError, match="label_scoring: got 'full'"):
-        CausalLMKernel(model, tokenizer, label_scoring="full").patched(PROMPTS, LABELS, 0, [0.0] * 32)
-    assert Capability.LAYER_STATES in capabilities_of(kernel)
-    assert capabilities_of(lambda prompt, label_space: 0) == {Capability.LABEL_SCORES}

@@ -5,13 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from StaICC.kernels.huggingface.prefix_plan import distinct_positions, plan, shared_length
+from StaICC.kernels.huggingface.forward import distinct_positions, plan, shared_length
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12).map(tuple), min_size=1, max_size=14)
-
-
-def naive_distinct(sequences):
-    return len({sequence[:i] for sequence in sequences for i in range(1, len(sequence) + 1)})
 
 
 def check(sequences, stages, wanted):
@@ -27,11 +23,6 @@ def check(sequences, stages, wanted):
                 assert row.base <= wanted[number]
                 assert row.path(end, wanted[number]) == path[wanted[number] - row.base :]
     assert sorted(seen) == list(range(len(sequences)))
-
-
-@given(SEQUENCES)
-def test_distinct_positions_counts_the_nodes_of_the_trie(sequences):
-    assert distinct_positions(sequences) == naive_distinct(sequences)
 
 
 @given(st.lists(st.integers(0, 1), max_size=9), st.lists(st.integers(0, 1), max_size=9))
@@ -82,37 +73,3 @@ def test_free_attention_computes_every_prefix_once_and_subtrees_are_what_the_par
                     j = row.parents[j]
                 assert ancestors == {j for j in range(len(row.tokens)) if j <= i < ends[j]}
                 assert row.depths()[i] == row.base + len(ancestors) - 1
-
-
-def test_a_long_prefix_gets_a_stage_and_rows_are_filled():
-    context = tuple(range(1000))
-    sequences = [(*context, 5000 + i, i) for i in range(50)]
-    stages = plan(sequences, [1001] * 50, row_tokens=400, attention_weight=1e-3, cache_from=256)
-    (stage,) = stages
-    assert stage.prefix == context
-    assert len(stage.rows) == 1
-    assert sum(len(row.tokens) for row in stage.rows) == 100
-
-
-def test_nested_prefixes_follow_each_other():
-    short, long = tuple(range(300)), tuple(range(700))
-    sequences = [(*long, 9000 + i, *range(40)) for i in range(20)] + [(*short, 8000 + i, *range(40)) for i in range(20)]
-    stages = plan(sequences, [len(s) - 1 for s in sequences], row_tokens=400, attention_weight=1e-4, cache_from=256)
-    assert [len(stage.prefix) for stage in stages] == [300, 700]
-
-
-def test_a_prefix_at_hand_is_used_even_for_one_sequence():
-    context = tuple(range(1000))
-    (stage,) = plan(
-        [(*context, 7)], [1000], row_tokens=4000, attention_weight=1e-3, cache_from=256, resident=(*context, 1, 2)
-    )
-    assert stage.prefix == context
-    assert stage.rows[0].tokens == (7,)
-
-
-def test_dear_attention_keeps_rows_apart():
-    head = tuple(range(20))
-    sequences = [(*head, *range(100 + i, 200 + i)) for i in range(4)]
-    wanted = [len(s) - 1 for s in sequences]
-    assert len(plan(sequences, wanted, row_tokens=10_000, attention_weight=1.0)[0].rows) == 4
-    assert len(plan(sequences, wanted, row_tokens=10_000, attention_weight=1e-6)[0].rows) == 1

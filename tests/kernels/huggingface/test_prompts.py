@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,31 +42,6 @@ def read(queries: Any, limit: int | None = None, labels: Any = (), tokenizer: An
 DROP: dict[str, Any] = {"on_too_long": "drop-demonstrations"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options", "message", "index"),
-    [
-        ([["", "x"]], {}, "prompt 0 has no tokens", 0),
-        ([["x"], [None]], {}, "prompt 1 must be a string, not NoneType", 1),
-        ([[b"x"]], {}, "not bytes", 0),
-        ([["fine"], ["^twice"]], {"tokenizer": Characters(True)}, r"begins with .*'\^' twice.*add_special_tokens", 1),
-        ([["x"]], {"tokenizer": Characters(False, True)}, "lacks .*add_bos_token is True", 0),
-        ([["12345678"], ["123456789"]], {"limit": 8}, "prompt 1 has 9 tokens, but the model reads 8 at most", 1),
-        ([["123456"]], {"limit": 8, "labels": ["abc", "a"]}, "prompt 0 has 9 tokens with its label", 0),
-        ([["a\nb\n12345"]], {"limit": 4, **DROP}, "its query alone is too long", 0),
-    ],
-)
-def test_prompts_that_cannot_be_read(arguments: Any, options: Any, message: str, index: int) -> None:
-    with pytest.raises(PromptError, match=message) as caught:
-        read(arguments, **options)
-    assert pickle.loads(pickle.dumps(caught.value)).index == caught.value.index == index
-
-
-def test_prompts_that_just_fit() -> None:
-    assert read([["12345"]], 8, ["abc", "a"]).ids == [[ids("12345")]]
-    assert read([["^once"]], tokenizer=Characters(True), add_special_tokens=False).ids == [[ids("^once")]]
-    assert read([["x"]], tokenizer=Characters(True)).ids == [[ids("^x")]]
-
-
 def test_whole_demonstrations_are_dropped_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     found = read([["aaa\nbb\ncc\nq "], ["short"]], 8, **DROP)
     assert found.texts == [["bb\ncc\nq "], ["short"]]
@@ -94,21 +67,6 @@ def test_as_few_are_dropped_as_possible(demonstrations: list[str], query: str, l
     assert found.texts == [[without(count)]]
     assert len(without(count)) <= limit
     assert not count or len(without(count - 1)) > limit
-
-
-@pytest.mark.parametrize(
-    ("config", "tokenizer", "given", "expected"),
-    [
-        ({"max_position_embeddings": 64}, {"model_max_length": 32}, None, 64),
-        ({"n_positions": 16}, {}, None, 16),
-        ({}, {"model_max_length": 32}, None, 32),
-        ({}, {"model_max_length": 10**30}, None, None),
-        ({"max_position_embeddings": 64}, {}, 100, 100),
-    ],
-)
-def test_limits(config: Any, tokenizer: Any, given: int | None, expected: int | None) -> None:
-    chosen = PromptFormat(SimpleNamespace(**tokenizer), KernelOptions(max_length=given))
-    assert chosen.limit(SimpleNamespace(**config)) == expected
 
 
 # Labels
@@ -199,20 +157,6 @@ def test_issues_of_labels(form: PromptFormat, labels: list[str], text: str | Non
     for issue in issues:
         assert all(repr(label) in issue.message for label in issue.labels)
         assert all(name in issue.message for name in issue.tokens)
-
-
-def test_continuations_start_at_a_border_of_tokens() -> None:
-    form = words()
-    ((given, rows),) = form.continuations(["it is "], ["good", "very bad"])
-    assert given == 2  # the space at the end goes with the label
-    names = [form.tokenizer.convert_ids_to_tokens(row) for row in rows]
-    assert names == [["it", " is", " good"], ["it", " is", " very", " bad"]]
-    ((given, rows),) = words(ends=True).continuations(["it is"], [" good", " bad"])  # without the token at the end
-    assert (given, [len(row) for row in rows]) == (2, [3, 3])
-    with pytest.raises(PromptError, match="prompt 7 has no token that all labels follow"):
-        form.continuations(["", "a"], ["good", "bad"], first=7)
-    with pytest.raises(PromptError, match="adds no token to prompt 1"):
-        form.continuations(["a", "b"], ["1", ""], first=1)
 
 
 # What is tokenized in two parts has the tokens of the whole
@@ -318,16 +262,3 @@ def test_any_texts(made: dict[str, Any], kind: str, start: list[str], ends: list
         patch.setattr(prompts, "LEAST_SAVING", 1)
         patch.setattr(prompts, "MARGIN", 2)
         assert encode(made[kind], texts, special) == whole(made[kind], texts, special)
-
-
-def test_texts_that_are_tokenized_whole(made: dict[str, Any]) -> None:
-    tokenizer = Counting(made["gpt2"])
-    assert encode(tokenizer, []) == []
-    for texts in ([SAMPLE] * 3, ["ab\ncd"] * 50):  # few, or short
-        tokenizer.characters = 0
-        encode(tokenizer, texts)
-        assert tokenizer.characters == len("".join(texts))
-    different = [f"{i}{SAMPLE}" for i in range(6)]
-    assert encode(made["gpt2"], different) == whole(made["gpt2"], different, True)
-    slow = [SAMPLE + str(i) for i in range(9)]
-    assert encode(Characters(), slow) == [ids(text) for text in slow]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from StaICC.errors import ArgumentError, OutputError, SchemaError, UnknownNameError
+from StaICC.errors import ArgumentError, SchemaError
 from StaICC.inference.identity import Identity
 from StaICC.methods.calibration import (
     ContextualCalibration,
@@ -22,7 +21,6 @@ from StaICC.methods.calibration import (
     KNNPrompting,
     KNNPromptingCentroid,
 )
-from StaICC.methods.calibration.samples import labelled_prompts
 from StaICC.prefabricate_inference import standard_calibration as sc
 
 LABELS = ["no", "yes"]
@@ -118,45 +116,6 @@ def test_what_the_model_says_of_nothing_becomes_uniform(prior: list[float], row:
         )
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        ([math.nan, 0.5], "nan"),
-        ([0.5, math.inf], "inf"),
-        ([0.2, 0.3, 0.5], "3 scores, expected 2"),
-        (1, "got the label"),
-        ("yes", "got the label"),
-        (OutputError("the reply is no label"), "the reply is no label"),
-        ([1.0, 0.0], "'yes' probability 0"),
-        ([0.2, 0.2], "neither probabilities nor logits"),
-    ],
-)
-def test_answers_that_cannot_train(answer: Any, message: str) -> None:
-    for kind in (ContextualCalibration, DomainCalibration):
-        with pytest.raises(OutputError, match=message):
-            kind(LABELS).train(write, lambda prompt, label_space: answer, ROWS, calibration_number=2, k=1)
-
-
-@pytest.mark.parametrize("kind", [ContextualCalibration, DomainCalibration, HiddenCalibration])
-def test_arguments_that_are_refused(kind: Any) -> None:
-    predict = answers([0.5, 0.5])
-    with pytest.raises(ArgumentError, match="calibration_number must be an integer of at least 1, not 0"):
-        kind(LABELS).train(write, predict, ROWS, calibration_number=0)
-    with pytest.raises(ArgumentError, match="k must be an integer of at least 0, not -1"):
-        kind(LABELS).train(write, predict, ROWS, k=-1)
-    for empty in ([], None):
-        with pytest.raises(ArgumentError, match="calibration set is empty"):
-            kind(LABELS).train(write, predict, empty)
-    with pytest.raises(ArgumentError, match="not trained"):
-        kind(LABELS).inference([0.5, 0.5], [0.5], [0.5])
-    with pytest.raises(ArgumentError, match="distinct"):
-        kind(["a", "a"])
-    with pytest.raises(ArgumentError, match="list of texts"):
-        kind("ab")
-    with pytest.raises(UnknownNameError, match=r"no variant 'papre'; did you mean 'paper'"):
-        kind(LABELS, variant="papre")
-
-
 # -- batch calibration
 
 
@@ -166,39 +125,11 @@ def test_batch_by_hand() -> None:
     assert rows == [pytest.approx([8 / 11, 3 / 11])] * 2 + [pytest.approx([1 / 7, 6 / 7])]
 
 
-def test_last_batch_takes_the_mean_of_as_many_as_a_full_one() -> None:
-    rows = [[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]]
-    calibrated = sc.batch_calibration(rows, batch_size=2)
-    mean = [(0.5 + 0.1) / 2, (0.5 + 0.9) / 2]
-    a, b = 0.1 / mean[0], 0.9 / mean[1]
-    assert calibrated[2] == pytest.approx([a / (a + b), b / (a + b)])
-    assert calibrated[:2] == sc.batch_calibration(rows[:2], batch_size=2)
-
-
 def test_released_batch_by_hand() -> None:
     """Mean (0.6, 0.4): softmax(0.2, -0.2). The single row of the last batch becomes uniform: so does the release."""
     rows = sc.batch_calibration([[0.8, 0.2], [0.4, 0.6], [0.9, 0.1]], batch_size=2, variant="0.1.1")
     top = 1 / (1 + math.exp(-0.4))
     assert rows == [pytest.approx([top, 1 - top]), pytest.approx([1 - top, top]), [0.5, 0.5]]
-
-
-def test_batch_edge_cases() -> None:
-    assert sc.batch_calibration([]) == []
-    assert sc.batch_calibration([[1.0]]) == [[1.0]]  # one label: nothing to balance
-    assert sc.batch_calibration([[0.5, 0.5, 0.0], [0.25, 0.75, 0.0]])[0][2] == 0.0
-    assert sc.batch_calibration([[0.0, math.log(3)], [-9.0, 9.0]])[0] == pytest.approx(
-        sc.batch_calibration([[0.25, 0.75], [1 / (1 + math.exp(18)), 1 / (1 + math.exp(-18))]])[0]
-    )
-    with pytest.raises(ArgumentError, match="uniform"):
-        sc.batch_calibration([[0.8, 0.2]])
-    with pytest.raises(ArgumentError, match="uniform"):
-        sc.batch_calibration([[0.8, 0.2]] * 3, batch_size=1)
-    with pytest.raises(ArgumentError, match="batch_size"):
-        sc.batch_calibration([[0.8, 0.2]] * 3, batch_size=0)
-    with pytest.raises(OutputError, match="nan"):
-        sc.batch_calibration([[0.8, 0.2], [math.nan, 0.2]])
-    with pytest.raises(OutputError, match="got the label"):
-        sc.batch_calibration([1, 0])  # type: ignore[list-item]
 
 
 @given(st.lists(st.lists(st.floats(0.01, 1), min_size=2, max_size=2), min_size=2, max_size=9))
@@ -230,32 +161,6 @@ def test_hidden_by_hand(variant: str) -> None:
     odds = math.exp(-5.0) / math.exp(-3.0)
     assert made.inference(None, None, [0.0, 3.0]) == pytest.approx([1 / (1 + odds), odds / (1 + odds)])
     assert made([0.9, 0.1], None, [4.0, 0.0]) == pytest.approx([1 / (1 + math.exp(4)), 1 / (1 + math.exp(-4))])
-
-
-def test_function_that_returns_tuples() -> None:
-    """The call shape of 0.1.1: (label probabilities, hidden state)."""
-    pytest.importorskip("numpy")
-
-    def predict(prompt: str, label_space: list[str]) -> Any:
-        return [0.5, 0.5], states(int(prompt.split(" / ")[-1].split()[0][1:]))
-
-    paid: list[str] = []
-
-    def counted(prompt: str, label_space: list[str]) -> list[float]:
-        paid.append(prompt)
-        return [0.5, 0.5]
-
-    experimentor, other = sc.hidden_calibration(LABELS), sc.hidden_calibration(LABELS)
-    experimentor.train(write, predict, ROWS, calibration_number=8)
-    other.train(write, feedforward_with_hidden_state=Kernel(states), calibration_set=ROWS, calibration_number=8)
-    assert experimentor.centroid.tolist() == other.centroid.tolist()
-    with pytest.raises(
-        ArgumentError, match="counted does not provide hidden states: it returned a list, expected a tuple"
-    ):
-        experimentor.train(write, counted, ROWS)
-    assert len(paid) == 1
-    with pytest.raises(ArgumentError, match="needs feedforward"):
-        experimentor.train(write)
 
 
 def logits(number: int) -> list[float]:
@@ -307,144 +212,7 @@ def test_knn_centroid_by_hand() -> None:
     assert released.inference(None, [math.log(3), 0.0])[0] == pytest.approx(1 / (1 + math.exp(-d)))
 
 
-@pytest.mark.parametrize("kind", [HiddenCalibration, KNNPromptingCentroid])
-def test_label_without_samples(kind: Any) -> None:
-    labels = ["no", "yes", "perhaps"]
-    with pytest.raises(ArgumentError, match=r"none of the 8 calibration samples has the label 'perhaps'"):
-        kind(labels).train(write, Kernel(logits), ROWS, calibration_number=8)
-    with pytest.raises(ArgumentError, match=r"none of the 1 calibration samples has the label"):
-        kind(LABELS).train(write, Kernel(logits), ROWS, calibration_number=1)
-    released = kind(labels, variant="0.1.1")
-    released.train(write, Kernel(logits), ROWS, calibration_number=8)
-    assert released.failed
-    assert released.inference([0.2, 0.3, 0.5], [1.0, 2.0], [1.0, 2.0]) == [0.2, 0.3, 0.5]  # as the release does
-
-
-def test_knn_with_a_label_without_samples() -> None:
-    made = KNNPrompting(["no", "yes", "perhaps"])
-    made.train(write, Kernel(logits), ROWS, calibration_number=8)
-    assert made.inference(None, [2.0, 0.0]) == [1.0, 0.0, 0.0]
-    with pytest.raises(ArgumentError, match="2 calibration samples have no 3 nearest"):
-        KNNPrompting(LABELS).train(write, Kernel(logits), ROWS, calibration_number=2)
-    with pytest.raises(ArgumentError, match="knn_k must be an integer of at least 1, not 0"):
-        KNNPrompting(LABELS, knn_k=0)
-
-
-def test_one_class() -> None:
-    rows = [([f"t{i}"], 0) for i in range(5)]
-    with pytest.raises(ArgumentError, match="'yes'"):
-        HiddenCalibration(LABELS).train(write, Kernel(states), rows, calibration_number=5)
-    made = HiddenCalibration(["only"])
-    made.train(write, Kernel(states), rows, calibration_number=5, k=0)
-    assert made.inference(None, None, [9.0, 9.0]) == [1.0]
-
-
-@pytest.mark.parametrize("kind", [HiddenCalibration, KNNPrompting, KNNPromptingCentroid])
-def test_states_that_are_not_finite(kind: Any) -> None:
-    with pytest.raises(OutputError, match=r"calibration (hidden state|row of logits) \d has NaN or an infinity"):
-        kind(LABELS).train(write, Kernel(lambda n: [math.nan if n == 3 else 1.0, 2.0]), ROWS, calibration_number=10)
-    made = kind(LABELS)
-    made.train(write, Kernel(logits), ROWS, calibration_number=10)
-    with pytest.raises(OutputError, match="has NaN or an infinity"):
-        made.inference([0.5, 0.5], [math.inf, 0.0], [math.inf, 0.0])
-    with pytest.raises(ArgumentError, match="Was the calibration trained on another model"):
-        made.inference([0.5, 0.5], [1.0, 0.0, 3.0], [1.0, 0.0, 3.0])
-    with pytest.raises(ArgumentError, match="got None for"):
-        made.inference([0.5, 0.5])
-
-
-def test_probabilities_instead_of_logits_are_refused() -> None:
-    for kind in (KNNPrompting, KNNPromptingCentroid):
-        with pytest.raises(ArgumentError, match="got probabilities, expected logits"):
-            kind(LABELS).train(write, Kernel(lambda n: [0.25, 0.75]), ROWS, calibration_number=10)
-
-
-# -- the prompts
-
-
-def free(number: int, k: int, variant: str) -> list[Any]:
-    return ContextualCalibration(LABELS, variant=variant).samples(write, ROWS, number, k).prompts
-
-
-def of_words(number: int, length: int, variant: str, rows: Any = ROWS, make: Any = write) -> list[Any]:
-    return DomainCalibration(LABELS, variant=variant).samples(make, rows, number, 0, sample_length=length).prompts
-
-
-def test_content_free_prompts() -> None:
-    paper = free(4, 2, "paper")
-    assert [prompt.split(" / ")[-1] for prompt in paper] == ["N/A", "[MASK]", "", "N/A"]
-    assert len(set(paper)) == 4
-    released = free(4, 2, "0.1.1")
-    assert {prompt.split(" / ")[-1] for prompt in released} == {""}
-    assert free(4, 2, "paper") == paper
-    assert free(3, 0, "paper") == ["N/A", "[MASK]", ""]
-
-
-def test_domain_prompts() -> None:
-    words = {word for texts, _ in ROWS for word in texts[0].split()}
-    seen: set[str] = set()
-    for prompt in of_words(50, 8, "paper"):
-        assert len(prompt.split()) == 8
-        seen.update(prompt.split())
-    assert seen == words  # the last row and the last words too
-    released = {word for prompt in of_words(50, 8, "0.1.1") for word in prompt.split()}
-    assert released == {word for word in words if not word.startswith("v") and not word.endswith("9")}
-    with pytest.raises(ArgumentError, match="no words"):
-        of_words(1, 8, "paper", [([" "], 0)])
-    with pytest.raises(ArgumentError, match="sample_length"):
-        of_words(1, 0, "paper")
-
-
-def test_two_input_texts() -> None:
-    rows = [(["a b", "c d"], 0), (["e f", "g h"], 1)]
-    kept = of_words(20, 3, "paper", rows, lambda demonstrations, query: query)
-    assert {word for query in kept for word in query[0].split()} == set("abef")
-    assert {word for query in kept for word in query[1].split()} == set("cdgh")
-    made = ContextualCalibration(LABELS).samples(lambda demonstrations, query: query, rows, 1, 0)  # type: ignore[arg-type]
-    assert made.prompts == [["N/A", "N/A"]]
-
-
-def test_every_label_is_sampled() -> None:
-    """A rare label takes the place of the last row of the most frequent one."""
-    rows = [([f"t{i}"], 1 if i == 777 else 0) for i in range(1000)]
-    _, labels = labelled_prompts(write, rows, LABELS, 20, 2, "paper")
-    assert labels.count(1) == 1
-    assert len(labels) == 20
-    assert labelled_prompts(write, rows, LABELS, 1, 2, "paper").labels == [0]  # one sample cannot cover two labels
-
-
-def test_more_samples_than_rows() -> None:
-    prompts, labels = labelled_prompts(write, ROWS, LABELS, 25, 2, "paper")
-    queries = [prompt.split(" / ")[-1] for prompt in prompts]
-    assert max(map(queries.count, queries)) == 3
-    assert len(labels) == 25
-    with pytest.raises(ArgumentError, match="calibration set of one row"):
-        labelled_prompts(write, ROWS[:1], LABELS, 1, 2, "paper")
-
-
-def test_labels_by_text_and_strange_labels() -> None:
-    rows = [(["a"], "yes"), (["b"], "no")]
-    assert sorted(labelled_prompts(write, rows, LABELS, 2, 0, "paper").labels) == [0, 1]
-    with pytest.raises(ArgumentError, match="which is not one of no, yes"):
-        labelled_prompts(write, [(["a"], "maybe")], LABELS, 1, 0, "paper")
-
-
 # -- asking, saving, joining to a kernel
-
-
-def test_training_asks_in_one_batch_each_prompt_once() -> None:
-    calls: list[list[str]] = []
-
-    def predict(prompt: str, label_space: list[str]) -> list[float]:
-        raise AssertionError("not asked one by one")
-
-    def batch(prompts: list[str], label_space: list[str]) -> list[list[float]]:
-        calls.append(prompts)
-        return [[0.5, 0.5] for _ in prompts]
-
-    predict.batch = batch  # type: ignore[attr-defined]
-    ContextualCalibration(LABELS).train(write, predict, ROWS, calibration_number=9, k=0)
-    assert calls == [["N/A", "[MASK]", ""]]
 
 
 def trained() -> list[Any]:
@@ -530,18 +298,3 @@ def test_calibrated_kernel() -> None:
         joined.batch(["t1"], ["yes", "no"])
     with pytest.raises(ArgumentError, match="not trained"):
         sc.CalibratedKernel(kernel, HiddenCalibration(LABELS))
-
-
-def test_calibrated_kernel_keeps_the_place_of_a_query_without_an_answer() -> None:
-    class Endpoint:
-        def batch(self, prompts: list[str], label_space: list[str]) -> list[Any]:
-            return [OutputError("no label") if prompt == "bad" else [0.8, 0.2] for prompt in prompts]
-
-        def __call__(self, prompt: str, label_space: list[str]) -> Any:
-            return self.batch([prompt], label_space)[0]
-
-    joined = sc.CalibratedKernel(Endpoint(), trained()[0])
-    rows = joined.batch(["a", "bad", "b"], LABELS)
-    assert isinstance(rows[1], OutputError)
-    assert rows[0] == rows[2] == pytest.approx([0.5, 0.5])
-    assert pickle.loads(pickle.dumps(trained()[0])).prior == trained()[0].prior

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,19 +10,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-import StaICC
-from StaICC.errors import ArgumentError, StaICCError
 from StaICC.results import Result, ResultGroup
-from StaICC.results.published import PublishedComparison, figures
 from StaICC.results.report import (
     accuracy_by_dataset,
     bias_distributions,
-    cost_chart,
-    model_size_chart,
     noise_lines,
     reliability_diagrams,
     rounds_chart,
-    shots_chart,
 )
 from StaICC.results.report.figures import noise_series
 from StaICC.results.report.plots import Panel
@@ -144,45 +137,6 @@ def test_label_noise_and_its_line(suite: ResultGroup) -> None:
         assert [y for _, y in line.points] == pytest.approx([intercept, intercept + slope])
 
 
-def test_label_noise_with_few_demonstrations() -> None:
-    """With k = 2 only none, one or both labels can be wrong: the shares are what was really shown."""
-    gler = StaICC.GLER(datasets=["mini"], k=2, limit=4)(lambda prompt, label_space: len(prompt) % 3)
-    assert [share for share, _ in noise_series(gler)["mini"]] == [1.0, 1.0, 0.5, 0.5, 0.0]
-
-
-def test_published_models_only_with_a_comparable_run(normal: Result, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ArgumentError, match="no run is comparable with the published figures"):
-        model_size_chart(normal)
-    published = PublishedComparison("Normal", None, "accuracy", 0.5, (), None)
-    monkeypatch.setattr("StaICC.results.report.figures.compare_with_published", lambda result, method: [published])
-    (panel,) = model_size_chart({"mine": normal}).panels
-    values = {one.value for one in figures("Normal", method="vanilla", metric="accuracy") if not one.doubtful}
-    assert set(Drawn(panel).tips()) == values
-    assert [y for _, y in panel.lines[0].points] == [0.5, 0.5]
-    assert any(re.fullmatch(r".+, [\d.]+B", text) for _, _, text in panel.labels)
-
-
-def test_rounds(long_icl: Result) -> None:
-    (panel,) = rounds_chart(long_icl).panels
-    assert [(x, y) for x, y, _ in Drawn(panel).points] == [near((n, 0.1 * n)) for n in range(1, 6)]
-    assert sum(line.series is None and not line.dashed for line in panel.lines) == 15  # published models
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda result: accuracy_by_dataset({}), "needs a result"),
-        (lambda result: accuracy_by_dataset({"a": "b"}), "needs a result"),
-        (noise_lines, "Use results of GLER"),
-        (lambda result: bias_distributions({"Normal": result}), "Use results of the bias benchmarks"),
-        (rounds_chart, "Use results of LongICL"),
-    ],
-)
-def test_unfit_results_say_what_is_wanted(normal: Result, make: Any, message: str) -> None:
-    with pytest.raises(ArgumentError, match=message):
-        make(normal)
-
-
 # -- by matplotlib: the same numbers
 
 
@@ -235,78 +189,8 @@ def test_axes_have_the_numbers_of_the_result(matplotlib: Any, suite: ResultGroup
     assert [x for x, _ in points_of(bias)] == list(suite["Contextual_bias"].divided["set_0"]["distribution"])
 
 
-def test_methods_by_cost_and_comparisons_by_difference(matplotlib: Any) -> None:
-    from StaICC.kernels.ppm import PPMKernel
-    from StaICC.methods.run import run_all
-    from StaICC.results import compare, compare_runs
-
-    benchmark = StaICC.Normal(datasets=["mini"], limit=6)
-    table = run_all(PPMKernel(), benchmark, calibration_number=4, methods=["vanilla", "contextual_calibration"])
-    for unit in ("prompts", "tokens"):
-        for part in table.values():
-            part.timing["tokens_alone"] = 7.0 * part.timing["training_prompts"] + 40.0
-            if unit == "prompts":
-                del part.timing["tokens_alone"]
-        (axes,) = table.plot("cost")
-        curve = table.curve()
-        expected = [(math.log10(row[unit]), row["accuracy"]) for row in curve]
-        assert sorted(points_of(axes)) == sorted(map(pytest.approx, expected), key=lambda point: point.expected)
-        assert [row[1] for row in cost_chart(table).rows] == [f"{row[unit]:.0f}" for row in curve]
-        assert {text.get_text() for text in axes.texts} == set(table)
-
-    runs = {str(n): StaICC.Normal(datasets=["mini"])(lambda prompt, label_space, n=n: n) for n in (0, 1, 2)}
-    pair = compare(runs["0"], runs["1"])
-    axes = pair.plot()
-    assert points_of(axes) == [(line.difference, row) for row, line in enumerate(pair.lines)]
-    every = compare_runs(runs)
-    best = every.ranking[0].run
-    shown = [one.overall.difference for one in every.comparisons if best in (one.first, one.second)]
-    assert [x for x, _ in points_of(every.plot())] == shown
-    assert len(shown) == 2
-
-
-def test_files_have_the_format_of_their_suffix(matplotlib: Any, normal: Result, nasty: Result, tmp_path: Path) -> None:
-    figure = accuracy_by_dataset({"__hidden": nasty, "$\\bad$": nasty, "\x00<b>": normal})
-    for suffix, start in (("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<svg"), ("PNG", b"\x89PNG"), ("", b"<svg")):
-        path = tmp_path / (f"figure.{suffix}" if suffix else "figure")
-        figure.save(path)
-        assert path.read_bytes().startswith(start)
-    with pytest.raises(ArgumentError, match=r"figure\.xyz.*pdf"):
-        figure.save(tmp_path / "figure.xyz")
-    assert not (tmp_path / "figure.xyz").exists()
-    names = [text.get_text() for text in figure.axes()[0].get_yticklabels()]
-    assert names == ["__hidden", "$\\bad$", r"\x00<b>"]
-    with matplotlib.rc_context({"text.usetex": True}):
-        assert figure.axes()[0].get_yticklabels()[1].get_text() == r"\$\textbackslash{}bad\$"
-
-
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [("noise", "Use results of GLER"), ("cost", "run_all"), ("pie", "'pie'"), ("shots", "differ in k")],
-)
-def test_a_figure_that_cannot_be_drawn_says_why(normal: Result, kind: str, message: str) -> None:
-    with pytest.raises(StaICCError, match=message):
-        normal.plot(kind)
-
-
 def test_names_of_every_kind_are_drawn_as_text(nasty: Result) -> None:
     svg = accuracy_by_dataset({"__hidden": nasty, "$\\bad$": nasty, "\x00<b>": nasty})._repr_svg_()
     texts = {one.text for one in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")}
     assert {"__hidden", "$\\bad$", r"\x00<b>"} <= texts
     assert ElementTree.fromstring(svg).find(".//{http://www.w3.org/2000/svg}b") is None
-
-
-def test_accuracy_against_the_number_of_demonstrations() -> None:
-    runs = {f"k {k}": StaICC.Normal(datasets=["mini"], k=k, limit=4)(lambda prompt, label_space: 1) for k in (0, 4, 16)}
-    figure = shots_chart(runs)
-    accuracy, *costs = figure.panels
-    assert [y for _, y, _ in Drawn(accuracy).points] == near([run.averaged["accuracy"] for run in runs.values()])
-    assert [row[1] for row in figure.rows] == ["0", "4", "16"]
-    spans = [(line.points[0][1], line.points[1][1]) for line in accuracy.lines if len(line.points) == 2]
-    intervals = [run.details["mini"].intervals["accuracy"] for run in runs.values()]
-    assert spans == [(one.low, one.high) for one in intervals]
-    assert [row[3] for row in figure.rows] == [f"{low:.3f} .. {high:.3f}" for low, high in spans]
-    for panel, key in zip(costs, ("prompt_characters", "new_characters"), strict=True):
-        assert [mark.value for mark in panel.marks] == [run.timing[key] for run in runs.values() if key in run.timing]
-    with pytest.raises(ArgumentError, match="no two results differ in k only"):
-        shots_chart({"one": runs["k 4"]})

@@ -9,20 +9,17 @@ from collections.abc import Iterator
 from html import unescape
 from html.parser import HTMLParser
 from inspect import signature
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import StaICC
-from StaICC.benchmarks import Statistics
 from StaICC.datasets import Dataset, SplitSizes
-from StaICC.errors import ArgumentError, StaICCError
-from StaICC.metrics import Metric
-from StaICC.results import Result, ResultGroup, compare, load
-from StaICC.results.report import report_html, write_report
+from StaICC.errors import StaICCError
+from StaICC.results import Result, ResultGroup, compare
+from StaICC.results.report import report_html
 from StaICC.results.report.html import escape, resource
-from StaICC.results.report.page import latex_scores, leaderboard, query_section
+from StaICC.results.report.page import query_section
 
 VOID = {"meta", "br", "wbr", "img", "link", "input", "hr"}
 
@@ -152,21 +149,6 @@ def test_runs_are_ranked_with_the_best_and_the_tied_ones_marked() -> None:
         assert found == [f"{values[name]:.4f}", f"{interval.low:.3f}", f"{interval.high:.3f}"]
 
 
-def test_the_leaderboard_counts_the_data_sets_above_chance(suite: ResultGroup) -> None:
-    """All right and all wrong are clear without an interval; those of the suite are in its records."""
-    right, wrong = known(1.0), known(0.0)
-    rows = rows_of(report_html({"right": right, "wrong": wrong}), "Leaderboard")[1:]
-    assert [row[1].partition(" above chance")[0][-6:] for row in rows] == ["2 of 2", "0 of 2"]
-    result = suite["Normal"]
-    above = [
-        details.intervals["accuracy"].low > next(iter(details.baselines.values())).max_random
-        for details in result.details.values()
-    ]
-    assert f"<small>{sum(above)} of 10 above chance" in report_html({"run": suite})
-    plain = StaICC.Normal(datasets=["mini"], limit=4, statistics=Statistics(intervals=False))
-    assert "above chance" not in report_html({"run": plain(lambda prompt, label_space: 0)})
-
-
 def sentence(runs: dict[str, Result]) -> str:
     """Return the sentence above the first leaderboard."""
     found = re.search(r'<p class="answer">(.*?)</p>', report_html(runs))
@@ -197,16 +179,6 @@ def test_a_sentence_says_who_leads_and_what_the_test_says() -> None:
         text = sentence({"partial": partial, other: whole})
         assert text.startswith(f"{other} leads")
         assert "failed" in text or "Not tested: partial" in text
-
-
-def test_a_single_data_set_has_one_interval_of_each_score() -> None:
-    result = StaICC.Normal(datasets=["mini"])(lambda prompt, label_space: [0.5, 0.3, 0.2])
-    key = "expected_calibration_error_1"
-    own, mean = (scope.intervals[key] for scope in (result.details["mini"], result.means))
-    assert own.low != mean.low
-    page = report_html({"run": result})
-    assert f"{own.low:.3f} .. {own.high:.3f}" in rows_of(page, "Leaderboard")[1][4]
-    assert f"{mean.low:.3f} .. {mean.high:.3f}" not in page
 
 
 def test_only_comparable_runs_share_a_table(suite: ResultGroup, normal: Result) -> None:
@@ -249,16 +221,6 @@ def test_heat_maps_have_the_numbers_of_the_results(text: str, suite: ResultGroup
         assert row[-1].strip() == f"{result.averaged[key]:.4f}"
     shades = {int(one) for one in re.findall(r'<td class="h(\d+)">', text)}
     assert {0, 10} <= shades <= set(range(11))
-
-
-def test_a_partial_run_says_so() -> None:
-    def failing(prompt: str, label_space: list[str]) -> list[float] | None:
-        return None if len(prompt) % 2 else [0.5, 0.3, 0.2]
-
-    found = report_html({"run": StaICC.Normal(datasets=["mini"], limit=6)(failing, on_error="collect")})
-    assert "PARTIAL, failed queries: run, Normal." in found
-    assert re.search("PARTIAL: \\d+ queries failed", rows_of(found, "Leaderboard")[1][0])
-    assert "failed queries</summary>" in found
 
 
 def test_confusions_count_every_query(normal: Result) -> None:
@@ -400,96 +362,3 @@ def test_notebook_tables_escape_too(nasty: Result, suite: ResultGroup) -> None:
     page = Page(nasty._repr_html_())
     assert page.count("script") == 0
     assert Page(suite._repr_html_()).count("table") == 7
-
-
-# -- accessible
-
-
-def test_every_figure_has_a_name_a_caption_and_its_numbers(page: Page) -> None:
-    drawings = [one for one in page.all("svg") if one.get("aria-hidden") != "true"]
-    assert len(drawings) > 30
-    assert all(one["role"] == "img" and "The table below has the numbers" in str(one["aria-label"]) for one in drawings)
-    assert page.count("figcaption") == page.count("figure") == 6  # the numbers of the first are the leaderboard
-    assert sum(one.get("class") == "numbers" for one in page.all("details")) == 5
-
-
-def test_identifiers_are_unique_and_pointers_lead_somewhere(page: Page) -> None:
-    identifiers = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
-    assert len(set(identifiers)) == len(identifiers)
-    assert {f"#{one}" for one in identifiers} >= {own["href"] for _, own in page.elements if "href" in own}
-
-
-def luminance(colour: str) -> float:
-    """Relative luminance, by WCAG."""
-    shares = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
-    linear = (share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares)
-    return sum(weight * share for weight, share in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
-@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-def test_colours_have_contrast(scheme: int) -> None:
-    """4.5 : 1 for text, 3 : 1 for markers (WCAG 2, AA), on every background that they have."""
-    block = resource("style.css").split(":root {")[scheme + 1].partition("}")[0]
-    colours = dict(re.findall(r"--([\w-]+): (#\w{6});", block))
-
-    def contrast(first: str, second: str) -> float:
-        low, high = sorted(luminance(colours[name]) for name in (first, second))
-        return (high + 0.05) / (low + 0.05)
-
-    series = [f"series-{number}" for number in range(1, 7)]
-    text = [("ink", "surface"), ("ink", "panel"), ("soft", "surface"), ("soft", "panel"), ("warn", "warn-panel")]
-    text += [("series-1", "surface"), ("surface", "series-3")]
-    assert {pair: value for pair in text if (value := contrast(*pair)) < 4.5} == {}
-    assert {name: value for name in [*series, "mark"] if (value := contrast(name, "surface")) < 3} == {}
-    for number in (1, 2):  # the darkest cells of heat maps and confusion matrices
-        both = [[int(colours[name][n : n + 2], 16) for n in (1, 3, 5)] for name in (f"series-{number}", "surface")]
-        colours["cell"] = "#" + "".join(f"{(a + b) // 2:02x}" for a, b in zip(*both, strict=True))
-        assert contrast("ink", "cell") >= 4.5
-
-
-# -- files, arguments
-
-
-def test_a_file_whole_or_not_at_all(tmp_path: Path, normal: Result) -> None:
-    path = tmp_path / "report.html"
-    size = write_report(normal, path)
-    with pytest.raises(ArgumentError, match="at least one result"):
-        write_report({}, path)
-    assert path.stat().st_size == size
-    assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
-
-
-def test_each_warning_is_shown_once_with_its_runs() -> None:
-    rows = [(f"t{i}", i % 2) for i in range(40)]
-    data = Dataset.from_rows(rows, name="<b>own</b>", label_space=["a", "b"])
-    suite = StaICC.Suite(k=64, datasets=[data], limit=1)(lambda prompt, label_space: [1.0, 0.0])
-    assert len({text for one in suite.results() for text in one.warnings}) == 2
-    page = report_html({"one": suite, "two": suite["Normal"]})
-    assert "Warnings about data and prompts: 2" in page
-    assert page.count("k = 64 is larger than the demonstration set") == 1
-    assert "<strong>one, two</strong>: &lt;b&gt;own&lt;/b&gt;: k = 64 is larger" in page
-    assert "<b>own" not in page
-    run = StaICC.Normal(datasets=["mini"], limit=2)
-    assert "Warnings about data and prompts" not in report_html({"one": run(lambda prompt, label_space: 0)})
-
-
-@pytest.mark.parametrize("better", [True, False, None])
-def test_the_leaderboard_ranks_a_metric_from_elsewhere_as_its_record_says(better, tmp_path):
-    loss = Metric("loss", lambda truth, rows: sum(row[0] for row in rows) / len(rows), True, better, (0.0, 1.0))
-    results = {}
-    for name, share in (("low", 0.2), ("high", 0.7)):
-        benchmark = StaICC.Normal(datasets=["mini"], limit=4, metrics={"loss": loss})
-        benchmark[0].add_metric("again", loss)
-        found = benchmark(lambda prompt, label_space, share=share: [share, 0.9 - share, 0.1])
-        found.save(tmp_path / f"{name}.json")
-        results[name] = load(tmp_path / f"{name}.json")
-        assert results[name] == found
-        assert results[name].higher_is_better == {"loss": better, "again": better}
-    board = re.sub(r"<[^>]+>", "", str(leaderboard({"Normal": results})))
-    assert "accuracy" not in board  # no run has it
-    words = {True: "higher is better", False: "lower is better", None: ""}[better]
-    assert board.count("is better") == (0 if better is None else 2)
-    assert f"Normal: loss {words}" in board
-    assert re.findall(r"0\.(\d)000 best", board) == {True: ["7", "7"], False: ["2", "2"], None: []}[better]
-    arrow = {True: r" $\uparrow$", False: r" $\downarrow$", None: " &"}[better]
-    assert f"Normal: loss{arrow}" in latex_scores(results)

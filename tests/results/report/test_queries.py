@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import random
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import StaICC
-from StaICC.benchmarks.exchange import identified_queries, score_predictions
 from StaICC.benchmarks.verify import written_prompts
-from StaICC.cli import main
 from StaICC.datasets import Dataset
 from StaICC.results import Result
 from StaICC.results.report import report_html
@@ -108,41 +105,6 @@ def test_every_query_is_there_with_its_prediction_and_probabilities() -> None:
     assert len(data["parts"]) < 5 * 2 * 6  # each text is stored once
 
 
-def test_other_rows_of_the_same_name_are_a_set_of_their_own() -> None:
-    def run(shift: int) -> Result:
-        rows = [(f"text {row}", (row + shift) % 2) for row in range(40)]
-        own = Dataset.from_rows(rows, name="own", label_space=["no", "yes"])
-        return StaICC.Normal(datasets=[own], limit=5)(scorer(0))
-
-    runs = {"a": run(0), "b": run(1)}
-    sets = data_of(page_of(runs))["sets"]
-    assert [(one["dataset"], list(one["runs"]), one["copy"]) for one in sets] == [("own", ["0"], 0), ("own", ["1"], 1)]
-    assert "pass the benchmark itself" in sets[0]["runs"]["0"]["missing"]
-    assert sets[0]["runs"]["0"]["prompts"] is None
-
-
-def test_failed_and_unparsed_queries_have_their_reason() -> None:
-    def model(prompt: str, label_space: list[str]) -> Any:
-        if len(prompt) % 3 == 0:
-            raise ValueError("<b>no</b>")
-        return [0.5, 0.3, 0.2]
-
-    result = StaICC.Normal(datasets=["mini"], limit=8)(model, on_error="collect")
-    failures = {one.query: one.reason for one in result.details["mini"].failures}
-    run = data_of(page_of({"a": result}))["sets"][0]["runs"]["0"]
-    assert {place for place, one in enumerate(run["predictions"]) if one == -2} == set(failures) > set()
-    assert run["reasons"] == {str(place): reason for place, reason in failures.items()}
-    assert all((scores is None) == (place in failures) for place, scores in enumerate(run["scores"]))
-    replies = ["food", "no idea </script>"]
-    benchmark = StaICC.Normal(datasets=["mini"], limit=4, unparsed="wrong")
-    rows = {query.id: {"reply": replies[n % 2]} for n, query in enumerate(identified_queries(benchmark))}
-    page = page_of({"a": score_predictions(benchmark, rows)})
-    run = data_of(page)["sets"][0]["runs"]["0"]
-    assert (run["predictions"], run["scores"]) == ([0, -3] * 4, None)
-    assert replies[1] in run["reasons"]["1"]
-    assert replies[1] not in page
-
-
 def test_a_forged_result_has_no_prompts() -> None:
     """The prompts that the file claims are not those of its signature: none is shown."""
     values = StaICC.Normal(datasets=["mini"], limit=3)(scorer(0)).to_dict()
@@ -169,12 +131,6 @@ def test_an_edited_result_shows_no_prompt_of_another_query(kept: slice) -> None:
     assert (own["runs"]["1"]["scores"] is None) == (kept.step is None)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_empty_and_random_queries_have_no_true_label(kind: Any) -> None:
-    (own,) = data_of(page_of({"a": kind(datasets=["mini"], limit=3)(scorer(0))}))["sets"]
-    assert (set(own["truth"]) == {-1}) == (kind in (StaICC.ContextualBias, StaICC.DomainBias))
-
-
 def test_texts_cannot_become_markup() -> None:
     rows = [(f"text {row}", row % 2) for row in range(60)]
     own = Dataset.from_rows(rows, name="</script><b>own", label_space=["</script>", "\u2028 & <i>"])
@@ -188,21 +144,3 @@ def test_texts_cannot_become_markup() -> None:
     assert not re.search(r"[<&\x00-\x1f\x7f]", raw.partition(">")[2])
     assert prompts_in(data_of(page), 0) == list((WILD * 3)[:10])
     page.encode("utf-8")
-
-
-def test_the_command_finds_rows_of_a_file_next_to_the_result(tmp_path: Path) -> None:
-    table, saved, page = (tmp_path / name for name in ("own.csv", "a.json", "r.html"))
-    table.write_text("text,label\n" + "".join(f"row {n},{'ab'[n % 2]}\n" for n in range(60)), "utf-8")
-    data = ["--data", str(table), "--text", "text", "--label", "label", "--limit", "3"]
-    assert main(["run", "normal", *data, "--json", str(saved)]) == 0
-    report = ["report", str(saved), "--queries", "-o"]
-    assert main([*report, str(page)]) == 0
-    assert all(re.search(r"row \d+", prompt) for prompt in prompts_in(data_of(page.read_text("utf-8")), 0))
-    before = table.read_bytes()
-    assert main([*report, str(table)]) == 2  # not over the data
-    assert table.read_bytes() == before
-    table.unlink()
-    assert main([*report, str(page)]) == 0
-    run = data_of(page.read_text("utf-8"))["sets"][0]["runs"]["0"]
-    assert run["prompts"] is None
-    assert "own.csv is not here" in run["missing"]
