@@ -139,3 +139,15 @@ def test_a_method_cannot_draw_demonstrations_by_labels_that_it_does_not_know(mod
 
     with pytest.raises(ArgumentError, match="labels of test rows, which a method does not know"):
         ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())
+
+
+def test_a_function_of_texts_can_be_a_feature_of_the_queries() -> None:
+    def method(data: Any) -> Any:
+        (lengths,) = yield [data.queries(lambda texts: [[len(text)] for text in texts])]
+        return [length % 3 for (length,) in lengths]
+
+    benchmark = mini()
+    result: Any = ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(benchmark)
+    assert [query.prediction for query in result.queries()] == [
+        len(query.prompt) % 3 for query in benchmark[0].all_queries()
+    ]
