@@ -151,3 +151,7 @@ def test_a_function_of_texts_can_be_a_feature_of_the_queries() -> None:
     assert [query.prediction for query in result.queries()] == [
         len(query.prompt) % 3 for query in benchmark[0].all_queries()
     ]
+
+
+def test_one_method_by_its_name() -> None:
+    assert [*ms.run_all(Kernel(), mini(), methods="vanilla")] == ["vanilla"]
