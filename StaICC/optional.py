@@ -34,52 +34,19 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that adds an extra to this installation, from where it was installed.
+    """Return the command that adds an extra to this installation: to the clone that runs, else to one to be named.
 
     The index has the release 0.1.1 under the same name, so the name alone would replace this version by that one.
 
     Args:
         extra: The extra, such as ``"hf"``.
     """
-    import contextlib  # this and more: slow to import, and needed for messages only
-    import json
-    import shlex
-    from importlib import metadata
+    import shlex  # this and pathlib: for messages only
     from pathlib import Path
 
-    from StaICC.version import __version__
-
     root = Path(__file__).resolve().parents[1]
-    clone = (root / "pyproject.toml").is_file()
-    target, tool, kept = f"{root if clone else '<path to the clone>'}[{extra}]", "pip install", ""
-    with contextlib.suppress(
-        metadata.PackageNotFoundError, OSError, ValueError, LookupError, TypeError, AttributeError
-    ):
-        distribution = metadata.distribution("staicc")
-        if distribution.version == __version__:  # else it is another installation than the one that runs
-            if (distribution.read_text("INSTALLER") or "").strip() == "uv":
-                tool = "uv pip install"
-            origin = json.loads(distribution.read_text("direct_url.json") or "{}")
-            if clone:
-                kept = " -e" if origin.get("dir_info", {}).get("editable") else ""
-            else:
-                target = _target(origin, extra) if origin else f"staicc[{extra}]=={__version__}"
-    return f"{tool}{kept} {shlex.quote(target)}"
-
-
-def _target(origin: dict[str, Any], extra: str) -> str:
-    """Return what to install, from the record of the installer (PEP 610)."""
-    from urllib.parse import urlsplit, urlunsplit
-    from urllib.request import url2pathname
-
-    url = urlsplit(origin["url"])
-    if url.scheme == "file" and "dir_info" in origin:
-        return f"{url2pathname(url.path)}[{extra}]"
-    address = urlunsplit(url._replace(netloc=url.netloc.rpartition("@")[2]))  # without credentials
-    info = origin.get("vcs_info")
-    if info:
-        address = f"{info['vcs']}+{address}@{info['commit_id']}"
-    return f"staicc[{extra}] @ {address}"
+    kept, place = ("-e ", root) if (root / "pyproject.toml").is_file() else ("", "<path to the clone>")
+    return f"pip install {kept}{shlex.quote(f'{place}[{extra}]')}"
 
 
 def require(module: str, extra: str, feature: str) -> ModuleType:

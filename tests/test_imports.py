@@ -300,7 +300,7 @@ except StaICC.errors.MissingDependencyError as error:
     print(error)
 """
     done = python(code, tmp_path, "-B", "-S")
-    assert f"pip install '{ROOT}[hf]'" in done.stdout.splitlines()[-1]
+    assert f"pip install -e '{ROOT}[hf]'" in done.stdout.splitlines()[-1]
 
 
 @pytest.mark.slow

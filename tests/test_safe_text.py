@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from StaICC.benchmarks.exchange import csv_lines
-from StaICC.cli.terminal import TerminalStream, safe_streams
+from StaICC.cli.files import TerminalStream, safe_streams
 from StaICC.errors import ArgumentError
 from StaICC.safe_text import csv_cell, json_escaped, one_line, visible
 

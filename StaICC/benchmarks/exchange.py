@@ -60,8 +60,7 @@ from StaICC.benchmarks.base import Predictions
 from StaICC.benchmarks.benchmark import Benchmark, BenchmarkGroup, members
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.task import Condition
-from StaICC.datasets.json_reading import parse_json, refuse_device
-from StaICC.datasets.storage import write_output
+from StaICC.datasets.storage import parse_json, refuse_device, write_output
 from StaICC.errors import ArgumentError, OutputError, SchemaError, whole_number
 from StaICC.inference import Answer, Failure, Unparsed, check_answer
 from StaICC.inference.reply_parser import PARSER_VERSION

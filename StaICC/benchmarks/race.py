@@ -28,7 +28,7 @@ from StaICC.metrics import Interval, Kind, normalise
 from StaICC.metrics.intervals import CONFIDENCE_SEQUENCE_VERSION, ConfidenceSequence
 from StaICC.prompting import Query
 from StaICC.results import Result, ResultGroup, Signature
-from StaICC.results.details import EarlyStopping
+from StaICC.results.provenance import EarlyStopping
 from StaICC.results.result import RACE
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from StaICC.inference.contract import (
     CountsRetries,
     CountsTokens,
     Forecast,
-    check_interfaces,
     forecast_prompts,
     served_function,
     token_cost,
@@ -84,7 +83,6 @@ class _Tracked:
     """One inference function in a run: its identity at the start, its part of the store, its counts."""
 
     def __init__(self, function: Inference, recheck: bool) -> None:
-        check_interfaces(function)
         self.function = function
         self.identity = identity_of(function)
         self.started = utc_now()

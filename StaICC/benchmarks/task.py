@@ -152,7 +152,7 @@ class Outcome:
 
     @cached_property
     def normalised(self) -> Normalised:
-        """The predictions as probabilities, if they can be read so (see :mod:`StaICC.metrics.normalisation`)."""
+        """The predictions as probabilities, if they can be read so (see :mod:`StaICC.metrics.classification`)."""
         return self._ambiguous or normalise(self.rows, "probabilities" if self.hard else self._kind)
 
     @property

@@ -141,11 +141,9 @@ def rebuild(
 
 def _builtin(name: str, long_icl: bool) -> Dataset | str:
     if long_icl:
-        from StaICC.benchmarks.long_icl.task_cards import cards
+        from StaICC.benchmarks.long_icl.task_cards import card
 
-        if name not in cards():
-            raise UnknownNameError(f"LongICL has no data set {name!r:.60}")
-        return name
+        return card(name).name
     dataset = load_dataset(name, references=False)
     if dataset.card.name != name:  # a run writes the exact name
         raise UnknownNameError(f"{name!r} is not the built-in {dataset.card.name!r}")

@@ -27,7 +27,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from StaICC.cli.terminal import Parser, complete, escape_streams, safe_streams
+from StaICC.cli.files import Parser, complete, escape_streams, safe_streams
 from StaICC.errors import DataError, MissingDependencyError, StaICCError
 from StaICC.safe_text import one_line
 from StaICC.version import __version__

@@ -314,9 +314,9 @@ def _find(name: str) -> Work:
     except UnknownNameError:
         from StaICC.benchmarks.long_icl import cards
 
-        card = cards().get(name.casefold().replace("-", "_"))
+        card = cards(None).get(name.casefold().replace("-", "_"))
         if card is None:
-            legal = [*names(), *cards(), *(known for work in works() for known in work.names)]
+            legal = [*names(), *cards(None), *(known for work in works() for known in work.names)]
             raise unknown_name("data set, method or benchmark", name, legal) from None
         return Work((card.name,), "data set", card.citation)
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from StaICC.benchmarks.tasks import BENCHMARKS
 from StaICC.cli import files
+from StaICC.cli.files import add_action, raw
 from StaICC.cli.options import LONG_ICL
-from StaICC.cli.terminal import add_action, raw
 from StaICC.datasets import pack
 from StaICC.datasets.catalogue import MINI, catalogue, get_card, names
 from StaICC.datasets.dataset import dataset_registry

@@ -11,7 +11,7 @@ from typing import Any
 from StaICC.benchmarks import exchange
 from StaICC.benchmarks.exchange import csv_lines, json_lines
 from StaICC.cli import files, options
-from StaICC.cli.terminal import add_action
+from StaICC.cli.files import add_action
 from StaICC.errors import ArgumentError
 from StaICC.kernels.protocol import RendersPrompts
 from StaICC.kernels.registry import load_kernel
@@ -107,7 +107,7 @@ def score(args: argparse.Namespace) -> int:
     saver.check(args.records, result=args.json)  # the modules of metrics are imported now; their files are inputs
     settings = {"partial": args.partial, "return_outputs": args.records is not None}
     if batched:
-        from StaICC.kernels.batch_files import read_batch
+        from StaICC.kernels.endpoint import read_batch
 
         batch = read_batch(exchange.numbered_records(path), str(path))
         return saver.finish(exchange.score_batch(benchmark, batch.replies, batch.failures, **settings))
@@ -125,7 +125,7 @@ def _export_tasks(args: argparse.Namespace) -> None:
 
 
 def _export_batch(args: argparse.Namespace) -> None:
-    from StaICC.kernels.batch_files import batch_requests
+    from StaICC.kernels.endpoint import batch_requests
 
     model = options.model_of(args)
     if not model:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
-import hmac
 import json
 import os
-import secrets
 import sys
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +30,7 @@ from StaICC.benchmarks.verify import (
 from StaICC.cli import files, options
 from StaICC.datasets.pack import data_home
 from StaICC.datasets.source import file_digest
-from StaICC.datasets.storage import write_output
+from StaICC.datasets.storage import write_beside, write_output
 from StaICC.errors import ArgumentError, DataMissingError, StaICCError
 from StaICC.results import Result, ResultGroup, load
 from StaICC.results.comparison import MOST_RUNS
@@ -194,62 +191,38 @@ _RANKED = "recomputed"
 
 
 class _Verdicts:
-    """The files that earlier builds of a site recomputed, by digest: they are not verified again.
+    """The files that earlier builds recomputed, by digest: they are not verified again.
 
-    The folder of a site is often public, or restored from elsewhere, so its list of verdicts (``verdicts.cache``) must
-    prove that this user wrote it. It has an HMAC with a random key that is never in the site, but in the folder of
-    the data pack (``leaderboard.key``). A list is ignored as a whole, and every file is verified, if it is damaged or
-    changed, has the HMAC of another key, or was made by other code (the digest of all files of this package, and the
-    Python version). A verdict holds for the bytes of a file, whatever its name. Only "recomputed" is kept: what is
-    unchecked can be checked after data are installed. Whoever can read the key and write the site can forge verdicts,
-    so a job that runs code of contributors must not have both.
+    The list is in the folder of the data pack, never in the site, which is often public. It is ignored if other code
+    made it (the digest of all files of this package, and the Python version). A verdict holds for the bytes of a file,
+    whatever its name. Only "recomputed" is kept: what is unchecked can be checked after data are installed.
     """
 
-    def __init__(self, site: Path) -> None:
-        self._path = site / "verdicts.cache"
-        self._key = _site_key()
+    def __init__(self) -> None:
+        self._path: Path | None = None
         self._code = _digest_of_code()
-        self.known: dict[str, str] = {}
-        """Digest of each file that the earlier build ranked, by name."""
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+        self.known: set[str] = set()
+        """Digests of the files."""
+        with contextlib.suppress(DataMissingError, OSError, ValueError, TypeError, KeyError, RecursionError):
+            self._path = data_home() / "verdicts.json"
             saved = json.loads(self._path.read_bytes())
-            if hmac.compare_digest(saved["hmac"], self._sign(saved["recomputed"])):
-                self.known = saved["recomputed"]
-        self._digests = set(self.known.values())
-
-    def _sign(self, recomputed: Mapping[str, str]) -> str:
-        signed = json.dumps([self._code, recomputed], sort_keys=True).encode("ascii")
-        return hmac.new(self._key, signed, hashlib.sha256).hexdigest()
+            self.known = set(saved["recomputed"]) if saved["code"] == self._code else set()
 
     def verify(self, path: Path) -> tuple[Status, str]:
         """Return the status and the digest of a file."""
         digest = file_digest(path)
-        return Recomputed() if digest in self._digests else status_of(verify_file(path)), digest
+        status = Recomputed() if digest in self.known else status_of(verify_file(path))
+        if isinstance(status, Recomputed):
+            self.known.add(digest)
+        return status, digest
 
-    def save(self, recomputed: Mapping[str, str]) -> None:
-        """Save the digests of the ranked files by name, and remove the copies of files that are no longer ranked."""
-        for name in self.known.keys() - recomputed.keys():
-            copy = self._path.parent / "results" / f"{name}.json"
-            if copy.is_file() and file_digest(copy) == self.known[name]:
-                copy.unlink()
-        document = {"recomputed": dict(recomputed), "hmac": self._sign(recomputed)}
-        write_output(self._path, [json.dumps(document, indent=1).encode("ascii")])
-
-
-def _site_key() -> bytes:
-    """Return the key of this user's sites; one for this process only if it cannot be stored."""
-    with contextlib.suppress(OSError, DataMissingError):
-        path = data_home() / "leaderboard.key"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileExistsError), open(path, "xb", opener=_private) as file:
-            file.write(secrets.token_bytes(32))
-        if len(key := path.read_bytes()) == 32:
-            return key
-    return secrets.token_bytes(32)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    def save(self) -> None:
+        """Save the list; without a folder for it, the next build verifies again."""
+        with contextlib.suppress(OSError):
+            if self._path is not None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                document = {"code": self._code, "recomputed": sorted(self.known)}
+                write_beside(self._path, [json.dumps(document).encode("ascii")])
 
 
 def _digest_of_code() -> str:
@@ -315,7 +288,7 @@ def leaderboard(args: argparse.Namespace) -> int:
                 names[path] = place.with_suffix("").as_posix()
     if len({*names.values()}) < len(names):
         raise ArgumentError("two results have the same name. Give the folder that contains both")
-    verdicts = _Verdicts(args.output)
+    verdicts = _Verdicts()
     digests: dict[str, str] = {}
     for path, name in names.items():
         result, status, reason, digests[name] = _read(path, name, verdicts)
@@ -340,7 +313,10 @@ def leaderboard(args: argparse.Namespace) -> int:
             copy.parent.mkdir(parents=True, exist_ok=True)
             if not copy.is_file() or file_digest(copy) != digests[name]:
                 write_output(copy, [path.read_bytes()])
-    verdicts.save({name: digests[name] for name in results})
+    for copy in own.rglob("*.json"):  # of files that are no longer ranked
+        if copy.relative_to(own).with_suffix("").as_posix() not in results and file_digest(copy) in verdicts.known:
+            copy.unlink()
+    verdicts.save()
     write_output(index, [page.encode("utf-8")])
     if args.json:
         listing = zip(names, rows, strict=True)

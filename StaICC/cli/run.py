@@ -12,13 +12,12 @@ from typing import Any
 
 from StaICC.benchmarks.task import Statistics
 from StaICC.cli import files, options
+from StaICC.cli.files import INSTEAD
 from StaICC.cli.options import LONG_ICL, flag
-from StaICC.cli.terminal import INSTEAD
 from StaICC.errors import ArgumentError
 from StaICC.kernels.registry import DESCRIPTIONS, load_kernel
 from StaICC.layout import Block, Line
-from StaICC.methods.forecast import forecast_method
-from StaICC.methods.run import different, display_methods, read_method, run_many_shot, run_method
+from StaICC.methods.run import different, display_methods, forecast_method, read_method, run_many_shot, run_method
 from StaICC.results.published import compare_with_published, display_published
 
 GENERALISATION = "generalisation"
@@ -82,20 +81,23 @@ def _add_long_icl_options(parser: argparse.ArgumentParser) -> None:
     """
     title = "long-icl (28 to 174 labels, contexts of 1K to 50K tokens)"
     add = partial(parser.add_argument_group(title).add_argument, default=None)
-    experiments = (
-        "what the context does, instead of rounds: context, length, shots, order, position, controls, or retrieval"
-    )
+    experiments = "instead of rounds: context, length, shots, order, position, controls, retrieval, or helmet"
     levels = "of the experiment: budgets such as 4K 8K; shots; orders; parts; numbers of retrieved demonstrations"
     own = [
         add("--data-dir", type=Path, metavar="DIR", help="folder with the data (default: as installed)"),
         add("--rounds", type=int, nargs="+", metavar="N", help="rounds, 1 to 5 (default: all)"),
-        add("--test-number", type=_items, metavar="N", help="test items, or 'all' (default 500; experiments 100)"),
+        add(
+            "--test-number",
+            type=_items,
+            metavar="N",
+            help="test items, or 'all' (default 500; experiments 100, helmet 500)",
+        ),
         add("--instruct", action="store_true", help="show the label list in the prompt"),
         add("--variant", help="published (default), or strict: with its errors corrected"),
         add("--arrangement", help="interleaved (default), or grouped by label"),
         add("--experiment", metavar="NAME", help=experiments),
         add("--levels", type=_level, nargs="+", metavar="N", help=levels),
-        add("--shots", type=int, metavar="N", help="demonstrations per label of the last four (default 3)"),
+        add("--shots", type=int, metavar="N", help="demonstrations per label of order to retrieval (default 3)"),
         add("--seed", type=int, metavar="N", help="of the shuffles of an experiment (default 0)"),
         add("--parsing", help="of generated text: published (default), strict, or tolerant"),
         add("--published", action="store_true", help="compare with the published figures too"),
@@ -112,7 +114,7 @@ def _inputs(args: argparse.Namespace) -> list[Path]:
         from StaICC.benchmarks.long_icl import cards
 
         inputs += [
-            args.data_dir / name for card in cards().values() for file in card.files.values() for name in file.names
+            args.data_dir / name for card in cards(None).values() for file in card.files.values() for name in file.names
         ]
     return inputs
 

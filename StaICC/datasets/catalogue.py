@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, cast
 
-from StaICC.datasets.json_reading import hints_of, read_value
 from StaICC.datasets.source import KINDS, ReleasedWheel, Source, is_hexadecimal, shipped
+from StaICC.datasets.storage import hints_of, read_value
 from StaICC.errors import ArgumentError, SchemaError, unknown_name, validate_integer
 from StaICC.registry import fold
 

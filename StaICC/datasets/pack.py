@@ -11,8 +11,7 @@ opened. A full disk, a killed process or two installers at once leave either a r
 refused by name, and mended by installing again.
 
 ``pip`` knows the user's mirrors, proxies and certificates, so it does the fetching, and our code contains no address.
-It is the pip of this Python; without one, the wheel of pip that ``ensurepip`` contains (it runs from its file, nothing
-is installed), then ``pip`` or ``uv`` of the path.
+It is the pip of this Python; without one, ``pip`` or ``uv`` of the path.
 
 The tables of the wheel are pickles, and a pickle can run any code when it is loaded. The unpickler here refuses every
 global, every persistent id and every extension code, so nothing but plain values can come out, and what comes out is
@@ -154,69 +153,49 @@ def check_wheel(path: Path, sha256: str) -> None:
         raise DataDamagedError(f"{message}. Nothing of it was used; fetch it again")
 
 
-def _bundled_pip() -> Path | None:
-    """Return the wheel of pip that ensurepip would install, if this Python has it."""
-    import sysconfig
-
-    spec = importlib.util.find_spec("ensurepip")
-    own = Path(spec.origin).parent / "_bundled" if spec is not None and spec.origin else None
-    shared = sysconfig.get_config_var("WHEEL_PKG_DIR")  # where distributions of Linux keep it
-    for folder in (own, Path(shared) if shared else None):
-        wheels = sorted(folder.glob("pip-*.whl")) if folder is not None else []
-        if wheels:
-            return wheels[-1]
-    return None
-
-
-def _ways() -> Iterator[tuple[str, list[str]]]:
-    """Yield the ways to run pip: a name for messages, and the beginning of the command."""
+def _pip() -> list[str]:
+    """Return the beginning of the command that runs pip; an empty list if there is none."""
     import shutil
 
-    yield "pip", [sys.executable, "-m", "pip"]
-    bundled = _bundled_pip()
-    if bundled is not None:
-        yield "ensurepip's pip", [sys.executable, str(bundled / "pip")]
-    for name, more in (("pip", []), ("pip3", []), ("uv", ["tool", "run", "pip"])):
-        program = shutil.which(name)
-        if program is not None:
-            yield program, [program, *more]
+    if importlib.util.find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip"]
+    for name, more in (("pip", []), ("uv", ["tool", "run", "pip"])):
+        if (program := shutil.which(name)) is not None:
+            return [program, *more]
+    return []
 
 
 def _download(requirement: str, folder: Path) -> str | None:
-    """Run ``pip download`` in the first way that has a pip; return the reason why it failed, or None."""
+    """Run ``pip download``; return the reason why it failed, or None."""
     import subprocess  # slow to import, and rarely needed
 
+    start = _pip()
+    if not start:
+        return f"this Python ({sys.executable}) has no pip, nor has the path. Install pip or uv"
     options = ["--no-deps", "--only-binary=:all:", "--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
-    absent = []
-    for name, start in _ways():
-        try:
-            # In the empty folder, so that a module called pip in the user's working folder is not taken for pip.
-            done = subprocess.run(
-                [*start, "download", *options, "--dest", str(folder), requirement],
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                encoding="utf-8",
-                errors="replace",
-                timeout=TIMEOUT,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return f"{name} did not finish within {TIMEOUT:g} seconds"
-        except OSError as error:
-            absent.append(f"{name}: it could not be started ({error.strerror or error})")
-            continue
-        if done.returncode == 0:
-            return None
-        if "No module named pip" in done.stdout:
-            absent.append(f"{name}: there is no pip")
-            continue
-        lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-        wrong = [line for line in lines if line.startswith("ERROR")] or lines or ["it said nothing"]
-        network = "; it could not connect to a package index" if any("Retrying (" in line for line in lines) else ""
-        return f"{name} failed with exit status {done.returncode}: {wrong[-1]}{network}"
-    return f"this Python ({sys.executable}) has no pip, nor has the path ({'; '.join(absent)}). Install pip or uv"
+    try:
+        # In the empty folder, so that a module called pip in the user's working folder is not taken for pip.
+        done = subprocess.run(
+            [*start, "download", *options, "--dest", str(folder), requirement],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            timeout=TIMEOUT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"pip did not finish within {TIMEOUT:g} seconds"
+    except OSError as error:
+        return f"{start[0]} could not be started ({error.strerror or error})"
+    if done.returncode == 0:
+        return None
+    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    wrong = [line for line in lines if line.startswith("ERROR")] or lines or ["it said nothing"]
+    network = "; it could not connect to a package index" if any("Retrying (" in line for line in lines) else ""
+    return f"pip failed with exit status {done.returncode}: {wrong[-1]}{network}"
 
 
 def fetch_wheel(requirement: str, filename: str, sha256: str, folder: Path) -> Path:

@@ -26,8 +26,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
-from types import UnionType
-from typing import Any, Protocol, get_args, get_origin, get_type_hints, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from StaICC.errors import ArgumentError, OutputError, whole_number
 
@@ -365,15 +364,7 @@ class _OwnMembers(type(Protocol)):  # type: ignore[misc]
 
 
 class Interface(Protocol, metaclass=_OwnMembers):
-    """Base of the protocols that an inference function may implement; all that are imported are checked."""
-
-
-@runtime_checkable
-class StatesIdentity(Interface, Protocol):
-    """An inference function that states what determines its predictions."""
-
-    def identity(self) -> Any:
-        """Return an :class:`~StaICC.inference.identity.Identity`."""
+    """Base of the protocols that an inference function may implement."""
 
 
 @runtime_checkable
@@ -383,14 +374,6 @@ class DeclaresCapabilities(Interface, Protocol):
     @property
     def capabilities(self) -> Set[Any]:
         """A set of :class:`~StaICC.kernels.protocol.Capability`."""
-
-
-@runtime_checkable
-class PredictsBatches(Interface, Protocol):
-    """An inference function that gets many prompts in one call."""
-
-    def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Any:
-        """Return one prediction for each prompt."""
 
 
 @runtime_checkable
@@ -455,41 +438,6 @@ def served_function(function: object) -> Served | None:
     if isinstance(function, UsesServed):
         return function.served()
     return function if isinstance(function, Served) else None
-
-
-def check_interfaces(function: object) -> None:
-    """Refuse an inference function with an attribute of another kind than the protocol of its name says.
-
-    Attributes that ``__getattr__`` makes or passes on are not looked at.
-
-    Args:
-        function: The inference function.
-
-    Raises:
-        ArgumentError: The message names the attribute, its value, and what the library expects.
-    """
-    for protocol in () if isinstance(function, type) else Interface.__subclasses__():
-        for name, member in vars(protocol).items() if isinstance(function, protocol) else ():
-            if not name.startswith("_") and not _fits(value := getattr(function, name), member):
-                raise ArgumentError(
-                    f"the attribute {name!r} of the inference function {type(function).__name__}: got {value!r:.80}, "
-                    f"expected a {'method' if callable(member) else 'value'} as in the protocol {protocol.__name__} of "
-                    f"{protocol.__module__}. Rename the attribute if it means something else"
-                )
-
-
-def _fits(value: object, member: Any) -> bool:
-    """Tell whether a value has the type of a property, or is a method (without arguments, if the member has none)."""
-    if isinstance(member, property):
-        hint = get_type_hints(member.fget)["return"]
-        kinds = [get_origin(kind) or kind for kind in (get_args(hint) if isinstance(hint, UnionType) else [hint])]
-        return isinstance(value, (*kinds, int) if float in kinds else tuple(kinds))
-    try:
-        if len(inspect.signature(member).parameters) == 1:  # self only
-            inspect.signature(value).bind()  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return False
-    return callable(value)
 
 
 def own_attribute(function: Any, name: str) -> Any:

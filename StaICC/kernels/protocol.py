@@ -19,11 +19,11 @@ from __future__ import annotations
 import enum
 import hashlib
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from StaICC.errors import ArgumentError, OutputError, PromptError, validate_integer
-from StaICC.inference.contract import DeclaresCapabilities, Interface, batch_form, check_interfaces, own_attribute
+from StaICC.inference.contract import DeclaresCapabilities, Interface, batch_form, own_attribute
 from StaICC.inference.identity import Identity, in_library, replaced_methods
 
 
@@ -162,15 +162,15 @@ def capabilities_of(function: Any) -> frozenset[Capability]:
         Its capabilities; those of a plain function are its label scores.
 
     Raises:
-        ArgumentError: An attribute is of another kind than a protocol says, or a declared capability is unknown.
+        ArgumentError: A declared capability is unknown.
 
     Example:
         >>> capabilities_of(lambda prompt, label_space: 0) == {Capability.LABEL_SCORES}
         True
     """
-    check_interfaces(function)
     if isinstance(function, DeclaresCapabilities):
-        if not all(isinstance(item, Capability) for item in function.capabilities):
+        declared: object = function.capabilities
+        if not isinstance(declared, Set) or not all(isinstance(item, Capability) for item in declared):
             raise ArgumentError(f"capabilities: got {function.capabilities!r:.80}, expected a set of Capability")
         return frozenset(function.capabilities)
     capabilities = {Capability.LABEL_SCORES}

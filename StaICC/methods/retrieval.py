@@ -167,7 +167,7 @@ def encoder(choice: Any) -> Any:
     """
     kind, _, name = str(choice).partition(":")
     if isinstance(choice, str) and kind == "hf" and name:
-        from StaICC.kernels.huggingface.encoder import SentenceEncoder
+        from StaICC.kernels.huggingface.source import SentenceEncoder
 
         return SentenceEncoder.from_spec(choice)
     if isinstance(choice, str) and kind == "sentence-transformers" and name:

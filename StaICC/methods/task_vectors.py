@@ -15,7 +15,7 @@ from typing import Any
 from StaICC.errors import ArgumentError, validate_integer
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
-from StaICC.methods.calibration.samples import labelled_prompts
+from StaICC.methods.calibration.base import labelled_prompts
 from StaICC.methods.features import KernelCall, Request, present, without_failures
 from StaICC.methods.specification import (
     MethodData,

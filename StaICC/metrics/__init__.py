@@ -1,6 +1,6 @@
 """Metrics, their confidence intervals, significance tests and random baselines.
 
-- :mod:`~StaICC.metrics.normalisation`: probabilities or logits, decided for the whole matrix or named ambiguous.
+- :mod:`~StaICC.metrics.classification`: probabilities or logits, decided for the whole matrix or named ambiguous.
 - :mod:`~StaICC.metrics.classification`: accuracy, likelihood, macro F1, calibration error.
 - :mod:`~StaICC.metrics.diagnosis`: entropies and divergences of predictions (contextual, domain, empirical bias).
 - :mod:`~StaICC.metrics.diagnosis`: consistency of predictions, slope against label noise (GLER).
@@ -17,11 +17,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from StaICC.metrics.classification import (
+    SUM_TOLERANCE,
+    Kind,
+    Normalised,
     accuracy,
     averaged_truelabel_likelihood,
     expected_calibration_error_1,
     macro_F1,
+    normalise,
     predicted_labels,
+    softmax,
 )
 from StaICC.metrics.diagnosis import (
     Line,
@@ -37,7 +42,6 @@ from StaICC.metrics.diagnosis import (
     shares_of_correct_labels,
 )
 from StaICC.metrics.intervals import Interval
-from StaICC.metrics.normalisation import SUM_TOLERANCE, Kind, Normalised, normalise, softmax
 from StaICC.metrics.registry import Metric, MetricFunction, MetricSet, Score, metric_set
 from StaICC.optional import lazy_names
 

@@ -5,7 +5,7 @@ query with one number per label. The width of the rows is the size of the label 
 prediction of a row is its *first* maximum (:func:`predicted_labels`).
 
 Accuracy and macro F1 depend on the order within a row only, so probabilities, logits and one-hot rows are all valid.
-Likelihood and calibration error need probabilities (:func:`StaICC.metrics.normalisation`) and are undefined for bare
+Likelihood and calibration error need probabilities (:func:`normalise`) and are undefined for bare
 labels.
 
 Arguments of all metrics: ``ground_truth`` is one label index per query; ``prediction`` is one row per query with one
@@ -15,18 +15,299 @@ number per label, which for likelihood and calibration error must be a probabili
 
 All sums are exact (integers, `math.fsum`), so the result does not depend on the order of the queries. Definitions:
 Cho and Inoue (2025), section 3.2.
+
+Turn what an inference function returned into probabilities, or say why that cannot be decided.
+
+A function may return probabilities or logits, and nothing in a row of numbers says which. The kind is therefore decided
+once for the *whole matrix* (one row per query, one column per label), with a tolerance, by a stated rule. It names what
+is known to be probabilities and what is known to be logits; everything else is ambiguous:
+
+================================================================== =================================================
+the matrix                                                         taken as
+================================================================== =================================================
+every row is non-negative and sums to 1 within `SUM_TOLERANCE`     probabilities
+some value is negative, and few rows look like probabilities       logits
+no value is negative, some are above 1, they are not all integers, logits
+the sums of the rows vary, and few rows look like probabilities
+everything else, such as counts, ratings, percentages, votes,      ambiguous
+probabilities cut from a vocabulary, or a mixture
+================================================================== =================================================
+
+The sums vary if they differ by more than `SUM_TOLERANCE` (relative), and if their variance is more than a tenth of
+the sum of the variances of the labels (of n < 16 rows: that times (n / 16)^2). Sums of independent logits have about
+all of it, sums of percentages and votes next to nothing. A single row, and equal rows, do not vary.
+
+A row of logits can look like probabilities by chance, but rarely. A matrix with values outside [0, 1] is called a
+mixture when 1 % of its rows or more sum to 1 within `EXACT_TOLERANCE` (by chance, two normal logits do so in a few rows
+of a million in single precision, in less than two of a thousand on the coarse grid of bfloat16), or 10 % within
+`SUM_TOLERANCE` (by chance less than 2 %), or when more than half of its rows lie in [0, 1] altogether (two logits
+around zero: at most a quarter).
+
+An ambiguous matrix is never reshaped: there are then no probabilities but a reason, metrics that need probabilities are
+undefined, and metrics that only look at the order within a row still work on the rows as they are. A caller who knows
+the kind forces it. Rows that are already a distribution to within rounding stay as they are, bit for bit.
+
+NaN, plus infinity and rows of unequal length are errors that name the row. Minus infinity is a logit: probability zero.
 """
 
 from __future__ import annotations
 
 import math
+import reprlib
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, validate_integer, whole_number
-from StaICC.metrics.normalisation import SUM_TOLERANCE, numeric_rows
+from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, unknown_name, validate_integer, whole_number
+
+Kind = Literal["auto", "probabilities", "logits"]
+"""What a matrix holds: decided from its values, or forced."""
+
+SUM_TOLERANCE = 2.0**-7
+"""How far from 1 the sum of a row of probabilities may be.
+
+Rounding each of some non-negative numbers to a format changes their sum by no more than the format's unit roundoff,
+however many there are: 2^-24 in single precision, 2^-11 in half precision, 2^-8 in bfloat16. The tolerance is twice the
+largest of these, which also covers truncation to bfloat16.
+"""
+
+EXACT_TOLERANCE = 1e-6
+"""How near to 1 a sum must be to count as exact when mixtures are looked for (single precision reaches it)."""
+
+_SUM_VARIANCE = 0.1
+"""Variance of the sums, relative to the sum of the variances of the labels, from which on the sums vary."""
+
+
+_KEPT = 2.0**-50
+"""A row whose sum is this near to 1 is left bit for bit: dividing would only add rounding."""
+
+_KINDS = ("auto", "probabilities", "logits")
+_ADVICE = "say what they are: outputs='probabilities' divides each row by its sum, outputs='logits' takes the softmax"
+
+
+@dataclass(frozen=True, slots=True)
+class Normalised:
+    """A matrix of predictions after the decision what it holds.
+
+    Attributes:
+        probabilities: One distribution per row, or None if the kind is ambiguous.
+        kind: What the matrix was taken for.
+        reason: Why the kind is ambiguous, naming rows; None otherwise.
+    """
+
+    probabilities: tuple[tuple[float, ...], ...] | None
+    kind: Literal["probabilities", "logits", "ambiguous"]
+    reason: str | None = None
+
+
+def _refuse(number: int, row: Sequence[float], what: str) -> OutputError:
+    return OutputError(
+        f"row {number} of the predictions {what}: {reprlib.repr(row)}; expected one finite number per label"
+    )
+
+
+def _check_not_finite(number: int, values: list[float]) -> None:
+    """Refuse NaN and plus infinity, and a row of nothing but minus infinity."""
+    for column, value in enumerate(values):
+        if math.isnan(value) or value == math.inf:
+            raise OutputError(
+                f"row {number}, column {column} of the predictions is {value}; expected a finite number "
+                "(minus infinity is allowed as a logit: probability zero)"
+            )
+    if all(value == -math.inf for value in values):
+        raise OutputError(f"row {number} of the predictions is minus infinity in every column; one must be finite")
+
+
+def _read(matrix: Sequence[Sequence[float]]) -> tuple[list[list[float]], list[float]]:
+    """Copy a matrix as lists of floats, with the exact sum of each row (infinite if it overflows)."""
+    rows: list[list[float]] = []
+    totals: list[float] = []
+    for number, row in enumerate(matrix):
+        if isinstance(row, (str, bytes)):
+            raise _refuse(number, row, "is text")
+        try:
+            given = row if isinstance(row, (list, tuple)) else list(row)
+            try:
+                total = math.fsum(given)  # also refuses everything that is not a real number
+            except (ValueError, OverflowError):  # infinities of both signs, or finite values beyond the range
+                total = math.inf
+            values = list(map(float, given))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise _refuse(number, row, f"cannot be read as numbers ({error})") from None
+        if not math.isfinite(total):
+            _check_not_finite(number, values)
+        if not values:
+            raise _refuse(number, row, "is empty")
+        if rows and len(values) != len(rows[0]):
+            raise OutputError(
+                f"row {number} of the predictions has {len(values)} columns, row 0 has {len(rows[0])}; "
+                "expected one number per label in every row"
+            )
+        rows.append(values)
+        totals.append(total)
+    return rows, totals
+
+
+def _decide(rows: list[list[float]], totals: list[float]) -> tuple[str, str | None]:
+    """Decide what the rows hold; if that is ambiguous, with the reason."""
+    like: list[int] = []
+    other_sum: list[int] = []
+    outside: list[int] = []
+    exact = 0
+    for number, (row, total) in enumerate(zip(rows, totals, strict=True)):
+        lowest = min(row)
+        if lowest >= 0 and abs(total - 1.0) <= SUM_TOLERANCE:
+            like.append(number)
+            exact += abs(total - 1.0) <= EXACT_TOLERANCE
+        elif lowest >= 0 and max(row) <= 1:
+            other_sum.append(number)
+        else:
+            outside.append(number)
+    if not other_sum and not outside:
+        return "probabilities", None
+    is_like = f"{len(like)} of {len(rows)} rows sum to 1" + (f" (the first is row {like[0]})" if like else "")
+    if not outside:
+        first = other_sum[0]
+        return "ambiguous", (
+            f"no prediction is outside [0, 1], but row {first} sums to {totals[first]:.6g}, while {is_like}: "
+            f"these are small logits, or probabilities that were cut from a larger vocabulary; {_ADVICE}"
+        )
+    inside = len(like) + len(other_sum)
+    if exact * 100 >= len(rows) or len(like) * 10 >= len(rows) or inside * 2 > len(rows):
+        first = outside[0]
+        odd = next(value for value in rows[first] if not 0 <= value <= 1)
+        looks = is_like if like else f"{inside} of {len(rows)} rows lie in [0, 1] (the first is row {other_sum[0]})"
+        return "ambiguous", (
+            f"the predictions are a mixture: {looks}, but row {first} has the value {odd:.6g} outside [0, 1]; {_ADVICE}"
+        )
+    integers = all(value.is_integer() for row in rows for value in row)
+    if min(map(min, rows)) < 0 or (not integers and _sums_vary(rows, totals)):
+        return "logits", None
+    what = "all are integers: these are counts, ratings," if integers else "the sums of the rows do not vary: these are"
+    of_row = f"row 0 sums to {totals[0]:.6g}"
+    return "ambiguous", f"no prediction is negative, and {what} percentages, votes or logits ({of_row}); {_ADVICE}"
+
+
+def _sums_vary(rows: list[list[float]], totals: list[float]) -> bool:
+    """Tell whether the sums of the rows vary as those of logits do; they do not if they overflow."""
+    apart = max(totals) - min(totals) > SUM_TOLERANCE * max(totals)
+    least = _SUM_VARIANCE * min(1.0, len(rows) / 16) ** 2  # of a few rows of logits it is smaller by chance
+    return apart and _squares(totals) > least * sum(map(_squares, zip(*rows, strict=True)))
+
+
+def _squares(values: Sequence[float]) -> float:
+    """Return the sum of the squared differences from the mean."""
+    mean = sum(values) / len(values)
+    return sum([(value - mean) * (value - mean) for value in values])
+
+
+def _divided(number: int, row: list[float], total: float) -> tuple[float, ...]:
+    """Divide non-negative numbers by their sum."""
+    lowest = min(row)
+    if lowest < 0:
+        raise OutputError(
+            f"row {number}, column {row.index(lowest)} of the predictions is {lowest}, "
+            "which cannot be a probability; expected numbers of at least 0, or kind='logits'"
+        )
+    if total == 0:
+        raise OutputError(
+            f"row {number} of the predictions sums to 0, so it has no probabilities; expected a positive sum"
+        )
+    if abs(total - 1.0) <= _KEPT:
+        return tuple(row)
+    if math.isinf(total):
+        largest = max(row)
+        row = [value / largest for value in row]
+        total = math.fsum(row)
+    return tuple([value / total for value in row])
+
+
+def _softmax(row: Sequence[float]) -> tuple[float, ...]:
+    largest = max(row)
+    powers = [math.exp(value - largest) for value in row]
+    total = math.fsum(powers)
+    return tuple([power / total for power in powers])
+
+
+def numeric_rows(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Copy a matrix of predictions as lists of floats, after checking that it is one.
+
+    Args:
+        matrix: One row per query, one real number per label. Arrays and tensors will do.
+
+    Returns:
+        The rows. The argument is not changed.
+
+    Raises:
+        OutputError: A row is not a sequence of real numbers, is empty, differs in length from the first, has NaN or
+            plus infinity, or is minus infinity throughout. The message names row and column.
+
+    Example:
+        >>> numeric_rows([(1, 0), (0.25, 0.75)])
+        [[1.0, 0.0], [0.25, 0.75]]
+    """
+    return _read(matrix)[0]
+
+
+def softmax(row: Sequence[float]) -> list[float]:
+    """Turn logits into probabilities, without overflow.
+
+    Args:
+        row: One logit per label; minus infinity means probability zero.
+
+    Returns:
+        Probabilities in the same order; they sum to 1 to within rounding.
+
+    Raises:
+        OutputError: The row is empty or holds what is not a number, NaN, plus infinity, or minus infinity throughout.
+
+    Example:
+        >>> softmax([1000.0, 1000.0, float("-inf")])
+        [0.5, 0.5, 0.0]
+    """
+    return list(_softmax(numeric_rows([row])[0]))
+
+
+def normalise(matrix: Sequence[Sequence[float]], kind: Kind = "auto") -> Normalised:
+    """Turn a matrix of probabilities or logits into probabilities.
+
+    Args:
+        matrix: One row per query, one number per label.
+        kind: ``"auto"`` decides for the whole matrix by the rule at the top of this module; ``"logits"`` takes the
+            softmax of each row; ``"probabilities"`` divides each row by its sum.
+
+    Returns:
+        The probabilities with the kind that was found, or no probabilities and the reason.
+
+    Raises:
+        OutputError: A row cannot be read (see :func:`numeric_rows`), or cannot be probabilities although they were
+            demanded: it has a negative value or sums to zero.
+        UndefinedMetricError: There are no rows.
+        UnknownNameError: There is no such kind.
+
+    Example:
+        >>> normalise([[0.9, 0.1], [0.5, 0.5]]).kind
+        'probabilities'
+        >>> normalise([[3.0, -1.0], [0.5, 0.5]], kind="logits").probabilities[1]
+        (0.5, 0.5)
+        >>> normalise([[0.09, 0.01], [0.2, 0.2]]).probabilities is None
+        True
+        >>> normalise([[0.09, 0.01], [0.2, 0.2]], kind="probabilities").probabilities[1]
+        (0.5, 0.5)
+    """
+    if kind not in _KINDS:
+        raise unknown_name("kind of predictions", kind, _KINDS)
+    rows, totals = _read(matrix)
+    if not rows:
+        raise UndefinedMetricError("there are no predictions, so nothing can be said about their kind")
+    decided, reason = _decide(rows, totals) if kind == "auto" else (kind, None)
+    if decided == "ambiguous":
+        return Normalised(None, "ambiguous", reason)
+    if decided == "logits":
+        return Normalised(tuple(map(_softmax, rows)), "logits")
+    return Normalised(tuple(map(_divided, range(len(rows)), rows, totals)), "probabilities")
 
 
 class ConfidenceBin(NamedTuple):
@@ -89,7 +370,7 @@ def check_probabilities(rows: Sequence[Sequence[float]]) -> list[list[float]]:
 
     Raises:
         OutputError: A row is not readable as numbers, or is not a distribution to within the tolerance of
-            :mod:`StaICC.metrics.normalisation`.
+            the module.
 
     Example:
         >>> check_probabilities([(0.5, 0.5)])

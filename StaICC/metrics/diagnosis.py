@@ -11,7 +11,7 @@ its predictions (in nats) measures the bias. Two definitions are in use, and the
 Empirical bias (:func:`empirical_bias`, Eq. 3) asks about real queries, and compares the averaged prediction with the
 frequency of the true labels by Kullback-Leibler divergence.
 
-Inputs are probabilities (:func:`StaICC.metrics.normalisation` makes them); anything else is refused. 0 log 0 is
+Inputs are probabilities (:func:`StaICC.metrics.classification` makes them); anything else is refused. 0 log 0 is
 0. A divergence can be infinite: ``math.inf``. A result has a missing value with that reason instead, because JSON has
 no infinity.
 

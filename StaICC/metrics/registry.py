@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple
 
 from StaICC.errors import ArgumentError, UndefinedMetricError, unknown_name
 from StaICC.metrics import classification, released
-from StaICC.metrics.normalisation import Kind, Normalised, normalise, numeric_rows
+from StaICC.metrics.classification import Kind, Normalised, normalise, numeric_rows
 from StaICC.registry import Registry, fold, labelled, origin_of
 
 MetricFunction = Callable[[list[int], list[list[float]]], float]

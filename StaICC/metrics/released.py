@@ -29,9 +29,8 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 
 from StaICC.errors import ArgumentError, UndefinedMetricError, validate_integer, whole_number
-from StaICC.metrics.classification import check_labels, predicted_labels
+from StaICC.metrics.classification import check_labels, numeric_rows, predicted_labels
 from StaICC.metrics.diagnosis import Line, label_frequencies
-from StaICC.metrics.normalisation import numeric_rows
 
 _BINS = 10
 

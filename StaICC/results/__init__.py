@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from StaICC.optional import lazy_names
-from StaICC.results.details import Baselines, ConditionRecord, DatasetDetails, FailedQuery, MeanDetails
 from StaICC.results.provenance import (
+    Baselines,
+    ConditionRecord,
+    DatasetDetails,
+    FailedQuery,
+    MeanDetails,
     Predictor,
     Provenance,
     Signature,

@@ -18,7 +18,7 @@ from StaICC.metrics import paired_tests
 from StaICC.metrics.diagnosis import noisy_label_shares
 from StaICC.metrics.paired_tests import Contributions, PairedDifference, Queries, contributions, paired_difference
 from StaICC.metrics.registry import ScoreRecord, score_record
-from StaICC.results.details import ConditionRecord, DatasetDetails, Key, query_keys
+from StaICC.results.provenance import ConditionRecord, DatasetDetails, Key, query_keys
 from StaICC.results.result import Result
 
 _NOT_SCORES = frozenset({"distribution", "uniform", "majority"})

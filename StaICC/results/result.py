@@ -25,14 +25,21 @@ from itertools import chain
 from typing import Any, Literal, NoReturn, get_args, get_type_hints
 
 from StaICC.datasets.catalogue import plain_values
-from StaICC.datasets.json_reading import read_json, read_value
-from StaICC.datasets.storage import write_output
+from StaICC.datasets.storage import read_json, read_value, write_output
 from StaICC.errors import ArgumentError, SchemaError, unknown_key, unknown_name
 from StaICC.layout import Block, Displayed, Line, TextTable, shared_lines
 from StaICC.metrics.registry import SCORES
 from StaICC.optional import require
-from StaICC.results.details import Baselines, DatasetDetails, EarlyStopping, MeanDetails, query_keys
-from StaICC.results.provenance import Provenance, Signature, digest
+from StaICC.results.provenance import (
+    Baselines,
+    DatasetDetails,
+    EarlyStopping,
+    MeanDetails,
+    Provenance,
+    Signature,
+    digest,
+    query_keys,
+)
 from StaICC.safe_text import logger
 from StaICC.version import RESULT_SCHEMA
 
@@ -467,7 +474,7 @@ def read_result_file(path: str | os.PathLike[str]) -> Mapping[str, Any]:
 
     Raises:
         SchemaError: The path is neither a regular file nor a pipe, or the content is no JSON object (see
-            :func:`~StaICC.datasets.json_reading.parse_json`).
+            :func:`~StaICC.datasets.storage.parse_json`).
         OSError: There is no such file, or it may not be read.
     """
     where = os.fspath(path)

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from StaICC.benchmarks.broken_models import _association, _Unit
-from StaICC.benchmarks.evaluation import find_warnings
+from StaICC.benchmarks.evaluation import _association, _Unit, find_warnings
 from StaICC.benchmarks.task import Condition, Outcome
 from StaICC.prompting import Query
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from StaICC import Normal, Suite, load_kernel
-from StaICC.inference.identity import Identity
 
 
 class Slow:
@@ -71,99 +68,3 @@ def test_a_group_predicts_each_prompt_once() -> None:
     suite(function, progress=False)
     assert forecast.distinct == len(function.prompts) == len(set(function.prompts))
     assert forecast.queries == sum(len(experimentor) for member in suite.members.values() for experimentor in member)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"label_scoring": "first"},
-        {"label_scoring": "full"},
-        {"noisy_channel": True},
-        {"noisy_channel": True, "variant": "0.1.1"},
-        {"max_length": 90, "on_too_long": "drop-demonstrations"},
-        {"prompt_format": "chat-turns"},
-    ],
-    ids=str,
-)
-def test_tokens_of_a_language_model_are_exact(
-    make_model: Any, make_tokenizer: Any, options: dict[str, Any], counted: Counted
-) -> None:
-    from StaICC.kernels.huggingface.kernel import CausalLMKernel
-
-    channel = options.pop("noisy_channel", False)
-    tokenizer = make_tokenizer()
-    tokenizer.chat_template = "{% for m in messages %}{{ m.role + m.content }}{% endfor %}reply:"
-    kernel = CausalLMKernel(make_model("Llama", max_position_embeddings=4096), tokenizer, **options)
-    benchmark = Normal(datasets=["mini"], limit=6, noisy_channel=channel)
-    found = benchmark.forecast(kernel, probe_seconds=0, prices=(1e6, 0.0))
-    benchmark(kernel, progress=False)
-    assert found.exact
-    assert found.tokens == counted.tokens == found.cost
-    assert 0 < found.positions <= counted.positions
-    assert found.output_tokens == 0
-    assert found.limit == options.get("max_length", 4096)
-    assert found.longest_prompt is not None
-    assert found.longest_prompt <= found.limit
-
-
-@dataclass
-class Counted:
-    """What models of transformers did."""
-
-    tokens: int = 0
-    """Of the prompts, without those that are computed again to check the first batch."""
-    positions: int = 0
-    """Without those of generated tokens."""
-    kernel: Any = None
-    """The class of kernels to use."""
-
-    def clear(self) -> None:
-        """Count from 0."""
-        self.tokens = self.positions = 0
-
-
-@pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
-    """Count the work of all passes of models."""
-    from StaICC.kernels.huggingface import batching
-    from StaICC.kernels.huggingface.batching import BatchRunner
-    from StaICC.kernels.huggingface.kernel import CausalLMKernel
-
-    found = Counted()
-    run, generate, check = BatchRunner.run, batching.generate_tokens, batching.last_positions
-
-    def counting(self: Any, *arguments: Any) -> Any:
-        counts = run(self, *arguments)
-        found.tokens, found.positions = found.tokens + counts.tokens, found.positions + counts.computed
-        return counts
-
-    def generating(*arguments: Any) -> Any:
-        tokens, counts = generate(*arguments)
-        found.tokens += counts.tokens
-        found.positions += counts.computed - sum(len(row) - 1 for row in tokens)
-        return tokens, counts
-
-    def checking(*arguments: Any) -> Any:
-        before = found.tokens
-        again = check(*arguments)
-        found.tokens = before
-        return again
-
-    class CountedKernel(CausalLMKernel):
-        """A kernel that states its identity, although its class is not the library's."""
-
-        def identity(self) -> Identity:
-            return super().identity()
-
-        def generate(self, prompts: Any, *arguments: Any, **options: Any) -> Any:
-            before = found.tokens
-            texts = super().generate(prompts, *arguments, **options)
-            found.tokens = before + sum(map(len, self.tokenizer(list(prompts))["input_ids"]))
-            return texts
-
-    found.kernel = CountedKernel
-    monkeypatch.setattr(BatchRunner, "run", counting)
-    monkeypatch.setattr(batching, "last_positions", checking)
-    monkeypatch.setattr("StaICC.kernels.huggingface.kernel.generate_tokens", generating)
-    return found

@@ -13,7 +13,7 @@ from StaICC.benchmarks.verify import Contradicted, Recomputed, Rerun, Unchecked,
 from StaICC.inference.identity import Identity, difference
 from StaICC.methods.run import Method
 from StaICC.results import Result
-from StaICC.results.details import pack_scores, unpack_scores
+from StaICC.results.provenance import pack_scores, unpack_scores
 
 FEW: dict[str, Any] = {"datasets": ["mini"], "limit": 4}
 

@@ -16,7 +16,7 @@ import StaICC
 from StaICC.benchmarks.verify import Recomputed, Unchecked, Verification, status_of, verify
 from StaICC.errors import SchemaError
 from StaICC.results import Result, ResultGroup
-from StaICC.results.details import pack_scores, unpack_scores
+from StaICC.results.provenance import pack_scores, unpack_scores
 from StaICC.results.result import digest_problems, result_from_dict, with_digests
 from tests import result_edits as edits
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from StaICC.datasets.json_reading import parse_json, read_json, read_value
+from StaICC.datasets.storage import parse_json, read_json, read_value
 from StaICC.errors import SchemaError
 
 VALUES = st.recursive(

@@ -12,8 +12,7 @@ from StaICC.errors import ArgumentError
 from StaICC.inference.contract import batch_form
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.kernels.text_inference import text_inference
-from StaICC.methods.forecast import forecast_method
-from StaICC.methods.run import run_method
+from StaICC.methods.run import forecast_method, run_method
 
 
 class Parrot:

@@ -13,7 +13,7 @@ from StaICC.datasets.catalogue import SplitSizes
 from StaICC.datasets.table import Row
 from StaICC.errors import ArgumentError
 from StaICC.methods import run as ms
-from StaICC.methods.forecast import forecast_method
+from StaICC.methods.run import forecast_method
 from StaICC.methods.specification import MethodSpec
 from tests.methods.fakes import Kernel, mini
 

@@ -9,9 +9,8 @@ import pytest
 
 from StaICC import Normal
 from StaICC.errors import ArgumentError
-from StaICC.methods.calibration.samples import labelled_prompts
-from StaICC.methods.forecast import forecast_method
-from StaICC.methods.run import Method
+from StaICC.methods.calibration.base import labelled_prompts
+from StaICC.methods.run import Method, forecast_method
 
 numpy = pytest.importorskip("numpy")
 

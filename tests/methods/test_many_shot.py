@@ -10,7 +10,7 @@ import pytest
 from StaICC import GLER, Normal
 from StaICC.benchmarks.verify import verify
 from StaICC.errors import ArgumentError, UnknownNameError
-from StaICC.kernels.huggingface.prefix_plan import distinct_positions
+from StaICC.kernels.huggingface.forward import distinct_positions
 from StaICC.methods.run import Method, run_many_shot
 from StaICC.prompting import sample_nested
 from tests.methods.fakes import Kernel

@@ -13,7 +13,7 @@ from StaICC import Dataset, Normal
 from StaICC.benchmarks import GLER, TemplateSensitivity
 from StaICC.errors import ArgumentError
 from StaICC.methods import run as ms
-from StaICC.methods.calibration.samples import domain_texts, labelled_prompts
+from StaICC.methods.calibration.base import domain_texts, labelled_prompts
 from StaICC.methods.retrieval import order_patterns
 from tests.methods.fakes import Kernel, rows_of
 from tests.methods.fakes import mini as bench

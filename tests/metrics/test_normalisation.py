@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from StaICC.errors import OutputError
-from StaICC.metrics.normalisation import SUM_TOLERANCE, normalise, softmax
+from StaICC.metrics.classification import SUM_TOLERANCE, normalise, softmax
 
 INF = math.inf
 logit = st.floats(min_value=-700, max_value=700)

@@ -80,7 +80,8 @@ def simulate(own: LongICLExperimentor, name: str, model: str, seed: int) -> tupl
         ]
         for number, key in enumerate(contexts)
     }
-    found = analyse(EXPERIMENTS[name], own.card, own.variant, gold, contexts, tallies, 0.95)
+    items = [replace(item, gold=(label,)) for item, label in zip(own.test_items, gold, strict=True)]
+    found = analyse(EXPERIMENTS[name], own.card, own.variant, items, contexts, tallies, 0.95)
     rows, first, covered = found["conditions"], next(iter(contexts)), []
     for key, row in rows.items():
         if row["difference"] is not None:

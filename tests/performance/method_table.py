@@ -25,8 +25,7 @@ from records import arguments, markdown, record
 
 from StaICC import Normal
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
-from StaICC.methods.forecast import forecast_method
-from StaICC.methods.run import METHODS, TABLE_2, run_all
+from StaICC.methods.run import METHODS, TABLE_2, forecast_method, run_all
 from StaICC.metrics.paired_tests import holm
 from StaICC.results import Result, load
 from StaICC.results.comparison import compare_runs

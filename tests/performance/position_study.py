@@ -98,8 +98,7 @@ def simulate(own: LongICLExperimentor, make: Callable[[random.Random], Chance], 
             for place, (label, block) in enumerate(labels)
         ]
     contexts = {str(name): one for name, one in own.contexts.items()}
-    gold = [item.gold[0] for item in own.test_items]
-    found = analyse(experiment, own.card, own.variant, gold, contexts, tallies, 0.95)
+    found = analyse(experiment, own.card, own.variant, own.test_items, contexts, tallies, 0.95)
     row = found["conditions"][f"part {part + 1}"]
     return [found["p_value"], row["difference"], row["difference_low"], row["difference_high"]]
 

@@ -28,7 +28,7 @@ from StaICC.results.comparison import (
     verdict_of,
 )
 from StaICC.results.comparison import Tested as WasTested
-from StaICC.results.details import pack_scores, unpack_scores
+from StaICC.results.provenance import pack_scores, unpack_scores
 
 TEXTS = [f"text {row} {row * 7919 % 101}" for row in range(400)]
 COLOURS = ("red", "green", "blue")

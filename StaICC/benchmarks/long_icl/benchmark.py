@@ -32,7 +32,7 @@ from StaICC.benchmarks.evaluation import DatasetRun, digest_prompts, reply_recor
 from StaICC.benchmarks.experimentor import validate_unparsed
 from StaICC.benchmarks.long_icl.data import LongICLData, Skipped, load_available, show_notice
 from StaICC.benchmarks.long_icl.experiments import (
-    EXPERIMENT_ITEMS,
+    DESIGNS,
     METHOD,
     Contexts,
     Experiment,
@@ -273,7 +273,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
             item = self.test_items[place]
             label = -1 if self.card.structured else labels.index(item.gold[0])
             prompt = contexts.context_of(place) + self._questions[place]
-            return Query(prompt, contexts.labels or labels, label, item.row, 0)
+            return Query(prompt, contexts.labels_of(place) or labels, label, item.row, 0)
 
         return _LazyQueries(write, len(self.test_items))
 
@@ -452,7 +452,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
                 self.experiment,
                 self.card,
                 self.variant,
-                [item.gold[0] for item in self.test_items],
+                self.test_items,
                 {round_name(number): contexts for number, contexts in self.contexts.items()},
                 {score.name: score.tallies if score.value is not None else () for score in scores},
                 self.statistics.level if self.statistics.intervals else None,
@@ -467,9 +467,6 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
             OutputError: A prediction cannot be scored, or has no label and ``unparsed="error"``.
         """
         rule, contexts = self.card.scoring, self.contexts[number]
-        card = replace(self.card, labels=contexts.labels or self.card.labels)
-        names = dict(zip(self.card.labels, contexts.labels, strict=False))
-        back = {name: label for label, name in names.items()}
         parsed: list[str | None] = [None] * len(answers)
         tallies: list[Tally | None] = [None] * len(answers)
         unparsed: dict[int, str] = {}
@@ -482,7 +479,10 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
                 continue
             response, reply = ("", answer.reply) if withheld else (answer, answer)  # withheld: empty, as published
             empty += isinstance(reply, str) and not reply.strip()
+            labels = contexts.labels_of(place)
+            names = dict(zip(self.card.labels, labels, strict=False))
             shown = replace(item, gold=(names[item.gold[0]],)) if names else item
+            card = replace(self.card, labels=labels) if names else self.card
             prompt = None if self.parsing == "published" else contexts.context_of(place) + self._questions[place]
             kind = "condition" if self.experiment else "round"
             where = f"{self.card.title}, {kind} {number}, query {place} (row {item.row})"
@@ -491,7 +491,8 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
             except OutputError as error:
                 raise OutputError(f"{where}: {error}") from error
             if names:
-                tally = Tally(item.gold, tuple(back[name] for name in tally.predicted), item.gold * bool(tally.correct))
+                predicted = tuple(self.card.labels[labels.index(name)] for name in tally.predicted)
+                tally = Tally(item.gold, predicted, item.gold * bool(tally.correct))
             tallies[place] = tally
             if isinstance(response, str) and tally.gold and not tally.predicted:
                 cause = "no label" if response.strip() else "empty"
@@ -582,13 +583,13 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         )
 
     def _intervals(self, scores: Sequence[ConditionScore]) -> dict[str, Interval]:
-        """Return the intervals of the rounds and of their mean, with the item as the unit."""
-        level = self.statistics.level
+        """Return the intervals of the rounds and of their mean, with the row as the unit."""
+        level, rows = self.statistics.level, [item.row for item in self.test_items]
         known = {score.name: score.tallies for score in scores if score.value is not None}
         parts = {
             name: part
             for name, tallies in known.items()
-            if (part := score_part(self.card, self.variant, tallies, level)) is not None
+            if (part := score_part(self.card, self.variant, tallies, level, rows)) is not None
         }
         if len(parts) == len(scores):
             parts["mean"] = combine(list(parts.values()), [1 / len(parts)] * len(parts))
@@ -680,9 +681,9 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
     def known_details(self) -> dict[str, Any]:
         """Return the details that do not depend on predictions."""
         distinct = {
-            (digest, self.contexts[number].labels)
+            (digest, self.contexts[number].labels_of(place))
             for number, digests in self.prompt_digests.items()
-            for digest in digests
+            for place, digest in enumerate(digests)
         }
         return {
             "asked": len(self.rounds) * len(self.test_items),
@@ -726,11 +727,11 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         data_dir: Folder with the published files; None for the folder of ``python -m StaICC data install long-icl``.
         datasets: Names, such as ``["banking77", "tacred"]``, and data sets of your own
             (:class:`~StaICC.datasets.Dataset`) with 20 or more labels; None for all six (in an experiment: for those
-            with one label per item). Data sets without files are skipped; a warning and the result say how to get the
-            files.
+            with one label per item; in ``helmet``: for the five of HELMET). Data sets without files are skipped; a
+            warning and the result say how to get the files.
         rounds: Rounds to evaluate, in order.
         test_number: Maximum number of test items (DialogRE: pairs); None for all; by default 500, or 100 in an
-            experiment.
+            experiment other than ``helmet``.
         instruct: Show the label list in the prompt.
         variant: ``published``, or ``strict`` (see :mod:`StaICC.benchmarks.long_icl.scoring`).
         arrangement: Order of the demonstrations: ``interleaved`` as published, or ``grouped`` by label.
@@ -739,8 +740,8 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         unparsed: How a response without a label, or one that the server withheld, counts: ``wrong`` as published,
             ``excluded`` with bounds on the score, or ``error``, which ends the run.
         experiment: An :class:`~StaICC.benchmarks.long_icl.Experiment`, or the name of one with its default options:
-            ``context``, ``length``, ``shots``, ``order``, ``position``, ``controls``, ``retrieval``. Its conditions
-            replace the rounds.
+            ``context``, ``length``, ``shots``, ``order``, ``position``, ``controls``, ``retrieval``, ``helmet``. Its
+            conditions replace the rounds.
         verify: Refuse files whose digest is not the published one.
         statistics: Options of the confidence intervals and baselines.
         announce: Called with the licence notice of each data set before its files are opened; by default, the notice is
@@ -789,9 +790,10 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         if experiment is not None and not isinstance(experiment, Experiment):
             raise ArgumentError(f"experiment must be an Experiment or its name, not {experiment!r}")
         if test_number == "default":
-            test_number = 500 if experiment is None else EXPERIMENT_ITEMS
+            test_number = 500 if experiment is None else DESIGNS[experiment.name].items
         if experiment is not None and datasets is None:
-            datasets = [name for name, card in cards().items() if not card.structured]
+            offered = cards(DESIGNS[experiment.name].suite)
+            datasets = [name for name, card in offered.items() if not card.structured]
         loaded, self.skipped = load_available(folder, datasets, verify=verify, announce=announce)
         if not loaded:
             listed = "\n".join(f"{skipped.dataset}: {skipped}" for skipped in self.skipped)

@@ -45,6 +45,7 @@ from typing import Any, Literal, TypeVar
 from StaICC.benchmarks.long_icl.prompts import (
     Item,
     at_most,
+    by_balance,
     by_pairs,
     by_passes,
     by_turns,
@@ -52,6 +53,7 @@ from StaICC.benchmarks.long_icl.prompts import (
     dialogue_item,
     entity_item,
     merge_dialogues,
+    permutation,
 )
 from StaICC.benchmarks.long_icl.task_cards import (
     ROUNDS,
@@ -65,8 +67,7 @@ from StaICC.benchmarks.long_icl.task_cards import (
     cards,
 )
 from StaICC.datasets import Dataset, Template
-from StaICC.datasets.json_reading import unique_keys
-from StaICC.datasets.storage import file_digest
+from StaICC.datasets.storage import file_digest, unique_keys
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, unknown_name, validate_integer
 from StaICC.prompting import SubsetView, TripletSplit, split_dataset
 from StaICC.safe_text import logger, visible
@@ -443,10 +444,13 @@ class LongICLData:
             strict: See :mod:`~StaICC.benchmarks.long_icl.prompts`.
 
         Raises:
-            ArgumentError: The round is not 1 to 5, or a label of the user's own data set has too few rows.
+            ArgumentError: The round is not 1 to 5, the task has no rounds, or a label of the user's own data set has
+                too few rows.
         """
         number = validate_integer("round", number, 1, ROUNDS)
         rule, labels = self.card.demonstrations, [row.label for row in self.train]
+        if not rule.expected:
+            raise ArgumentError(f"{self.card.title} has no rounds. Use experiment='helmet' (--experiment helmet)")
         if self.dataset is not None:
             self._check_own_rows(number)
         if rule.rule == "turns":
@@ -507,6 +511,8 @@ class LongICLData:
                 places = by_turns(labels, size, strict=strict)
             elif rule == "at_most":
                 places = at_most(labels, size)
+            elif rule == "balanced":
+                places = by_balance(labels, test_number)
             chosen = [self.test[place].item() for place in places[:test_number]]
         if not chosen:
             raise ArgumentError(f"{self.card.title}: no row of {self.test_file.path} can be a test item")
@@ -640,7 +646,14 @@ def load(
         raise DataMissingError(f"{own.title}: {missing}")
     paths = find(dataset, data_dir)
     train, train_file = _load_file(paths["train"], own, "train", verify)
-    test, test_file = _load_file(paths["test"], own, "test", verify)
+    if "test" in own.files:
+        test, test_file = _load_file(paths["test"], own, "test", verify)
+    else:
+        if len(train) < 2:
+            raise DataDamagedError(f"{train_file.path}: got 1 row, expected 2 or more: a tenth of them are test items")
+        order, test_file = permutation(len(train)), train_file
+        divided, cut = [train[place] for place in order], -(-len(order) // 10)
+        test, train = tuple(divided[:cut]), tuple(divided[cut:])
     return LongICLData(own, train, test, train_file, test_file)
 
 
@@ -696,7 +709,7 @@ def load_own(dataset: Dataset) -> LongICLData:
     card, split = dataset.card, split_dataset(dataset)
     labels, where, test = card.label_space, f"{card.name} as a task of LongICL", split.test
     shown = _reserved(dataset, split) if card.split.stratified else split.demonstration
-    if card.name.casefold() in cards():
+    if card.name.casefold() in cards(None):
         raise ArgumentError(f"name: got {card.name!r}, which is a data set of LongICL. Rename the file, or pass name=")
     if len(labels) < LEAST_LABELS:
         raise ArgumentError(

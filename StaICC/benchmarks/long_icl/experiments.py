@@ -2,8 +2,8 @@
 
 An experiment replaces the rounds of a run by *conditions*: contexts for the same test items, which differ in one
 factor. The factors are the length of the context, the demonstrations per label, their order, the position of the
-demonstrations of the true label, and their content. Conditions follow from the data, the options and a seed, so equal
-options give equal prompts for all models.
+demonstrations of the true label, and their content; ``helmet`` has the contexts of another benchmark. Conditions follow
+from the data, the options and a seed, so equal options give equal prompts for all models.
 
 A longer context usually shows more labels, too. So each condition has its *coverage*: the labels that it shows, the
 share of test items whose label is shown, and the demonstrations per shown label.
@@ -27,9 +27,19 @@ from typing import Any, TypeVar
 
 from StaICC.benchmarks.evaluation import aligned
 from StaICC.benchmarks.long_icl.data import MOST_TURNS, LongICLData
-from StaICC.benchmarks.long_icl.prompts import Item, covering, turns_of, write_answer, write_context, write_query
+from StaICC.benchmarks.long_icl.prompts import (
+    SEED,
+    Item,
+    balanced,
+    covering,
+    rows_by_label,
+    turns_of,
+    write_answer,
+    write_context,
+    write_query,
+)
 from StaICC.benchmarks.long_icl.scoring import Tally, score_tallies, scored, value_of
-from StaICC.benchmarks.long_icl.task_cards import TaskCard
+from StaICC.benchmarks.long_icl.task_cards import TaskCard, cards
 from StaICC.errors import ArgumentError, set_integers, unknown_name, validate_integer
 from StaICC.metrics.intervals import Part, combine, of_difference, ratio_part
 from StaICC.metrics.paired_tests import holm
@@ -70,8 +80,9 @@ class Contexts:
     contexts are not in memory together."""
     demonstrations: int
     """Number of demonstrations (for a context of each test item: of one context)."""
-    labels: tuple[str, ...] = ()
-    """Names that replace those of the labels, in the order of the card; empty: the card's."""
+    labels: tuple[str, ...] | Callable[[int], tuple[str, ...]] = ()
+    """Names that replace those of the labels, in the order of the card, or a function that returns those of a test
+    item; empty: the card's."""
     shown: tuple[tuple[str, ...], ...] = ((),)
     """The labels of the demonstrations, as in the card: of the shared context, or of that of each test item."""
     compared: str = ""
@@ -80,6 +91,10 @@ class Contexts:
     def context_of(self, place: int) -> str:
         """Return the context of a test item."""
         return self.context if isinstance(self.context, str) else self.context(place)
+
+    def labels_of(self, place: int) -> tuple[str, ...]:
+        """Return the names of the labels in the prompt of a test item; empty: the card's."""
+        return self.labels if isinstance(self.labels, tuple) else self.labels(place)
 
     def shows(self, labels: Sequence[Sequence[str]]) -> list[list[bool]]:
         """Return whether the context of each test item shows its true labels, given those of all test items."""
@@ -156,8 +171,9 @@ class Experiment:
     """An experiment and its options.
 
     Args:
-        name: ``context``, ``length``, ``shots``, ``order``, ``position``, ``controls`` or ``retrieval``.
+        name: ``context``, ``length``, ``shots``, ``order``, ``position``, ``controls``, ``retrieval`` or ``helmet``.
         levels: ``context`` and ``length``: budgets in reference tokens (:func:`reference_tokens`), such as 4096;
+            ``helmet``: lengths of HELMET, 4096 to 131072;
             ``shots``: demonstrations per label; ``order``: the number of rotations, which is also that of shuffles;
             ``position``: the number of parts of the context; ``retrieval``: numbers of retrieved demonstrations; empty
             for the default.
@@ -419,6 +435,60 @@ def _retrieval(experiment: Experiment, material: Material) -> Conditions:
 
 
 @dataclass(frozen=True, slots=True)
+class _ManyShot:
+    """Writes the contexts of HELMET: balanced demonstrations, and other numbers as labels, for each test item."""
+
+    material: Material
+    groups: Sequence[Sequence[int]]
+    """The training rows of each label."""
+    questions: Sequence[str]
+    """The text of each training row up to its label."""
+    places: Sequence[int]
+    """The index of its label."""
+
+    def _seed(self, place: int) -> int:
+        digest = hashlib.sha256(_bytes(self.material.items[place].texts[0])).hexdigest()
+        return (int(digest, 16) + SEED) % 2**31
+
+    def rows(self, count: int, place: int) -> list[int]:
+        return balanced(self.groups, count, self._seed(place))
+
+    def labels(self, place: int) -> tuple[str, ...]:
+        numbers = [*range(len(self.material.data.card.labels))]
+        random.Random(self._seed(place)).shuffle(numbers)
+        return tuple(map(str, numbers))
+
+    def context(self, count: int, place: int) -> str:
+        template = self.material.data.card.template
+        answers = [template.answer.format(label=label) for label in self.labels(place)]
+        shown = (self.questions[row] + answers[self.places[row]] for row in self.rows(count, place))
+        return template.plain + "".join(shown)
+
+
+def _helmet(experiment: Experiment, material: Material) -> Conditions:
+    """Show as many demonstrations as HELMET does for a length."""
+    card, train = material.data.card, material.data.train
+    if not card.shots or material.instruct:
+        got = "instruct=True" if card.shots else card.name
+        raise ArgumentError(
+            f"experiment helmet: got {got}, expected {', '.join(cards('HELMET'))}, without a label list"
+        )
+    labels, index = [row.label or "" for row in train], {label: place for place, label in enumerate(card.labels)}
+    questions = [write_query(card, row.item()) for row in train]
+    many = _ManyShot(material, rows_by_label(labels), questions, [index[label] for label in labels])
+    conditions: Conditions = {}
+    for level in experiment.levels:
+        count = dict(zip(_BUDGETS, card.shots, strict=True)).get(level, 0)
+        shown = tuple(labels[row] for row in many.rows(count, 0))  # each context shows every label that has rows
+        conditions[_budget_name(level)] = (
+            Contexts(partial(many.context, count), count, many.labels, (shown,))
+            if count
+            else f"HELMET has no such length. Choose from {', '.join(map(_budget_name, _BUDGETS))}"
+        )
+    return conditions
+
+
+@dataclass(frozen=True, slots=True)
 class Design:
     """What an experiment does."""
 
@@ -432,6 +502,10 @@ class Design:
     """Maximum number of levels."""
     has_shots: bool = True
     """Whether ``shots`` and ``seed`` are options."""
+    items: int = EXPERIMENT_ITEMS
+    """Test items by default."""
+    suite: str = "LongICLBench"
+    """The data sets by default: the cards of this benchmark."""
 
 
 _BUDGETS = tuple(1024 * number for number in (4, 8, 16, 32, 64, 128))
@@ -443,6 +517,7 @@ DESIGNS: Mapping[str, Design] = {
     "position": Design(_position, (5,), least=2, most=1),
     "controls": Design(_controls, most=0),
     "retrieval": Design(_retrieval, (4, 16)),
+    "helmet": Design(_helmet, _BUDGETS[1:], has_shots=False, items=500, suite="HELMET"),
 }
 """The experiments by name."""
 
@@ -459,7 +534,7 @@ def score_part(
     variant: str,
     tallies: Sequence[Tally | None],
     level: float,
-    units: Sequence[Hashable] | None = None,
+    units: Sequence[Hashable],
 ) -> Part | None:
     """Return a score with its limits and the influence of each unit; ``None`` with fewer than two units.
 
@@ -468,9 +543,8 @@ def score_part(
         variant: ``published`` or ``strict``.
         tallies: One for each test item.
         level: Of the limits.
-        units: The unit of each item: what another sample would draw again; ``None``: the item.
+        units: The unit of each item: what another sample would draw again.
     """
-    units = range(len(tallies)) if units is None else units
     hits: dict[Hashable, float] = defaultdict(float)
     sizes: dict[Hashable, float] = defaultdict(float)
     for unit, tally in zip(units, scored(card.scoring, tallies, variant), strict=False):
@@ -494,7 +568,7 @@ def analyse(
     experiment: Experiment,
     card: TaskCard,
     variant: str,
-    labels: Sequence[str],
+    items: Sequence[Item],
     contexts: Mapping[str, Contexts],
     tallies: Mapping[str, Sequence[Tally | None]],
     level: float | None,
@@ -508,7 +582,7 @@ def analyse(
         experiment: The experiment.
         card: Card of the data set.
         variant: ``published`` or ``strict``.
-        labels: The true label of each test item.
+        items: The test items.
         contexts: Those of each condition.
         tallies: For each condition one for each test item; empty if a query failed.
         level: Of the intervals; ``None`` for none.
@@ -523,12 +597,13 @@ def analyse(
         (Bonferroni).
         ``p_value`` is that of an exact McNemar test of the difference, corrected by Holm for all differences.
     """
-    by_position, units = experiment.name == "position", None
+    by_position, labels, rows = experiment.name == "position", [item.gold[0] for item in items], [i.row for i in items]
+    units: Sequence[Hashable] = labels if by_position else rows
     analysis: dict[str, Any] = {"name": experiment.name, "conditions": {}}
     shown = list(contexts.values())
     gold = [(label,) for label in labels]
     if by_position:
-        units, count, orders = labels, len(contexts), list(tallies.values())
+        count, orders = len(contexts), list(tallies.values())
         blocks = blocks_of(card.labels, count, experiment.seed)
         complete = all(orders)
         tallies = {
@@ -564,13 +639,14 @@ def analyse(
         return value_of(score_tallies(card.scoring, of_condition, variant))
 
     first, compared = next(iter(tallies)), {}
-    rows: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     for (name, of_condition), own in zip(tallies.items(), shown, strict=True):
         others = [other for other in tallies if other != name] if by_position else [own.compared or first]
         pairs = [] if others == [name] else [tallies.get(other, ()) for other in (name, *others)]
         same = _shared(pairs) if pairs and all(pairs) else []
         change = difference(same) if same else None
-        contrast = None if by_position or not same else mcnemar_p_value(*same)
+        by_row = dict(zip(rows, zip(*same, strict=True), strict=True)) if same else {}  # HELMET may test a row twice
+        contrast = None if by_position or not same else mcnemar_p_value(*zip(*by_row.values(), strict=True))
         if own.compared:
             compared[name] = own.compared
         part = part_of(of_condition, level or 0.95)
@@ -583,7 +659,7 @@ def analyse(
             )
             for key, value in (("score_shown", True), ("score_not_shown", False))
         }
-        rows.append(
+        found.append(
             {
                 "items": sum(tally is not None for tally in of_condition),
                 "demonstrations": own.demonstrations,
@@ -599,10 +675,10 @@ def analyse(
                 "p_value": contrast,
             }
         )
-    tested = [place for place, row in enumerate(rows) if row["p_value"] is not None]
-    for place, adjusted in zip(tested, holm([rows[place]["p_value"] for place in tested]), strict=True):
-        rows[place]["p_value"] = adjusted
-    return analysis | {"compared": compared, "conditions": dict(zip(tallies, rows, strict=True))}
+    tested = [row for row in found if row["p_value"] is not None]
+    for row, adjusted in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
+        row["p_value"] = adjusted
+    return analysis | {"compared": compared, "conditions": dict(zip(tallies, found, strict=True))}
 
 
 def mcnemar_p_value(first: Sequence[Tally | None], second: Sequence[Tally | None]) -> float:

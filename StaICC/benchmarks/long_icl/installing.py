@@ -65,7 +65,7 @@ def default_folder(home: str | Path | None = None) -> Path:
 
 
 def status(home: str | Path | None = None, *, verify: bool = False) -> list[TableStatus]:
-    """Return which of the six data sets are installed.
+    """Return which data sets are installed.
 
     Args:
         home: The library's data home (see :func:`default_folder`).
@@ -73,9 +73,10 @@ def status(home: str | Path | None = None, *, verify: bool = False) -> list[Tabl
             known stays ``installed``.
     """
     folder, statuses = default_folder(home), []
-    for name, own in cards().items():
+    for name, own in cards(None).items():
         files = find(name, folder)
-        state, reason, digests = ("installed", "", None) if len(files) == 2 else ("missing", own.instructions(), None)
+        complete = len(files) == len(own.files)
+        state, reason, digests = ("installed", "", None) if complete else ("missing", own.instructions(), None)
         if verify and state == "installed":
             digests = "+".join(map(file_digest, files.values()))
             try:
@@ -300,7 +301,8 @@ def install_from_hub(
                 with open(passing / spec.names[0], "w", encoding="utf-8", newline="") as file:
                     writer = csv.writer(file, **dialect)
                     writer.writerows([card.hub.header] if card.hub.header else [])
-                    writer.writerows(_cells(card, record) for record in _records(hub, card, split))
+                    records = _records(hub, card, spec.split or split)
+                    writer.writerows(_cells(card, record) for record in records)
             return _copy(load(card.name, passing, announce=lambda notice: None), folder)
 
     return _install(names, home, fetch, "from the hub")

@@ -15,6 +15,7 @@ file order and returns the indices of the selected rows, in prompt order. The ru
   turn;
 * ``passes`` (:func:`by_passes`): each pass goes through the file from its start and selects the next row of each label;
 * ``at_most`` (:func:`at_most`): the first rows of each label, in file order;
+* ``balanced`` (:func:`by_balance`): the test items of HELMET, a random row of each label in each turn;
 * ``first``: the first rows; ``pairs`` (:func:`by_pairs`): the first dialogues, until the number of pairs is reached.
 
 The strict variant differs in one rule: a turn has no row for an exhausted label, while the published rule selects a row
@@ -23,7 +24,8 @@ of the next label instead (so ``joy`` has 26 test items of GoEmotions, other lab
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+import random
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from typing import Any, TypeVar
@@ -216,7 +218,7 @@ def by_turns(labels: Iterable[_Label | None], turns: int, *, strict: bool = Fals
         >>> by_turns(["b", "a", "a", "a"], 2, strict=True)
         [0, 1, 2]
     """
-    unused = [rows[::-1] for rows in _rows_of(labels)]
+    unused = [rows[::-1] for rows in rows_by_label(labels)]
     chosen: list[int] = []
     for _ in range(turns):
         for place in range(len(unused)):
@@ -232,10 +234,10 @@ def turns_of(labels: Iterable[_Label | None]) -> list[list[int]]:
         >>> turns_of(["b", "a", "a", None, "a"])
         [[0, 1], [2], [4]]
     """
-    return [[row for row in turn if row is not None] for turn in zip_longest(*_rows_of(labels))]
+    return [[row for row in turn if row is not None] for turn in zip_longest(*rows_by_label(labels))]
 
 
-def _rows_of(labels: Iterable[_Label | None]) -> list[list[int]]:
+def rows_by_label(labels: Iterable[_Label | None]) -> list[list[int]]:
     """Return the rows of each label, labels in the order in which they first occur."""
     groups: dict[_Label, list[int]] = {}
     for place, label in enumerate(labels):
@@ -319,3 +321,69 @@ def by_pairs(counts: Sequence[int], size: int | None) -> list[tuple[int, int]]:
             chosen.append((place, min(count, left)))
             left -= min(count, left)
     return chosen
+
+
+# -- HELMET's draws: those of Python's random module, and numpy's permutation with seed 42
+
+SEED = 42
+"""HELMET's seed."""
+_STATE, _INCREMENT = 274674114334540486603088602300644985544, 332724090758049132448979897138935081983  # of this seed
+_MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
+
+
+def _words() -> Iterator[int]:
+    """Yield the 32-bit numbers of the generator PCG64 (XSL-RR) of numpy."""
+    state = _STATE
+    while True:
+        state = (state * _MULTIPLIER + _INCREMENT) % 2**128
+        high, low = divmod(state, 2**64)
+        word, turn = high ^ low, state >> 122
+        word = (word >> turn | word << (64 - turn)) % 2**64
+        yield from (word % 2**32, word >> 32)
+
+
+def permutation(size: int) -> list[int]:
+    """Return ``numpy.random.default_rng(42).permutation(size)``.
+
+    Source:
+        O'Neill 2014, "PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms for Random Number
+        Generation"; Fisher-Yates shuffle with numbers drawn by rejection.
+
+    Example:
+        >>> permutation(8)
+        [2, 1, 4, 5, 7, 3, 0, 6]
+    """
+    words, order = _words(), [*range(size)]
+    for last in range(size - 1, 0, -1):
+        mask = (1 << last.bit_length()) - 1
+        place = next(value for word in words if (value := word & mask) <= last)
+        order[last], order[place] = order[place], order[last]
+    return order
+
+
+def balanced(groups: Sequence[Sequence[int]], number: int, seed: int) -> list[int]:
+    """Select a number of random rows, one of each label in each turn, as HELMET does.
+
+    Args:
+        groups: The rows of each label, labels in the order in which they first occur.
+        number: Number of rows. A label with fewer rows than turns gives rows again.
+        seed: Of Python's :mod:`random`.
+    """
+    draw, turns, columns = random.Random(seed), -(-number // len(groups)), []
+    for rows in groups:
+        chosen = draw.sample(rows, turns % len(rows))
+        while len(chosen) < turns:
+            chosen += draw.sample(rows, min(turns - len(chosen), len(rows)))
+        columns.append(chosen)
+    selected = [[*turn] for turn in zip(*columns, strict=True)]
+    for turn in selected:
+        draw.shuffle(turn)
+    return [*chain.from_iterable(selected)][:number]
+
+
+def by_balance(labels: Sequence[_Label | None], size: int | None) -> list[int]:
+    """Select test items as HELMET does: all rows in file order, or if there are more than ``size``, balanced ones."""
+    if size is None or len(labels) <= size:
+        return [*range(len(labels))]
+    order = permutation(len(labels))
+    return [order[place] for place in balanced(rows_by_label(labels[row] for row in order), size, SEED)]

@@ -175,6 +175,12 @@ def _as_published_list(own: TaskCard, text: str) -> str:
     return ", ".join(lines) if len(lines) > 1 and all(as_label(own, line) in own.labels for line in lines) else text
 
 
+def _exact_match(own: TaskCard, response: str, item: Item) -> str:
+    """Return the first line without the cue: HELMET writes the cue before the response and reads the line after it."""
+    line, cue = response.split("\n", 1)[0].strip(), own.answers.cue
+    return own.answers.normal(line[len(cue) :] if line[: len(cue)].lower() == cue else line)
+
+
 Parsed = str | dict[str, str]
 """A parsed answer: one line of text; for Few-NERD entities and types."""
 _PUBLISHED: Mapping[str, Callable[[TaskCard, str, Item], Parsed]] = {"entities": _entities, "dialogue": _relations}
@@ -187,7 +193,8 @@ def _parse(own: TaskCard, response: str, item: Item, variant: str, prompt: str |
     if variant not in PARSINGS:
         raise unknown_name("parsing", variant, PARSINGS)
     if variant == "published":
-        return _PUBLISHED.get(item.kind, _one_label)(own, response, item)
+        read = _exact_match if own.answers.exact_match else _PUBLISHED.get(item.kind, _one_label)
+        return read(own, response, item)
     response = response.removeprefix(prompt.rstrip()) if prompt else response  # a model may drop its final blank
     if variant == "tolerant":
         if not own.structured:

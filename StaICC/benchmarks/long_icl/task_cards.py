@@ -1,4 +1,4 @@
-"""Cards of the six data sets: source, licence, files, labels, prompt templates, parsing and scoring options.
+"""Cards of the six data sets of LongICLBench and of HELMET's five: source, licence, files, labels, prompts, scoring.
 
 ``cards.json`` has everything that differs between the data sets; the other modules have the rules. Terms: a
 *demonstration* is an in-context example; each *round* adds one demonstration per label (round 3 shows each label three
@@ -13,12 +13,15 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from StaICC.datasets.json_reading import read_value
+from StaICC.datasets.storage import read_value
 from StaICC.errors import unknown_name
 
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 ROUNDS = 5
 """Number of rounds of the benchmark."""
 
@@ -39,6 +42,8 @@ class FileSpec:
     """Digests of the published file, one for each known serialisation of the same rows."""
     rows_sha256: str | None = None
     """Digest of the rows as read (see :func:`StaICC.benchmarks.long_icl.data.load`)."""
+    split: str = ""
+    """The split of the hub, if it has another name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class SelectionRule:
 
     rule: str
     expected: tuple[int, ...] = ()
-    """Number of demonstrations of rounds 1 to 5 with the published data; empty for test items."""
+    """Number of demonstrations of rounds 1 to 5 with the published data; empty for test items, and without rounds."""
     size: int | None = None
     """Number of turns, or of items per label, of test items; None if the rule has no such number."""
 
@@ -77,6 +82,8 @@ class AnswerFormat:
     """Labels are compared in lower case."""
     delete: str
     """Characters removed before labels are compared."""
+    exact_match: bool = False
+    """The first line is the answer, and labels are compared without articles and repeated blanks, as in SQuAD."""
 
     def normal(self, text: str) -> str:
         """Return the normal form of a label or an answer, in which they are compared.
@@ -86,7 +93,8 @@ class AnswerFormat:
             'actually'
         """
         text = text.strip().translate(dict.fromkeys(map(ord, self.delete)))
-        return text.lower().strip() if self.lower else text
+        text = text.lower().strip() if self.lower else text
+        return " ".join(_ARTICLES.sub(" ", text).split()) if self.exact_match else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +157,13 @@ class TaskCard:
     other_labels: tuple[str, ...] = ()
     """Labels in the files that the benchmark leaves out."""
     files: Mapping[str, FileSpec] = field(default_factory=dict)
-    """The files ``train`` and ``test``."""
+    """The files ``train`` and ``test``; without ``test``, a random tenth of the rows is the test set, as in HELMET."""
     hub: HubTable | None = None
     """Where the hub has the rows; None if it has not."""
+    suite: str = "LongICLBench"
+    """The benchmark that publishes the task."""
+    shots: tuple[int, ...] = ()
+    """HELMET: numbers of demonstrations for 4K, 8K, 16K, 32K, 64K and 128K tokens."""
 
     @property
     def structured(self) -> bool:
@@ -176,17 +188,24 @@ class TaskCard:
 
 
 @functools.cache
-def cards() -> Mapping[str, TaskCard]:
+def cards(suite: str | None = "LongICLBench") -> Mapping[str, TaskCard]:
     """Return the cards by name, in the order of the benchmark.
+
+    Args:
+        suite: ``LongICLBench`` or ``HELMET``; None for both.
 
     Example:
         >>> list(cards())
         ['banking77', 'goemotions', 'discovery', 'tacred', 'few_nerd', 'dialogre']
+        >>> list(cards("HELMET"))
+        ['helmet_banking77', 'helmet_trec_coarse', 'helmet_trec_fine', 'helmet_nlu', 'helmet_clinc150']
     """
     text = (importlib.resources.files(__package__) / "cards.json").read_text(encoding="utf-8")
-    return {
-        data["name"]: read_value(TaskCard, data, f"the card of {data['name']}") for data in json.loads(text)["cards"]
-    }
+    records: dict[str, dict[str, Any]] = {}
+    for record in json.loads(text)["cards"]:  # "like" names the card that has the fields which are left out
+        records[record["name"]] = records.get(record.pop("like", ""), {}) | record
+    known = {name: read_value(TaskCard, record, f"the card of {name}") for name, record in records.items()}
+    return {name: card for name, card in known.items() if suite in (None, card.suite)}
 
 
 def card(name: str) -> TaskCard:
@@ -203,6 +222,6 @@ def card(name: str) -> TaskCard:
         174
     """
     try:
-        return cards()[name]
+        return cards(None)[name]
     except (KeyError, TypeError):
-        raise unknown_name("LongICL data set", name, cards()) from None
+        raise unknown_name("LongICL data set", name, cards(None)) from None

@@ -56,11 +56,11 @@ from StaICC.kernels.huggingface.batching import (
     compute_checked,
     generate_tokens,
     last_positions,
+    layer_states,
+    patched_logits,
 )
-from StaICC.kernels.huggingface.forward import Forward, forget, guard
-from StaICC.kernels.huggingface.layers import layer_states, patched_logits
+from StaICC.kernels.huggingface.forward import Forward, distinct_positions, forget, guard
 from StaICC.kernels.huggingface.live_state import checksum, live_state, numerics
-from StaICC.kernels.huggingface.prefix_plan import distinct_positions
 from StaICC.kernels.huggingface.prompts import KernelOptions, LabelIssue, PromptFormat, Reading, Variant, choose
 from StaICC.kernels.huggingface.source import Loaded, ModelSource, number_type
 from StaICC.kernels.protocol import (

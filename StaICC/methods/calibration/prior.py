@@ -11,24 +11,22 @@ from typing import Any, ClassVar
 from StaICC.errors import ArgumentError, OutputError, validate_integer
 from StaICC.inference import Failure, Inference
 from StaICC.methods.calibration.base import (
+    CONTENT_FREE,
     KINDS,
     LABELS,
     Arguments,
     Calibration,
-    Read,
-    calibration_method,
-    label_rows,
-    mean_row,
-    read_probabilities,
-)
-from StaICC.methods.calibration.samples import (
-    CONTENT_FREE,
     CalibrationSet,
     LabelledPrompts,
+    Read,
+    calibration_method,
     content_free_queries,
     domain_texts,
+    label_rows,
+    mean_row,
     neutral_prompts,
     random_word_queries,
+    read_probabilities,
 )
 from StaICC.methods.features import Feature
 from StaICC.methods.specification import MethodData, MethodSpec, PromptMaker, Steps, check_variant, option, with_query

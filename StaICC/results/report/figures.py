@@ -18,8 +18,8 @@ from StaICC.metrics.diagnosis import label_frequencies, noisy_label_shares
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.registry import HEADLINE, score_record
 from StaICC.results.comparison import Comparison, Tested, p_text
-from StaICC.results.details import Baselines, ConditionRecord, DatasetDetails
 from StaICC.results.generalisation import variance_components
+from StaICC.results.provenance import Baselines, ConditionRecord, DatasetDetails
 from StaICC.results.published import compare_with_published, figures, models, other_long_icl
 from StaICC.results.report.html import Missing
 from StaICC.results.report.plots import SERIES, Axis, Bar, Cell, Figure, Key, Line, Mark, Panel, row_axis

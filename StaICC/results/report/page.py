@@ -45,8 +45,8 @@ from StaICC.results.comparison import (
     standings,
     word_of,
 )
-from StaICC.results.details import ConditionRecord, DatasetDetails, query_keys
 from StaICC.results.paired_records import metrics_of
+from StaICC.results.provenance import ConditionRecord, DatasetDetails, query_keys
 from StaICC.results.published import PublishedComparison, compare_with_published, published_cells
 from StaICC.results.ranking import rank_runs
 from StaICC.results.report.figures import (

@@ -24,6 +24,22 @@ def test_cards_are_those_of_the_protocol() -> None:
     assert [own.kind for own in cards().values()] == kinds
 
 
+HELMET = {"banking77": (77, 5900), "trec_coarse": (6, 6600), "trec_fine": (50, 6400), "nlu": (68, 8296)}
+HELMET["clinc150"] = (151, 7050)
+"""HELMET's data sets: labels, and demonstrations for 128K tokens, as in its configs/icl.yaml."""
+
+
+def test_cards_of_helmet() -> None:
+    found = {own.name: (len(set(own.labels)), own.shots[-1]) for own in cards("HELMET").values()}
+    assert found == {f"helmet_{name}": numbers for name, numbers in HELMET.items()}
+    assert {own.suite for own in cards(None).values()} == {"LongICLBench", "HELMET"}
+    assert list(cards(None)) == [*cards(), *cards("HELMET")]
+    assert all(len(own.shots) == 6 and sorted(own.shots) == [*own.shots] for own in cards("HELMET").values())
+    assert all(own.shots[0] >= len(own.labels) for own in cards("HELMET").values())  # every label is shown
+    for own in cards("HELMET").values():
+        assert len({own.answers.normal(label) for label in own.labels}) == len(own.labels)
+
+
 def test_discovery_labels_are_compared_without_punctuation() -> None:
     normal = card("discovery").answers.normal
     assert [normal(text) for text in ("as_a_result,", "[no-conn]", ' “Yet,". ')] == ["as_a_result", "[no-conn]", "yet"]

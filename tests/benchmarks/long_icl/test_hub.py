@@ -121,6 +121,26 @@ def test_discovery(hub: FakeHub, home: Path, caplog: pytest.LogCaptureFixture) -
     }
 
 
+def test_helmet(hub: FakeHub, home: Path) -> None:
+    for name, column, splits in (
+        ("helmet_clinc150", "intent", ("train", "validation")),
+        ("helmet_nlu", "label", ("train",)),
+        ("helmet_trec_fine", "fine_label", ("train", "test")),
+    ):
+        labels = card(name).labels
+        for split in splits:
+            rows = [{"text": f"{split}\n{i}, {{x}} ", column: i % len(labels)} for i in range(200)]
+            put(hub.folder, name, split, [rows], {column: class_label(name)})
+        assert fetch(name).datasets == (name,)
+        data = load(name, home, verify=False, announce=lambda notice: None)
+        every = [row.item() for row in (*data.train, *data.test)]
+        assert len(every) == 200 * len(splits)
+        for item in every:
+            assert item.gold == (labels[int(item.texts[0].split("\n")[1].split(",")[0]) % len(labels)],)
+        assert {item.texts[0].split("\n")[0] for item in every} == set(splits)
+    assert len(load("helmet_nlu", home, verify=False).test) == 20
+
+
 def banking_rows(published: Path, split: str) -> list[dict[str, Any]]:
     with open(published / f"banking77_{split}.csv", encoding="utf-8", newline="") as file:
         labels = card("banking77").labels

@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from StaICC.kernels.huggingface import forward as operators
-from StaICC.kernels.huggingface.forward import Forward, Segment, segmented_attention
-from StaICC.kernels.huggingface.prefix_plan import Row
+from StaICC.kernels.huggingface.forward import Forward, Row, Segment, segmented_attention
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")

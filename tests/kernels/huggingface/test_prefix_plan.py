@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from StaICC.kernels.huggingface.prefix_plan import distinct_positions, plan, shared_length
+from StaICC.kernels.huggingface.forward import distinct_positions, plan, shared_length
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12).map(tuple), min_size=1, max_size=14)
 

@@ -17,7 +17,7 @@ from StaICC.methods.calibration import (
     PrototypicalCalibration,
     TemperatureScaling,
 )
-from StaICC.methods.calibration.prototypical import assignment, fit_mixture, log_densities
+from StaICC.methods.calibration.neighbours import assignment, fit_mixture, log_densities
 from StaICC.methods.run import Method
 from StaICC.prompting import sample_demonstrations
 from tests.methods.fakes import Kernel, mini, rows_of
@@ -182,7 +182,7 @@ def test_prototypes_are_the_authors(width: int) -> None:
     fit is scikit-learn's, the assignment is that of the largest sum of means, and of all fits the largest sum counts.
     """
     optimize = pytest.importorskip("scipy.optimize")
-    from StaICC.methods.calibration.prototypical import shares_of_nearest
+    from StaICC.methods.calibration.neighbours import shares_of_nearest
     from StaICC.prompting import StableRandom
 
     data, other = numpy.array(rows(60, width, 4)[0]), rows(40, width, 9)[0]
