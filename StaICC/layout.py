@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TextIO
+from unicodedata import combining, east_asian_width
 
 from StaICC.safe_text import one_line
 
@@ -83,9 +84,19 @@ def _coloured(text: str, kind: str) -> str:
     return f"\x1b[{_STYLES[kind]}m{text}\x1b[0m" if kind in _STYLES and text else text
 
 
+def _columns(text: str) -> int:
+    """Return how many columns of a terminal a text takes: two for wide characters, none for combining ones."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if east_asian_width(char) in "FW" else not combining(char) for char in text)
+
+
 def _wrapped(cell: str, width: int) -> list[str]:
     """Return the lines of a cell; later ones are indented, so that no text looks like a line of its own."""
-    return [cell] if len(cell) <= width else textwrap.wrap(cell, width, subsequent_indent=" ")
+    columns = _columns(cell)
+    if columns <= width:
+        return [cell]
+    return textwrap.wrap(cell, max(2, width * len(cell) // columns), subsequent_indent=" ")
 
 
 def _full_width(widths: Sequence[int]) -> int:
@@ -98,7 +109,8 @@ def _fitted(widths: list[int], texts: Collection[int], width: int) -> list[int]:
     while _full_width(narrowed) > width:
         widest = max(texts, key=lambda column: narrowed[column], default=0)
         if narrowed[widest] <= _NARROW:  # the table is split, and each part has room for its texts
-            return [min(size, width // 2) if column in texts else size for column, size in enumerate(widths)]
+            half = (width - len(_GAP)) // 2
+            return [min(size, half) if column in texts else size for column, size in enumerate(widths)]
         narrowed[widest] -= 1
     return narrowed
 
@@ -117,7 +129,7 @@ def _split(widths: Sequence[int], width: int) -> list[list[int]]:
 
 def _table_text(table: TextTable, width: int, style: _Style) -> str:
     rows = [[one_line(cell) for cell in row] for row in (table.head, *table.rows)]
-    widths = _fitted([max(map(len, column)) for column in zip(*rows, strict=True)], table.texts, width)
+    widths = _fitted([max(map(_columns, column)) for column in zip(*rows, strict=True)], table.texts, width)
     wrapped = [[_wrapped(cell, size) for cell, size in zip(row, widths, strict=True)] for row in rows]
     parts = []
     for columns in _split(widths, width):
@@ -125,8 +137,9 @@ def _table_text(table: TextTable, width: int, style: _Style) -> str:
         for row in wrapped:
             for number in range(max(len(row[column]) for column in columns)):
                 cells = {column: row[column][number] if number < len(row[column]) else "" for column in columns}
+                blanks = {column: " " * (widths[column] - _columns(cell)) for column, cell in cells.items()}
                 aligned = (
-                    cell.ljust(widths[column]) if column in table.texts else cell.rjust(widths[column])
+                    cell + blanks[column] if column in table.texts else blanks[column] + cell
                     for column, cell in cells.items()
                 )
                 line = _GAP.join(aligned).rstrip()

@@ -39,6 +39,16 @@ def test_a_table_fits_and_keeps_every_cell(numbers: list[list[str]], names: list
     assert sorted("".join(shown).replace("\n", "")) == expected
 
 
+@pytest.mark.parametrize("width", [40, 41, 80])
+def test_wide_and_combining_characters_line_up(width: int) -> None:
+    """A terminal gives two columns to a wide character and none to an accent."""
+    names = ["\u6570\u636e" * 2, "cafe\u0301", "\u6570" * 50, "plain"]
+    table = format_columns(["data set", "accuracy"], [[name, "0.5000 [.164, .836]"] for name in names], width=width)
+    shown = table.replace("\u6570", "xx").replace("\u636e", "xx").replace("\u0301", "")
+    assert max(map(len, shown.splitlines())) <= width
+    assert len({line.index("0.5") for line in shown.splitlines() if "[" in line}) == 1
+
+
 def test_a_wrapped_cell_cannot_look_like_another_line() -> None:
     text = layout([TextTable(["run", "n"], [["some long name of a run WARNING: forged", "1"]])], width=26)
     assert not any(line.startswith("WARNING") for line in text.splitlines())

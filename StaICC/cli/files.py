@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from StaICC.datasets.pack import data_home
-from StaICC.datasets.storage import StrPath, check_outputs, remove_leftovers, write_output
+from StaICC.datasets.storage import StrPath, check_outputs, file_digest, remove_leftovers, write_output
 from StaICC.errors import ArgumentError, DataMissingError, StaICCError, unknown_name
 from StaICC.layout import Block, print_blocks
 from StaICC.registry import fold
 from StaICC.results import Result, ResultGroup, Signature, load, save_records
-from StaICC.results.result import read_result_file, with_digests, write_result_file
+from StaICC.results.result import check_result_name, read_result_file, with_digests, write_result_file
 from StaICC.safe_text import json_escaped, one_line, visible
 
 _UP = "\x1b[A"  # used by progress bars of other packages
@@ -399,7 +399,7 @@ def result_files(given: Iterable[StrPath], skip: bool = False) -> list[Path]:
 
     Args:
         given: Files and folders.
-        skip: Leave out files of folders that are no results, with a line on stderr.
+        skip: Leave out files of folders that are no results, or copies of others, with a line on stderr.
 
     Raises:
         ArgumentError: A folder has no such file.
@@ -410,8 +410,15 @@ def result_files(given: Iterable[StrPath], skip: bool = False) -> list[Path]:
             files.append(path)
             continue
         inside = sorted(path.rglob("*.json"))
-        for file in [file for file in inside if skip and not _is_result(file)]:
-            print(f"left out: {one_line(str(file))} is no saved result", file=sys.stderr)
+        originals: dict[str, Path] = {}
+        for file in list(inside) if skip else ():
+            reason = "is no saved result"
+            if _is_result(file):
+                original = originals.setdefault(file_digest(file), file)
+                if original is file:
+                    continue
+                reason = f"is a copy of {original}"  # such as in the site of a leaderboard
+            print(f"left out: {one_line(f'{file} {reason}')}", file=sys.stderr)
             inside.remove(file)
         if not inside:
             raise ArgumentError(f"{path}: the folder has no saved result, expected .json files in it")
@@ -526,6 +533,8 @@ class ResultSaver:
         self._printed = args.json is not None and str(args.json) == STDOUT
         self._file: Path | None = None if self._printed else args.json
         self.check(args.records, result=args.json)
+        if self._file is not None:
+            check_result_name(self._file)
         self._replaces = self._file is not None and _has_content(self._file)
         if self._file is not None and self._replaces and not args.overwrite and not _is_result(self._file):
             raise ArgumentError(f"{self._file} is not a saved result. Give another path, or add --overwrite")

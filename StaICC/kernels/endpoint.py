@@ -425,7 +425,10 @@ def reply(body: Json) -> Text:
         text = "".join(str(part.get("text") or "") for part in text if isinstance(part, Mapping))
     if text is None and isinstance(source.get("refusal"), str):
         text = source["refusal"]
-    if text in (None, "") and reason is not None:  # all tokens were spent on reasoning, or there was nothing to say
+    is_reply = source is message or "text" in choice
+    if (
+        is_reply and text in (None, "") and reason is not None
+    ):  # all tokens were spent on reasoning, or there was nothing to say
         reasoning = source.get("reasoning_content") or source.get("reasoning")
         text = f"<think>{reasoning or ''}" if reasoning or reasoning_tokens(body) else ""
     if not isinstance(text, str):
@@ -985,7 +988,7 @@ def read_batch(lines: Iterable[tuple[int, Mapping[str, Any]]], where: str) -> Ba
     """
     replies: dict[str, str] = {}
     failures: dict[str, str] = {}
-    models: dict[object, int] = {}
+    models: dict[str, int] = {}
     for number, record in lines:
         key = record.get("custom_id")
         if not isinstance(key, str) or record.keys().isdisjoint({"response", "result"}):
@@ -1000,7 +1003,7 @@ def read_batch(lines: Iterable[tuple[int, Mapping[str, Any]]], where: str) -> Ba
             continue
         if key in replies:
             raise SchemaError(f"{where}, line {number}: a second reply to the request {clip(key)}")
-        models.setdefault(body.get("model"), number)
+        models.setdefault(str(body.get("model")), number)
         if len(models) > 1:
             named = " and ".join(f"{clip(model)} (line {line})" for model, line in models.items())
             raise SchemaError(f"{where}: replies of the models {named}; expected those of one batch")

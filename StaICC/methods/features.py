@@ -14,6 +14,7 @@ from one run of the model where the kernel allows it (:class:`~StaICC.kernels.pr
 from __future__ import annotations
 
 import base64
+import copy
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -227,8 +228,8 @@ def present(rows: Iterable[Any]) -> list[Any]:
 
 
 def apply_present(rows: Sequence[Any], apply: Callable[[list[Any]], Sequence[Any]]) -> list[Any]:
-    """Return what a function makes of the rows that there are; failures and exceptions keep their places."""
-    kept = present(rows)
+    """Return what a function makes of copies of the rows that there are; failures and exceptions keep their places."""
+    kept = list(map(copy.copy, present(rows)))
     done = iter(apply(kept) if kept else ())
     return [row if isinstance(row, (Failure, BaseException)) else next(done) for row in rows]
 

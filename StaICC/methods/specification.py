@@ -116,7 +116,16 @@ _DRAWN_BY_LABELS = ("in-domain", "out-of-domain")
 
 
 def with_labels(changed: Experimentor, original: Experimentor) -> Experimentor:
-    """Return a changed copy of an experimentor, which has no labels, with those of the original."""
+    """Return a changed copy of an experimentor, which has no labels, with those of the original.
+
+    Raises:
+        ArgumentError: The demonstrations of the copy are drawn by labels that it does not have.
+    """
+    if changed._mode in _DRAWN_BY_LABELS:
+        raise ArgumentError(
+            f"{original.name}: {changed._mode} demonstrations are drawn by the labels of test rows, which a method "
+            "does not know. Set the mode of the benchmark's data set instead"
+        )
     copied = changed.copy_with(_triplet=original.triplet_dataset, dataset=original.dataset)
     copied.prompt_former = changed.prompt_former.copy_with(_split=original.triplet_dataset)
     drawn = original._mode in _DRAWN_BY_LABELS and changed._manual == original.demonstration_lists()

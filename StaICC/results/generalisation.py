@@ -221,8 +221,7 @@ def _correct(result: Result, name: str) -> _Correct:
             f"{name}: got a result of {result.benchmark} with {len(details.conditions)} conditions, expected "
             f"{BENCHMARK} with one for each draw and template (python -m StaICC run generalisation)"
         )
-    counted_wrong = () if result.signature.fields.get("unparsed") != "wrong" else details.unparsed
-    wrong = {(query.condition, query.query) for query in counted_wrong}
+    wrong = result.counted_wrong(name)
     correct: _Correct = {}
     for number, record in enumerate(details.conditions):
         draw, template = divmod(number, templates)

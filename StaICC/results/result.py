@@ -117,6 +117,7 @@ class QueryRecord:
     prediction: int | None
     """``None`` without a prediction; ``reason`` says why."""
     correct: bool | None
+    """As the accuracy counts it: a reply without a label may count as wrong; ``None`` if it is left out."""
     ground_truth_label: str | None
     prediction_label: str | None
     scores: tuple[float, ...] | None
@@ -300,6 +301,11 @@ class Result(_Saved):
     def complete(self) -> bool:
         """Whether every query has a prediction."""
         return all(not details.failed for details in self.details.values())
+
+    def counted_wrong(self, dataset: str) -> set[tuple[str, int]]:
+        """Return condition and number of each query of a data set whose reply has no label and counts as wrong."""
+        replies = self.details[dataset].unparsed if self.signature.fields.get("unparsed") == "wrong" else ()
+        return {(reply.condition, reply.query) for reply in replies}
 
     @property
     def excluded(self) -> int:
@@ -493,6 +499,19 @@ def read_result_file(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     return data
 
 
+def check_result_name(path: str | os.PathLike[str]) -> None:
+    """Refuse a file for a result whose name has the ending of another format.
+
+    Raises:
+        ArgumentError: The message names a file that would do.
+    """
+    if os.path.splitext(path)[1].lower() in _OTHER_FORMATS:
+        raise ArgumentError(
+            f"results are saved as JSON: got {str(path)!r}, expected a name such as 'result.json'. "
+            "For tables: python -m StaICC export scores"
+        )
+
+
 def write_result_file(data: Mapping[str, Any], path: str | os.PathLike[str], fresh: bool = False) -> None:
     """Write the JSON values of a result with their digests, completely or not at all.
 
@@ -506,11 +525,7 @@ def write_result_file(data: Mapping[str, Any], path: str | os.PathLike[str], fre
         ValueError: A number is not finite.
         OSError: The file cannot be written.
     """
-    if os.path.splitext(path)[1].lower() in _OTHER_FORMATS:
-        raise ArgumentError(
-            f"results are saved as JSON: got {str(path)!r}, expected a name such as 'result.json'. "
-            "For tables: python -m StaICC export scores"
-        )
+    check_result_name(path)
     # One line for each top-level key: a diff of two files shows what differs, and long lists stay compact.
     lines = (
         json.dumps(key) + ": " + json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -741,9 +756,9 @@ def _scored(result: Result, dataset: str, metric: str) -> int:
         return int(rounds[metric].get("answered", details.scored)) - int(lost)
     for record in details.conditions:
         if record.name == condition:
-            wrong = details.unparsed if fields.get("unparsed") == "wrong" else ()
-            assumed = {reply.query for reply in wrong if reply.condition == condition}
-            return sum(label is not None or place in assumed for place, label in enumerate(record.predictions))
+            wrong = result.counted_wrong(dataset)
+            numbered = enumerate(record.predictions)
+            return sum(label is not None or (condition, place) in wrong for place, label in numbered)
     return details.scored
 
 
@@ -843,6 +858,7 @@ def _queries(result: Result, prompts: Prompts | None) -> Iterator[QueryRecord]:
             _log.warning("%s, %s: no prompts: %s", result.benchmark, dataset, texts)
         prompt_parts = iter(() if isinstance(texts, str) else texts)
         lost = {(failed.condition, failed.query): failed.reason for failed in (*details.failures, *details.unparsed)}
+        wrong = result.counted_wrong(dataset)
         kept = (result.outputs or {}).get(dataset, ())
         outputs = {(output["condition"], output["query"]): output for output in kept}
         for record in details.conditions:
@@ -851,6 +867,10 @@ def _queries(result: Result, prompts: Prompts | None) -> Iterator[QueryRecord]:
             rows = zip(query_keys(record.rows), *columns, strict=True)
             for number, ((row, repeat), truth, prediction, scores, probabilities) in enumerate(rows):
                 parts, output = next(prompt_parts, None), outputs.get((record.name, number), {})
+                scored = prediction is not None or (record.name, number) in wrong
+                correct = prediction == truth if scored else None
+                if prediction is not None and prediction < 0:  # a reply of LongICL that names no label
+                    prediction = None
                 yield QueryRecord(
                     **origin(result, dataset),
                     condition=record.name,
@@ -859,7 +879,7 @@ def _queries(result: Result, prompts: Prompts | None) -> Iterator[QueryRecord]:
                     repeat=repeat,
                     ground_truth=truth,
                     prediction=prediction,
-                    correct=None if prediction is None else prediction == truth,
+                    correct=correct,
                     ground_truth_label=_label(details.labels, truth),
                     prediction_label=_label(details.labels, prediction),
                     scores=None if scores is None else tuple(scores),

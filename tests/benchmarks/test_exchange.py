@@ -28,6 +28,7 @@ from StaICC.benchmarks.exchange import (
 from StaICC.cli import main
 from StaICC.datasets import Dataset
 from StaICC.errors import OutputError, SchemaError
+from StaICC.kernels.endpoint import read_batch
 from StaICC.prompting import Query
 from StaICC.results.result import load as load_result
 
@@ -359,3 +360,17 @@ def test_a_request_without_a_reply_is_a_failed_query(
     again = [*lines, *whole[:3]]  # the failed requests were sent again, and the files joined
     _, scored = score_lines(again, tmp_path)
     assert all(part.complete for part in scored.values())
+
+
+def test_replies_in_another_form_are_failures() -> None:
+    """No empty reply, which could count as wrong; the name of a model may be anything."""
+    request = {"custom_id": "a"}
+    damaged = replied("openai", request, "food")
+    for message in ([1], "food", None):
+        damaged["response"]["body"]["choices"][0]["message"] = message
+        replies = read_batch([(1, damaged)], "r.jsonl")
+        assert not replies.replies
+        assert "no text" in replies.failures["a"]
+    named = replied("openai", request, "food")
+    named["response"]["body"]["model"] = {"name": "m"}
+    assert read_batch([(1, named)], "r.jsonl").replies == {"a": "food"}

@@ -11,7 +11,7 @@ import StaICC
 from StaICC import Diagnosis, Normal, Suite, Triplet_bias
 from StaICC.benchmarks import BenchmarkGroup
 from StaICC.datasets import Dataset
-from StaICC.errors import OutputError
+from StaICC.errors import ArgumentError, OutputError
 
 PARTS = ["Normal", "Contextual_bias", "Domain_bias", "Post_bias", "GLER", "Template_sens", "Demo_sens"]
 
@@ -111,3 +111,20 @@ def test_failures_name_the_group_and_make_its_parts_partial(own: Dataset, stand_
     complete = {part: result[part].complete for part in PARTS}
     assert complete == {part: lost not in group[part][0].prompt_set() for part in PARTS}
     assert (complete["Normal"], complete["Contextual_bias"]) == (False, True)
+
+
+def test_settings_that_change_during_a_run_are_refused(own: Dataset) -> None:
+    """Prompts are written before the run: another signature afterwards would be that of other prompts."""
+    group = Suite(datasets=[own, "mini"], limit=2)
+    alone = Normal(datasets=[own], limit=2)
+
+    def changes(prompt: Any, label_space: list[str]) -> int:
+        for experimentor in (group["GLER"][0], alone[0]):
+            experimentor.set_k(2)
+        return 0
+
+    with pytest.raises(ArgumentError, match=r"Suite, own, GLER: k changed from 4 to 2 during the run"):
+        group(changes)
+    alone[0].set_k(4)
+    with pytest.raises(ArgumentError, match=r"Normal, own: k changed from 4 to 2 during the run"):
+        alone(changes)

@@ -165,3 +165,22 @@ def test_commands_read_folders(staicc: Cli) -> None:
     Path("empty").mkdir()
     assert staicc("compare", "empty", *paths)[0] == 2
     assert staicc("compare", str(FOLDER), paths[0])[0] == 2, "one file twice"
+
+
+def test_a_copy_in_a_folder_is_not_another_run(staicc: Cli) -> None:
+    """The site of a leaderboard has copies: a ranking would count each run twice."""
+    for order in ("2", "3"):
+        assert staicc(*RUN, "--model", f"ppm;order={order}")[0] == 0
+    lines = (["rank", str(FOLDER)], ["compare", str(FOLDER)], ["export", "scores", str(FOLDER)])
+    before = [staicc(*line)[1] for line in lines]
+    assert staicc("leaderboard", str(FOLDER), "-o", str(FOLDER / "site"))[0] == 0
+    for line, printed in zip(lines, before, strict=True):
+        _, out, err = staicc(*line)
+        assert out == printed
+        assert err.count("is a copy of") == 2
+
+
+def test_a_file_of_another_format_is_refused_before_the_run(staicc: Cli) -> None:
+    status, out, err = staicc(*RUN, "--json", "r.csv")
+    assert (status, out, saved()) == (2, "", [])
+    assert "expected a name such as 'result.json'" in err

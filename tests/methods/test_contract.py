@@ -161,3 +161,32 @@ def test_only_the_member_of_a_group_that_does_not_fit_is_left_out(name: str) -> 
     with pytest.raises(ArgumentError, match=member):
         ms.Method(name, kernel, calibration_number=4).run(suite[member])
     assert not kernel.ran
+
+
+def changing_rows(data: Any) -> Any:
+    """A method that works in place: each row of the same prompt is its own."""
+    rows, again, vectors = yield [data.queries(), data.queries(), data.queries("hidden")]
+    for row, vector in zip(rows, vectors, strict=True):
+        row.reverse()
+        vector[:] = 0.0
+    assert all(row == other[::-1] for row, other in zip(rows, again, strict=True))
+    return rows
+
+
+def test_a_method_that_changes_its_rows_changes_no_other_method() -> None:
+    methods = [MethodSpec("mine", "Mine", changing_rows), "vanilla", "batch_calibration", "topk"]
+    table = ms.run_all(Kernel(), mini(), methods=methods)
+    assert not table.skipped
+    for name in ("vanilla", "batch_calibration", "topk"):
+        assert dict(table[name]) == dict(ms.Method(name, Kernel()).run(mini()))
+
+
+@pytest.mark.parametrize("mode", ["in_domain", "out_of_domain"])
+def test_a_method_cannot_draw_demonstrations_by_labels_that_it_does_not_know(mode: str) -> None:
+    def method(data: Any) -> Any:
+        getattr(data.experimentor, f"set_{mode}_mode")()
+        (rows,) = yield [data.queries()]
+        return rows
+
+    with pytest.raises(ArgumentError, match="labels of test rows, which a method does not know"):
+        ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())

@@ -115,3 +115,23 @@ def test_a_condition_has_its_own_queries_and_a_slope_no_baseline(partial: Result
         assert (found["n"], found["majority"]) == (count, details.baselines[name].majority)
     slope = records[None, "accuracy"]
     assert (slope["n"], slope["random"], slope["majority"]) == (details.scored, None, None)
+
+
+@pytest.mark.parametrize("policy", ["wrong", "excluded"])
+@pytest.mark.parametrize("name", ["Normal", "Generalisation", "LongICL"])
+def test_the_mean_of_correct_is_the_accuracy_also_with_replies_without_a_label(name: str, policy: Any) -> None:
+    def model(prompt: str, label_space: list[str]) -> str:
+        return "nothing" if prompt.count("e") % 3 == 0 else label_space[prompt.count("a") % 2]
+
+    if name == "LongICL":
+        rows = [(f"{'a' * (n % 7)} text {'e' * (n % 5)} {n}", n % 20) for n in range(400)]
+        own = StaICC.Dataset.from_rows(rows, name="own", label_space=[f"kind {n}" for n in range(20)])
+        result = StaICC.LongICL(datasets=[own], rounds=(1,), test_number=60, unparsed=policy)(model)
+    else:
+        result = getattr(StaICC, name)(datasets=["mini"], limit=9, unparsed=policy)(model)
+    unparsed = [query for query in result.queries() if "nothing" in (query.reason or "")]
+    assert len(unparsed) > 0
+    assert {query.prediction for query in unparsed} == {None}
+    assert {query.correct for query in unparsed} == {False if policy == "wrong" else None}
+    correct = [query.correct for query in result.queries() if query.correct is not None]
+    assert sum(correct) / len(correct) == pytest.approx(result.averaged.get("accuracy", result.averaged.get("1R")))

@@ -854,7 +854,12 @@ def model_size_chart(given: Given, method: str = "Vanilla ICL") -> Figure:
     )
 
 
-_CURVES = {"context": "tokens of the context", "shots": "demonstrations per label", "position": "part of the context"}
+_CURVES = {
+    "context": "tokens of the context",
+    "shots": "demonstrations per label",
+    "position": "part of the context",
+    "helmet": "length of HELMET",
+}
 
 
 def _conditions(result: Result, dataset: str) -> Mapping[str, Mapping[str, Any]]:
@@ -887,7 +892,7 @@ def _rounds_in(kind: str, result: Result, dataset: str, names: Sequence[str]) ->
 def _experiment_panel(kind: str, runs: Runs, dataset: str) -> Panel:
     shown = {name: row for result in runs.values() for name, row in _conditions(result, dataset).items()}
     names = list(shown)
-    if kind == "shots":  # runs may have other levels
+    if kind in ("shots", "helmet"):  # runs may have other levels
         names.sort(key=lambda name: shown[name].get("demonstrations") or 0)
     marks: list[Mark] = []
     bands: list[Line] = []
