@@ -21,7 +21,7 @@ import pytest
 
 import StaICC.datasets.pack as pack
 import StaICC.datasets.storage as storage
-import StaICC.datasets.table as table
+import StaICC.datasets.storage as table
 from StaICC.datasets import Row, load_dataset
 from StaICC.errors import DataDamagedError, DataMissingError
 

@@ -10,7 +10,7 @@ import pytest
 from StaICC import Dataset, Normal
 from StaICC.benchmarks import GLER, Suite
 from StaICC.datasets.catalogue import SplitSizes
-from StaICC.datasets.table import Row
+from StaICC.datasets.storage import Row
 from StaICC.errors import ArgumentError
 from StaICC.methods import run as ms
 from StaICC.methods.run import forecast_method

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from StaICC import Dataset, Normal
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.kernels.ppm import PPMKernel
-from StaICC.methods import ppl_icl as instructions
 from StaICC.methods import retrieval
+from StaICC.methods import retrieval as instructions
 from StaICC.methods.retrieval import (
     bm25_distances,
     nearest_demonstrations,
