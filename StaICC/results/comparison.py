@@ -880,6 +880,12 @@ class AlignedRuns:
         """The runs, the best first."""
         return sorted(self.runs, key=self.values.__getitem__, reverse=self.higher_is_better)
 
+    @property
+    def leaders(self) -> list[str]:
+        """The runs with the best value."""
+        values, order = self.values, self.order
+        return [run for run in order if values[run] == values[order[0]]]
+
     def difference(self, first: str, second: str) -> PairedDifference:
         """Return the difference of the means of two runs."""
         return mean_difference([paired.difference(first, second) for paired in self.datasets.values()])
@@ -1027,10 +1033,12 @@ def corrected_outcomes(
 def _pairs(aligned: AlignedRuns, reference: str | None = None) -> tuple[list[tuple[str, str]], int | None]:
     """Return the pairs that are compared, and the number of pairs from which they were chosen by their values."""
     count = len(aligned.runs)
-    hub = reference or (aligned.order[0] if count > MOST_RUNS else None)
-    if hub is None:
+    if reference is None and count <= MOST_RUNS:
         return list(combinations(aligned.runs, 2)), None
-    return [(hub, run) for run in aligned.runs if run != hub], None if reference else count * (count - 1) // 2
+    hub, *equal = [reference] if reference else aligned.leaders
+    others = [run for run in aligned.runs if run not in {hub, *equal}]
+    pairs = [(hub, run) for run in (*equal, *others)] + [(leader, run) for leader in equal for run in others]
+    return pairs, None if reference else count * (count - 1) // 2
 
 
 def difference_outcome(difference: PairedDifference) -> Outcome:
@@ -1144,16 +1152,18 @@ def ranks_of(
 
     If :func:`directional_holm` corrected the p-values of all pairs, the intervals of ranks contain all true ranks with
     probability 0.95 (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for Ranks", Review of Economic Studies 91):
-    a run is behind each run that is shown to be better, and before each one that is shown to be worse.
+    a run is behind each run that is shown to be better, and before each one that is shown to be worse. If several runs
+    have the best value, the verdict about another is that of the smallest p-value.
 
     Args:
         order: The runs, the best first.
         values: Their values.
-        outcomes: The test of each pair, or of each pair with the best run.
+        outcomes: The test of each pair, or of each pair with a run of the best value.
         partial: Why nothing is tested; empty if it is.
     """
     if partial:
         return tuple(Rank(run, values[run], "", Untested(partial)) for run in order)
+    leaders = [run for run in order if values[run] == values[order[0]]]
     complete = len(outcomes) == len(order) * (len(order) - 1) // 2
     differ = {pair for pair, test in outcomes.items() if isinstance(test, Tested) and test.significant}
     groups = _groups(order, differ) if complete and len(order) <= MOST_RUNS else []
@@ -1163,10 +1173,16 @@ def ranks_of(
         better = sum(frozenset((run, other)) in differ for other in order[:place])
         worse = sum(frozenset((run, other)) in differ for other in order[place + 1 :])
         best = values[run] == values[order[0]]
-        verdict = Best() if best else verdict_of(outcomes[frozenset((order[0], run))])
+        tests = [] if best else [outcomes[frozenset((leader, run))] for leader in leaders]
+        verdict = verdict_of(min(tests, key=_evidence)) if tests else Best()
         interval = (1 + better, len(order) - worse) if complete else None
         ranks.append(Rank(run, values[run], letters, verdict, interval))
     return tuple(ranks)
+
+
+def _evidence(outcome: Outcome) -> tuple[float, str]:
+    """Return what sorts the strongest evidence first."""
+    return (outcome.holm, "") if isinstance(outcome, Tested) else (2.0, outcome.reason)
 
 
 def _letter(number: int) -> str:
