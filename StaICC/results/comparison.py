@@ -907,6 +907,8 @@ def align(results: Mapping[str, Result], metric: str | None, reference: str | No
         ArgumentError: Fewer than two runs can be compared; the message says why.
         UnknownNameError: The benchmark has no such metric, or there is no such reference.
     """
+    if not isinstance(results, Mapping) or not all(isinstance(result, Result) for result in results.values()):
+        raise ArgumentError(f"results: got {results!r:.80}, expected a mapping of names to results. load() reads files")
     early = "it stopped early, and these tests need a fixed number of rows: use race, or full runs"
     left_out = [f"{name} ({early})" for name, result in results.items() if result.stopping is not None]
     results = {name: result for name, result in results.items() if result.stopping is None}
