@@ -165,10 +165,10 @@ def matplotlib(need: Any) -> Any:
 
 def test_axes_have_the_numbers_of_the_result(matplotlib: Any, suite: ResultGroup, long_icl: Result) -> None:
     normal = suite["Normal"]
-    (axes,) = normal.plot("forest", metric="macro_F1")
+    axes = normal.plot("forest", metric="macro_F1")
     values = [own["macro_F1"] for own in normal.divided.values()]
     assert points_of(axes) == list(zip([*values, normal.averaged["macro_F1"]], range(11), strict=True))
-    (axes,) = normal.plot()
+    axes = normal.plot()
     intervals = [own.intervals["accuracy"] for own in normal.details.values()]
     spans = [(x, y[0]) for x, y in lines_of(axes) if len(x) == 2 and y[0] == y[1]][:10]
     assert spans == [([one.low, one.high], row) for row, one in enumerate(intervals)]
@@ -181,7 +181,7 @@ def test_axes_have_the_numbers_of_the_result(matplotlib: Any, suite: ResultGroup
     for axes, details in zip(normal.plot("reliability"), normal.details.values(), strict=True):
         bins = [one for one in details.conditions[0].calibration or () if one.queries]
         assert points_of(axes) == [(one.confidence / one.queries, one.correct / one.queries) for one in bins]
-    (axes,) = long_icl.plot("rounds")
+    axes = long_icl.plot("rounds")
     assert points_of(axes) == [(n, 0.1 * n) for n in range(1, 6)]
     for axes, series in zip(suite["GLER"].plot("noise"), noise_series(suite["GLER"]).values(), strict=True):
         assert points_of(axes) == series
