@@ -19,6 +19,7 @@ from StaICC.cli import main
 from StaICC.errors import ArgumentError, DataDamagedError
 from StaICC.results import Result
 from StaICC.results import load as load_result
+from StaICC.results.report import experiment_chart
 from tests.benchmarks.long_icl.conftest import make
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "helmet.json").read_text("utf-8"))
@@ -124,6 +125,16 @@ def test_a_run_is_saved_and_verified(tables: Path, tmp_path: Path) -> None:
             write_table(tmp_path / f"{name}_{split}.csv", table(name, split)[:: 1 if split == "test" else -1])
     found = {finding.dataset: finding.same for finding in verify(saved, data_dir=tmp_path)}
     assert found["helmet_trec_coarse"] is False
+
+
+def test_a_report_draws_curves_over_the_lengths_of_all_runs(tables: Path) -> None:
+    runs = {
+        str(levels): make(tables, ["helmet_nlu"], experiment=Experiment("helmet", levels), test_number=9)(copies)
+        for levels in ((8192, 16384), (4096, 8192))
+    }
+    (panel,) = experiment_chart(runs).panels
+    assert [name for _, name in panel.x.ticks] == ["4K", "8K", "16K"]
+    assert len([line for line in panel.lines if not line.dashed]) == 2
 
 
 def test_all_kinds_of_predictions_name_the_same_label(tables: Path) -> None:
