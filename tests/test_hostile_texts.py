@@ -266,7 +266,7 @@ def test_log_records_with_a_traceback(caplog: Any) -> None:
 
 SOURCES = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
 NUMBERS_ONLY = ("datasets/catalogue.py", "inference/contract.py", "results/provenance.py", "kernels/transport.py")
-ELSEWHERE = ("results/comparison.py", "datasets/table.py", "registry.py")
+ELSEWHERE = ("results/comparison.py", "datasets/storage.py", "registry.py")
 
 
 def test_every_str_repr_logger_and_warning_escapes() -> None:

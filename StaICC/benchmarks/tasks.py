@@ -449,12 +449,15 @@ class DemonstrationSensitivityTask(_ConsistencyTask):
         ]
 
 
+_GENERALISATION_ROWS = 128
+
+
 @dataclass(frozen=True, slots=True)
 class GeneralisationTask(Task):
     """Predicts the same queries with every pair of a list of demonstrations and a template, and scores the accuracy."""
 
     name: ClassVar[str] = "Generalisation"
-    test_rows: int | None = 128
+    test_rows: int | None = _GENERALISATION_ROWS
     scores_accuracy: ClassVar[bool] = True
     draws: int = 4
     templates: int = 3
@@ -470,8 +473,9 @@ class GeneralisationTask(Task):
         return self.draws
 
     def options(self) -> Mapping[str, Any]:
-        """Return the numbers of draws and of templates."""
-        return {"draws": self.draws, "templates": self.templates}
+        """Return the numbers of draws and of templates, and of test rows if there can be more than by default."""
+        more = {} if self.test_rows == _GENERALISATION_ROWS else {"rows": self.test_rows}
+        return {"draws": self.draws, "templates": self.templates, **more}
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
         """Return one condition for each draw and template, draw by draw.
@@ -599,7 +603,8 @@ class DemonstrationSensitivity(Benchmark):
 class Generalisation(Benchmark):
     """Accuracy over draws of demonstrations x templates, with their variance components, on the ten data sets.
 
-    128 test rows each, and by default 4 x 3 prompts for a row: a draw is one list of demonstrations for all rows.
+    128 test rows each, or more with a larger ``limit``, and by default 4 x 3 prompts for a row: a draw is one list of
+    demonstrations for all rows.
     :func:`~StaICC.results.generalisation.variance_components` reads the result.
 
     Args:
@@ -627,7 +632,9 @@ class Generalisation(Benchmark):
         **settings: Unpack[Settings],
     ) -> None:
         settings.setdefault("sampler", "nested-shared")
-        task = GeneralisationTask(draws=draws, templates=templates)
+        limit = settings.get("limit")
+        rows = max(_GENERALISATION_ROWS, limit if isinstance(limit, int) else 0)
+        task = GeneralisationTask(rows, draws, templates)
         super().__init__(task, k, noisy_channel, metrics, datasets, **settings)
 
 

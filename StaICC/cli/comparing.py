@@ -162,7 +162,13 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
     add("--difference", type=float, metavar="D", help="a difference between two models that is to be significant")
     add("--power", type=float, default=0.8, metavar="P", help="the probability that it is (default 0.8)")
     add("--max-datasets", type=int, default=1, metavar="N", help="most data sets, for a mean over them (default 1)")
-    add("--max-rows", type=int, default=128, metavar="N", help="most test rows of each data set (default 128)")
+    add(
+        "--max-rows",
+        type=int,
+        default=128,
+        metavar="N",
+        help="most test rows of each data set, at most 512 (default 128)",
+    )
     add("--max-templates", type=int, default=9, metavar="N", help="most templates (default 9)")
     text = "of a query: tokens that the model reads and generates (default: 166 and 0, as measured for SmolLM2, k = 4)"
     add("--tokens", nargs=2, type=int, default=_TOKENS, metavar=("INPUT", "OUTPUT"), help=text)

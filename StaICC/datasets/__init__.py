@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from StaICC.datasets.catalogue import Card, Digests, SplitSizes, Template, TemplateAlternatives, cite, get_card, names
 from StaICC.datasets.dataset import Dataset, load_dataset
-from StaICC.datasets.table import FrozenTable, MemoryTable, Row, Table, table_digest, write_table
+from StaICC.datasets.storage import FrozenTable, MemoryTable, Row, Table, table_digest, write_table
 
 __all__ = [
     "Card",

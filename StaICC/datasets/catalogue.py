@@ -165,7 +165,7 @@ class Digests:
     """
 
     table: str
-    """Of the rows (see :func:`StaICC.datasets.table.table_digest`)."""
+    """Of the rows (see :func:`StaICC.datasets.storage.table_digest`)."""
     file: str | None = None
     """Of the frozen file in the cache; None where the rows do not come from one."""
 

@@ -2,7 +2,7 @@
 
 This library contains no data. The tables are the ones that the published wheel ``StaICC`` 0.1.1 carries, and
 every user of the benchmark ran. :func:`install` gets that wheel with the user's own pip, or takes it from a file, and
-turns its tables into files of our own format (:mod:`StaICC.datasets.table`) in :func:`data_home`. First use of a data
+turns its tables into files of our own format (:mod:`StaICC.datasets.storage`) in :func:`data_home`. First use of a data
 set installs by itself.
 
 Guarantees: the wheel's digest is checked before it is opened; what it holds is read by an unpickler that can build
@@ -33,8 +33,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from StaICC.datasets.catalogue import catalogue, find, get_card, names
-from StaICC.datasets.storage import file_digest, passing_folder, remove_leftovers
-from StaICC.datasets.table import Row, write_table
+from StaICC.datasets.storage import Row, file_digest, passing_folder, remove_leftovers, write_table
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError
 from StaICC.progress import INSTALLING, Progress, ProgressCallback, drawn_progress
 from StaICC.safe_text import logger

@@ -37,8 +37,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
-from StaICC.datasets.storage import parse_json, read_json, refuse_device
-from StaICC.datasets.table import split_pair
+from StaICC.datasets.storage import parse_json, read_json, refuse_device, split_pair
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, SchemaError, unknown_name, whole_number
 from StaICC.optional import require
 

@@ -35,7 +35,7 @@ from StaICC.benchmarks.tasks import (
     TemplateSensitivityTask,
     template_of_levels,
 )
-from StaICC.datasets.table import Row
+from StaICC.datasets.storage import Row
 from StaICC.errors import ArgumentError, unknown_name, whole_number
 from StaICC.inference import Answer, Failure
 from StaICC.kernels.protocol import Capability
@@ -438,14 +438,14 @@ _MODULES = {
     "contextual_calibration": "calibration.prior",
     "domain_calibration": "calibration.prior",
     "batch_calibration": "calibration.prior",
-    "ppl_icl": "ppl_icl",
+    "ppl_icl": "retrieval",
     "topk": "retrieval",
     "sa_icl": "retrieval",
     "knn_prompt": "calibration.neighbours",
     "knn_prompt_centroid": "calibration.neighbours",
     "hidden_calibration": "calibration.neighbours",
-    "temperature_scaling": "calibration.linear",
-    "linear_calibration": "calibration.linear",
+    "temperature_scaling": "calibration.prior",
+    "linear_calibration": "calibration.prior",
     "prototypical_calibration": "calibration.neighbours",
     "dc_pmi": "calibration.prior",
     "ensemble": "vanilla",

@@ -30,15 +30,26 @@ of the mean to a limit is the root of the sum of the squares of the distances th
 ``t(df)^2 V`` (Zou and Donner 2008). So a generalising interval is never narrower than that with draws and templates
 fixed. Accuracies near 0 or 1 vary more towards the middle: there the distance is that of Wilson's interval with the
 same variance, where it is larger.
+
+**Intervals of the components.** Each mean square has the limits of a scaled chi-square with ``2 MS^2 / variance``
+degrees of freedom. The variance is the larger one of two: that of effects with a Beta distribution, which has their
+mean and variance (effects on accuracies near 1 are skewed), and the infinitesimal jackknife over rows, draws and
+templates, because the variances of 0-1 outcomes depend on the levels of the other factors. The part of each factor has
+the square of Student's t over that of the normal quantile. A mean square of draws or of templates has the first only.
+The distances to the limits are combined as by Ting, Burdick, Graybill, Jeyaratnam and Lu (1990, "Confidence intervals
+on linear combinations of variance components that are unrestricted in sign"), without their terms for pairs: the root
+of the sum of the squares, or the sum where rows are no part of the source, because the mean squares have few degrees of
+freedom. Variances of accuracies are at most 1/4. With less than two degrees of freedom, and without any variation, the
+interval is undefined.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations, product
-from statistics import NormalDist
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from statistics import NormalDist, variance
 
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics.intervals import Interval, student_quantile, wilson_distances
@@ -57,6 +68,7 @@ SOURCES: Mapping[Source, str] = {
 }
 """The sources of variance and their names."""
 _ROWS, _DRAWS, _TEMPLATES = (0,), (1,), (2,)
+_ROUNDING = 1e-18
 METHOD = "rows, and Satterthwaite's t for draws and templates"
 
 
@@ -71,6 +83,8 @@ class CrossedEffects:
     """In units of the variance of the mean."""
     freedom: Mapping[Source, float]
     """Degrees of freedom of the squares."""
+    spread: Mapping[Source, float] = field(default_factory=dict)
+    """The variances of the squares; nothing for expected ones."""
 
     @property
     def contributions(self) -> dict[str, float]:
@@ -91,6 +105,24 @@ class CrossedEffects:
             SOURCES[source]: contribution * math.prod(self.sizes[factor] for factor in source)
             for source, contribution in zip(SOURCES, self.contributions.values(), strict=True)
         }
+
+    def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float] | None]:
+        """Return the limits of what each source adds to the variance of an accuracy; ``None`` where undefined."""
+        limits = {source: _limits(square, self.spread[source], level) for source, square in self.squares.items()}
+        found: dict[str, tuple[float, float] | None] = {}
+        for (source, name), value in zip(SOURCES.items(), self.contributions.values(), strict=True):
+            below, above = [], []
+            for other, square in self.squares.items():
+                if set(source) <= set(other):
+                    distances = square - limits[other][0], limits[other][1] - square
+                    added = len(other) % 2 == len(source) % 2
+                    below.append(distances[not added])
+                    above.append(distances[added])
+            combine: Callable[..., float] = math.hypot if 0 in source else _sum
+            most = max(value, 0.25 / math.prod(self.sizes[factor] for factor in source))
+            ends = (min(most, max(0.0, end)) for end in (value - combine(*below), value + combine(*above)))
+            found[name] = None if self.freedom[source] < 2 or not self.squares[source] else (next(ends), next(ends))
+        return found
 
     @property
     def between_levels(self) -> tuple[float, float]:
@@ -130,22 +162,100 @@ def crossed_effects(values: Sequence[Sequence[Sequence[float]]]) -> CrossedEffec
     number = len(cells)
     outcomes = [float(values[row][draw][template]) for row, draw, template in cells]
     mean = math.fsum(outcomes) / number
-    raw: dict[Source, float] = {(): 0.0}  # sums of squares of the marginal means, with the overall mean at 0
+    effects: dict[Source, _Effects] = {}
     squares: dict[Source, float] = {}
     freedom: dict[Source, float] = {}
     for source in SOURCES:
-        sums: dict[tuple[int, ...], float] = {}
+        sums: _Effects = {}
         for cell, outcome in zip(cells, outcomes, strict=True):
-            level = tuple(cell[factor] for factor in source)
-            sums[level] = sums.get(level, 0.0) + outcome - mean
-        raw[source] = math.fsum(total * total for total in sums.values()) * len(sums) / number
+            place = tuple(cell[factor] for factor in source)
+            sums[place] = sums.get(place, 0.0) + outcome - mean
+        within = [part for part in effects if set(part) < set(source)]
+        effects[source] = {
+            place: total * len(sums) / number - math.fsum(effects[part][_at(place, source, part)] for part in within)
+            for place, total in sums.items()
+        }
         freedom[source] = float(math.prod(sizes[factor] - 1 for factor in source))
-        parts = [part for size in range(len(source) + 1) for part in combinations(source, size)]
-        sum_of_squares = math.fsum((-1) ** (len(source) - len(part)) * raw[part] for part in parts)
-        squares[source] = max(0.0, sum_of_squares) / freedom[source] / number
-        if source == _TEMPLATES:
-            template_means = tuple(mean + sums[template,] * sizes[2] / number for template in range(sizes[2]))
-    return CrossedEffects(sizes, template_means, squares, freedom)
+        sum_of_squares = math.fsum(effect * effect for effect in effects[source].values())
+        squares[source] = sum_of_squares / len(sums) / freedom[source] if sum_of_squares > _ROUNDING else 0.0
+    template_means = tuple(mean + effect for effect in effects[_TEMPLATES].values())
+    spread = {
+        source: max(
+            _theoretical_spread(square, len(effects[source]), freedom[source], mean),
+            _observed_spread(source, effects, sizes) / freedom[source] ** 2,
+        )
+        for source, square in squares.items()
+    }
+    return CrossedEffects(sizes, template_means, squares, freedom, spread)
+
+
+_Effects = dict[tuple[int, ...], float]
+"""Effects by levels of the factors of a source."""
+
+
+def _at(place: tuple[int, ...], source: Source, part: Source) -> tuple[int, ...]:
+    """Return the levels of the factors of a part of the source."""
+    return tuple(place[source.index(factor)] for factor in part)
+
+
+def _theoretical_spread(square: float, levels: int, freedom: float, mean: float) -> float:
+    """Return the variance of a mean square of effects with a Beta distribution."""
+    binary = mean * (1.0 - mean)
+    if square <= 0.0 or binary <= 0.0:
+        return 2.0 * square * square / freedom
+    total = max(1e-3, binary / (square * levels) - 1.0)
+    product_of_both = total * total * binary
+    skewed = (total * (2.0 * mean - 1.0)) ** 2 * (total + 1.0) - product_of_both * (total + 2.0)
+    excess = 6.0 * skewed / (product_of_both * (total + 2.0) * (total + 3.0))
+    return square * square * (2.0 / freedom + max(0.0, excess) / levels)
+
+
+def _observed_spread(source: Source, effects: Mapping[Source, _Effects], sizes: Sequence[int]) -> float:
+    """Return the jackknife variance of a mean square times its degrees of freedom; 0 for one of few levels."""
+    spread = 0.0
+    for factor in range(3) if source not in (_DRAWS, _TEMPLATES) else ():
+        whole = tuple(sorted({*source, factor}))
+        slopes = [0.0] * sizes[factor]
+        for place, effect in effects[whole].items():
+            slopes[place[whole.index(factor)]] += effect * effects[source][_at(place, whole, source)]
+        scale = (sizes[factor] if factor in source else 2.0) / len(effects[source])
+        quantile = student_quantile(0.95, sizes[factor]) / NormalDist().inv_cdf(0.975)
+        spread += (scale * quantile) ** 2 * variance(slopes) / sizes[factor]
+    return spread
+
+
+def _sum(*distances: float) -> float:
+    return math.fsum(distances)
+
+
+def _limits(square: float, spread: float, level: float) -> tuple[float, float]:
+    """Return the limits of an expected mean square: the observed one is a scaled chi-square."""
+    freedom = max(0.5, 2.0 * square * square / spread) if spread else 1.0
+    high, low = (chi_square_quantile((1.0 + sign * level) / 2.0, freedom) for sign in (-1.0, 1.0))
+    return square * freedom / low, square * freedom / high
+
+
+def chi_square_quantile(probability: float, freedom: float) -> float:
+    """Return a quantile of the chi-square distribution, by bisection.
+
+    The distribution function is a series (Abramowitz and Stegun 1964, 6.5.29). Above 50 degrees of freedom the
+    quantile is that of Wilson and Hilferty (1931), with an error below 0.2 %.
+    """
+    if freedom > 50.0:
+        scale = 2.0 / (9.0 * freedom)
+        return freedom * (1.0 - scale + NormalDist().inv_cdf(probability) * math.sqrt(scale)) ** 3
+    low, high, half = 0.0, 4.0 * freedom + 40.0, freedom / 2.0
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        total = term = 1.0
+        count = 0
+        while term > 1e-16 * total:
+            count += 1
+            term *= middle / 2.0 / (half + count)
+            total += term
+        reached = total * math.exp(half * math.log(middle / 2.0) - middle / 2.0 - math.lgamma(half + 1.0))
+        low, high = (middle, high) if reached < probability else (low, middle)
+    return high
 
 
 def expected_effects(
@@ -196,7 +306,9 @@ def mean_effects(designs: Sequence[CrossedEffects]) -> CrossedEffects:
     means = tuple(math.fsum(column) / len(designs) for column in zip(*(d.template_means for d in designs), strict=True))
     middle, levels = math.fsum(means) / len(means), len(means)
     squares[_TEMPLATES] = math.fsum((mean - middle) ** 2 for mean in means) / (levels - 1) / levels
-    return CrossedEffects((min(d.sizes[0] for d in designs), *designs[0].sizes[1:]), means, squares, freedom)
+    variances = {source: math.fsum(d.spread.get(source, 0.0) for d in designs) / scale**2 for source in SOURCES}
+    variances[_TEMPLATES] = _theoretical_spread(squares[_TEMPLATES], levels, freedom[_TEMPLATES], middle)
+    return CrossedEffects((min(d.sizes[0] for d in designs), *designs[0].sizes[1:]), means, squares, freedom, variances)
 
 
 def generalise(value: float, interval: Interval, effects: CrossedEffects, *, difference: bool = False) -> Interval:

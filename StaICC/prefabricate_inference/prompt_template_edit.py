@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from StaICC.methods.ppl_icl import ppl_icl
-from StaICC.methods.retrieval import SelfAdaptiveICL
+from StaICC.methods.retrieval import SelfAdaptiveICL, ppl_icl
 
 PPL_ICL = ppl_icl
 SA_ICL = SelfAdaptiveICL

@@ -45,9 +45,19 @@ class Decomposition:
     generalising: Interval
     """Over test rows, draws and templates."""
 
+    @property
+    def deviations(self) -> list[tuple[float, tuple[float, float] | None]]:
+        """The standard deviation of the accuracy from each source, and its interval; ``None`` where undefined."""
+        limits = self.effects.intervals(self.fixed.level)
+        return [
+            (math.sqrt(max(0.0, part)), ends and (math.sqrt(ends[0]), math.sqrt(ends[1])))
+            for part, ends in zip(self.effects.contributions.values(), limits.values(), strict=True)
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; the components are variances."""
         rows, draws, templates = self.effects.sizes
+        sizes = {name: math.prod(self.effects.sizes[factor] for factor in source) for source, name in SOURCES.items()}
         return {
             "dataset": self.dataset,
             "rows": rows,
@@ -57,6 +67,10 @@ class Decomposition:
             "over_rows": [self.fixed.low, self.fixed.high],
             "over_rows_draws_templates": [self.generalising.low, self.generalising.high],
             "components": self.effects.components,
+            "component_intervals": {
+                name: ends and [end * sizes[name] for end in ends]
+                for name, ends in self.effects.intervals(self.fixed.level).items()
+            },
         }
 
 
@@ -76,18 +90,16 @@ class VarianceComponents(Displayed):
         return [*self.datasets, *([self.mean] if self.mean else [])]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Return the head and the rows: accuracy, both intervals, and the standard deviation from each source."""
+        """Return the head and two rows for each data set: accuracy, standard deviations from each source; intervals."""
         head = ["data set", "rows", "accuracy", "over rows", "over rows, draws, templates", *SOURCES.values()]
-        return head, [
-            [
-                line.dataset,
-                str(line.effects.sizes[0]),
-                f"{line.value:.4f}",
-                *(f"{interval.low:.3f} .. {interval.high:.3f}" for interval in (line.fixed, line.generalising)),
-                *(f"{math.sqrt(max(0.0, part)):.4f}" for part in line.effects.contributions.values()),
-            ]
-            for line in self.lines
-        ]
+        rows = []
+        for line in self.lines:
+            intervals = [f"{interval.low:.3f} .. {interval.high:.3f}" for interval in (line.fixed, line.generalising)]
+            values = [f"{deviation:.4f}" for deviation, _ in line.deviations]
+            rows.append([line.dataset, str(line.effects.sizes[0]), f"{line.value:.4f}", *intervals, *values])
+            ends = ["undefined" if ends is None else f"{ends[0]:.3f} .. {ends[1]:.3f}" for _, ends in line.deviations]
+            rows.append(["", "", "", "", f"{line.fixed.level:.0%}", *ends])
+        return head, rows
 
     def display_blocks(self) -> list[Block]:
         """Return the table with its notes."""
@@ -96,7 +108,10 @@ class VarianceComponents(Displayed):
             for name, number in self.left_out.items()
         ]
         _, draws, templates = self.lines[0].effects.sizes
-        text = f"{draws} draws x {templates} templates; right: standard deviation of the accuracy from each source"
+        text = (
+            f"{draws} draws x {templates} templates; right: standard deviation of the accuracy from each source, and "
+            "its interval (undefined: fewer than two degrees of freedom, or no variation)"
+        )
         return [TextTable(*self.table()), *map(Line, [text, *notes])]
 
 

@@ -29,8 +29,8 @@ LEAST_LEVELS = 3
 """Fewest draws and templates: with two, intervals cover 0.90 only."""
 MOST_TEMPLATES = 9
 LEAST_ROWS = 20
-MOST_ROWS = 128
-"""Test rows of ``Generalisation``."""
+MOST_ROWS = 512
+"""Most test rows for which the coverage of intervals is measured."""
 _DRAWS = (3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
 _POINTS = 128
 _NORMAL = NormalDist()
@@ -238,7 +238,7 @@ def plan(
     difference: float | None = None,
     power: float = 0.8,
     max_datasets: int = 1,
-    max_rows: int = MOST_ROWS,
+    max_rows: int = 128,
     max_templates: int = MOST_TEMPLATES,
 ) -> Plan:
     """Return the designs that reach a precision, or the power for a difference, with the fewest queries.
@@ -250,7 +250,7 @@ def plan(
         difference: The difference between two models that is to be detected at level 0.05 over all three.
         power: The probability that it is.
         max_datasets: Most data sets, over which the mean is taken.
-        max_rows: Most test rows of each data set.
+        max_rows: Most test rows of each data set; by default those of ``Generalisation`` without a limit.
         max_templates: Most templates.
 
     Raises:

@@ -294,21 +294,21 @@ class PackedRows:
                 place += size
             values = self._fields(total).tolist()  # type: ignore[attr-defined]
             first = best(values)
-            share = 1.0 / values.count(first) / draws
+            share = 1.0 / values.count(first)
             for number, value in enumerate(values):
                 if value == first:
                     shares[number] += share
-        return dict(zip(self.runs, shares, strict=True))
+        return {run: share / draws for run, share in zip(self.runs, shares, strict=True)}
 
 
 def _outcomes(aligned: AlignedRuns, packed: PackedRows) -> dict[frozenset[str], Outcome]:
-    """Return the tests of all pairs; of many runs, only those of the best one have their exact p-value."""
-    order = aligned.order
+    """Return the tests of all pairs; of many runs, only those of the best ones have their exact p-value."""
+    order, leaders = aligned.order, set(aligned.leaders)
     pairs = list(combinations(order, 2))
     screen = _Screen(aligned, packed) if len(order) > MOST_RUNS else None
     outcomes: list[Outcome] = []
     for first, second in pairs:
-        p = None if screen is None or first == order[0] else screen.p_value(first, second)
+        p = None if screen is None or first in leaders else screen.p_value(first, second)
         outcomes.append(difference_outcome(aligned.difference(first, second)) if p is None else Tested(p, p))
     return corrected_outcomes(pairs, outcomes)
 

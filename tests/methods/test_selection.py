@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from StaICC import Dataset, Normal
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.kernels.ppm import PPMKernel
-from StaICC.methods import ppl_icl as instructions
 from StaICC.methods import retrieval
+from StaICC.methods import retrieval as instructions
 from StaICC.methods.retrieval import (
     bm25_distances,
     nearest_demonstrations,
@@ -95,14 +95,6 @@ def test_perplexities_are_averaged_not_losses() -> None:
     for bad in ([math.nan], [math.inf], [OutputError("gone")]):
         with pytest.raises(OutputError, match=r"not finite|gone"):
             instructions.least_perplexity(bad, 1)
-
-
-def test_tried_prompts_have_instruction_and_input_only() -> None:
-    experimentor = mini()
-    tried = instructions.instruction_prompts(["A. ", "B. "], experimentor, "paper", 3)
-    assert [[text[:3] for text in some] for some in tried] == [["A. "] * 3, ["B. "] * 3]
-    texts = {row[0][0] for row in experimentor.calibration_set()}
-    assert all(text[3:].removeprefix("sentence: ").removesuffix(" topic: ") in texts for text in tried[0])
 
 
 # -- nearness

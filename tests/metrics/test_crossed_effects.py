@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import beta, chi2
 from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
 from StaICC.metrics.crossed_effects import (
     SOURCES,
+    chi_square_quantile,
     crossed_effects,
     generalise,
     generalising_p_value,
@@ -73,6 +75,91 @@ def test_components_are_unbiased_also_where_they_are_zero() -> None:
     truth = [deviations.get(name, 0.0) ** 2 for name in SOURCES.values()]
     errors = np.std(found, axis=0) / math.sqrt(len(found))
     assert np.all(np.abs(np.mean(found, axis=0) - truth) < 4 * errors)
+
+
+def mean_square(values: Any, source: tuple[int, ...], weights: list[Any]) -> float:
+    """The mean square of a source, over the number of outcomes, where levels have weights."""
+    shares = [own / own.sum() for own in weights]
+
+    def average(part: tuple[int, ...]) -> Any:
+        found = values
+        for factor in range(3):
+            if factor not in part:
+                shape = [-1 if place == factor else 1 for place in range(3)]
+                found = (found * shares[factor].reshape(shape)).sum(factor, keepdims=True)
+        return found
+
+    parts = [part for part in [(), *SOURCES] if set(part) <= set(source)]
+    effects = sum((-1) ** (len(source) - len(part)) * average(part) for part in parts)
+    for factor in source:
+        shape = [-1 if place == factor else 1 for place in range(3)]
+        effects = effects * np.sqrt(shares[factor]).reshape(shape)
+    freedom = math.prod(values.shape[factor] - 1 for factor in source)
+    return float((effects**2).sum()) / freedom
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_variances_of_mean_squares_against_derivatives_by_weights_and_beta_effects(seed: int) -> None:
+    sizes = (7, 4, 3)
+    values = outcomes(*sizes, seed)
+    found = crossed_effects(values.tolist())
+    mean = float(values.mean())
+    for source, square in found.squares.items():
+        assert mean_square(values, source, [np.ones(size) for size in sizes]) == pytest.approx(square)
+        observed = 0.0
+        for factor, size in enumerate(sizes):
+            slopes = []
+            for level in range(size):
+                ends = []
+                for step in (1e-5, -1e-5):
+                    weights = [np.ones(own) for own in sizes]
+                    weights[factor][level] += step
+                    ends.append(mean_square(values, source, weights))
+                slopes.append((ends[0] - ends[1]) / 2e-5)
+            if source not in ((1,), (2,)):  # a slope is the influence over the number of levels
+                quantile = student_quantile(0.95, size) / 1.959964
+                observed += quantile**2 * np.var(slopes, ddof=1) * size
+        levels = math.prod(sizes[factor] for factor in source)
+        total = max(1e-3, mean * (1 - mean) / max(1e-20, square * levels) - 1)
+        excess = max(0.0, float(beta.stats(mean * total, (1 - mean) * total, moments="k")))
+        theory = square**2 * (2 / found.freedom[source] + excess / levels)
+        assert found.spread[source] == pytest.approx(max(theory, observed), rel=1e-5)
+
+
+def test_intervals_of_components_are_undefined_or_cover_them() -> None:
+    draw = np.random.default_rng(8)
+    truth = {"rows": 0.1**2, "draws": 0.05**2, "draws x templates": 0.03**2, "rest": 0.05**2}
+    covered = []
+    for _ in range(150):
+        values = np.full((12, 5, 4), 0.5)
+        for source, name in SOURCES.items():
+            shape = [size if factor in source else 1 for factor, size in enumerate(values.shape)]
+            values = values + truth.get(name, 0.0) ** 0.5 * draw.normal(size=shape)
+        limits = crossed_effects(values.tolist()).intervals()
+        sizes = [math.prod(values.shape[factor] for factor in source) for source in SOURCES]
+        ends = [(own[0] * size, own[1] * size) for own, size in zip(limits.values(), sizes, strict=True) if own]
+        covered.append([low <= truth.get(name, 0.0) <= high for name, (low, high) in zip(limits, ends, strict=True)])
+    assert np.mean(covered, axis=0) == pytest.approx(0.97, abs=0.031)
+    few = crossed_effects(outcomes(9, 2, 3, 1).tolist()).intervals()
+    assert [name for name, own in few.items() if own is None] == ["draws"]
+    same = crossed_effects([[[value] * 3] * 4 for value in (0, 1, 1, 0, 1)]).intervals()
+    assert [name for name, own in same.items() if own is not None] == ["rows"]
+
+
+def test_interval_of_one_mean_square_is_that_of_a_chi_square() -> None:
+    """Draws without any other effect: variances of normal samples."""
+    of_draw = [0.42, 0.55, 0.48, 0.57]
+    (low, high) = crossed_effects([[[value] * 3 for value in of_draw]] * 10).intervals(0.9)["draws"] or (0, 0)
+    variance = float(np.var(of_draw, ddof=1)) / 4
+    assert (low, high) == pytest.approx((variance * 3 / chi2.ppf(0.95, 3), variance * 3 / chi2.ppf(0.05, 3)))
+
+
+@pytest.mark.parametrize("freedom", [0.5, 1, 2, 3.7, 12, 49, 51, 300, 1e6])
+def test_chi_square_quantiles(freedom: float) -> None:
+    for probability in (0.005, 0.025, 0.5, 0.975, 0.995):
+        tolerance = 1e-9 if freedom <= 50 else 2e-3
+        expected = chi2.ppf(probability, freedom)
+        assert chi_square_quantile(probability, freedom) == pytest.approx(expected, rel=tolerance)
 
 
 def test_variance_between_levels_is_never_below_that_of_draws_or_of_templates() -> None:

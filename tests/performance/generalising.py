@@ -6,7 +6,9 @@ Usage::
 
 A prediction is correct if a sum of normal effects of test row, draw, template and their interactions is positive. So
 the true accuracy is known, and each component can be zero. The oracle's interval has the true variance. Cells with a
-coverage below 0.94, or a type I error above 0.05, have four times as many samples. Prints the worst cells.
+coverage below 0.94, or a type I error above 0.05, have four times as many samples. Prints the worst cells. For
+intervals of the components, from a quarter of the samples, it prints the root of the median upper limit over the
+truth, and the coverage.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from records import arguments, markdown, record
+from scipy.stats import beta, multivariate_normal
 
 from StaICC.metrics import paired_tests
 from StaICC.metrics.crossed_effects import (
@@ -28,7 +31,7 @@ from StaICC.metrics.crossed_effects import (
     generalising_p_value,
     mean_effects,
 )
-from StaICC.metrics.intervals import mean_interval, ratio_part
+from StaICC.metrics.intervals import mean_interval, ratio_part, student_quantile
 
 EFFECTS = {  # standard deviations in the order of SOURCES
     "none": (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
@@ -42,6 +45,7 @@ EFFECTS = {  # standard deviations in the order of SOURCES
     "all but rows": (0.0, 0.15, 0.15, 0.5, 0.5, 0.1, 0.8),
 }
 LEVELS = ((4, 3), (8, 3), (4, 9), (8, 9))
+COMPONENT_SIZES = ((20, (4, 3)), (20, (8, 9)), (128, (4, 3)), (128, (8, 9)), (512, (8, 3)), (512, (4, 9)))
 BATCH = 50
 SHAPES: dict[str, Callable[[np.random.Generator, Any], Any]] = {
     "normal": lambda draw, shape: draw.standard_normal(shape, dtype=np.float32),
@@ -81,9 +85,30 @@ def designs(values: Any) -> Iterator[CrossedEffects]:
         share = math.prod(sizes[factor] for factor in source)
         squares[source] = (effects[source] ** 2).sum((1, 2, 3)) / share / freedom[source]
     means = values.mean((1, 2))
+    spread = {}
+    for source, square in squares.items():
+        observed = 0.0
+        for factor in range(3):
+            whole = effects[tuple(sorted({*source, factor}))] * effects[source]
+            others = tuple(other + 1 for other in range(3) if other != factor)
+            scale = (sizes[factor] if factor in source else 2.0) / math.prod(sizes[own] for own in source)
+            quantile = student_quantile(0.95, sizes[factor]) / 1.96
+            observed += (scale * quantile) ** 2 * whole.sum(others).var(1, ddof=1) / sizes[factor]
+        levels = math.prod(sizes[own] for own in source)
+        share = np.clip(means.mean(1), 1e-9, 1 - 1e-9)
+        total = np.maximum(1e-3, share * (1 - share) / np.maximum(square * levels, 1e-12) - 1)
+        excess = np.maximum(0, beta.stats(share * total, (1 - share) * total, moments="k"))
+        theory = square**2 * (2 / freedom[source] + excess / levels)
+        few = source in ((1,), (2,))
+        spread[source] = theory if few else np.maximum(theory, observed / freedom[source] ** 2)
     for sample in range(len(values)):
-        of_sample = {source: float(square[sample]) for source, square in squares.items()}
-        yield CrossedEffects((sizes[0], sizes[1], sizes[2]), tuple(means[sample].tolist()), of_sample, freedom)
+        yield CrossedEffects(
+            (sizes[0], sizes[1], sizes[2]),
+            tuple(means[sample].tolist()),
+            {source: float(square[sample]) for source, square in squares.items()},
+            freedom,
+            {source: float(variance[sample]) for source, variance in spread.items()},
+        )
 
 
 def sampled(samples: int, batch: Callable[[], list[tuple[float, ...]]], bad: Callable[[Any], bool]) -> Any:
@@ -152,6 +177,46 @@ def coverage_of_shapes(samples: int, draw: np.random.Generator) -> Iterator[tupl
         yield kind, rows, name, location, *_summary(sampled(samples, batch, lambda mean: mean[1] < 0.94))
 
 
+def true_components(effects: Sequence[float], share: float) -> list[float]:
+    """Return the components of the 0-1 outcomes."""
+    total, location = sum(effect * effect for effect in effects), NormalDist().inv_cdf(share)
+    found: dict[tuple[int, ...], float] = {}
+    for source in SOURCES:
+        of_parts = zip(SOURCES, effects, strict=True)
+        shared = sum(effect * effect for part, effect in of_parts if set(part) <= set(source)) / total
+        both = share
+        if shared < 1 - 1e-9:
+            both = float(multivariate_normal.cdf([location] * 2, cov=[[1, shared], [shared, 1]]))
+        within = sum(own for part, own in found.items() if set(part) < set(source))
+        found[source] = both - share * share - within
+    return [component if component > 1e-6 else 0.0 for component in found.values()]
+
+
+def coverage_of_components(samples: int, draw: np.random.Generator) -> Iterator[tuple[Any, ...]]:
+    """Yield for each source the coverage of the interval of its component, and the median upper limit over truth."""
+    for name, (rows, levels), share in product(EFFECTS, COMPONENT_SIZES, (0.5, 0.7, 0.9, 0.97)):
+        truth = true_components(EFFECTS[name], share)
+        sizes = (rows, *levels)
+
+        def batch(name: str = name, share: float = share, sizes: Any = sizes, truth: Any = truth) -> list[Any]:
+            figures = []
+            for design in designs(correct(draw, sizes, EFFECTS[name], share)):
+                row = []
+                for limits, source, true in zip(design.intervals().values(), SOURCES, truth, strict=True):
+                    scale = math.prod(sizes[factor] for factor in source)
+                    low, high = (end * scale for end in limits) if limits else (math.nan, math.nan)
+                    row += [float(low <= true <= high) if limits else math.nan, high]
+                figures.append(tuple(row))
+            return figures
+
+        figures = sampled(samples // 4, batch, lambda mean: min(mean[::2]) < 0.94)
+        for place, (source, true) in enumerate(zip(SOURCES.values(), truth, strict=True)):
+            covered, high = (figures[:, 2 * place + column] for column in (0, 1))
+            ratio = math.sqrt(float(np.nanmedian(high)) / true) if true else 0.0
+            kind = source if true else f"{source} (0)"
+            yield kind, f"{name}, {rows} rows", levels, share, ratio, float(np.nanmean(covered))
+
+
 def _coverage(samples: Any, truth: float) -> list[tuple[float, ...]]:
     """Return the figures of samples of one data set."""
     figures = []
@@ -212,11 +277,14 @@ def _print(title: str, cells: Sequence[tuple[Any, ...]], worst: Callable[[Sequen
 
 def main() -> None:
     """Print and record all tables."""
-    options = arguments(__doc__, {"--samples": 400, "--only": ["coverage", "means", "shapes", "type one"]})
+    options = arguments(
+        __doc__, {"--samples": 400, "--only": ["coverage", "components", "means", "shapes", "type one"]}
+    )
     draw = np.random.default_rng(28)
     figures: dict[str, float] = {}
     tables = {
         "coverage": (coverage, min),
+        "components": (coverage_of_components, min),
         "means": (coverage_of_means, min),
         "shapes": (coverage_of_shapes, min),
         "type one": (type_one, max),

@@ -15,6 +15,7 @@ from StaICC import Generalisation
 from StaICC.benchmarks.verify import Recomputed, verify
 from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.results import Result, compare, compare_generalising, load, variance_components
+from StaICC.results.report import variance_chart
 
 Model = Callable[[Any, Sequence[str]], int]
 
@@ -58,6 +59,21 @@ def test_every_row_has_all_pairs_of_a_shared_list_and_a_template() -> None:
     assert len({query.last_label for query in conditions[0].queries}) == 1
     texts = [condition.queries[0].prompt for condition in conditions[:4]]
     assert len({text.split("\n")[0] for text in texts}) > 1
+
+
+def test_a_larger_limit_adds_test_rows_and_changes_no_prompt() -> None:
+    prompts = []
+    for limit in (None, 130):
+        benchmark = Generalisation(datasets=["AGNews"], limit=limit, draws=2, templates=2)
+        prompts.append([query.prompt for query in benchmark[0].conditions()[3].queries])
+    assert [len(of_limit) for of_limit in prompts] == [128, 130]
+    assert prompts[0] == prompts[1][:128]
+    result = benchmark(guessing("a"))
+    assert "rows=130" in str(result.signature)
+    assert variance_components(result).lines[0].effects.sizes == (130, 2, 2)
+    assert all(finding.status == Recomputed() for finding in verify(result))
+    with pytest.raises(ArgumentError, match="limit"):
+        Generalisation(datasets=["mini"], limit="many")  # type: ignore[arg-type]
 
 
 def test_the_score_is_the_mean_accuracy_of_the_conditions(results: dict[str, Result]) -> None:
@@ -138,6 +154,25 @@ def test_a_saved_result_is_verified_and_has_the_same_components(results: dict[st
     assert isinstance(loaded, Result)
     assert variance_components(loaded) == variance_components(results["guesses"])
     assert all(finding.status == Recomputed() for finding in verify(loaded))
+
+
+def test_intervals_of_the_sources_in_table_json_and_figure(results: dict[str, Result]) -> None:
+    components = variance_components(results["guesses"])
+    (line,) = components.lines
+    low, high = line.deviations[-1][1] or (0.0, 0.0)
+    assert components.table()[1][1][-1] == f"{low:.3f} .. {high:.3f}"
+    saved = line.to_dict()
+    of_rest = saved["component_intervals"]["rest"]
+    assert of_rest == pytest.approx([end**2 * 30 * 12 for end in (low, high)])
+    assert of_rest[0] < saved["components"]["rest"] < of_rest[1]
+    figure = variance_chart(results["one template"])
+    assert figure.rows[0][2:] == ["rows", "0.0000", "-"]
+    low_text, end = figure.rows[2][-1].split(" .. ")
+    assert figure.rows[2][2:4] == ["templates", end] == ["templates", "0.3333"]
+    assert 0 < float(low_text) < 0.3
+    assert variance_components(results["one template"]).table()[1][1][5] == "undefined"
+    assert "rows x draws" in figure.svg()
+    assert len(variance_chart({name: results[name] for name in ("guesses", "others")}).rows) == 14
 
 
 def test_demonstrations_of_each_row_are_no_draws() -> None:

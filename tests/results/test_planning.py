@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from StaICC.errors import ArgumentError
 from StaICC.metrics import paired_tests
 from StaICC.metrics.crossed_effects import SOURCES, crossed_effects, expected_effects, generalise, mean_effects
 from StaICC.metrics.intervals import Interval, student_quantile
@@ -80,6 +81,13 @@ def test_no_design_with_fewer_queries_reaches_the_target() -> None:
                 design = evaluate_design(components, (rows, draws, templates), 1, target.get("difference"))
                 power = design.power
                 assert design.half_width > 0.45 if power is None else power < 0.8
+
+
+def test_more_rows_than_by_default() -> None:
+    noisy = Components({"rows": 0.2, "rest": 0.05}, 0.0, False, "")
+    with pytest.raises(ArgumentError, match="128 rows"):
+        plan(noisy, half_width=0.05)
+    assert 128 < plan(noisy, half_width=0.05, max_rows=512).designs[0].rows <= 512
 
 
 def test_power_and_width_move_with_the_sizes() -> None:

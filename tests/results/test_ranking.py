@@ -12,8 +12,8 @@ import pytest
 import StaICC
 from StaICC.datasets import Dataset
 from StaICC.metrics.paired_tests import LEVEL, directional_holm
-from StaICC.results import Result, compare, rank, ranking
-from StaICC.results.comparison import Best, Tied
+from StaICC.results import Result, compare, compare_runs, comparison, rank, ranking
+from StaICC.results.comparison import Best, Tied, Worse
 
 ROWS = [(f"number {row}", row % 2) for row in range(600)]
 
@@ -104,6 +104,42 @@ def test_bounds_decide_as_the_tests_of_all_pairs(metric: str, monkeypatch: pytes
     assert len({place.ranks for place in exact.runs}) > 4
     for place, other in zip(bounded.runs, exact.runs, strict=True):
         assert type(place.verdict) is type(other.verdict)
+
+
+@pytest.mark.parametrize("most_runs", [2, 20])
+def test_verdicts_do_not_depend_on_which_of_two_best_runs_comes_first(
+    most_runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third run is right on 60 of the 70 rows of the first, and with the second it shares 30."""
+    monkeypatch.setattr(comparison, "MOST_RUNS", most_runs)
+    monkeypatch.setattr(ranking, "MOST_RUNS", most_runs)
+    data = Dataset.from_rows(ROWS, name="own", label_space=["no", "yes"])
+    benchmark = StaICC.Normal(datasets=[data], limit=100, k=0)
+    rows = list(dict.fromkeys(query.prompt for query in benchmark[0].conditions()[0].queries))
+    known = {"a": rows[:70], "b": rows[30:], "c": rows[:60]}
+
+    def model(name: str) -> Any:
+        right = set(known[name])
+
+        def predict(prompt: str, label_space: list[str]) -> int:
+            number = int(prompt.rsplit("number ", 1)[1].split()[0])
+            return number % 2 if prompt in right else 1 - number % 2
+
+        return predict
+
+    runs = {name: benchmark(model(name)) for name in known}
+    verdicts = []
+    for names in permutations(runs):
+        ranks = {run.run: run for run in rank({name: runs[name] for name in names}).runs}
+        assert [ranks[name].best for name in "ab"] == pytest.approx([0.5, 0.5], abs=0.2)
+        assert sum(run.best for run in ranks.values()) <= 1
+        assert ranks["c"].ranks == (2, 3)
+        compared = {run.run: run for run in compare_runs({name: runs[name] for name in names}).ranking}
+        assert ranks["a"].verdict == ranks["b"].verdict == compared["a"].verdict == compared["b"].verdict == Best()
+        verdicts += [ranks["c"].verdict, compared["c"].verdict]
+    (verdict,) = set(verdicts)
+    assert isinstance(verdict, Worse)
+    assert verdict.p_value == pytest.approx(3 * 2 * 0.5**10)
 
 
 def test_the_probability_of_being_the_best_against_a_direct_bootstrap() -> None:

@@ -2,8 +2,8 @@
 
 :class:`CausalLMKernel` wraps a model and a tokenizer of ``transformers``. Called with a prompt and a label space it
 returns a probability for each label. For a list of prompts it computes every distinct prefix once, only the required
-positions, and only the labels' rows of the output matrix. The modules ``prefix_plan`` (what to compute), ``forward``
-(calls of the model) and ``batching`` (order and memory) do this.
+positions, and only the labels' rows of the output matrix. The modules ``forward`` (what to compute, calls
+of the model) and ``batching`` (order and memory) do this.
 
 Batching changes results by rounding only. No prompt is truncated silently. Problems of the labels' tokens are reported
 before the run (through ``logging``, and in :attr:`LabelScores.issues`).

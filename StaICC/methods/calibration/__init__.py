@@ -26,14 +26,20 @@ and DC-PMI are not in the release; for them it only draws calibration rows as th
 from __future__ import annotations
 
 from StaICC.methods.calibration.base import CalibratedKernel, Calibration, load_calibration
-from StaICC.methods.calibration.linear import LinearCalibration, TemperatureScaling
 from StaICC.methods.calibration.neighbours import (
     HiddenCalibration,
     KNNPrompting,
     KNNPromptingCentroid,
     PrototypicalCalibration,
 )
-from StaICC.methods.calibration.prior import ContextualCalibration, DomainCalibration, DomainPMI, batch_calibration
+from StaICC.methods.calibration.prior import (
+    ContextualCalibration,
+    DomainCalibration,
+    DomainPMI,
+    LinearCalibration,
+    TemperatureScaling,
+    batch_calibration,
+)
 
 __all__ = [
     "CalibratedKernel",

@@ -30,8 +30,7 @@ from itertools import cycle, islice, repeat
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, get_args
 
-from StaICC.datasets.storage import parse_json, refuse_device, write_output
-from StaICC.datasets.table import Row
+from StaICC.datasets.storage import Row, parse_json, refuse_device, write_output
 from StaICC.errors import ArgumentError, OutputError, SchemaError, validate_integer, whole_number
 from StaICC.inference import Inference
 from StaICC.inference.contract import Served, served_function

@@ -624,6 +624,9 @@ def noise_lines(given: Given) -> Figure:
     )
 
 
+_NO_LIMITS = "too few levels, or no variation"
+
+
 def variance_chart(given: Given) -> Figure:
     """Return by how much the accuracy varies with test rows, draws of demonstrations, templates and their interactions.
 
@@ -642,11 +645,12 @@ def variance_chart(given: Given) -> Figure:
         marks = []
         for number, (name, lines) in enumerate(found.items()):
             for line in (line for line in lines if line.dataset == dataset):
-                deviations = [math.sqrt(max(0.0, part)) for part in line.effects.contributions.values()]
-                largest = max(largest, *deviations)
-                drawn = deviations if number < SERIES else []
-                marks += [Mark(x, y, number, f"{name}, {sources[y]}", x) for y, x in enumerate(drawn)]
-                rows.append([dataset, name, *(f"{deviation:.4f}" for deviation in deviations)])
+                for y, (deviation, ends) in enumerate(line.deviations):
+                    if number < SERIES:
+                        marks.append(Mark(deviation, y, number, f"{name}, {sources[y]}", deviation, ends))
+                        largest = max(largest, ends[1] if ends else deviation)
+                    cell = Missing(_NO_LIMITS) if ends is None else f"{ends[0]:.4f} .. {ends[1]:.4f}"
+                    rows.append([dataset, name, sources[y], f"{deviation:.4f}", cell])
         bars = [Bar((0, mark.x), (mark.y - 0.35, mark.y + 0.35)) for mark in marks if len(runs) == 1]
         panels.append((dataset, marks, bars))
     end = largest or 1.0
@@ -654,9 +658,9 @@ def variance_chart(given: Given) -> Figure:
     return Figure(
         "Sources of variance",
         "Standard deviation of the accuracy that comes from each source, at the numbers of rows, draws and templates "
-        "of the run. Estimates of variances below 0 are shown as 0." + _limit(runs),
+        "of the run, with 95 % intervals. Estimates of variances below 0 are shown as 0." + _limit(runs),
         [Panel(dataset, axis, row_axis(sources), marks, (), bars) for dataset, marks, bars in panels],
-        ["data set", "run", *sources],
+        ["data set", "run", "source", "standard deviation", "95 %"],
         rows,
         (1,),
         _keys(runs),

@@ -41,11 +41,11 @@ from StaICC.results.comparison import (
     describe,
     latex_cell,
     latex_table,
+    metrics_of,
     p_text,
     standings,
     word_of,
 )
-from StaICC.results.paired_records import metrics_of
 from StaICC.results.provenance import ConditionRecord, DatasetDetails, query_keys
 from StaICC.results.published import PublishedComparison, compare_with_published, published_cells
 from StaICC.results.ranking import rank_runs

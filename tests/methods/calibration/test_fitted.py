@@ -106,8 +106,8 @@ def test_linear_calibration_is_torchs() -> None:
 def test_step_and_epochs_of_linear_calibration_are_those_that_predict_left_out_rows_best(
     seed: int, rates: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("StaICC.methods.calibration.linear.RATES", tuple(rates))
-    monkeypatch.setattr("StaICC.methods.calibration.linear.EPOCHS", (1, 4))
+    monkeypatch.setattr("StaICC.methods.calibration.prior.RATES", tuple(rates))
+    monkeypatch.setattr("StaICC.methods.calibration.prior.EPOCHS", (1, 4))
     data, labels = rows(13, seed=seed)
     free = rows(6, seed=5)[0]
     losses = {}
