@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -71,14 +70,6 @@ def test_each_run_is_saved_under_a_new_name(staicc: Cli) -> None:
     assert len(saved()) == 4
 
 
-def test_scored_predictions_are_saved(staicc: Cli) -> None:
-    assert staicc("prompts", *RUN[1:], "-o", "p.jsonl")[0] == 0
-    lines = [json.loads(line) for line in Path("p.jsonl").read_text("utf-8").splitlines()]
-    Path("a.jsonl").write_text("".join(json.dumps({"id": line["id"], "index": 0}) + "\n" for line in lines), "utf-8")
-    assert staicc("score", "normal", "a.jsonl", *RUN[2:])[0] == 0
-    assert len(saved()) == 1
-
-
 # -- nothing is replaced
 
 
@@ -94,17 +85,21 @@ def test_another_run_is_not_replaced(staicc: Cli, other: bytes) -> None:
     assert len(saved()) == 3
 
 
-def test_other_predictions_of_the_same_function_are_not_replaced(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function has the same source with another model in its module."""
-    source = "answer = 0\n\ndef constant(prompt, label_space):\n    return answer\n"
+@pytest.mark.parametrize(("answer", "other"), [(0, 1), ("no label", "food")])
+def test_other_predictions_of_the_same_function_are_not_replaced(
+    answer: Any, other: Any, staicc: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function has the same source with another model in its module. A reply without a label counts as wrong."""
+    source = f"answer = {answer!r}\n\ndef constant(prompt, label_space):\n    return answer\n"
     Path("mine_constant.py").write_text(source, "utf-8")
     monkeypatch.syspath_prepend(Path.cwd())
-    line = (*RUN, "--model", "mine_constant:constant", "--json", "r.json")
+    monkeypatch.delitem(sys.modules, "mine_constant", raising=False)
+    line = (*RUN, "--model", "mine_constant:constant", "--unparsed", "wrong", "--json", "r.json")
     assert staicc(*line)[0] == staicc(*line)[0] == 0
     before = Path("r.json").read_bytes()
-    sys.modules["mine_constant"].answer = 1  # type: ignore[attr-defined]
+    sys.modules["mine_constant"].answer = other  # type: ignore[attr-defined]
     status, _, err = staicc(*line)
-    assert (status, len(saved()), "--overwrite" in err) == (4, 1, True)
+    assert (status, len(saved()), "has other predictions" in err) == (4, 1, True)
     assert Path("r.json").read_bytes() == before
     assert staicc(*line, "--overwrite")[0] == 0
 
@@ -157,16 +152,6 @@ def test_an_interrupt_between_runs_keeps_the_finished_ones(staicc: Cli, monkeypa
     (group,) = saved()
     assert list(group) == ["k=0"]
     assert str(next(FOLDER.iterdir())) in err
-
-
-@pytest.mark.posix
-def test_killed_while_it_is_saved(program: Any, other: bytes) -> None:
-    kill = "import os, sys; os.fsync = lambda handle: os.kill(os.getpid(), 9); from StaICC.cli import main; main()"
-    for more in ([], ["--json", "r.json", "--overwrite"]):
-        done = program(*RUN, *more, start=("-c", kill))
-        assert (done.returncode, done.stdout[:7]) == (-signal.SIGKILL, "Normal\n")
-        assert Path("r.json").read_bytes() == other
-        assert list(FOLDER.glob("*.json")) == []
 
 
 # -- folders of results

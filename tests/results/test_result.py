@@ -19,9 +19,8 @@ from StaICC.datasets import Dataset
 from StaICC.errors import SchemaError
 from StaICC.metrics import softmax
 from StaICC.metrics.classification import confidence_bins
-from StaICC.results import AVERAGED, Result, ResultGroup, Signature, digest, load, save_records
+from StaICC.results import AVERAGED, Result, ResultGroup, Signature, digest, load
 from StaICC.results.result import result_from_dict
-from StaICC.version import RESULT_SCHEMA
 
 # -- a dictionary that knows more
 
@@ -146,30 +145,6 @@ def test_saving_leaves_the_old_file_if_it_fails(
 # -- files that are no result
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"", "expected JSON"),
-        (b"{", "not JSON"),
-        (b"\xff\xfe\x00", "not text in UTF-8"),
-        *((text, "no saved result") for text in (b"[]", b"3", b"{}", b'{"kind": "table"}', b'{"kind": "result"}')),
-        (b'{"kind": "result", "schema": "1"}', "schema '1'"),
-        (b'{"kind": "result", "schema": 1}', "'benchmark' is missing"),
-        (b'{"kind": "group", "schema": 1}', "the group's parts must be an object"),
-        (b'{"kind": "result", "schema": NaN}', "NaN is not a JSON number"),
-        *(
-            (json.dumps({"schema": RESULT_SCHEMA + 1, "kind": kind, "new": []}).encode(), "Update StaICC")
-            for kind in ("result", "group")
-        ),
-    ],
-)
-def test_files_that_are_no_result(tmp_path: Path, data: bytes, message: str) -> None:
-    path = tmp_path / "result.json"
-    path.write_bytes(data)
-    with pytest.raises(SchemaError, match=f"^{re.escape(str(path))}: .*{re.escape(message)}"):
-        load(path)
-
-
 def places_of(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Every place of a JSON value, of lists the first item only."""
     if here:
@@ -197,23 +172,6 @@ def test_a_value_of_another_type_is_refused_or_does_no_harm() -> None:
                 assert result._repr_html_()
                 assert result.to_dict()
     assert refused > 120
-
-
-# -- predictions of each query, as JSON Lines
-
-
-def test_records_of_a_result(tmp_path: Path, partial: Result) -> None:
-    path = tmp_path / "records.jsonl"
-    save_records(partial, path)
-    records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    assert len(records) == partial.details["mini"].asked
-    places = "benchmark model method dataset condition query row repeat ground_truth prediction"
-    assert list(records[0]) == [*places.split(), "predicted_probabilities", "normalised_probabilities"]
-    assert {record["benchmark"] for record in records} == {"GLER"}
-    assert [record["condition"] for record in records] == [str(step) for step in range(5) for _ in range(12)]
-    failed = [record for record in records if record["prediction"] is None]
-    assert len(failed) == partial.details["mini"].failed
-    assert all(record["predicted_probabilities"] is record["normalised_probabilities"] is None for record in failed)
 
 
 # -- groups
