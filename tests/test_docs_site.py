@@ -14,12 +14,8 @@ from typing import ClassVar
 import pytest
 
 import StaICC
-from StaICC.benchmarks.long_icl import cards as long_icl_cards
-from StaICC.datasets import names
 
 ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs"
-WRITTEN = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 PUBLIC_MODULES = [
     path
     for path in sorted((ROOT / "StaICC").rglob("*.py"))
@@ -142,15 +138,3 @@ def test_no_other_host_is_asked(site: Path, built: dict[str, Page]) -> None:
     assert [name for name, page in built.items() if policy not in page.source] == []
     assert not any('class="mermaid"' in page.source for page in built.values())
     assert not any('data-md-component="source"' in page.source for page in built.values())
-
-
-@pytest.mark.slow
-def test_every_page_is_in_the_navigation(built: dict[str, Page]) -> None:
-    """``omitted_files`` warns of it too; this also holds the generated pages."""
-    pages = {name for name in built if name != "404.html"}
-    assert {Path(name).with_suffix(".html").as_posix() for name in WRITTEN} <= pages
-    assert {f"data_sets/{name}.html" for name in (*names(), "mini")} <= pages
-    assert {f"data_sets/long_icl_{name}.html" for name in long_icl_cards()} <= pages
-    assert {"changelog.html", "contributing.html"} <= pages
-    nav = (ROOT / "mkdocs.yml").read_text("utf-8").split("\ntheme:")[0]
-    assert [name for name in WRITTEN if name not in nav] == []

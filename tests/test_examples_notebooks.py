@@ -26,9 +26,6 @@ from typing import Any
 
 import pytest
 
-import StaICC
-from StaICC.layout import layout
-
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 TORCH = ("torch", "transformers", "tokenizers")
@@ -73,94 +70,11 @@ sys.addaudithook(check)
 class Example:
     """What an example needs, and what must come of it."""
 
-    check: Callable[[str, Path], None]
-    """Given what it printed and its folder."""
     files: frozenset[str] = frozenset()
     """What it leaves behind."""
     needs: tuple[str, ...] = ()
     slow: bool = False
     """As a script; as a notebook all are."""
-
-
-def row(text: str, name: str) -> list[str]:
-    """Return the cells of the table rows that begin with a name, without intervals: a wide table has several parts."""
-    lines = re.findall(rf"^{re.escape(name)}  +(.*)$", text, flags=re.MULTILINE)
-    assert lines, f"no row {name!r} in:\n{text}"
-    return re.sub(r"\[[^]]*\]", "", " ".join(lines)).split()
-
-
-def quickstart(text: str, folder: Path) -> None:
-    saved = StaICC.load(folder / "quickstart.json")
-    again = StaICC.Normal(datasets=["mini"])(StaICC.load_kernel("ppm"))
-    again.environment = saved.environment  # the process of the tests may have loaded numpy
-    assert saved == again
-    assert layout(saved.display_blocks(), 80) in text
-    assert text.count("|prompts:") == 3
-    assert float(row(text, "made-up pairs")[0]) > 0
-    assert "accuracy between" in text
-
-
-def batched_inference(text: str, folder: Path) -> None:
-    assert "192 prompts in 1 calls" in text
-    assert "192 prompts in 192 calls" in text
-    assert "OutputError: Normal, mini, query 60" in text
-    assert "60 prompts before the failure, 132 after it" in text
-    line = re.search(r"Suite: (\d+) distinct prompts, (\d+) of them not in the store", text)
-    assert line
-    assert int(line[1]) - int(line[2]) == 24  # Normal's: 12 rows, two repeats
-
-
-def calibration(text: str, folder: Path) -> None:
-    names = ("Vanilla", "Contextual calibration", "Domain calibration", "Batch calibration")
-    assert [row(text, name)[4] for name in names] == ["0"] * 4  # training prompts
-    assert [row(text, name)[6] for name in names] == ["192", str(4 * 192), str(21 * 192), "192"]  # test prompts
-    line = re.search(r"empty queries: ([\d.]+) before, ([\d.]+) after", text)
-    assert line
-    assert float(line[1]) < float(line[2]) <= 1.0987  # nearer to the logarithm of three
-    inside = "hidden states, which PPMKernel does not provide" in text
-    assert inside or row(text, "Hidden calibration")[4] == row(text, "k-NN")[4] == "45"  # 15 rows of each label
-
-
-def noisy_channel(text: str, folder: Path) -> None:
-    assert "noisy channel, the first of 3:\ntopic: food sentence: " in text
-    assert "they differ in channel: direct and noisy" in text
-    accuracies = re.findall(r"^data set +accuracy.*\n-.*\nmini +(0[\d.]+)", text, flags=re.MULTILINE)
-    assert len(accuracies) == 3
-    noisy = StaICC.Normal(k=2, datasets=["mini"], noisy_channel=True)(StaICC.load_kernel("ppm"))
-    assert float(accuracies[1]) == pytest.approx(noisy["Averaged results"]["accuracy"], abs=5e-5)
-
-
-def demonstration_selection(text: str, folder: Path) -> None:
-    asked = {name: row(text, name)[4:7:2] for name in ("Vanilla", "TopK", "SA-ICL", "PPL-ICL")}
-    # 96 test rows are not encoded: 8 of them and the demonstration set; six orders of two of three neighbours
-    assert asked == {"Vanilla": ["0", "16"], "TopK": ["200", "8"], "SA-ICL": ["200", "80"], "PPL-ICL": ["48", "16"]}
-    random, nearest = re.findall(r"^(?:random: |nearest:)\n(sentence: .*\n)", text, flags=re.MULTILINE)
-    assert random != nearest
-    assert re.search(r"^(What is|Name|Which topic).*[?.] $", text, flags=re.MULTILINE)
-    assert re.search(r"^manual-[0-9a-f]{12}$", text, flags=re.MULTILINE)
-
-
-def long_icl(text: str, folder: Path) -> None:
-    assert "discovery: MADE-UP ROWS" in text
-    assert "banking77 77 labels" in text
-    assert "published 0.0\n" in text  # its answers end with a full stop
-    strict = re.search(r"^strict ([\d.]+)$", text, flags=re.MULTILINE)
-    assert strict
-    assert float(strict[1]) > 0.9
-    assert " ".join(text.split()).count("for test_number = 500, this result has 77") == 4
-    assert set(StaICC.load(folder / "long_icl.json").divided) == {"banking77", "discovery"}  # type: ignore[union-attr]
-
-
-def compare_two_models(text: str, folder: Path) -> None:
-    first, second, difference = map(float, row(text, "mini")[1:4])
-    accuracies = [StaICC.load(folder / f"order {n}.json")["Averaged results"]["accuracy"] for n in (12, 1)]
-    assert [first, second] == pytest.approx(accuracies, abs=5e-5)
-    assert difference == pytest.approx(first - second, abs=1.1e-4)
-    assert r"\begin{tabular}" in text
-    assert "are not shown to differ at level 0.05" in text
-    if (folder / "report.html").exists():
-        assert "order 12" in (folder / "report.html").read_text("utf-8")
-        assert "</svg>" in (folder / "accuracy.svg").read_text("utf-8")
 
 
 MADE_UP = {
@@ -170,13 +84,13 @@ MADE_UP = {
 }
 RUNS = frozenset({"order 12.json", "order 1.json"})
 KNOWN = {
-    "quickstart": Example(quickstart, frozenset({"quickstart.json"})),
-    "batched_inference": Example(batched_inference, frozenset({"predictions.sqlite"})),
-    "calibration": Example(calibration, slow=True),
-    "noisy_channel": Example(noisy_channel),
-    "demonstration_selection": Example(demonstration_selection, needs=TORCH, slow=True),
-    "long_icl": Example(long_icl, frozenset({"long_icl.json", *MADE_UP}), slow=True),
-    "compare_two_models": Example(compare_two_models, RUNS | {"accuracy.svg", "report.html"}),
+    "quickstart": Example(frozenset({"quickstart.json"})),
+    "batched_inference": Example(frozenset({"predictions.sqlite"})),
+    "calibration": Example(slow=True),
+    "noisy_channel": Example(),
+    "demonstration_selection": Example(needs=TORCH, slow=True),
+    "long_icl": Example(frozenset({"long_icl.json", *MADE_UP}), slow=True),
+    "compare_two_models": Example(RUNS | {"accuracy.svg", "report.html"}),
 }
 
 
@@ -254,7 +168,6 @@ def test_an_example_runs_as_a_script(name: str, place: Place, need: Need) -> Non
     need(example.needs, f"examples/{name}.py")
     done = run_script(EXAMPLES / f"{name}.py", place)
     assert done.returncode == 0, done.stderr
-    example.check(done.stdout, place.folder)
     assert place.written() == example.files
     shown = (EXAMPLES / "outputs" / f"{name}.txt").read_text("utf-8")
     advice = f"write it again: python examples/{name}.py > examples/outputs/{name}.txt"
@@ -292,7 +205,6 @@ def test_an_example_runs_as_a_notebook(name: str, place: Place, need: Need, monk
     notebook = nbformat.read(place.folder / f"{name}.ipynb", as_version=4)
     run_notebook(notebook, place, monkeypatch)
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    example.check("".join(output.text for output in outputs if output.get("name") == "stdout"), place.folder)
     assert place.written() - helpers == example.files
     shown = [output.data for output in outputs if "data" in output]
     if name in ("quickstart", "compare_two_models"):  # a result on the last line of a cell

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shutil
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -178,33 +176,6 @@ def test_one_of_each_kind_on_the_command_line(command: Callable[[str], str]) -> 
     assert "bug" in command("prompts symbol-labels --datasets example_tickets --limit 1")
 
 
-def test_the_listing_has_plugins_and_options(command: Callable[[str], str]) -> None:
-    listed = json.loads(command("show --json"))
-    assert list(listed) == ["kernels", "methods", "datasets", "benchmarks", "metrics"]
-    ours = {kind: [row["name"] for row in rows if row["origin"]] for kind, rows in listed.items()}
-    assert ours == {
-        "kernels": ["label_counts"],
-        "methods": ["sharpened"],
-        "datasets": ["example_tickets"],
-        "benchmarks": ["symbol-labels"],
-        "metrics": ["brier_score"],
-    }
-    (sharpened,) = [row for row in listed["methods"] if row["name"] == "sharpened"]
-    assert sharpened["options"] == [
-        {"name": "exponent", "type": "float", "default": 2.0, "help": "The power that probabilities are raised to."}
-    ]
-    sources = {row["name"]: row["description"] for row in listed["datasets"]}
-    assert sources["TREC"] == "source: released wheel"
-    assert sources["mini"] == "source: built in"
-    assert sources["example_tickets"] == "source: file"
-    text = command("show methods")
-    assert "sharpened" in text
-    assert "[staicc-example-plugin 1.2]" in text
-    assert "exponent=2.0 (float)" in text
-    for name in METHODS:
-        assert name in text
-
-
 def test_the_commands_of_the_page(command: Callable[[str], str]) -> None:
     """They need the plug-in, so the test of all pages cannot run them."""
     page = (ROOT / "docs" / "extending.md").read_text("utf-8")
@@ -307,25 +278,6 @@ def test_names_from_files_import_nothing(site: Path) -> None:
     assert "trap" not in sys.modules
 
 
-def test_entry_points_are_read_only_when_they_are_needed(tmp_path: Path) -> None:
-    code = """
-import importlib.metadata, StaICC
-from StaICC.cli import main
-importlib.metadata.entry_points = None  # a call would fail
-kernel = StaICC.load_kernel("ppm")
-StaICC.Normal(datasets=["mini"], limit=2)(kernel)
-assert main(["run", "normal", "--datasets", "mini", "--limit", "2", "--method", "batch_calibration"]) == 0
-"""
-    subprocess.run(
-        [sys.executable, "-S", "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
-    )
-
-
 # -- options of methods
 
 
@@ -363,16 +315,6 @@ def test_options_are_read_by_their_types(text: str, value: Any) -> None:
     (read,) = options.values()
     assert type(read) is type(value)
     assert make_options("mine", Options, options) == Options(**options)
-
-
-@pytest.mark.parametrize(
-    "text", ["whole=2.5", "whole=", "real=x", "switch=1", "choice=up", "maybe=x", "several=[", "whole", "=3", "wole=3"]
-)
-def test_unfit_texts_are_refused(text: str) -> None:
-    with pytest.raises(ArgumentError):
-        read_options("mine", [Options], [text])
-    with pytest.raises(ArgumentError, match="given twice"):
-        read_options("mine", [Options], ["whole=1", "whole=1"])
 
 
 # -- sources of rows

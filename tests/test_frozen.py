@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.errors import FrozenList
 
 
 def constant(prompt: Any, label_space: list[str]) -> int:
@@ -90,32 +89,6 @@ def test_a_result_is_saved_as_it_is_shown() -> None:
 
 
 # -- lists that are copies
-
-
-CHANGES: dict[str, tuple[Any, ...]] = {
-    "append": (1,),
-    "extend": ([1],),
-    "insert": (0, 1),
-    "pop": (),
-    "remove": (3,),
-    "clear": (),
-    "sort": (),
-    "reverse": (),
-    "__setitem__": (slice(0, 1), [1]),
-    "__delitem__": (0,),
-    "__iadd__": ([1],),
-    "__imul__": (2,),
-}
-
-
-@pytest.mark.parametrize("name", CHANGES)
-def test_a_frozen_list_cannot_be_changed(name: str) -> None:
-    items, plain = FrozenList([3, 1, 2]), [3, 1, 2]
-    with pytest.raises(TypeError, match="this list is a copy"):
-        getattr(items, name)(*CHANGES[name])
-    assert items == [3, 1, 2]
-    getattr(plain, name)(*CHANGES[name])
-    assert plain != items
 
 
 def test_demonstrations_cannot_be_changed_in_place() -> None:

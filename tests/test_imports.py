@@ -13,7 +13,6 @@ from typing import NamedTuple
 import pytest
 
 import StaICC
-from StaICC.datasets.pack import data_home
 
 ROOT = Path(StaICC.__file__).parents[1]
 PACKAGE = ROOT / "StaICC"
@@ -224,34 +223,6 @@ def test_modules_of_posix_or_windows_are_imported_with_a_guard() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def torch_modules() -> set[str]:
-    """Modules that load torch as soon as they are loaded, by themselves or through another."""
-    loads = {
-        name_of(path): {statement.module for statement in imports if statement.when == "load"}
-        for path, imports in IMPORTS.items()
-    }
-    heavy: set[str] = set()
-    while True:
-        more = {name for name, targets in loads.items() if targets & {"torch", "transformers", *heavy}} - heavy
-        if not more:
-            return heavy
-        heavy |= more
-
-
-def test_what_loads_torch_is_loaded_by_functions_only() -> None:
-    """So that the package, its rooms and the names of its kernels cost nothing where there is no torch."""
-    light = {
-        "StaICC",
-        "StaICC.__main__",
-        "StaICC.prefabricate_inference",
-        "StaICC.kernels.registry",
-        "StaICC.kernels.ppm",
-    }
-    heavy = torch_modules()
-    assert heavy.isdisjoint(light)
-    assert all(room_of(name) in {"kernels", "methods", "prefabricate_inference"} for name in heavy)
-
-
 # -- what importing does
 
 
@@ -309,15 +280,6 @@ def test_importing_the_package_takes_less_than_40_ms(tmp_path: Path) -> None:
     loaded = python(code, tmp_path, "-B", "-S").stdout
     assert "StaICC.benchmarks" not in loaded
     assert "json" not in loaded
-
-
-@pytest.mark.pack
-def test_making_a_benchmark_loads_no_module_that_it_does_not_use(tmp_path: Path) -> None:
-    unused = {"csv", "datetime", "difflib", "fractions", "html", "shutil", "sqlite3", "statistics", "tempfile"}
-    unused |= {"StaICC.benchmarks.race", "StaICC.inference.reply_parser"}
-    code = f"import os; os.environ['STAICC_HOME'] = {str(data_home())!r}\nfrom StaICC import Normal; Normal()\n"
-    done = python(f"{code}import sys; print(sorted({unused!r} & set(sys.modules)))", tmp_path, "-S")
-    assert done.stdout.strip() == "[]"
 
 
 def test_the_core_works_where_no_package_can_be_imported(tmp_path: Path) -> None:

@@ -16,9 +16,13 @@ from typing import Any
 import pytest
 
 from StaICC import Dataset, Normal, Suite, load_kernel
+from StaICC.benchmarks.verify import verify
 from StaICC.cli import main
 from StaICC.errors import MissingDependencyError, StaICCError
+from StaICC.methods.run import run_all
 from StaICC.optional import require
+from StaICC.results import compare
+from StaICC.results.ranking import rank
 
 GOOD = "text,label\n" + "".join(f"ticket {i},{'bug' if i % 2 else 'wish'}\n" for i in range(40))
 
@@ -128,6 +132,19 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
         "did you mean 'datasets'",
     ),
     "limit is a share": (lambda: Normal(datasets=["mini"], limit=0.5), "limit must be an integer", "not 0.5"),
+    "prompts are asked for": (
+        lambda: small_result().queries(prompts=True),
+        "prompts: got True, expected a function",
+        "written_prompts",
+    ),
+    "runs are a list": (lambda: rank([small_result()] * 2), "expected a mapping of names", ""),  # type: ignore[arg-type]
+    "a file for a run": (lambda: compare(small_result(), "r.json"), "expected a mapping", "load() reads"),  # type: ignore
+    "a file is verified": (lambda: verify("r.json"), "result: got 'r.json'", "use verify_file"),  # type: ignore[arg-type]
+    "model and benchmark exchanged": (
+        lambda: run_all(Normal(datasets=["mini"]), load_kernel("ppm"), methods=["vanilla"]),  # type: ignore[arg-type]
+        "benchmark: got PPMKernel, expected a Benchmark",
+        "",
+    ),
     "store is the data": (
         lambda: run(load_kernel("ppm"), store=written("a.csv", GOOD)),
         "a.csv is not a prediction store",

@@ -656,6 +656,8 @@ def verify(
         ArgumentError: The benchmark does not fit the result, or a file is not the one of a data set of the result.
         DataMissingError: A file or folder is not there.
     """
+    if not isinstance(result, (Result, ResultGroup)):
+        raise ArgumentError(f"result: got {result!r:.80}, expected a result or a group. For a file use verify_file")
     verifier = _Verifier(rerun, data_dir, matching_files([result], data_files)[0])
     return list(verifier.findings(result, result.to_dict(), benchmark))
 

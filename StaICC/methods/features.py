@@ -715,12 +715,13 @@ class FeatureCache:
     def _rows_of_function(self, feature: Any, keys: Sequence[Key], part: Part) -> list[Any]:
         """Return what another function than the kernel returns for each prompt."""
         if not isinstance(feature, (TextInference, KernelFunction)):
-            new = [key[0] for key in dict.fromkeys(keys) if (feature, key) not in self._memory]
+            places = [(feature, (text, ())) for text, _ in keys]
+            new = [place for place in dict.fromkeys(places) if place not in self._memory]
             for start in range(0, len(new), AT_ONCE):
-                texts = new[start : start + AT_ONCE]
-                self._memory.update(zip([(feature, (text, ())) for text in texts], feature(texts), strict=True))
+                some = new[start : start + AT_ONCE]
+                self._memory.update(zip(some, feature([text for _, (text, _) in some]), strict=True))
             self.computed += len(new)
-            return [self._memory[feature, key] for key in keys]
+            return [self._memory[place] for place in places]
         function = self.function(feature)
         self._count_alone({key: {feature} for key in keys})
         options = RunOptions() if self._context is None else self._context.options_for(function)

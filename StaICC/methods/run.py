@@ -556,6 +556,8 @@ def run_all(
     Raises:
         ArgumentError: No method could be run, two methods have one name, or no method has an option.
     """
+    check_benchmark(benchmark)
+    methods = [methods] if isinstance(methods, str) else methods
     made, skipped = chosen_methods(kernel, variant, calibration_number, methods, options)
     table = MethodTable(OF_METHODS.name, {}, {method.spec.name: method.spec.title for method in made}, skipped)
     runs = {method.spec.name: (method.spec.title, method, benchmark) for method in made}

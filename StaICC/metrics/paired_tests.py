@@ -17,7 +17,8 @@ Chance can raise or lower some metrics on average (calibration error, entropies,
 counts without what this could explain. The calibration error is a sum of absolute values: where the sign of a bin is
 uncertain, the sign with the larger variance of the steps is used.
 
-Nothing is drawn at random: the probabilities are contour integrals (see :func:`_chance`).
+Nothing is drawn at random: the probabilities are contour integrals (see :func:`_chance`), in which few values stand
+for the many steps in the middle (:func:`condensed`).
 ``tests/performance/comparison.py`` measures type I error, power and coverage; ``docs/comparing.md`` has the tables.
 
 Sources:
@@ -33,8 +34,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, chain, islice, repeat
-from operator import add
+from itertools import accumulate, chain, islice
+from operator import add, mul
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -113,6 +114,15 @@ class PairedDifference:
         return PairedDifference(
             self.second, self.first, steps, -self.high, -self.low, self.span, self.lowered, self.raised, self.strata
         )
+
+    @cached_property
+    def condensed(self) -> list[tuple[float, Mapping[float, float]]]:
+        """The steps as few values with their numbers; for each size of data sets, with the weight of a test row."""
+        steps = iter(self.steps)
+        of_size: dict[int, list[float]] = {}
+        for size in self.strata:
+            of_size.setdefault(size, []).extend(islice(steps, size))
+        return [(1.0 / size / len(self.strata), condensed(own)) for size, own in of_size.items()]
 
     @cached_property
     def variance(self) -> float:
@@ -494,7 +504,49 @@ def contributions(
 # -- inference
 
 
-def _chance(terms: Mapping[float, int]) -> float:
+_EXACT, _NODES = 16, 12
+
+
+def condensed(steps: Sequence[float]) -> Mapping[float, float]:
+    """Return few values, and how often each counts, for which sums of smooth functions are those over many steps.
+
+    The outermost steps are kept. Sums over the others are those of the polynomial that interpolates the function at
+    the Chebyshev nodes. Where the integrand of :func:`_chance` matters, its logarithm has no singularity near them,
+    because the outermost steps are larger: it is exact to about nine digits.
+
+    Args:
+        steps: The steps.
+
+    Example:
+        >>> values = condensed([n / 1000 for n in range(1000)])
+        >>> len(values), round(sum(count * math.exp(value) for value, count in values.items()), 6)
+        (44, 1717.422831)
+    """
+    counts = Counter(steps)
+    if len(counts) <= 3 * _EXACT:
+        return dict(counts)
+    ordered = sorted(steps)
+    low, high = ordered[_EXACT], ordered[-_EXACT - 1]
+    center, half = (low + high) / 2.0, (high - low) / 2.0
+    middle = [step for step in counts if low <= step <= high]
+    if len(middle) <= _NODES:
+        return dict(counts)
+    numbers = [counts.pop(step) for step in middle]
+    scaled = [(step - center) / half for step in middle]
+    before, now = numbers, list(map(mul, scaled, numbers))
+    moments = [math.fsum(before), math.fsum(now)]  # sums of the Chebyshev polynomials
+    while len(moments) < _NODES:
+        before, now = now, [2.0 * x * b - a for x, a, b in zip(scaled, before, now, strict=True)]
+        moments.append(math.fsum(now))
+    values: dict[float, float] = dict(counts)
+    for number in range(_NODES):
+        angle = math.pi * (number + 0.5) / _NODES
+        total = moments[0] + 2.0 * math.fsum(math.cos(k * angle) * moments[k] for k in range(1, _NODES))
+        values[center + half * math.cos(angle)] = total / _NODES
+    return values
+
+
+def _chance(terms: Mapping[float, float]) -> float:
     """Return the probability that a sum of terms, each times an exponential variable of its own, is not positive.
 
     Args:
@@ -527,16 +579,13 @@ def _chance(terms: Mapping[float, int]) -> float:
     total, peak = 0.0, 0.0
     for node in range(400):
         y = math.sinh(0.1 * node)
-        product = complex(line, y * scale)
-        for ratio, count in turned:
-            product *= (1.0 - 1j * y * ratio) ** count
-            if abs(product) > 1e200:
-                break
+        turn = -1j * y
+        product = math.prod([(1.0 + turn * ratio) ** count for ratio, count in turned], start=complex(line, y * scale))
         value = math.cosh(0.1 * node) * (0.05 if node == 0 else 0.1) * scale / product
+        if not abs(value) > 1e-14 * peak:
+            break
         total += value.real
         peak = max(peak, abs(value))
-        if abs(value) < 1e-14 * peak:
-            break
     tail = math.exp(exponent) * total / math.pi
     return min(1.0, max(1e-300, -tail if line < 0.0 else 1.0 - tail))
 
@@ -549,10 +598,12 @@ def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
         least: The tested difference.
     """
     least += difference.raised
-    weights = chain.from_iterable(repeat(1.0 / size / len(difference.strata), size) for size in difference.strata)
-    terms = [step - least * weight for step, weight in zip(difference.steps, weights, strict=True)]
-    pseudo_row = difference.low - least / min(difference.strata) / len(difference.strata)
-    return _chance(Counter([*terms, min(0.0, pseudo_row)]))
+    terms: Counter[float] = Counter()
+    for weight, values in difference.condensed:
+        for step, count in values.items():
+            terms[step - least * weight] += count  # type: ignore[assignment]
+    terms[min(0.0, difference.low - least / min(difference.strata) / len(difference.strata))] += 1
+    return _chance(terms)
 
 
 def p_value(difference: PairedDifference) -> float:
@@ -568,7 +619,9 @@ def p_value(difference: PairedDifference) -> float:
     """
     if not any(difference.steps):
         return 1.0
-    return min(1.0, 2.0 * min(upper_p_value(difference), upper_p_value(difference.negated)))
+    sides = (difference, difference.negated) if difference.difference > 0.0 else (difference.negated, difference)
+    first = upper_p_value(sides[0])  # both together are at least 1
+    return 2.0 * first if first <= 0.5 else min(1.0, 2.0 * min(first, upper_p_value(sides[1])))
 
 
 def too_few_rows(difference: PairedDifference) -> str | None:
@@ -581,7 +634,10 @@ def too_few_rows(difference: PairedDifference) -> str | None:
         return "one more row could change the metric without limit"
     steps = [abs(step) for step in difference.steps]
     pseudo_row = min(difference.low, -difference.high)
-    if not any(steps) or 2.0 * _chance(Counter([*steps, pseudo_row])) <= LEVEL:
+    if not any(steps) or not pseudo_row:
+        return None
+    bound = 2.0 * math.exp(-math.fsum(math.log1p(step / -pseudo_row / 2.0) for step in steps))  # Chernoff's inequality
+    if 2.0 * bound <= LEVEL or 2.0 * _chance(Counter([*steps, pseudo_row])) <= LEVEL:
         return None
     return f"too few rows differ: p would be above {LEVEL:g} even if all their differences had one direction"
 
@@ -605,7 +661,7 @@ def difference_interval(difference: PairedDifference, level: float = 0.95) -> In
 
 
 def _lower_end(difference: PairedDifference, chance: float) -> float:
-    """Return the least difference that is not rejected in one direction, by secants on the normal scale."""
+    """Return the least difference that is not rejected in one direction, by secants on the normal scale (Illinois)."""
     wanted = _NORMAL.inv_cdf(chance)
 
     def distance(least: float) -> float:
@@ -620,18 +676,19 @@ def _lower_end(difference: PairedDifference, chance: float) -> float:
         high, at_high, step = low, at_low, 2.0 * step
         low = high - step
         at_low = distance(low)
-    for turn in range(60):
+    replaced = 0
+    for _ in range(60):
         if high - low < 1e-7 * step or at_high <= 0.0:
             break
         middle = low - at_low * (high - low) / (at_high - at_low)
-        if turn % 3 == 2 or not low < middle < high:
-            middle = (low + high) / 2.0
         at_middle = distance(middle)
-        if at_middle == 0.0:
+        if abs(at_middle) < 1e-8:
             return middle
-        low, at_low, high, at_high = (
-            (middle, at_middle, high, at_high) if at_middle < 0.0 else (low, at_low, middle, at_middle)
-        )
+        if at_middle < 0.0:
+            low, at_low, at_high = middle, at_middle, at_high / (2.0 if replaced < 0 else 1.0)
+        else:
+            high, at_high, at_low = middle, at_middle, at_low / (2.0 if replaced > 0 else 1.0)
+        replaced = -1 if at_middle < 0.0 else 1
     return low
 
 

@@ -256,7 +256,7 @@ class PairedRecords:
 
     def difference(self, first: str, second: str) -> PairedDifference:
         """Return the difference of the metric between two runs."""
-        if self.separable:
+        if self._independent:
             return paired_difference(self._own_terms(first), self._own_terms(second))
         return paired_difference(*self._terms(first, second))
 
@@ -265,10 +265,14 @@ class PairedRecords:
         return paired_difference(self._own_terms(run), [])
 
     @property
+    def _independent(self) -> bool:
+        """Whether the terms of a run do not depend on the run that it is compared with."""
+        return self.score.statistic != "macro F1" and all(records.most is None for records in self.runs.values())
+
+    @property
     def separable(self) -> bool:
-        """Whether what a row contributes to the metric of a run does not depend on the run that it is compared with."""
-        together = ("macro F1", "calibration error")
-        return self.score.statistic not in together and all(records.most is None for records in self.runs.values())
+        """Whether the steps of two runs are the differences of what each row contributes to the metric of each."""
+        return self._independent and self.score.statistic != "calibration error"
 
     @property
     def condition_values(self) -> dict[str, dict[str, float]]:
@@ -903,6 +907,8 @@ def align(results: Mapping[str, Result], metric: str | None, reference: str | No
         ArgumentError: Fewer than two runs can be compared; the message says why.
         UnknownNameError: The benchmark has no such metric, or there is no such reference.
     """
+    if not isinstance(results, Mapping) or not all(isinstance(result, Result) for result in results.values()):
+        raise ArgumentError(f"results: got {results!r:.80}, expected a mapping of names to results. load() reads files")
     early = "it stopped early, and these tests need a fixed number of rows: use race, or full runs"
     left_out = [f"{name} ({early})" for name, result in results.items() if result.stopping is not None]
     results = {name: result for name, result in results.items() if result.stopping is None}

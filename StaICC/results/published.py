@@ -218,7 +218,8 @@ def figures(
     for kind, name in given.items():
         if name is None:
             continue
-        legal = {_fold(value): value for figure in _all() if (value := getattr(figure, kind)) is not None}
+        every = dict.fromkeys(getattr(figure, kind) for figure in _all())
+        legal = {_fold(value): value for value in every if value is not None}
         if kind in ("benchmark", "dataset", "metric") and _fold(name) not in legal:
             raise unknown_name(f"{kind} with published figures", name, legal.values())
         names = (

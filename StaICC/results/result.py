@@ -850,6 +850,10 @@ def model_index(results: Iterable[_Saved]) -> list[dict[str, Any]]:
 
 def _queries(result: Result, prompts: Prompts | None) -> Iterator[QueryRecord]:
     """Yield the queries of a single result."""
+    if prompts is not None and not callable(prompts):
+        raise ArgumentError(
+            f"prompts: got {prompts!r:.80}, expected a function: StaICC.benchmarks.verify.written_prompts"
+        )
     written = {} if prompts is None else prompts(result)
     signature = str(result.signature)
     for dataset, details in result.details.items():

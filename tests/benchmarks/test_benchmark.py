@@ -102,6 +102,7 @@ def test_a_mean_with_a_missing_part_is_missing(three: Benchmark) -> None:
     result = three([first_label, by_length, by_length])
     assert result["Divided results"]["one"]["averaged_truelabel_likelihood"] is None
     assert result["Averaged results"]["averaged_truelabel_likelihood"] is None
+    assert "averaged_truelabel_likelihood" not in {**result.means.intervals, **result.means.missing}
     assert result.details["one"].missing["averaged_truelabel_likelihood"].startswith("the predictions are bare labels")
     accuracies = [scores["accuracy"] for scores in result["Divided results"].values()]
     assert result["Averaged results"]["accuracy"] == math.fsum(accuracies) / 3

@@ -100,15 +100,6 @@ def test_scores_in_the_order_of_the_labels() -> None:
     assert find_warnings([outcome(rows, labels=4)], content_free=True) == ()
 
 
-def test_probabilities_that_are_one_to_rounding() -> None:
-    rows = [[float(1 - place % 2), float(place % 2)] for place in range(40)]
-    assert starting(find_warnings([outcome(rows)])) == ["in 40 of 40 predictions the largest"]
-    logits = [[60.0 * place % 7, -60.0] for place in range(1, 41)]
-    assert starting(find_warnings([outcome(logits)]))[-1].startswith("in ")
-    assert find_warnings([outcome([[0.9, 0.1], [0.1, 0.9]] * 5 + rows[:30])]) == ()  # three quarters
-    assert find_warnings([outcome([0, 1] * 20)]) == ()  # labels have no probabilities
-
-
 # -- in results
 
 

@@ -27,7 +27,7 @@ from StaICC.benchmarks.exchange import (
 )
 from StaICC.cli import main
 from StaICC.datasets import Dataset
-from StaICC.errors import ArgumentError, OutputError, SchemaError
+from StaICC.errors import OutputError, SchemaError
 from StaICC.kernels.endpoint import read_batch
 from StaICC.prompting import Query
 from StaICC.results.result import load as load_result
@@ -154,19 +154,6 @@ def test_logits_that_look_like_probabilities_are_read_as_the_file_says(anonymous
 
 
 # -- what is refused
-
-
-def test_missing_predictions(stand_in: Model) -> None:
-    predictions = predicted(mini(), stand_in)
-    first, second = list(predictions)[:2]
-    del predictions[first], predictions[second]
-    with pytest.raises(ArgumentError, match=f"2 of 12 queries have no prediction, the first is {first}"):
-        score_predictions(mini(), predictions)
-    partial = score_predictions(mini(), predictions, partial=True)
-    assert isinstance(partial, StaICC.Result)
-    assert not partial.complete
-    assert partial.signature.fields["failed"] == "2"
-    assert [failed.reason for failed in partial.details["mini"].failures] == ["no prediction was given"] * 2
 
 
 @pytest.mark.parametrize(

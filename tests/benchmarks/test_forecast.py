@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from StaICC import Normal, Suite, load_kernel
-from StaICC.inference.identity import Identity
 
 
 class Slow:
@@ -71,144 +68,3 @@ def test_a_group_predicts_each_prompt_once() -> None:
     suite(function, progress=False)
     assert forecast.distinct == len(function.prompts) == len(set(function.prompts))
     assert forecast.queries == sum(len(experimentor) for member in suite.members.values() for experimentor in member)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"label_scoring": "first"},
-        {"label_scoring": "full"},
-        {"noisy_channel": True},
-        {"noisy_channel": True, "variant": "0.1.1"},
-        {"max_length": 90, "on_too_long": "drop-demonstrations"},
-        {"prompt_format": "chat-turns"},
-    ],
-    ids=str,
-)
-def test_tokens_of_a_language_model_are_exact(
-    make_model: Any, make_tokenizer: Any, options: dict[str, Any], counted: Counted
-) -> None:
-    from StaICC.kernels.huggingface.kernel import CausalLMKernel
-
-    channel = options.pop("noisy_channel", False)
-    tokenizer = make_tokenizer()
-    tokenizer.chat_template = "{% for m in messages %}{{ m.role + m.content }}{% endfor %}reply:"
-    kernel = CausalLMKernel(make_model("Llama", max_position_embeddings=4096), tokenizer, **options)
-    benchmark = Normal(datasets=["mini"], limit=6, noisy_channel=channel)
-    found = benchmark.forecast(kernel, probe_seconds=0, prices=(1e6, 0.0))
-    benchmark(kernel, progress=False)
-    assert found.exact
-    assert found.tokens == counted.tokens == found.cost
-    assert 0 < found.positions <= counted.positions
-    assert found.output_tokens == 0
-    assert found.limit == options.get("max_length", 4096)
-    assert found.longest_prompt is not None
-    assert found.longest_prompt <= found.limit
-
-
-@dataclass
-class Counted:
-    """What models of transformers did."""
-
-    tokens: int = 0
-    """Of the prompts, without those that are computed again to check the first batch."""
-    positions: int = 0
-    """Without those of generated tokens."""
-    kernel: Any = None
-    """The class of kernels to use."""
-
-    def clear(self) -> None:
-        """Count from 0."""
-        self.tokens = self.positions = 0
-
-
-@pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
-    """Count the work of all passes of models."""
-    from StaICC.kernels.huggingface import batching
-    from StaICC.kernels.huggingface.batching import BatchRunner
-    from StaICC.kernels.huggingface.kernel import CausalLMKernel
-
-    found = Counted()
-    run, generate, check = BatchRunner.run, batching.generate_tokens, batching.last_positions
-
-    def counting(self: Any, *arguments: Any) -> Any:
-        counts = run(self, *arguments)
-        found.tokens, found.positions = found.tokens + counts.tokens, found.positions + counts.computed
-        return counts
-
-    def generating(*arguments: Any) -> Any:
-        tokens, counts = generate(*arguments)
-        found.tokens += counts.tokens
-        found.positions += counts.computed - sum(len(row) - 1 for row in tokens)
-        return tokens, counts
-
-    def checking(*arguments: Any) -> Any:
-        before = found.tokens
-        again = check(*arguments)
-        found.tokens = before
-        return again
-
-    class CountedKernel(CausalLMKernel):
-        """A kernel that states its identity, although its class is not the library's."""
-
-        def identity(self) -> Identity:
-            return super().identity()
-
-        def generate(self, prompts: Any, *arguments: Any, **options: Any) -> Any:
-            before = found.tokens
-            texts = super().generate(prompts, *arguments, **options)
-            found.tokens = before + sum(map(len, self.tokenizer(list(prompts))["input_ids"]))
-            return texts
-
-    found.kernel = CountedKernel
-    monkeypatch.setattr(BatchRunner, "run", counting)
-    monkeypatch.setattr(batching, "last_positions", checking)
-    monkeypatch.setattr("StaICC.kernels.huggingface.kernel.generate_tokens", generating)
-    return found
-
-
-METHODS = [
-    ("contextual-calibration", {}, True),
-    ("domain-calibration", {}, True),
-    ("batch-calibration", {}, True),
-    ("hidden-calibration", {}, True),
-    ("hidden-calibration", {"label_scoring": "full"}, True),
-    ("knn-prompt", {}, True),
-    ("dc-pmi", {"label_scoring": "full"}, True),
-    ("noisy-channel", {}, True),
-    ("topk", {}, False),
-    ("ppl-icl", {}, False),
-    ("topk encoder=bm25", {}, True),
-    ("generate samples=2", {}, True),
-    ("generate reasoning=true", {}, False),
-    ("all", {}, False),
-]
-
-
-@pytest.mark.parametrize(("name", "options", "certain"), METHODS, ids=str)
-def test_tokens_of_methods_are_those_of_the_run(
-    make_model: Any, make_tokenizer: Any, tmp_path: Path, counted: Counted, name: str, options: Any, certain: bool
-) -> None:
-    from StaICC.methods.run import forecast_method, run_method
-
-    kernel = counted.kernel(make_model("Llama", max_position_embeddings=4096), make_tokenizer(), **options)
-    name, *given = name.split()
-    benchmark = Normal(datasets=["mini"], limit=3)
-    how = {"variant": "paper", "calibration_number": 6, "options": given}
-    store = tmp_path / "run.sqlite"
-    found = forecast_method(name, kernel, [benchmark], **how, store=store, probe_seconds=0)
-    assert not store.exists()
-    assert found.exact is certain
-    counted.clear()
-    result = run_method(name, kernel, lambda: benchmark, **how, store=store, progress=False, on_error="collect")
-    if certain:
-        assert found.tokens == counted.tokens
-        assert 0.5 < found.positions / counted.positions <= 1.05
-    else:
-        assert found.tokens == pytest.approx(counted.tokens, rel=0.35)
-    assert found.cached == 0
-    done = forecast_method(name, kernel, [benchmark], **how, store=store, probe_seconds=0)
-    assert (done.cached, done.distinct) == (done.distinct, done.distinct)
-    assert result is not None

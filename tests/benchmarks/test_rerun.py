@@ -10,7 +10,6 @@ import pytest
 import StaICC
 from StaICC.benchmarks.race import race
 from StaICC.benchmarks.verify import Contradicted, Recomputed, Rerun, Unchecked, Verification, status_of, verify
-from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity, difference
 from StaICC.methods.run import Method
 from StaICC.results import Result
@@ -77,18 +76,6 @@ def test_the_first_query_that_differs_is_named() -> None:
     (line,) = found.contradicted
     assert line.startswith("mini / normal / query 17 (test row 17): saved ")
     assert "80 of 80 queries predicted again (seed 3): 1 differ" in found.message
-
-
-def test_the_seed_chooses_the_queries() -> None:
-    result, kernels = StaICC.Normal(**FEW)(Kernel()), [Kernel(), Kernel(), Kernel()]
-    for kernel, seed in zip(kernels, (1, 1, 2), strict=True):
-        verify(result, rerun=Rerun(kernel, 3, seed))
-    assert kernels[0].prompts == kernels[1].prompts != kernels[2].prompts
-    assert [len(kernel.prompts) for kernel in kernels] == [3, 3, 3]
-    with pytest.raises(ArgumentError):
-        Rerun(model, 0)
-    with pytest.raises(ArgumentError):
-        Rerun("ppm")  # type: ignore[arg-type]
 
 
 def test_failed_and_unparsed_queries_are_predicted_again() -> None:

@@ -12,7 +12,6 @@ import pytest
 from StaICC.benchmarks.long_icl import card
 from StaICC.cli import data
 from StaICC.datasets import names
-from StaICC.errors import DataDamagedError, DataMissingError
 
 
 def run(*arguments: str) -> int:
@@ -78,13 +77,3 @@ def test_published_files_are_verified(home: Path, damaged: bool, capsys: pytest.
     assert table["state"] == ("damaged" if damaged else "verified")
     assert (table["expected"] == table["found"]) is not damaged
     assert table["rows"] == 13083
-
-
-def test_install_needs_the_published_wheel(tmp_path: Path) -> None:
-    with pytest.raises(DataMissingError, match="STAICC_OFFLINE"):
-        run("install")
-    (tmp_path / "some.whl").write_bytes(b"PK")
-    with pytest.raises(DataDamagedError, match="is not the published wheel"):
-        run("install", str(tmp_path / "some.whl"))
-    with pytest.raises(DataMissingError, match="cannot be read"):
-        run("install", str(tmp_path / "no.whl"))

@@ -11,11 +11,8 @@ from typing import Any
 
 import pytest
 
-import StaICC
-import StaICC.cli
 from StaICC.cli import _COMMANDS, main
 
-ROOT = Path(StaICC.__file__).parents[1]
 MINI = ["run", "normal", "--datasets", "mini", "--limit", "2"]
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -68,26 +65,3 @@ def test_the_console_script_finds_modules_in_the_current_folder(program: Any, tm
     done = program(*MINI, "--model=mine:my_inference", start=("bin/staicc",), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "my_inference" in done.stdout
-
-
-def test_shells_complete(program: Any, tmp_path: Path) -> None:
-    """Asked as a shell does: through the environment, with the answer in a file."""
-    pytest.importorskip("argcomplete")
-    assert "PYTHON_ARGCOMPLETE_OK" in (ROOT / "StaICC" / "__main__.py").read_text("utf-8")[:1024]
-    for line, expected in {
-        "run template": {"template"},
-        "run normal --no": {"--noisy-channel"},
-        "export ": {"lm-eval", "scores", "queries"},
-    }.items():
-        line = f"python -m StaICC {line}"
-        answer = tmp_path / "answer"
-        environment = {
-            "_ARGCOMPLETE": "3",  # the words of `python -m StaICC` that come first
-            "_ARGCOMPLETE_IFS": "\n",
-            "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
-            "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
-            "COMP_LINE": line,
-            "COMP_POINT": str(len(line)),
-        }
-        program(env=environment, cwd=tmp_path)
-        assert {word.strip() for word in answer.read_text("utf-8").split("\n")} >= expected

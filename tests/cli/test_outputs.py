@@ -73,6 +73,7 @@ def state(folder: Path) -> dict[str, tuple[int, bytes | str]]:
 DESTROYING = """
 RUN --store new.sqlite --json new.sqlite
 RUN --store new.sqlite --json NEW.sqlite
+RUN --store new.sqlite --json new.sqlite-wal
 RUN --store new.sqlite --json here/new.sqlite
 RUN --store run.sqlite --json run.sqlite-shm
 RUN --store run.sqlite --records run.sqlite-journal

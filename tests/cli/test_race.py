@@ -71,23 +71,3 @@ def test_a_race_prints_and_saves_what_the_library_returns(staicc: Cli) -> None:
     again: Any = load("two.json")
     assert list(again.results()) == list(saved.results())
     assert all(result.provenance.predictors[0].computed == 0 for result in again.results()), "all from the store"
-
-
-def test_run_with_precision(staicc: Cli) -> None:
-    options = ["--precision", "0.15", "--score", "likelihood", "--outputs", "probabilities", "--json", "early.json"]
-    status, out, _ = staicc("run", "normal", *MINI, *options)
-    assert status == 0
-    ppm: Any = StaICC.load_kernel("ppm")
-    expected = StaICC.Normal(datasets=["mini"], outputs="probabilities")(ppm, precision=0.15, score="likelihood")
-    saved: Any = load("early.json")
-    assert saved.stopping == expected.stopping
-    assert str(saved.stopping) in out
-    assert staicc("verify", "early.json")[0] == 0
-    rows = [row for row in scores(staicc, "early.json") if row["level"]]
-    interval = saved.stopping.interval
-    known = [(row["dataset"], row["metric"], row["low"], row["high"], row["level"]) for row in rows]
-    assert known == [(None, saved.stopping.score, interval.low, interval.high, 0.95)]
-    assert staicc("run", "normal", *MINI, "--json", "full.json")[0] == 0
-    assert "stopped early" in staicc("compare", "full.json", "early.json")[2]
-    assert staicc("report", "full.json", "early.json", "--output", "page.html")[0] == 0
-    assert "STOPPED EARLY, do not compare with full runs: early, Normal." in Path("page.html").read_text("utf-8")

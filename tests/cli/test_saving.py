@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -69,14 +68,6 @@ def test_each_run_is_saved_under_a_new_name(staicc: Cli) -> None:
     status, out, _ = staicc(*RUN, "--json")
     assert json.loads(out)["Averaged results"] == saved()[0]["Averaged results"]
     assert len(saved()) == 4
-
-
-def test_scored_predictions_are_saved(staicc: Cli) -> None:
-    assert staicc("prompts", *RUN[1:], "-o", "p.jsonl")[0] == 0
-    lines = [json.loads(line) for line in Path("p.jsonl").read_text("utf-8").splitlines()]
-    Path("a.jsonl").write_text("".join(json.dumps({"id": line["id"], "index": 0}) + "\n" for line in lines), "utf-8")
-    assert staicc("score", "normal", "a.jsonl", *RUN[2:])[0] == 0
-    assert len(saved()) == 1
 
 
 # -- nothing is replaced
@@ -157,16 +148,6 @@ def test_an_interrupt_between_runs_keeps_the_finished_ones(staicc: Cli, monkeypa
     (group,) = saved()
     assert list(group) == ["k=0"]
     assert str(next(FOLDER.iterdir())) in err
-
-
-@pytest.mark.posix
-def test_killed_while_it_is_saved(program: Any, other: bytes) -> None:
-    kill = "import os, sys; os.fsync = lambda handle: os.kill(os.getpid(), 9); from StaICC.cli import main; main()"
-    for more in ([], ["--json", "r.json", "--overwrite"]):
-        done = program(*RUN, *more, start=("-c", kill))
-        assert (done.returncode, done.stdout[:7]) == (-signal.SIGKILL, "Normal\n")
-        assert Path("r.json").read_bytes() == other
-        assert list(FOLDER.glob("*.json")) == []
 
 
 # -- folders of results

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-import StaICC
 from StaICC.results.result import with_digests
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -103,19 +102,3 @@ def test_an_honest_result_is_predicted_again(staicc: Cli) -> None:
     status, out, _ = staicc(*AGAIN, "20", "--model-option", "order=2")
     assert status == 3, "a model with other options proves nothing"
     assert "give the options of the run" in out
-
-
-def test_invented_label_scores_are_contradicted(staicc: Cli) -> None:
-    """They and all that follows from them are consistent, and the file says that the embedded model predicted them."""
-    benchmark = StaICC.Normal(datasets=["mini"], limit=3)
-    honest = benchmark(StaICC.load_kernel("ppm"))
-    truth = [query.label for query in benchmark[0].all_queries()]
-    forged = benchmark(preentered_prediction=[[[float(place == label) for place in range(3)] for label in truth]])
-    forged.provenance, forged.signature = honest.provenance, honest.signature
-    forged.save("r.json")
-    assert forged["Averaged results"]["accuracy"] == 1
-    assert staicc("verify", "r.json")[0] == 0
-    status, out, _ = staicc(*AGAIN, "20")
-    assert status == 1
-    assert "mini / normal / query 0 (test row 0): saved [" in out
-    assert "6 of 6 queries predicted again" in out

@@ -372,27 +372,7 @@ VALUES = [
 
 # -- numbers of NumPy as arguments, and names of 0.1.1
 
-TYPES = [
-    *(
-        Workflow(
-            f"int64, int32, uint8: {what}",
-            f"for kind in (np.int64, np.int32, np.uint8):\n    k = kind(2)\n    show(kind.__name__, {code})",
-            setup=SETUP,
-        )
-        for what, code in {
-            "set_k": "[experimentor.set_k(k), int(experimentor.get_k()), sha(experimentor.prompt_set()), "
-            "experimentor(probabilities)]",
-            "Normal(k=...)": "sha(Normal(k=k)[1].prompt_set())",
-            "re_initialize": "[benchmark.re_initialize(k), sha(benchmark[0].prompt_set())]",
-            "a row of a set": "[experimentor.test_set()[k], experimentor.test_set().get_input_text(k), "
-            "experimentor.test_set().get_label(k), experimentor.test_set().label_index_to_text(k)]",
-            "a data set by position": "benchmark[k - 1].triplet_dataset.dataset_name",
-            "write_prompt": "prompt_former.write_prompt([k, k + 1], k)",
-            "cut_by_length": "prompt_former.write_prompt_from_dataline("
-            "[(['one'], 'short')], ['three'], cut_by_length=k)",
-        }.items()
-    ),
-    *scripts(r"""
+TYPES = scripts(r"""
 #: arrays and other numbers of NumPy
 show('example', prompt_former.example(np.int64(2)))
 show('positions', prompt_former.write_prompt(np.array([1, 2]), 3))
@@ -406,8 +386,7 @@ for kind in (np.float64, np.float32):
 show('result', benchmark(lambda prompt, label_space: np.array([logits(p, label_space) for p in prompt]), batched_inference=True))
 #: k is True [values]
 experimentor.set_k(True)
-"""),
-]
+""")
 
 NAMES = scripts(r"""
 #: the split and the sampler: their methods

@@ -13,7 +13,7 @@ import StaICC.datasets.catalogue as module
 from StaICC.datasets import cite, get_card, names
 from StaICC.datasets.catalogue import find
 from StaICC.datasets.source import shipped
-from StaICC.errors import SchemaError, UnknownNameError
+from StaICC.errors import SchemaError
 
 ORDER = names()
 ALL = (*ORDER, "mini")
@@ -76,14 +76,6 @@ def test_spellings() -> None:
         plain = name.replace("_", " ").replace("-", "")
         for spelling in (name, name.upper(), name.lower(), get_card(name).title, plain):
             assert find(spelling) == name
-
-
-@pytest.mark.parametrize("given", ["", "SST-3", "rotten", "  ", None, 3, b"TREC", ("TREC",)])
-def test_unknown_names(given: Any) -> None:
-    with pytest.raises(UnknownNameError, match="there is no data set") as caught:
-        get_card(given)
-    assert "TREC" in str(caught.value)
-    assert "python -m StaICC data list" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from StaICC.datasets import Dataset, MemoryTable, SplitSizes, Template, get_card, load_dataset, table_digest
+from StaICC.datasets import Dataset, SplitSizes, Template, get_card, load_dataset, table_digest
 from StaICC.datasets.dataset import default_split, default_template
 from StaICC.errors import ArgumentError, DataDamagedError
 
@@ -81,18 +81,6 @@ def test_everything_can_be_given() -> None:
 def test_bad_data_sets(rows: Any, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         Dataset.from_rows(rows, **({"name": "n", "label_space": ["a", "b"]} | changes))
-
-
-def test_card_and_table_must_fit() -> None:
-    dataset = Dataset.from_rows(PAIRS, name="pairs", label_space=["no", "yes"])
-    with pytest.raises(ArgumentError, match="the table has 19 rows, its card 20"):
-        Dataset(dataset.card, MemoryTable(PAIRS[:-1]))
-    with pytest.raises(DataDamagedError, match="the rows are not the published ones") as caught:
-        Dataset(dataset.card, MemoryTable([*PAIRS[:-1], PAIRS[0]]))
-    assert dataset.table.digest in str(caught.value)
-    assert table_digest([*PAIRS[:-1], PAIRS[0]]) in str(caught.value)
-    with pytest.raises(ArgumentError, match="needs a Card"):
-        Dataset("TREC", dataset.table)  # type: ignore[arg-type]
 
 
 @given(st.integers(1, 10_000))

@@ -68,20 +68,6 @@ def test_install_from_a_file(small_pack: Any) -> None:
     assert len(dataset.table) == dataset.card.rows == 30
 
 
-def test_installing_again_writes_nothing(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    pack.install(str(small_pack.wheel))
-
-    def never(*_: Any) -> None:
-        raise AssertionError("written again")
-
-    monkeypatch.setattr(pack, "remove_leftovers", never)  # so that a good folder need not be writable
-    monkeypatch.setattr(pack, "write_table", never)
-    monkeypatch.setattr(pack, "fetch_wheel", never)
-    pack.install(small_pack.wheel)
-    pack.install()
-    pack.ensure_installed(small_pack.names)
-
-
 def test_first_use_fetches_and_says_so_once(
     small_pack: Any,
     monkeypatch: pytest.MonkeyPatch,

@@ -236,22 +236,6 @@ def test_the_run_stops_after_what_is_in_flight(tmp_path):
         assert store.info().answers >= 36
 
 
-def test_answers_after_a_failure_in_a_batch_are_kept(tmp_path):
-    class Gap(Batching):
-        def identity(self):
-            return Batching.identity(self)
-
-        def batch(self, prompts, label_space):
-            rows = super().batch(prompts, label_space)
-            rows[3] = ValueError("this one has no answer")
-            return rows
-
-    with pytest.raises(OutputError, match="query 3: the inference function gave an error: ValueError: this one has"):
-        normal(Gap(), chunk_size=50, store=tmp_path / "run.sqlite")
-    with PredictionStore(tmp_path / "run.sqlite") as store:
-        assert store.info().answers == 49
-
-
 # -- the store
 
 

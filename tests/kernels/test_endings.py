@@ -14,7 +14,6 @@ from StaICC import Normal
 from StaICC.errors import OutputError, WithheldReplyError
 from StaICC.inference.contract import Text
 from StaICC.inference.identity import Identity
-from StaICC.inference.reply_parser import parse_reply
 from StaICC.inference.store import PredictionStore
 from StaICC.kernels.endpoint import EndpointKernel
 from StaICC.kernels.text_inference import LiteLLMKernel, text_inference
@@ -97,38 +96,6 @@ def test_a_reply_that_never_ends_is_a_failure(server: endpoint_server.Server, li
             Normal(datasets=["mini"], limit=2)(kernel, store=path)
         with PredictionStore(path, read_only=True) as store:
             assert store.info().answers == 0
-
-
-def thinking(body: Any, limits: list[Any], visible: bool) -> dict[str, Any]:
-    """A reply of a server whose model thinks for 500 tokens and then names a label."""
-    limits.append(body["max_tokens"])
-    cut = body["max_tokens"] < 500
-    thought = {"reasoning_content": "It is not travel"} if visible else {}
-    message = {"role": "assistant", "content": ("" if visible else None) if cut else "food", **thought}
-    usage = {"prompt_tokens": 5, "completion_tokens": min(body["max_tokens"], 502)}
-    usage["completion_tokens_details"] = {"reasoning_tokens": min(body["max_tokens"], 500)}
-    choice = {"index": 0, "message": message, "finish_reason": "length" if cut else "stop"}
-    return {"id": "c", "object": "chat.completion", "model": body["model"], "choices": [choice], "usage": usage}
-
-
-@pytest.mark.parametrize("visible", [True, False])
-@pytest.mark.parametrize("limit", [None, 100, 60, 600])
-def test_a_thought_that_the_default_limit_cuts_gets_room(
-    server: endpoint_server.Server, visible: bool, limit: int | None
-) -> None:
-    limits: list[Any] = []
-    server.always = lambda handler, _: endpoint_server.send(handler, thinking(handler.body, limits, visible))
-    given = {} if limit is None else {"max_tokens": limit}
-    kernel = EndpointKernel(server.url, endpoint_server.MODEL, scoring="text", api="chat", concurrency=1, **given)
-    replies = kernel.batch(["a", "b"], ["food", "travel"])
-    again = limit in (None, 100)
-    assert limits == ([100, 100, 8192, 8192] if again else [limit, limit])
-    labels = [parse_reply(reply, ["food", "travel"]).label for reply in replies]
-    assert labels == ([None, None] if limit == 60 else [0, 0])
-    spent = [min(tokens, 500) for tokens in limits]
-    assert kernel.usage.reasoning_tokens == sum(spent)
-    assert ("8192" in kernel.reply_limit) is again
-    assert ("8192" in kernel.identity().settings["max_tokens"]) is again
 
 
 class Writer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,18 +78,3 @@ def test_stores_and_signatures_never_mix_the_two(parts: Any, tmp_path: Any) -> N
     found = [record["predicted_probabilities"] for record in other.outputs["mini"]]
     assert found == [pytest.approx(row, abs=1e-5) for row in expected]
     assert default.outputs == same.outputs != other.outputs
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scoring", ["last", "full"])
-def test_a_real_language_model(scoring: Any, smollm2: Path) -> None:
-    """Questions of TREC on SmolLM2, read from its file by transformers alone."""
-    labels = ["abbreviation", "entity", "description", "person", "location", "number"]
-    shown = "question: What does NASA mean? label: abbreviation\nquestion: Where is Oslo? label: location\n"
-    prompts = [f"{shown}question: {text} label: " for text in ("Who was Galileo?", "How many miles is it?")]
-    kernel = CausalLMKernel.from_spec(f"smollm2;last_blank=label;label_scoring={scoring}", device="cpu")
-    where = {"pretrained_model_name_or_path": str(smollm2.parent), "gguf_file": smollm2.name}
-    model = transformers.AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32).eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(**where)
-    for prompt, row in zip(prompts, kernel.batch(prompts, labels), strict=True):
-        assert row == pytest.approx(papers(model, tokenizer, prompt, labels, scoring), abs=1e-4)

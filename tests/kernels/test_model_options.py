@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from StaICC import load_kernel
-from StaICC.errors import ArgumentError, UnknownNameError
+from StaICC.errors import UnknownNameError
 from StaICC.kernels.endpoint import NO_NUMBERS
 from StaICC.kernels.huggingface.prompts import NEUTRAL
 from StaICC.kernels.huggingface.source import ModelSource
@@ -100,17 +100,6 @@ def test_an_option_is_read_and_is_in_the_identity(kind: str, fact: OptionFact) -
         )
 
 
-def test_names_with_revisions_and_quantised_files(tmp_path: Path) -> None:
-    assert (
-        ModelSource("hf:x/y", revision="main").where() == ModelSource("hf:x/y@main").where() == ("hub", "x/y", "main")
-    )
-    for name in ("hf:x/y@main", "smollm2", str(tmp_path)):
-        with pytest.raises(ArgumentError, match="is for a model of the hub without @REVISION"):
-            ModelSource(name, revision="v1")
-    with pytest.raises(ArgumentError, match="is quantised already"):
-        ModelSource("smollm2", quantization="4bit")
-
-
 # -- loading
 
 
@@ -139,26 +128,6 @@ def test_options_of_loading_change_the_model_and_the_identity(folder: Path) -> N
         assert kernel.identity().digest == before  # loading changes nothing
     eager = load_kernel(f"hf:{folder};attn_implementation=eager")
     assert eager.model.config._attn_implementation == "eager"
-
-
-def test_an_adapter(folder: Path, make_model: Any, tmp_path: Path) -> None:
-    peft = pytest.importorskip("peft")
-    config = peft.LoraConfig(r=2, target_modules=["q_proj", "down_proj"], init_lora_weights=False)
-    tuned = peft.get_peft_model(make_model("Llama"), config).eval()
-    tuned.save_pretrained(tmp_path / "adapter")
-    kernel = load_kernel(f"hf:{folder};adapter={tmp_path / 'adapter'}")
-    plain = load_kernel(str(folder))
-    live = type(plain)(tuned, plain.tokenizer).batch(PROMPTS, LABELS)
-    before = kernel.identity()
-    assert not before.unidentified
-    assert before.digest != plain.identity().digest
-    assert kernel.batch(PROMPTS, LABELS) == [pytest.approx(row, abs=1e-5) for row in live]
-    assert kernel.identity().digest == before.digest
-    assert str(tmp_path) not in str(before)
-    tuned.merge_adapter()
-    other = peft.get_peft_model(make_model("Llama", seed=3), config)
-    other.save_pretrained(tmp_path / "adapter")
-    assert load_kernel(f"hf:{folder};adapter={tmp_path / 'adapter'}").identity().digest != before.digest
 
 
 CODE = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from StaICC import Normal
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import batch_form
 from StaICC.inference.identity import Identity, identity_of
-from StaICC.kernels.text_inference import load_for_text, text_inference
+from StaICC.kernels.text_inference import text_inference
 from StaICC.methods.run import forecast_method, run_method
 
 
@@ -42,31 +41,6 @@ def test_identities() -> None:
     assert all(dict(one.who) == {"model": "parrot"} and not one.unidentified for one in identities)
     assert text_inference(Parrot()).identity() == text_inference(Parrot(), 100, []).identity()
     assert pickle.loads(pickle.dumps(functions[-1])).identity() == identities[-1]
-
-
-def test_the_last_blank_is_removed_where_a_model_continues_the_prompt(
-    make_model: Any, make_tokenizer: Any, tmp_path: Path
-) -> None:
-    pytest.importorskip("torch")
-    make_model("Llama", max_position_embeddings=512).save_pretrained(tmp_path)
-    tokenizer = make_tokenizer()
-    tokenizer.chat_template = "{% for m in messages %}{{ m.role + m.content }}{% endfor %}reply:"
-    tokenizer.save_pretrained(tmp_path)
-    prompts = ["who wrote it? label: ", "who wrote it? label:", "  who?   "]
-    kept, removed = (load_for_text(str(tmp_path), 5, strip_blank=strip) for strip in (False, True))
-    kernel = kept.kernel
-    assert kept.batch(prompts) == kernel.generate(prompts, 5)
-    assert removed.batch(prompts) == kernel.generate(["who wrote it? label:", "who wrote it? label:", "  who?"], 5)
-    assert kept.forecast_prompts(prompts, ()) == kernel.forecast_prompts(prompts, (), 5)
-    assert removed.forecast_prompts(prompts, ()) == kernel.forecast_prompts(
-        [prompt.rstrip() for prompt in prompts], (), 5
-    )
-    assert removed.forecast_prompts(prompts, ()) != kept.forecast_prompts(prompts, ())
-    assert identity_of(kept).digest != identity_of(removed).digest
-    assert identity_of(removed).settings["text last blank"] == "removed"
-    assert identity_of(kept) == identity_of(text_inference(load_for_text(str(tmp_path)).kernel, 5))
-    chat = f"{tmp_path};prompt_format=chat-turns"
-    assert identity_of(load_for_text(chat, 5, strip_blank=True)) == identity_of(load_for_text(chat, 5))
 
 
 def test_methods_that_calibrate_scores_are_refused_before_the_run() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import numpy
 import pytest
 
 from StaICC.errors import IdentityError, OutputError
-from StaICC.inference.identity import Identity
 from StaICC.methods import run as ms
 from StaICC.methods.features import FeatureCache, FeatureFunction, Request, feature_keys
 from tests.methods.fakes import Kernel
@@ -62,31 +60,6 @@ def test_a_store_of_another_model_is_found_out(tmp_path: Path) -> None:
         ms.Method("hidden_calibration", Kernel(1.0), calibration_number=12).run(bench(4), store=path)
     free = ms.Method("hidden_calibration", Kernel(1.0), calibration_number=12)
     assert free.run(bench(5), store=path, recheck=False).complete
-
-
-def test_a_model_that_changes_loses_what_it_stored(tmp_path: Path) -> None:
-    class Changing(Kernel):
-        def identity(self) -> Identity:
-            return Identity({"model": f"changed {len(self.ran) > 20}"})
-
-    path = tmp_path / "store.sqlite"
-    with pytest.raises(IdentityError, match="changed during the run"):
-        ms.Method("hidden_calibration", Changing(), calibration_number=12).run(bench(), store=path)
-    kernel = Changing()
-    with pytest.raises(IdentityError):
-        ms.Method("hidden_calibration", kernel, calibration_number=12).run(bench(), store=path)
-    assert len(kernel.ran) > 40  # nothing of the first run was reused
-
-
-@pytest.mark.parametrize("name", ["contextual_calibration", "hidden_calibration", "knn_prompt", "sa_icl", "ppl_icl"])
-def test_workers_and_chunks_change_nothing(name: str, tmp_path: Path) -> None:
-    method = ms.Method(name, Kernel(), calibration_number=12)
-    expected = method.run(bench(), return_outputs=True)
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for store in (None, tmp_path / "store.sqlite"):
-            result = method.run(bench(), return_outputs=True, executor=pool, chunk_size=3, store=store)
-            assert result == expected
-            assert result.outputs == expected.outputs
 
 
 # -- rows that name their method, cost, small parts

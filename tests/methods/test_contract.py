@@ -13,6 +13,7 @@ from StaICC.datasets.catalogue import SplitSizes
 from StaICC.datasets.storage import Row
 from StaICC.errors import ArgumentError
 from StaICC.methods import run as ms
+from StaICC.methods.run import forecast_method
 from StaICC.methods.specification import MethodSpec
 from tests.methods.fakes import Kernel, mini
 
@@ -95,6 +96,56 @@ def test_the_harness_counts_what_the_kernel_runs(name: str, variant: str) -> Non
         assert sum(timing[f"{phase}_tokens_{kind}"] for phase in PHASES) == kernel.tokens_used[place]
 
 
+def text_kernel(make_model: Any, make_tokenizer: Any) -> Any:
+    from StaICC.kernels.huggingface.kernel import CausalLMKernel
+
+    return CausalLMKernel(make_model("Llama", max_position_embeddings=2048), make_tokenizer())
+
+
+def test_tokens_of_a_local_model_are_those_of_its_forecast(make_model: Any, make_tokenizer: Any) -> None:
+    """Counted by the kernel while it runs; the forecast counts them by the tokenizer before."""
+    pytest.importorskip("torch")
+    bench = mini(limit=2, k=1, unparsed="wrong")
+    names = ["vanilla", "noisy_channel", "ppl_icl", "hidden_calibration", "knn_prompt", "contextual_calibration"]
+    alone: dict[str, float] = {}
+    for name in names:
+        kernel = text_kernel(make_model, make_tokenizer)
+        expected = forecast_method(name, kernel, [bench], calibration_number=9, probe_seconds=0).tokens
+        before = kernel.tokens_used[0]
+        timing = ms.Method(name, kernel, calibration_number=9).run(bench).timing
+        used = kernel.tokens_used[0] - before
+        assert timing["training_tokens_read"] + timing["test_tokens_read"] == used, name
+        assert used == expected or name == "ppl_icl", name  # its prompts depend on what it learns
+        assert (timing["training_tokens_read"] > 0) is (timing["training_prompts"] > 0)
+        alone[ms.METHODS[name].title] = used
+    kernel = text_kernel(make_model, make_tokenizer)
+    table = ms.run_all(kernel, bench, calibration_number=9, methods=[*names, "generate"])
+    rows = table.curve()
+    assert {row["method"]: row["tokens"] for row in rows[:-1]} == alone  # whatever another method computed before
+    assert rows[-1]["tokens"] == sum(table["generate"].timing[f"test_tokens_{kind}"] for kind in ("read", "generated"))
+    assert sum(alone.values()) > kernel.tokens_used[0]
+    for row, result in zip(rows, table.results(), strict=True):
+        interval = result.means.intervals["accuracy"]
+        assert (row["accuracy"], row["low"], row["high"]) == (result.averaged["accuracy"], interval.low, interval.high)
+    assert [row["tokens"] for row in ms.run_all(Kernel(), bench, methods=["vanilla"]).curve()] == [None]
+
+    def unreadable(data: Any) -> Any:
+        rows = yield [data.training("losses", ["", "readable"]), data.queries()]
+        return rows[1]
+
+    broken = [MethodSpec("broken", "Broken", unreadable), "vanilla"]
+    rows = ms.run_all(kernel, bench, methods=broken, on_error="collect").curve()
+    assert [row["tokens"] for row in rows] == [None, alone["Vanilla"]]
+    kernel = text_kernel(make_model, make_tokenizer)
+    timing = (
+        ms.Method("generate", kernel, samples=2, max_new_tokens=3)
+        .run(mini(limit=2, k=1, unparsed="wrong"), on_error="collect")
+        .timing
+    )
+    assert (timing["test_tokens_read"], timing["test_tokens_generated"]) == kernel.tokens_used
+    assert 8 <= timing["test_tokens_generated"] <= 2 * 4 * 3
+
+
 SETS_ITSELF = {"ppl_icl": "Template_sens", "topk": "Demo_sens", "sa_icl": "Demo_sens", "ensemble": "Demo_sens"}
 
 
@@ -139,3 +190,19 @@ def test_a_method_cannot_draw_demonstrations_by_labels_that_it_does_not_know(mod
 
     with pytest.raises(ArgumentError, match="labels of test rows, which a method does not know"):
         ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())
+
+
+def test_a_function_of_texts_can_be_a_feature_of_the_queries() -> None:
+    def method(data: Any) -> Any:
+        (lengths,) = yield [data.queries(lambda texts: [[len(text)] for text in texts])]
+        return [length % 3 for (length,) in lengths]
+
+    benchmark = mini()
+    result: Any = ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(benchmark)
+    assert [query.prediction for query in result.queries()] == [
+        len(query.prompt) % 3 for query in benchmark[0].all_queries()
+    ]
+
+
+def test_one_method_by_its_name() -> None:
+    assert [*ms.run_all(Kernel(), mini(), methods="vanilla")] == ["vanilla"]

@@ -138,14 +138,3 @@ def test_a_method_of_the_user_is_signed_by_its_code() -> None:
     assert list(table) == ["vanilla", "now"]
     assert re.fullmatch("now@[0-9a-f]{12} paper", table["now"].signature.fields["method"])
     assert table["now"].signature.fields["template"].startswith("changed-")
-
-
-@pytest.mark.slow
-def test_all_ten_on_a_tiny_model(make_model: Any, make_tokenizer: Any) -> None:
-    pytest.importorskip("torch")
-    from StaICC.kernels.huggingface.kernel import CausalLMKernel
-
-    kernel = CausalLMKernel(make_model("Llama", max_position_embeddings=2048), make_tokenizer())
-    for variant in ("paper", "0.1.1"):
-        table = ms.run_all(kernel, mini(limit=2, k=1), variant, calibration_number=9)
-        assert (len(table), table.skipped) == (10, {})

@@ -97,14 +97,6 @@ def test_perplexities_are_averaged_not_losses() -> None:
             instructions.least_perplexity(bad, 1)
 
 
-def test_tried_prompts_have_instruction_and_input_only() -> None:
-    experimentor = mini()
-    tried = instructions.instruction_prompts(["A. ", "B. "], experimentor, "paper", 3)
-    assert [[text[:3] for text in some] for some in tried] == [["A. "] * 3, ["B. "] * 3]
-    texts = {row[0][0] for row in experimentor.calibration_set()}
-    assert all(text[3:].removeprefix("sentence: ").removesuffix(" topic: ") in texts for text in tried[0])
-
-
 # -- nearness
 
 

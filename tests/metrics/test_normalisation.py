@@ -108,6 +108,21 @@ def test_the_edge_of_the_tolerance(row, kind):
     assert normalise([row]).kind == kind
 
 
+@pytest.mark.parametrize(
+    ("matrix", "reasons"),
+    [
+        ([[0.75, 0.25], [0.2, 0.1], [0.5, 0.5]], ["row 1 sums to 0.3", "2 of 3 rows", "row 0"]),
+        ([[4.0, -2.0]] + [[0.25, 0.75]] * 5 + [[0.5, -7.0]], ["mixture: 5 of 7 rows", "row 0 has the value 4"]),
+        ([[0.02, 0.01]] * 51 + [[3.0, -1.0]] * 49, ["51 of 100 rows lie in [0, 1]", "row 51 has the value 3"]),
+    ],
+)
+def test_reasons_name_rows_and_remedies(matrix, reasons):
+    result = normalise(matrix)
+    assert (result.kind, result.probabilities) == ("ambiguous", None)
+    for reason in (*reasons, "outputs='probabilities'", "outputs='logits'"):
+        assert reason in result.reason
+
+
 # -- ambiguous matrices
 
 

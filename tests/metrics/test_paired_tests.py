@@ -50,6 +50,31 @@ def test_the_chance_of_a_weighted_sum_is_the_closed_form(numbers: list[int]) -> 
     assert paired._chance({float(term): 1 for term in terms}) == pytest.approx(float(exact), abs=1e-9, rel=1e-6)
 
 
+@pytest.mark.parametrize("strata", [(700,), (300, 50, 350)])
+@pytest.mark.parametrize("kind", ["normal", "skewed", "rare", "tiny"])
+def test_of_many_steps_the_chance_is_the_inversion_with_all_of_them(kind: str, strata: tuple[int, ...]) -> None:
+    draw = np.random.default_rng(7)
+    drawn = {
+        "normal": draw.normal(0.1, 1.0, 700),
+        "skewed": draw.lognormal(0.0, 1.5, 700) - 2.0,
+        "rare": np.where(draw.random(700) < 0.01, draw.normal(30.0, 5.0, 700), draw.normal(-0.3, 0.1, 700)),
+        "tiny": np.where(draw.random(700) < 0.9, draw.normal(0.0, 1e-9, 700), draw.normal(0.05, 1.0, 700)),
+    }
+    steps = (drawn[kind] / 700).tolist()
+    low = min(steps)
+    difference = paired.PairedDifference(math.fsum(steps), 0.0, steps, low, -low, strata=strata)
+    assert sum(len(values) for _, values in difference.condensed) < 160
+    weights = np.concatenate([np.full(size, 1.0 / size / len(strata)) for size in strata])
+    for distance in (-2.0, 0.0, 1.0):
+        least = difference.difference + distance * math.sqrt(difference.variance)
+        pseudo_row = min(0.0, low - least / min(strata) / len(strata))
+        terms = np.array([*(np.array(steps) - least * weights), pseudo_row])
+        points = np.geomspace(1e-6, 1e3, 4_001) / np.linalg.norm(terms)  # Gil-Pelaez, y = exp(x)
+        values = np.exp(-np.log(1.0 - 1j * np.outer(points, terms)).sum(axis=1)).imag
+        exact = 0.5 - np.trapezoid(values, np.log(points)) / math.pi
+        assert paired.upper_p_value(difference, least) == pytest.approx(exact, abs=2e-6), (kind, distance)
+
+
 # -- tests with a known answer
 
 

@@ -37,12 +37,6 @@ def writer(small: Callable[..., Dataset]) -> PromptWriter:
     return PromptWriter(dataset.card, split_dataset(dataset))
 
 
-@pytest.fixture
-def noisy(small: Callable[..., Dataset]) -> PromptWriter:
-    dataset = small()
-    return PromptWriter(dataset.card, split_dataset(dataset), noisy_channel=True)
-
-
 # -- against the release
 
 
@@ -122,32 +116,6 @@ def test_each_control_changes_its_setting_and_nothing_else(
     assert writer.get_config_dict() == {**before, key: value}
 
 
-@pytest.mark.parametrize(
-    ("rate", "leave"),
-    [("change_label_wrong_rate", "disable_noisy_channel"), ("set_label_wrong_rate", "cancel_noisy_channel")],
-)
-def test_both_spellings_work(writer: PromptWriter, rate: str, leave: str) -> None:
-    """The README has the one, the release's code the other (defect 17); affixes come back as they were before."""
-    getattr(writer, rate)(1)
-    assert writer.get_config_dict()["label_wrong_rate"] == 1.0
-    assert type(writer.settings.label_wrong_rate) is float
-    writer.label_wrong_rate = 0.5
-    assert writer.label_wrong_rate == writer.get_config_dict()["label_wrong_rate"] == 0.5
-    writer.change_label_affix(" #")
-    writer.change_input_text_affixes([" ~"])
-    before = writer.get_config_dict()
-    writer.use_noisy_channel("; ", " || ")
-    assert writer.get_config_dict()["label_affix"] == "; "
-    writer.use_noisy_channel()
-    noisy = {"label_affix": " ", "input_text_affixes": ["\n"], "use_noisy_channel": True}
-    assert writer.get_config_dict() == before | noisy
-    assert isinstance(writer.example(), list)
-    getattr(writer, leave)()
-    assert writer.get_config_dict() == before
-    writer._use_noisy_channel = True
-    assert writer.get_config_dict() == before | noisy
-
-
 def test_a_space_moves_from_the_label_prefix_to_the_labels(writer: PromptWriter) -> None:
     writer.change_instruction("gone after the reset")
     writer.replace_space_to_label()
@@ -208,22 +176,15 @@ def test_pseudo_queries(writer: PromptWriter) -> None:
 BAD: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     "change_instruction": [((5,), "must be a text, not 5"), ((None,), "not None"), (("\ud800",), "lone surrogate")],
     "change_label_prefix": [((["a"],), "must be a text, not ['a']")],
-    "change_label_affix": [((b"a",), "must be a text, not b'a'")],
-    "change_query_prefix": [((1.5,), "must be a text, not 1.5")],
     "change_input_text_prefixes": [
         (("a",), "one prefix for each of 1 input texts, not 'a'"),
-        ((3,), "one prefix for each of 1 input texts, not 3"),
         ((["a", "b"],), "2 given, expected one prefix"),
-        (([7],), "item 0 must be a text, not 7"),
     ],
     "change_input_text_affixes": [(([],), "0 given, expected one affix")],
     "change_label_space": [
         (("abc",), "must be a list of 3 names, not 'abc'"),
         ((["a", "b"],), "2 labels given, but small has 3"),
-        ((list("abcd"),), "4 labels given, but small has 3"),
         ((["a", "b", "a"],), "must be distinct"),
-        ((["a", "", "b"],), "non-empty text, not ''"),
-        ((["a", 1, "b"],), "non-empty text, not 1"),
     ],
     "change_label_wrong_rate": [
         ((rate,), f"in [0, 1], not {rate!r}") for rate in (1.5, -0.1, float("nan"), "0.5", True)
@@ -231,25 +192,17 @@ BAD: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     "use_noisy_channel": [((3,), "'label_affix' must be a text, not 3"), ((" ", 3), "item 0 must be a text, not 3")],
     "set_config_dict": [
         ((["instruction"],), "dictionary of prompt settings, not list"),
-        (({"use_noisy_channel": "False"},), "True or False, not 'False'"),
         (({"use_noisy_channel": True, "instruction": "x", "label_wrong_rate": 2},), "in [0, 1], not 2"),
     ],
     "__setattr__": [(("cut_by_length", -1), "cut_by_length must be an integer of at least 0, not -1")],
     "write_prompt": [
         (([0], 8), "8 is no position of small-test, expected 0 to 7"),
-        (([0], -1), "-1 is no position of small-test"),
-        (([0, 20], 1), "20 is no position of small-demonstration"),
-        ((["0"], 1), "'0' is no position of small-demonstration"),
         (([0],), "set pseudo_prompt"),
     ],
     "write_prompt_from_dataline": [
         (([], "q", 1.0), "cut_by_length must be an integer of at least 0, not 1.0"),
         (([("a", "perhaps")], "q"), "'perhaps' is no label; labels: no, yes, maybe"),
-        (([("a", 3)], "q"), "3 is no label"),
         (([], ["a", "b"]), "2 input texts given, but a row"),
-        (([], [3]), "must be a list of texts, not [3]"),
-        (([], None), "must be a list of texts, not None"),
-        ((["ab"], "q"), "(input texts, label), not 'ab'"),
         (([("a", 1), ["b"]], "q"), "demonstration 1 must be a pair (input texts, label), not ['b']"),
     ],
 }

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import StaICC
-from StaICC.benchmarks.verify import written_prompts
-from StaICC.errors import ArgumentError, MissingDependencyError
+from StaICC.errors import ArgumentError
 from StaICC.inference.contract import Text
 from StaICC.results import Result, ResultGroup, save_records
 from StaICC.results.published import METHODS, find_work
@@ -61,22 +59,6 @@ def test_queries_have_the_numbers_of_the_run_and_of_its_file(name: str, reading:
     ]
     assert sum(query.prediction is None for query in queries) == details.failed > 0
     assert any(query.probabilities for query in queries) is (reading in ("logits", "probabilities"))
-
-
-def test_prompts_of_queries(group: ResultGroup, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    group.save(tmp_path / "suite.json")
-    assert {query.prompt for query in group.queries()} == {None}
-    queries = StaICC.load(tmp_path / "suite.json").queries(written_prompts)
-    suite = StaICC.Suite(datasets=["mini"], limit=3)
-    written = [query for member in suite.members.values() for query in member[0].all_queries()]
-    assert [query.prompt for query in queries] == [query.prompt for query in written]
-    normal = [query for query in queries if query.benchmark == "Normal"]
-    assert all(len(query.demonstrations or ()) == 4 for query in normal)
-    assert all("".join(query.demonstrations or ()) in (query.prompt or "") for query in normal)
-    assert caplog.text == ""
-    normal_result = group["Normal"]
-    normal_result.queries(lambda result: {"mini": "the data are not there"})
-    assert "the data are not there" in caplog.text
 
 
 def test_replies_are_kept_with_how_they_ended(tmp_path: Path) -> None:
@@ -133,21 +115,6 @@ def test_a_condition_has_its_own_queries_and_a_slope_no_baseline(partial: Result
         assert (found["n"], found["majority"]) == (count, details.baselines[name].majority)
     slope = records[None, "accuracy"]
     assert (slope["n"], slope["random"], slope["majority"]) == (details.scored, None, None)
-
-
-@pytest.mark.parametrize("package", ["pandas", "polars"])
-def test_a_tidy_data_frame_of_every_score(package: str, group: ResultGroup, monkeypatch: Any) -> None:
-    pytest.importorskip(package)
-    frame = getattr(group, f"to_{package}")()
-    records = list(score_records(group))
-    assert list(frame.columns) == list(records[0])
-    rows = frame.to_dict("records") if package == "pandas" else frame.to_dicts()
-    for row, record in zip(rows, records, strict=True):
-        for key, value in record.items():
-            assert row[key] == value or (value is None and (row[key] is None or row[key] != row[key])), (key, row[key])
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingDependencyError, match="a data frame"):
-        getattr(group["Normal"], f"to_{package}")()
 
 
 @pytest.mark.parametrize("policy", ["wrong", "excluded"])

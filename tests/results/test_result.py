@@ -19,7 +19,7 @@ from StaICC.datasets import Dataset
 from StaICC.errors import SchemaError
 from StaICC.metrics import softmax
 from StaICC.metrics.classification import confidence_bins
-from StaICC.results import AVERAGED, Result, ResultGroup, Signature, digest, load, save_records
+from StaICC.results import AVERAGED, Result, ResultGroup, Signature, digest, load
 from StaICC.results.result import result_from_dict
 from StaICC.version import RESULT_SCHEMA
 
@@ -197,23 +197,6 @@ def test_a_value_of_another_type_is_refused_or_does_no_harm() -> None:
                 assert result._repr_html_()
                 assert result.to_dict()
     assert refused > 120
-
-
-# -- predictions of each query, as JSON Lines
-
-
-def test_records_of_a_result(tmp_path: Path, partial: Result) -> None:
-    path = tmp_path / "records.jsonl"
-    save_records(partial, path)
-    records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    assert len(records) == partial.details["mini"].asked
-    places = "benchmark model method dataset condition query row repeat ground_truth prediction"
-    assert list(records[0]) == [*places.split(), "predicted_probabilities", "normalised_probabilities"]
-    assert {record["benchmark"] for record in records} == {"GLER"}
-    assert [record["condition"] for record in records] == [str(step) for step in range(5) for _ in range(12)]
-    failed = [record for record in records if record["prediction"] is None]
-    assert len(failed) == partial.details["mini"].failed
-    assert all(record["predicted_probabilities"] is record["normalised_probabilities"] is None for record in failed)
 
 
 # -- groups

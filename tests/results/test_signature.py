@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import StaICC
-from StaICC.datasets import Dataset
-from StaICC.inference.identity import Identity
 from StaICC.results import Signature
 from StaICC.safe_text import one_line
 
@@ -38,36 +33,3 @@ def test_fields_have_a_fixed_order_survive_json_and_name_what_differs(first: Any
     assert differences == {
         name: (first.get(name), second.get(name)) for name in FIELDS if first.get(name) != second.get(name)
     }
-
-
-# -- how scores are computed
-
-
-@pytest.mark.parametrize(
-    "change", [{"label_scoring": "full"}, {"max_length": "512"}, {"on_too_long": "cut"}, {"variant": "0.1.1"}]
-)
-def test_each_setting_of_a_kernel_is_in_the_signature(change: dict[str, str]) -> None:
-    class Kernel:
-        def __init__(self, change: dict[str, str], weights: str = "w") -> None:
-            self.settings = {"label_scoring": "last", "on_too_long": "error", "variant": "paper", **change}
-            self.weights = weights
-
-        def identity(self) -> Identity:
-            return Identity({"weights": self.weights}, self.settings)
-
-        def __call__(self, prompt: str, label_space: list[str]) -> int:
-            return 0
-
-    rows = [(f"text {row}", row % 2) for row in range(40)]
-
-    def signature(*kernels: Kernel) -> Signature:
-        datasets = [Dataset.from_rows(rows, name=f"own{n}", label_space=["a", "b"]) for n, _ in enumerate(kernels)]
-        return StaICC.Normal(datasets=datasets, limit=1)(list(kernels)).signature
-
-    base, other = Kernel({}), Kernel(change)
-    assert signature(base).differences(signature(other)).keys() == {"scoring"}
-    assert signature(base) == signature(Kernel({}, "other weights"))  # who predicted is no setting
-    mixed = [signature(base, other).fields["scoring"], signature(other, base).fields["scoring"]]
-    assert all(re.fullmatch("mixed-[0-9a-f]{12}", field or "") for field in mixed)
-    assert mixed[0] != mixed[1]
-    assert signature(base, Kernel({})).fields["scoring"] == signature(base).fields["scoring"]

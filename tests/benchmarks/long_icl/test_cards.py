@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import pytest
-
 from StaICC.benchmarks.long_icl import card, cards
-from StaICC.errors import UnknownNameError
 
 OVERVIEW = {
     "banking77": (77, [77, 154, 231, 308, 385], "accuracy"),
@@ -46,11 +43,3 @@ def test_cards_of_helmet() -> None:
 def test_discovery_labels_are_compared_without_punctuation() -> None:
     normal = card("discovery").answers.normal
     assert [normal(text) for text in ("as_a_result,", "[no-conn]", ' “Yet,". ')] == ["as_a_result", "[no-conn]", "yet"]
-
-
-@pytest.mark.parametrize(
-    ("given", "near"), [("Banking77", "'banking77'"), ("fewnerd", "'few_nerd'"), (7, "data set 7")]
-)
-def test_an_unknown_name_suggests_the_nearest(given: object, near: str) -> None:
-    with pytest.raises(UnknownNameError, match=near):
-        card(given)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from StaICC.benchmarks.long_icl import Experiment, card
+from StaICC.benchmarks.long_icl import card
 from tests.benchmarks.long_icl.conftest import make
 from tests.tiny_models import random_llama, train_tokenizer
 
@@ -18,7 +17,6 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
-from StaICC.kernels.huggingface.batching import BatchRunner  # noqa: E402
 from StaICC.kernels.huggingface.kernel import CausalLMKernel  # noqa: E402
 from StaICC.kernels.text_inference import text_inference  # noqa: E402
 
@@ -43,40 +41,6 @@ def tokenizer() -> Any:
 def model(tokenizer: Any, positions: int = 32768) -> Any:
     more = {"intermediate_size": 64, "num_key_value_heads": 1, "bos_token_id": None, "eos_token_id": None}
     return random_llama(tokenizer, max_position_embeddings=positions, **more)
-
-
-@pytest.mark.parametrize("name", ["context", "position"])
-def test_experiments_compute_few_more_than_the_distinct_positions(
-    small_files: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    experiment = Experiment(name, (256, 512, 1024)) if name == "context" else Experiment(name, (3,), shots=1)
-    benchmark = make(small_files, ["goemotions"], test_number=3, experiment=experiment)
-    sequences: set[tuple[int, ...]] = set()
-    computed, original = [], BatchRunner.run
-
-    def run(self: BatchRunner, given: Any, *arguments: Any, **more: Any) -> Any:
-        counts = original(self, given, *arguments, **more)
-        computed.append(counts.computed)
-        sequences.update(map(tuple, given))
-        return counts
-
-    monkeypatch.setattr(BatchRunner, "run", run)
-    kernel = CausalLMKernel(model(tokenizer), tokenizer, token_budget=256)
-    result = benchmark(kernel)
-    ordered = sorted(sequences)
-    shared = [[a == b for a, b in zip(*two, strict=False)] for two in itertools.pairwise(ordered)]
-    distinct = sum(map(len, ordered)) - sum([*same, False].index(False) for same in shared)
-    assert 0 < sum(computed) <= 1.2 * distinct
-    own = benchmark[0]
-    for condition in own.rounds:
-        prompt = own.round_queries(condition)[0].prompt
-        assert result.timing[f"goemotions, {condition}, tokens"] == len(tokenizer(prompt).input_ids)
-    kernel.release()
-    found, prompts = benchmark.forecast(text_inference(kernel, 3), probe_seconds=0), own.prompt_set()
-    assert (found.queries, found.output_tokens) == (len(prompts), 3 * len(prompts))
-    assert found.tokens == sum(len(tokenizer(prompt).input_ids) for prompt in prompts)
-    assert found.positions is not None
-    assert 0.9 * distinct <= found.positions <= 1.3 * distinct
 
 
 @pytest.mark.parametrize(("on_error", "text"), [("raise", False), ("collect", True)])

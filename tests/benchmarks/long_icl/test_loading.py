@@ -72,32 +72,10 @@ def test_damaged_data_are_not_skipped_and_licences_come_first(small: Path) -> No
     assert notices == [card("banking77").notice(), card("tacred").notice()]
 
 
-def test_names_in_folders_and_made_up_rows(small: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (small / "tacred").mkdir()
-    for split in ("train", "test"):
-        (small / f"tacred_{split}.json").rename(small / "tacred" / f"{split}.json")
-        (small / f"dialogre_{split}.json").rename(small / f"dialogre_shape_{split}.json")
-    assert load("tacred", small).train_file.path == small / "tacred" / "train.json"
-    assert load("dialogre", small).made_up
-    assert "made-up rows" in caplog.text
-    with pytest.raises(DataMissingError, match="made-up rows"):
-        install(small, tmp_path / "home", ["dialogre"])
-
-
 def test_memory_is_bounded(small_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading_module, "MOST_TURNS", 2)
     assert len(load("banking77", small_files, verify=False).train) == 2 * 77
     assert len(load("tacred", small_files, verify=False).train) == 6 * 41  # its rule needs all rows
-
-
-def test_dialogues_without_pairs_are_left_out(small: Path) -> None:
-    text = '[[["a"], []], [["b"], [{"x": "1", "y": "2", "r": ["per:age"]}, {"x": "1", "y": "3", "r": ["per:pet"]}]]]'
-    (small / "dialogre_test.json").write_text(text)
-    data = load("dialogre", small, verify=False)
-    assert [item.row for item in data.test_items(3)] == [1]
-    assert [item.gold for item in data.test_items(1, strict=True)] == [("per:age",)]
-    with pytest.raises(ArgumentError, match="can be a test item"):
-        data.test_items(1)  # the published code also cuts the dialogues to that number
 
 
 # -- installation

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from StaICC import Dataset, LongICL, load
-from StaICC.benchmarks.long_icl import Experiment
 from StaICC.benchmarks.verify import Recomputed, Unchecked, status_of, verify, verify_file
 from StaICC.datasets import SplitSizes, Template
 from StaICC.errors import ArgumentError
@@ -90,24 +89,6 @@ def test_responses_are_parsed_with_the_own_template(variant: str, parsing: str |
     for own, more in ((short, "\ntext: x7\nlabel: kind b"), (bare, "")):
         one = LongICL(datasets=[own], rounds=[1], variant=variant, parsing=parsing, test_number=None)[0]
         assert one.score([f"{item.gold[0]}{more}" for item in one.test_items]).values["1R"] == 1.0
-
-
-@pytest.mark.parametrize("count", [20, 40, 77, 150, 300])
-def test_twelve_rows_of_each_label_suffice(count: int) -> None:
-    labels = [f"kind {number}" for number in range(count)]
-    own = Dataset.from_rows(rows(labels, 12), label_space=labels, name="kinds")
-    for experiment in (
-        None,
-        Experiment("context", (count + 60, 2 * count + 60)),
-        Experiment("length", (60 + 2 * count, 100 + 4 * count)),
-        *(Experiment(name) for name in ("shots", "order", "position", "controls", "retrieval")),
-    ):
-        result = LongICL(datasets=[own], test_number=20, experiment=experiment)(lambda prompt, label_space: 0)
-        scores = result.divided["kinds"]
-        undefined = {name for name, score in scores.items() if score is None}
-        assert undefined <= {"10 shots"}
-        if experiment is None:
-            assert {f"{number}R" for number in range(1, 6)} <= scores.keys()
 
 
 def spread(counts: dict[str, int]) -> list[tuple[str, str]]:

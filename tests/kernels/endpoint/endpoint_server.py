@@ -261,12 +261,3 @@ def drip(code=200, seconds=20.0, part=b" ", pause=0.05):
             time.sleep(pause)
 
     return wrong
-
-
-def drip_headers(handler, answer):
-    handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        handler.wfile.write(b"x-a: b\r\n")
-        handler.wfile.flush()
-        time.sleep(0.05)

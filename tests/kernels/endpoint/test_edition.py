@@ -13,13 +13,9 @@ pytest.importorskip("openai")
 import endpoint_server as wrong
 
 from StaICC import Normal
-from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, EditionError, OutputError
-from StaICC.inference.runner import predict_queries
 from StaICC.inference.store import PredictionStore
 from StaICC.kernels.endpoint import EndpointKernel
-from StaICC.kernels.text_inference import text_inference
-from StaICC.prompting import Query
 
 LABELS = ["the", "very", "good"]
 PROMPTS = [f"film {number} is " for number in range(12)]
@@ -81,18 +77,6 @@ def test_a_change_ends_a_run_also_where_failures_are_collected(make, server, tmp
         assert store.info() == stored
 
 
-def test_a_change_can_be_allowed(make, server):
-    server.always = served_by(**OLD)
-    truth = make().batch(PROMPTS, LABELS)
-    server.wrong = [served_by(**OLD), served_by(**NEW), served_by(**OLD), served_by(**NEW)]
-    kernel = make(concurrency=1, allow_edition_change=True)
-    assert kernel.batch(PROMPTS, LABELS) == truth
-    assert kernel.editions == (
-        "model 'words'; system_fingerprint 'fp_old'",
-        "model 'words'; system_fingerprint 'fp_new'",
-    )
-
-
 def generate(kernel):
     try:
         return kernel.generate(["a"])
@@ -132,21 +116,6 @@ def test_a_run_that_goes_on_with_another_edition_is_refused(make, server, tmp_pa
     server.always = served_by(**OLD)
     with pytest.raises(EditionError):
         Normal(datasets=["mini"], limit=12)(make("prompt-logprobs"), store=other)
-
-
-def test_the_record_of_a_run_has_editions_and_retries(make, server):
-    server.always = served_by(**OLD)
-    kernel = make("text")
-    server.wrong = [served_by(**OLD), wrong.status(500)]
-    for function, retried in ((text_inference(kernel, 3), 1), (text_inference(kernel, 3), 0)):
-        with RunContext(False) as running:
-            queries = [Query(text, ("b",), 0, 0, 0) for text in "ac"]
-            predict_queries(function, queries, "p", running.options_for(function, free_text=True))
-        (record,) = running.records
-        assert record.editions == ("model 'words'; system_fingerprint 'fp_old'",)
-        assert record.counts.retried == retried
-        assert record.counts.computed == 2
-        assert function.recheck_tolerance is None
 
 
 # -- identity -------------------------------------------------------------------------------------------------------

@@ -234,23 +234,6 @@ def test_retry_after(headers, seconds):
 # -- slowness -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [wrong.slow(3), wrong.drip(), wrong.drip(500), wrong.drip_headers],
-    ids=["slow", "endless body", "endless error body", "endless headers"],
-)
-def test_a_late_answer_is_given_up_at_the_deadline_and_asked_again(make, server, fault):
-    truth = make()(PROMPTS[0], LABELS)
-    server.wrong = [fault]
-    kernel = make(timeout=0.6)
-    start = time.monotonic()
-    assert kernel(PROMPTS[0], LABELS) == truth
-    assert 0.6 <= time.monotonic() - start < 2.5
-    server.wrong = [fault]
-    with pytest.raises(EndpointError, match=r"within 0\.6 s"):
-        make(timeout=0.6, retries=0)(PROMPTS[0], LABELS)
-
-
 def test_a_huge_answer_is_cut_off(make, server):
     server.always = wrong.drip(200, 30, b" " * 2**20, 0)
     with pytest.raises(EndpointError, match="longer than 64 MiB"):
@@ -296,22 +279,6 @@ def test_a_redirect_is_not_followed_to_where_the_key_would_go(make, server):
         make()(PROMPTS[0], LABELS)
     assert other.requests == []
     other.close()
-
-
-def test_scores_that_always_tie_are_no_scores(make, server):
-    """A server that scores all labels alike, though its numbers vary, is found out in a batch."""
-
-    def tie(answer):
-        top = answer["choices"][0]["logprobs"]["top_logprobs"][0]
-        for word in ("pos", " pos", " negative", " positive"):
-            top.pop(word)
-        top.update(negative=-2.5, positive=-2.5)
-
-    server.always = wrong.changed(tie)
-    outcomes = make().batch(PROMPTS, LABELS)
-    assert all(isinstance(outcome, EndpointError) for outcome in outcomes)
-    assert "exactly the same score for all labels in each of 12 queries" in str(outcomes[0])
-    assert make()(PROMPTS[0], LABELS) == [0.5, 0.5]  # once, it may be a tie
 
 
 # -- an echo that is wrong -------------------------------------------------------------------------------------------

@@ -48,23 +48,6 @@ def plain(parts, prompt):
     return torch.softmax(logits[tokens], 0).tolist(), output.hidden_states[-1][0, -1].numpy(), logits.numpy()
 
 
-@pytest.mark.parametrize("state", [False, True])
-@pytest.mark.parametrize("whole", [False, True])
-def test_probabilities_and_more_if_asked(parts, state, whole):
-    options = {"return_hidden_state": state, "return_full_vocab_prob": whole, **parts}
-    rows = standard.batch(prompts=PROMPTS, label_space=LABELS, **options)
-    for prompt, in_batch in zip(PROMPTS, rows, strict=True):
-        row, hidden, logits = plain(parts, prompt)
-        expected = [row, *([hidden] if state else []), *([logits] if whole else [])]
-        for found in (in_batch, standard(prompt=prompt, label_space=LABELS, **options)):
-            assert type(found) is (list if len(expected) == 1 else tuple)
-            values = [found] if len(expected) == 1 else found
-            assert [type(value) for value in values[0]] == [float] * 3
-            assert all(value.dtype == numpy.float32 and value.ndim == 1 for value in values[1:])
-            for value, wanted in zip(values, expected, strict=True):
-                assert numpy.allclose(value, wanted, atol=1e-5)
-
-
 def test_batched_function(parts):
     expected = [plain(parts, prompt)[0] for prompt in PROMPTS]
     assert batched(prompt=PROMPTS, label_space=LABELS, **parts) == [pytest.approx(row, abs=1e-5) for row in expected]

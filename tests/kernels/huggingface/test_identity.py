@@ -21,7 +21,6 @@ from StaICC.kernels.huggingface import live_state
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 from StaICC.kernels.huggingface.prompts import NEUTRAL, KernelOptions
 from StaICC.kernels.huggingface.source import digest_of_file
-from StaICC.methods.run import Method
 from StaICC.prefabricate_inference import model_kernel
 
 torch = pytest.importorskip("torch")
@@ -384,15 +383,6 @@ def in_shards(folder, model):
     (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
 
 
-def next_to_others(folder, model):
-    """Weights in pytorch_model.bin next to a .safetensors file of something else."""
-    from safetensors.torch import save_file
-
-    (folder / "model.safetensors").unlink(missing_ok=True)
-    torch.save(model.state_dict(), folder / "pytorch_model.bin")
-    save_file({"head": torch.zeros(1)}, folder / "v_head.safetensors")
-
-
 def through_links(folder, model):
     """Weights outside the folder, in a linked subfolder."""
     outside = folder.parent / "outside"
@@ -402,19 +392,11 @@ def through_links(folder, model):
     in_shards(folder, model)
 
 
-def in_another_folder(folder, model):
-    in_shards(folder, model)
-    shutil.copytree(folder / "shards", folder.parent / "elsewhere", dirs_exist_ok=True)
-    shutil.rmtree(folder / "shards")
-    index = folder / "model.safetensors.index.json"
-    index.write_text(index.read_text("utf-8").replace("shards/", "../elsewhere/"), "utf-8")
-
-
 def usual(folder, model):
     model.save_pretrained(folder)
 
 
-@pytest.mark.parametrize("write", [usual, in_shards, through_links, in_another_folder, next_to_others])
+@pytest.mark.parametrize("write", [usual, in_shards, through_links])
 def test_a_folder_that_is_overwritten_is_another_model(folder, make_model, tokenizer, write):
     write(folder, make_model("Llama"))
     first = spec_kernel(folder)
@@ -590,37 +572,3 @@ def test_a_subclass_does_not_share_the_identity(model, tokenizer):
     assert before != digest(CausalLMKernel(model, tokenizer))
     other.batch(PROMPTS, LABELS)
     assert digest(other) == before
-
-
-# -- the name in results
-
-
-def test_a_model_has_the_name_of_the_hub_or_of_its_folder(make_model, tokenizer, tmp_path):
-    folder = tmp_path / "mine"
-    model = make_model("Llama")
-    named = {
-        "": "LlamaForCausalLM",
-        "gpt2": "hf:gpt2",
-        "EleutherAI/pythia-70m": "hf:EleutherAI/pythia-70m",
-        str(folder): "hf:mine",
-        "./runs/mine": "hf:mine",
-        "/cache/models--EleutherAI--pythia-70m/snapshots/0123abc": "hf:EleutherAI/pythia-70m",
-    }
-    benchmark = Normal(k=0, datasets=["mini"], limit=1)
-    identities = set()
-    for name, expected in named.items():
-        model.config._name_or_path = name
-        kernel = CausalLMKernel(model, tokenizer)
-        result = benchmark(kernel)
-        assert result.model.partition(" [")[0] == expected
-        identities.add(result.provenance.predictors[0].identity)
-        assert benchmark(kernel, model_name="my-own").model.startswith("my-own [")
-    assert len(identities) == 1, "the name is no part of the identity"
-    function = functools.partial(
-        model_kernel.standard_ICL_inference_with_torch_Causal_LM, model=model, tokenizer=tokenizer
-    )
-    assert benchmark(function).model.startswith("hf:EleutherAI/pythia-70m [")
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    assert benchmark(CausalLMKernel.from_spec(str(folder))).model.startswith("hf:mine [")
-    assert Method("vanilla", CausalLMKernel.from_spec(str(folder))).run(benchmark).model.startswith("hf:mine [")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -123,29 +121,6 @@ def test_a_prefix_is_kept_from_call_to_call_and_can_be_released(make, tokenizer)
     assert second.probabilities == close(make(prefix_reuse=False).batch(LONG[10:], LABELS))
     kernel.release()
     assert kernel.score(LONG[10:], LABELS).report.computed == second.report.distinct
-
-
-def test_kernels_that_share_a_model_in_training_mode_wait_for_each_other(make_model, tokenizer):
-    """Dropout is off during a run. The first that is done switches it on, while the other would still compute."""
-    model, seen = make_model("GPT2", resid_pdrop=0.5, attn_pdrop=0.5, embd_pdrop=0.5).train(), []
-    kernels = [CausalLMKernel(model, tokenizer) for _ in range(2)]
-    assert kernels[0].batch(PROMPTS[:4], LABELS) == kernels[0].batch(PROMPTS[:4], LABELS)
-
-    def slow(module, inputs):
-        time.sleep(0.02)
-        seen.append(module.training)
-
-    model.register_forward_pre_hook(slow)
-    threads = [
-        threading.Thread(target=kernel.batch, args=(["the"] + ["good " * n for n in range(1, count)], ["a", "b"]))
-        for kernel, count in zip(kernels, (3, 9), strict=True)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert seen == [False] * 12
-    assert model.training
 
 
 # Length

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -76,22 +75,6 @@ def test_no_errors_and_no_requests(show: Open, suite: ResultGroup) -> None:
     assert {url.split(":")[0] for url in sent} == {"file"}
 
 
-def test_tables_sort_by_number_and_back(show: Open, normal: Result) -> None:
-    browser = show(normal)
-    script = """
-        const tables = [...document.querySelectorAll('table')];
-        const table = tables.find(t => t.caption.textContent.startsWith('Normal: all scores'));
-        const head = table.tHead.rows[0].cells[1];
-        if (arguments[0]) head.querySelector('button').click();
-        return [head.getAttribute('aria-sort'), [...table.tBodies[0].rows].map(r => parseFloat(r.cells[1].textContent)),
-                table.tFoot.rows[0].cells[0].textContent];
-    """
-    state, before, foot = browser.execute_script(script, False)
-    assert (state, foot) == ("none", "mean")
-    assert browser.execute_script(script, True) == ["ascending", sorted(before), "mean"]
-    assert browser.execute_script(script, True) == ["descending", sorted(before, reverse=True), "mean"]
-
-
 def test_markup_in_the_data_stays_text(show: Open, nasty: Result) -> None:
     browser = show({"<img src=x onerror=alert(1)>": nasty})
     assert browser.title == "StaICC report"
@@ -102,42 +85,7 @@ def test_markup_in_the_data_stays_text(show: Open, nasty: Result) -> None:
 
 # -- single queries
 
-COUNT = "return document.querySelector('#query-view > p').textContent"
 DETAIL = "return document.querySelector('.query-detail').textContent"
-
-
-def two_runs() -> dict[str, Result]:
-    def model(prompt: str, label_space: list[str]) -> list[float]:
-        return [0.95, 0.03, 0.02] if len(prompt) % 2 else [0.3, 0.3, 0.4]
-
-    benchmark = StaICC.Normal(datasets=["mini"], limit=30)
-    return {"one": benchmark(model), "two": benchmark(lambda prompt, label_space: [0.95, 0.03, 0.02])}
-
-
-def test_a_cell_of_a_confusion_matrix_selects_its_queries(show: Open) -> None:
-    runs = two_runs()
-    browser = show(runs, queries=True)
-    (record,) = runs["two"].details["mini"].conditions
-    pairs = list(zip(record.truth, record.predictions, strict=True))
-    links = "[...document.querySelectorAll('td[data-queries] a')]"
-    assert browser.execute_script(f"return {links}.length") == 18
-    for place, (truth, label) in ((9, (0, 0)), (12, (1, 0)), (13, (1, 1))):
-        assert int(browser.execute_script(f"return {links}[{place}].textContent")) == pairs.count((truth, label))
-        browser.execute_script(f"{links}[{place}].click()")
-        assert wait_for(browser, COUNT, f"{pairs.count((truth, label))} of 60 queries.")
-        assert browser.execute_script("return document.getElementById('query-run').value") == "two"
-    browser.execute_script("document.querySelectorAll('.query-controls button')[1].click()")
-    assert browser.execute_script(COUNT) == "60 of 60 queries."
-    assert browser.get_log("browser") == []
-
-
-def wait_for(browser: Any, script: str, expected: str) -> bool:
-    """Wait until a script returns a text: the address changes after the click."""
-    for _ in range(100):
-        if browser.execute_script(script) == expected:
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_texts_of_queries_stay_text(show: Open) -> None:

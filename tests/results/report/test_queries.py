@@ -11,20 +11,9 @@ import pytest
 
 import StaICC
 from StaICC.benchmarks.verify import written_prompts
-from StaICC.datasets import Dataset
 from StaICC.results import Result
 from StaICC.results.report import report_html
 from StaICC.results.report.page import query_section
-
-WILD = (
-    "</script><script>alert(1)</script>",
-    "<!-- <script>",
-    "\u2028\u2029",
-    "\x00\x1b",
-    "\ud800",
-    "\u202e",
-    "]]>&amp;",
-)
 
 
 def scorer(seed: int) -> Any:
@@ -129,18 +118,3 @@ def test_an_edited_result_shows_no_prompt_of_another_query(kept: slice) -> None:
     assert own["runs"]["0"]["prompts"] is not None
     assert own["runs"]["1"]["prompts"] is None
     assert (own["runs"]["1"]["scores"] is None) == (kept.step is None)
-
-
-def test_texts_cannot_become_markup() -> None:
-    rows = [(f"text {row}", row % 2) for row in range(60)]
-    own = Dataset.from_rows(rows, name="</script><b>own", label_space=["</script>", "\u2028 & <i>"])
-    runs = {"</script><img>": StaICC.Normal(datasets=[own], limit=5)(scorer(0))}
-    page = report_html(
-        runs, more=query_section(runs, lambda result: {"</script><b>own": [(text,) for text in (WILD * 3)[:10]]})
-    )
-    assert page.count("<script") == page.count("</script>") == 3
-    raw = page[page.index('id="query-data">') : page.index("</script>", page.index('id="query-data">'))]
-    assert raw.isascii()
-    assert not re.search(r"[<&\x00-\x1f\x7f]", raw.partition(">")[2])
-    assert prompts_in(data_of(page), 0) == list((WILD * 3)[:10])
-    page.encode("utf-8")
