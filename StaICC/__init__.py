@@ -13,62 +13,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from StaICC.optional import lazy_names
-from StaICC.version import __version__
+from StaICC.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from StaICC.benchmarks import (
-        GLER,
-        ContextualBias,
-        DemonstrationSensitivity,
-        Diagnosis,
-        DomainBias,
-        Experimentor,
-        Generalisation,
-        Normal,
-        PosteriorBias,
-        Suite,
-        TemplateSensitivity,
-        TripletBias,
-    )
-    from StaICC.benchmarks.long_icl import LongICL
-    from StaICC.benchmarks.task import Statistics
-    from StaICC.compat import Contextual_bias, Demo_sens, Domain_bias, Post_bias, Template_sens, Triplet_bias
-    from StaICC.datasets import Card, Dataset, load_dataset
-    from StaICC.errors import StaICCError
-    from StaICC.kernels.registry import load_kernel
-    from StaICC.results import Result, ResultGroup, load
+    from StaICC.benchmarks import GLER as GLER
+    from StaICC.benchmarks import ContextualBias as ContextualBias
+    from StaICC.benchmarks import DemonstrationSensitivity as DemonstrationSensitivity
+    from StaICC.benchmarks import Diagnosis as Diagnosis
+    from StaICC.benchmarks import DomainBias as DomainBias
+    from StaICC.benchmarks import Experimentor as Experimentor
+    from StaICC.benchmarks import Generalisation as Generalisation
+    from StaICC.benchmarks import Normal as Normal
+    from StaICC.benchmarks import PosteriorBias as PosteriorBias
+    from StaICC.benchmarks import Suite as Suite
+    from StaICC.benchmarks import TemplateSensitivity as TemplateSensitivity
+    from StaICC.benchmarks import TripletBias as TripletBias
+    from StaICC.benchmarks.long_icl import LongICL as LongICL
+    from StaICC.benchmarks.task import Statistics as Statistics
+    from StaICC.compat import Contextual_bias as Contextual_bias
+    from StaICC.compat import Demo_sens as Demo_sens
+    from StaICC.compat import Domain_bias as Domain_bias
+    from StaICC.compat import Post_bias as Post_bias
+    from StaICC.compat import Template_sens as Template_sens
+    from StaICC.compat import Triplet_bias as Triplet_bias
+    from StaICC.datasets import Card as Card
+    from StaICC.datasets import Dataset as Dataset
+    from StaICC.datasets import load_dataset as load_dataset
+    from StaICC.errors import StaICCError as StaICCError
+    from StaICC.kernels.registry import load_kernel as load_kernel
+    from StaICC.results import Result as Result
+    from StaICC.results import ResultGroup as ResultGroup
+    from StaICC.results import load as load
 
-__all__ = [
-    "GLER",
-    "Card",
-    "ContextualBias",
-    "Contextual_bias",
-    "Dataset",
-    "Demo_sens",
-    "DemonstrationSensitivity",
-    "Diagnosis",
-    "DomainBias",
-    "Domain_bias",
-    "Experimentor",
-    "Generalisation",
-    "LongICL",
-    "Normal",
-    "Post_bias",
-    "PosteriorBias",
-    "Result",
-    "ResultGroup",
-    "StaICCError",
-    "Statistics",
-    "Suite",
-    "TemplateSensitivity",
-    "Template_sens",
-    "TripletBias",
-    "Triplet_bias",
-    "__version__",
-    "load",
-    "load_dataset",
-    "load_kernel",
-]
 
 _HOMES = {
     "StaICC.benchmarks": (
@@ -84,8 +60,9 @@ _HOMES = {
     "StaICC.results": "Result ResultGroup load",
 }
 
+__all__ = sorted([*" ".join(_HOMES.values()).split(), "__version__"])
 __getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *" ".join(_HOMES.values()).split()} - {"TYPE_CHECKING", "annotations", "lazy_names"})
+    return sorted({*globals(), *__all__} - {"TYPE_CHECKING", "annotations", "lazy_names"})

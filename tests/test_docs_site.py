@@ -30,7 +30,7 @@ def module_name(path: Path) -> str:
 def public_names(path: Path) -> list[str]:
     for node in ast.parse(path.read_text("utf-8")).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return ast.literal_eval(node.value)
+            return ast.literal_eval(node.value) if isinstance(node.value, ast.List) else StaICC.__all__
     defined = (
         node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, (ast.ClassDef, ast.FunctionDef))
     )

@@ -8,9 +8,8 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -30,7 +29,7 @@ from StaICC.errors import (
 )
 from StaICC.inference.identity import identity_of
 from StaICC.kernels.registry import KERNELS
-from StaICC.methods.specification import METHODS, make_options, option, read_options
+from StaICC.methods.specification import METHODS
 from StaICC.metrics.registry import METRICS
 from StaICC.registry import GROUPS, PluginWarning, Registry
 
@@ -276,45 +275,6 @@ def test_names_from_files_import_nothing(site: Path) -> None:
     with pytest.raises(ArgumentError, match="pass the benchmark itself"):
         rebuild(result)
     assert "trap" not in sys.modules
-
-
-# -- options of methods
-
-
-@dataclass(frozen=True)
-class Options:
-    whole: int = option(3, "A number.")
-    real: float = option(0.5, "Another.")
-    switch: bool = option(False, "On or off.")
-    word: str = option("a", "A word.")
-    choice: Literal["left", "right"] = option("left", "One of two.")
-    maybe: int | None = option(None, "A number or none.")
-    several: list[str] | None = option(None, "Words.")  # noqa: RUF009
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("whole=-4", -4),
-        ("real=2", 2.0),
-        ("real=1e-3", 0.001),
-        ("switch=true", True),
-        ("switch=False", False),
-        ("word=", ""),
-        ("word=a=b", "a=b"),
-        ("choice=right", "right"),
-        ("maybe=none", None),
-        ("maybe=5", 5),
-        ('several=["x", "y"]', ["x", "y"]),
-        ("several=none", None),
-    ],
-)
-def test_options_are_read_by_their_types(text: str, value: Any) -> None:
-    options = read_options("mine", [Options], [text])
-    assert options == {text.partition("=")[0]: value}
-    (read,) = options.values()
-    assert type(read) is type(value)
-    assert make_options("mine", Options, options) == Options(**options)
 
 
 # -- sources of rows

@@ -160,25 +160,6 @@ def test_there_are_no_import_cycles() -> None:
     assert sorted(map(sorted, cycles(edges))) == []
 
 
-# -- names
-
-
-OLD_NAMES = {"compat", "prefabricate_inference", "util", "normal", "diagnosis"}
-"""Where the names of StaICC 0.1.1 are: aliases and nothing else."""
-
-
-def test_only_old_names_import_old_names() -> None:
-    wrong = [
-        place(path, statement)
-        for path, imports in IMPORTS.items()
-        for statement in imports
-        if statement.module.startswith("StaICC")
-        and room_of(statement.module) in OLD_NAMES
-        and room_of(name_of(path)) not in (*OLD_NAMES, "")
-    ]
-    assert not wrong, "\n".join(wrong)
-
-
 # -- packages of others
 
 

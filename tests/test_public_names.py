@@ -1,4 +1,4 @@
-"""Public names: in ``__all__``, there, and not private names of other modules. (Ruff checks order and docstrings.)"""
+"""Public names: there, and not private names of other modules. (Ruff checks order and docstrings.)"""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ TREES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): ast.parse(path.read_text("utf-8"))
     for path in sorted((ROOT / "StaICC").rglob("*.py"))
 }
+PASSING_ON = {f"StaICC.{name}" for name in ("benchmarks", "datasets", "inference", "metrics", "prompting", "results")}
 
 
 def test_every_module_can_be_imported_and_has_the_names_that_it_lists() -> None:
-    packages = {name.rpartition(".")[0] for name in TREES}
     for name, tree in TREES.items():
         if name == "StaICC.__main__":
             continue
@@ -26,11 +26,12 @@ def test_every_module_can_be_imported_and_has_the_names_that_it_lists() -> None:
             if "torch" in str(error) or "transformers" in str(error):
                 continue  # an extra that is not installed
             raise
-        listed = getattr(module, "__all__", [])
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        passed_on = [alias.name for node in imports for alias in node.names if alias.asname == alias.name]
+        listed = getattr(module, "__all__", passed_on)
         assert [public for public in listed if not hasattr(module, public)] == [], name
         assert len(set(listed)) == len(listed), name
-        if name in packages and len(tree.body) > 1:
-            assert isinstance(module.__all__, list), name
+        assert name not in PASSING_ON or len(listed) > 9, name
 
 
 def test_the_top_level_names() -> None:

@@ -613,7 +613,7 @@ class ResultSaver:
             if replacement is None or (earlier.complete and not replacement.complete):
                 raise ArgumentError(f"it has another run, which only --overwrite replaces: {run}")
             for before, now in zip(earlier.queries(), replacement.queries(), strict=False):
-                if None not in (before.prediction, now.prediction) and before.prediction != now.prediction:
+                if None not in (before.correct, now.correct) and before.prediction != now.prediction:
                     raise ArgumentError(f"it has other predictions, which only --overwrite replaces: {run}")
 
     def _save_in_folder(self, result: Result | ResultGroup) -> None:

@@ -293,6 +293,9 @@ def leaderboard(args: argparse.Namespace) -> int:
     for path, name in names.items():
         result, status, reason, digests[name] = _read(path, name, verdicts)
         link = element("bdi", name)
+        original = next((other for other in results if digests[other] == digests[name]), None)
+        if result is not None and original is not None:  # ranked twice, it would change the ranks of all
+            result, status, reason = None, "COPY: not ranked", f"the same file as {original}"
         if result is not None:
             results[name] = result
             link = element("a", name, href=quote(os.fsencode(f"results/{name}.json")))

@@ -79,7 +79,7 @@ def _add_long_icl_options(parser: argparse.ArgumentParser) -> None:
         parser: The parser, with the options of all benchmarks. ``only_long_icl`` of its arguments are the new options
             without defaults, ``not_long_icl`` the defaults of those that LongICL does not support.
     """
-    title = "long-icl (28 to 174 labels, contexts of 1K to 50K tokens)"
+    title = "long-icl (6 to 174 labels, contexts of 1K to 128K tokens)"
     add = partial(parser.add_argument_group(title).add_argument, default=None)
     experiments = "instead of rounds: context, length, shots, order, position, controls, retrieval, or helmet"
     levels = "of the experiment: budgets such as 4K 8K; shots; orders; parts; numbers of retrieved demonstrations"

@@ -1,9 +1,9 @@
 """Metrics, their confidence intervals, significance tests and random baselines.
 
-- :mod:`~StaICC.metrics.classification`: probabilities or logits, decided for the whole matrix or named ambiguous.
-- :mod:`~StaICC.metrics.classification`: accuracy, likelihood, macro F1, calibration error.
-- :mod:`~StaICC.metrics.diagnosis`: entropies and divergences of predictions (contextual, domain, empirical bias).
-- :mod:`~StaICC.metrics.diagnosis`: consistency of predictions, slope against label noise (GLER).
+- :mod:`~StaICC.metrics.classification`: probabilities or logits, decided for the whole matrix or named ambiguous;
+  accuracy, likelihood, macro F1, calibration error.
+- :mod:`~StaICC.metrics.diagnosis`: entropies and divergences of predictions (contextual, domain, empirical bias),
+  consistency of predictions, slope against label noise (GLER).
 - :mod:`~StaICC.metrics.registry`: named sets of metrics, as benchmarks use them.
 - :mod:`~StaICC.metrics.random_baselines`: what guessing would have scored (Yauney and Mimno 2024).
 - :mod:`~StaICC.metrics.intervals`, :mod:`~StaICC.metrics.paired_tests`: confidence intervals, paired tests, and what a
@@ -16,70 +16,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from StaICC.metrics.classification import (
-    SUM_TOLERANCE,
-    Kind,
-    Normalised,
-    accuracy,
-    averaged_truelabel_likelihood,
-    expected_calibration_error_1,
-    macro_F1,
-    normalise,
-    predicted_labels,
-    softmax,
-)
-from StaICC.metrics.diagnosis import (
-    Line,
-    consistency,
-    empirical_bias,
-    entropy,
-    entropy_of_mean,
-    gler,
-    kl_divergence,
-    label_frequencies,
-    mean_distribution,
-    negated_mean_entropy,
-    shares_of_correct_labels,
-)
-from StaICC.metrics.intervals import Interval
-from StaICC.metrics.registry import Metric, MetricFunction, MetricSet, Score, metric_set
+from StaICC.metrics.classification import SUM_TOLERANCE as SUM_TOLERANCE
+from StaICC.metrics.classification import Kind as Kind
+from StaICC.metrics.classification import Normalised as Normalised
+from StaICC.metrics.classification import accuracy as accuracy
+from StaICC.metrics.classification import averaged_truelabel_likelihood as averaged_truelabel_likelihood
+from StaICC.metrics.classification import expected_calibration_error_1 as expected_calibration_error_1
+from StaICC.metrics.classification import macro_F1 as macro_F1
+from StaICC.metrics.classification import normalise as normalise
+from StaICC.metrics.classification import predicted_labels as predicted_labels
+from StaICC.metrics.classification import softmax as softmax
+from StaICC.metrics.diagnosis import Line as Line
+from StaICC.metrics.diagnosis import consistency as consistency
+from StaICC.metrics.diagnosis import empirical_bias as empirical_bias
+from StaICC.metrics.diagnosis import entropy as entropy
+from StaICC.metrics.diagnosis import entropy_of_mean as entropy_of_mean
+from StaICC.metrics.diagnosis import gler as gler
+from StaICC.metrics.diagnosis import kl_divergence as kl_divergence
+from StaICC.metrics.diagnosis import label_frequencies as label_frequencies
+from StaICC.metrics.diagnosis import mean_distribution as mean_distribution
+from StaICC.metrics.diagnosis import negated_mean_entropy as negated_mean_entropy
+from StaICC.metrics.diagnosis import shares_of_correct_labels as shares_of_correct_labels
+from StaICC.metrics.intervals import Interval as Interval
+from StaICC.metrics.registry import Metric as Metric
+from StaICC.metrics.registry import MetricFunction as MetricFunction
+from StaICC.metrics.registry import MetricSet as MetricSet
+from StaICC.metrics.registry import Score as Score
+from StaICC.metrics.registry import metric_set as metric_set
 from StaICC.optional import lazy_names
 
 if TYPE_CHECKING:
-    from StaICC.metrics.paired_tests import holm
-    from StaICC.metrics.random_baselines import RandomBaseline
+    from StaICC.metrics.paired_tests import holm as holm
+    from StaICC.metrics.random_baselines import RandomBaseline as RandomBaseline
 
-__all__ = [
-    "SUM_TOLERANCE",
-    "Interval",
-    "Kind",
-    "Line",
-    "Metric",
-    "MetricFunction",
-    "MetricSet",
-    "Normalised",
-    "RandomBaseline",
-    "Score",
-    "accuracy",
-    "averaged_truelabel_likelihood",
-    "consistency",
-    "empirical_bias",
-    "entropy",
-    "entropy_of_mean",
-    "expected_calibration_error_1",
-    "gler",
-    "holm",
-    "kl_divergence",
-    "label_frequencies",
-    "macro_F1",
-    "mean_distribution",
-    "metric_set",
-    "negated_mean_entropy",
-    "normalise",
-    "predicted_labels",
-    "shares_of_correct_labels",
-    "softmax",
-]
 
 __getattr__ = lazy_names(
     __name__,

@@ -5,69 +5,41 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from StaICC.optional import lazy_names
-from StaICC.results.provenance import (
-    Baselines,
-    ConditionRecord,
-    DatasetDetails,
-    FailedQuery,
-    MeanDetails,
-    Predictor,
-    Provenance,
-    Signature,
-    describe_environment,
-    digest,
-    escaped,
-    short_digest,
-)
-from StaICC.results.result import AVERAGED, DIVIDED, QueryRecord, Result, ResultGroup, load, save_records
+from StaICC.results.provenance import Baselines as Baselines
+from StaICC.results.provenance import ConditionRecord as ConditionRecord
+from StaICC.results.provenance import DatasetDetails as DatasetDetails
+from StaICC.results.provenance import FailedQuery as FailedQuery
+from StaICC.results.provenance import MeanDetails as MeanDetails
+from StaICC.results.provenance import Predictor as Predictor
+from StaICC.results.provenance import Provenance as Provenance
+from StaICC.results.provenance import Signature as Signature
+from StaICC.results.provenance import describe_environment as describe_environment
+from StaICC.results.provenance import digest as digest
+from StaICC.results.provenance import escaped as escaped
+from StaICC.results.provenance import short_digest as short_digest
+from StaICC.results.result import AVERAGED as AVERAGED
+from StaICC.results.result import DIVIDED as DIVIDED
+from StaICC.results.result import QueryRecord as QueryRecord
+from StaICC.results.result import Result as Result
+from StaICC.results.result import ResultGroup as ResultGroup
+from StaICC.results.result import load as load
+from StaICC.results.result import save_records as save_records
 
 if TYPE_CHECKING:
-    from StaICC.results.comparison import (
-        Comparison,
-        DatasetComparison,
-        Difference,
-        compare,
-        compare_runs,
-        list_differences,
-    )
-    from StaICC.results.generalisation import compare_generalising, variance_components
-    from StaICC.results.planning import Components, components_of, plan
-    from StaICC.results.ranking import Ranking, rank
+    from StaICC.results.comparison import Comparison as Comparison
+    from StaICC.results.comparison import DatasetComparison as DatasetComparison
+    from StaICC.results.comparison import Difference as Difference
+    from StaICC.results.comparison import compare as compare
+    from StaICC.results.comparison import compare_runs as compare_runs
+    from StaICC.results.comparison import list_differences as list_differences
+    from StaICC.results.generalisation import compare_generalising as compare_generalising
+    from StaICC.results.generalisation import variance_components as variance_components
+    from StaICC.results.planning import Components as Components
+    from StaICC.results.planning import components_of as components_of
+    from StaICC.results.planning import plan as plan
+    from StaICC.results.ranking import Ranking as Ranking
+    from StaICC.results.ranking import rank as rank
 
-__all__ = [
-    "AVERAGED",
-    "DIVIDED",
-    "Baselines",
-    "Comparison",
-    "Components",
-    "ConditionRecord",
-    "DatasetComparison",
-    "DatasetDetails",
-    "Difference",
-    "FailedQuery",
-    "MeanDetails",
-    "Predictor",
-    "Provenance",
-    "QueryRecord",
-    "Ranking",
-    "Result",
-    "ResultGroup",
-    "Signature",
-    "compare",
-    "compare_generalising",
-    "compare_runs",
-    "components_of",
-    "describe_environment",
-    "digest",
-    "escaped",
-    "list_differences",
-    "load",
-    "plan",
-    "rank",
-    "save_records",
-    "short_digest",
-    "variance_components",
-]
 
 __getattr__ = lazy_names(
     __name__,

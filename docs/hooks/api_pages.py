@@ -47,18 +47,23 @@ class Module:
 
     @property
     def public(self) -> list[str]:
-        """Its ``__all__``; of a module without one, what it defines and documents, but for names with an underscore."""
+        """Its ``__all__``; of a module without such a list, what it passes on or documents.
+
+        A name is passed on as ``from x import a as a``. Of what it defines, names with an underscore are private.
+        """
+        imports = [node for node in ast.walk(self.tree) if isinstance(node, ast.ImportFrom)]
+        passed_on = [alias.name for node in imports for alias in node.names if alias.asname == alias.name]
         own: list[str] = []
         for node, after in zip(self.tree.body, [*self.tree.body[1:], None], strict=True):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 own.append(node.name)
             elif isinstance(node, (ast.Assign, ast.AnnAssign)):
                 target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
-                if target == "__all__" and node.value is not None:
+                if target == "__all__" and isinstance(node.value, ast.List):
                     return [str(name) for name in ast.literal_eval(node.value)]
                 if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
                     own.append(target)
-        return [name for name in own if not name.startswith("_")]
+        return sorted(passed_on) + [name for name in own if not name.startswith("_")]
 
     @property
     def homes(self) -> dict[str, str]:

@@ -27,7 +27,7 @@ from StaICC.benchmarks.exchange import (
 )
 from StaICC.cli import main
 from StaICC.datasets import Dataset
-from StaICC.errors import OutputError, SchemaError
+from StaICC.errors import OutputError
 from StaICC.kernels.endpoint import read_batch
 from StaICC.prompting import Query
 from StaICC.results.result import load as load_result
@@ -204,29 +204,6 @@ def test_replies_are_parsed(stand_in: Model, tmp_path: Path) -> None:
     assert not partial.complete
     assert f"PARTIAL: 1 of {len(replies)} queries" in str(partial)
     assert "\x1b" not in str(partial)
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("p.jsonl", '{"id": "a", "index": 0}\n{"id": "a", "index": 0}', "line 2: the id a appears twice; .* line 1"),
-        *(("p.jsonl", text, "line 1: there is no id") for text in ('{"index": 0}', '{"id": 3, "index": 0}')),
-        *(("p.jsonl", text, "1: no prediction for a; ") for text in ('{"id": "a"}', '{"id": "a", "index": null}')),
-        ("p.jsonl", '{"id": "a", "index": 0, "label": "x"}', r"2 predictions \(index, label\) for a"),
-        ("p.jsonl", '{"id": "a", "index": 0', "line 1: this is not JSON"),
-        ("p.jsonl", '\n\n["a"]', "line 3: expected a JSON object, found list"),
-        ("p.csv", "id,index\na,0\na,1\n", "line 3: the id a appears twice"),
-        ("p.csv", "id,logits\na,0.1 0.9\n", "logits: this is not JSON"),
-        ("p.csv", "id,index\na,one\n", "index: this is not JSON"),
-        ("p.csv", "id,index\na,0,7\n", "line 2: more cells than the header has"),
-        ("p.csv", "id,index\na,\n", "no prediction for a"),
-        ("p.csv", "index\n0\n", "there is no id"),
-    ],
-)
-def test_damaged_files(tmp_path: Path, name: str, text: str, message: str) -> None:
-    (tmp_path / name).write_text(text, "utf-8")
-    with pytest.raises(SchemaError, match=message):
-        read_predictions(tmp_path / name)
 
 
 # -- lm-evaluation-harness (test_lm_eval.py runs it)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from StaICC import Normal, Suite, load_kernel
+from StaICC import Normal, Suite
 
 
 class Slow:
@@ -46,19 +46,6 @@ def test_counts_and_time_of_a_plain_function(tmp_path: Path) -> None:
     assert found.cost == pytest.approx((found.tokens * 2 + found.output_tokens * 10) / 1e6)
     assert not found.exact
     assert f"tokens          about {found.tokens:,}\n" in f"{found}\n"
-
-
-def test_cached_predictions_and_a_store_that_does_not_exist(tmp_path: Path) -> None:
-    kernel, path = load_kernel("ppm"), tmp_path / "run.sqlite"
-    benchmark = Normal(datasets=["mini"], limit=10)
-    assert benchmark.forecast(kernel, store=path, probe_seconds=0).cached == 0
-    assert not path.exists()
-    Normal(datasets=["mini"], limit=4)(kernel, store=path, progress=False)
-    forecast = benchmark.forecast(kernel, store=path, probe_seconds=0.05)
-    assert (forecast.queries, forecast.distinct, forecast.cached) == (20, 20, 8)
-    benchmark(kernel, store=path, progress=False)
-    done = benchmark.forecast(kernel, store=path, probe_seconds=0.05)
-    assert (done.cached, done.seconds) == (20, 0.0)
 
 
 def test_a_group_predicts_each_prompt_once() -> None:

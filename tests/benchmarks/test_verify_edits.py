@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import time
 from collections import defaultdict
 from functools import cache
 from typing import Any
@@ -131,33 +130,6 @@ def test_own_metrics_are_not_checkable_without_their_code() -> None:
 
 
 # -- hostile signatures cost nothing
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        *((("k",), value) for value in (99999999, int("9" * 4000), "4", "²", -1, 1.5, True, None, [4])),
-        *((("limit",), value) for value in (99999999999999, 1, 0, None, "6", {})),
-        *((("options", "interpolations"), value) for value in (99999999, 4000, 1, "5", None)),
-        *((("options",), value) for value in (None, [], {"interpolations": 5, "domain_query_length": 10**9})),
-        *((("statistics",), value) for value in ("intervals-3-0.95", {"other": 1})),
-        *(((("statistics", "level")), 7), (("statistics", "tried"), 10**10)),
-        *((("noisy_channel",), value) for value in (True, "direct")),
-        *((("demonstrations",), value) for value in ("other", "in-domain")),
-        *((("sampler",), value) for value in ("nested", ["default"])),
-        *((("outputs",), value) for value in ("labels", "logits")),
-        *((("unparsed",), "right"), (("datasets",), ["TREC"]), (("metrics",), "standard")),
-        *((("metrics", "set"), value) for value in ("0.1.1", 3, "json:dumps")),
-        *((("metrics", "names"), value) for value in ([], None)),
-    ],
-)
-def test_arguments_of_no_run_or_another_are_found_at_once(path: tuple[str, ...], value: Any) -> None:
-    part = edits.edited(document()["parts"]["GLER"], ("arguments", *path), value)
-    started = time.process_time()
-    reported = _contradicted(verify(Result.from_dict(part)))
-    assert time.process_time() - started < 5
-    assert reported
-    assert all(len(line) < 300 for line in reported)
 
 
 @pytest.mark.parametrize("name", ["changed", "options", "metrics", "k", "statistics"])

@@ -85,17 +85,21 @@ def test_another_run_is_not_replaced(staicc: Cli, other: bytes) -> None:
     assert len(saved()) == 3
 
 
-def test_other_predictions_of_the_same_function_are_not_replaced(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function has the same source with another model in its module."""
-    source = "answer = 0\n\ndef constant(prompt, label_space):\n    return answer\n"
+@pytest.mark.parametrize(("answer", "other"), [(0, 1), ("no label", "food")])
+def test_other_predictions_of_the_same_function_are_not_replaced(
+    answer: Any, other: Any, staicc: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function has the same source with another model in its module. A reply without a label counts as wrong."""
+    source = f"answer = {answer!r}\n\ndef constant(prompt, label_space):\n    return answer\n"
     Path("mine_constant.py").write_text(source, "utf-8")
     monkeypatch.syspath_prepend(Path.cwd())
-    line = (*RUN, "--model", "mine_constant:constant", "--json", "r.json")
+    monkeypatch.delitem(sys.modules, "mine_constant", raising=False)
+    line = (*RUN, "--model", "mine_constant:constant", "--unparsed", "wrong", "--json", "r.json")
     assert staicc(*line)[0] == staicc(*line)[0] == 0
     before = Path("r.json").read_bytes()
-    sys.modules["mine_constant"].answer = 1  # type: ignore[attr-defined]
+    sys.modules["mine_constant"].answer = other  # type: ignore[attr-defined]
     status, _, err = staicc(*line)
-    assert (status, len(saved()), "--overwrite" in err) == (4, 1, True)
+    assert (status, len(saved()), "has other predictions" in err) == (4, 1, True)
     assert Path("r.json").read_bytes() == before
     assert staicc(*line, "--overwrite")[0] == 0
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from StaICC.datasets import Dataset, SplitSizes, Template, get_card, load_dataset, table_digest
-from StaICC.datasets.dataset import default_split, default_template
-from StaICC.errors import ArgumentError, DataDamagedError
+from StaICC.datasets.dataset import default_split
+from StaICC.errors import DataDamagedError
 
 PAIRS = [((f"premise {i}", f"hypothesis {i}"), i % 2) for i in range(20)]
 
@@ -56,31 +54,6 @@ def test_everything_can_be_given() -> None:
         True,
         "note",
     )
-
-
-@pytest.mark.parametrize(
-    ("rows", "changes", "message"),
-    [
-        ([("a", 0), ("b", 2)], {}, r"row 1: the label index is 2, but the label space of 'n' has 2 labels"),
-        ([], {}, "there is no row"),
-        ([("a", 0)], {"name": " "}, "'name' is empty"),
-        ([("a", 0)], {"label_space": "ab"}, "label names: got 'ab', expected at least two labels"),
-        ([("a", 0)], {"label_space": None}, "Classification needs at least two labels"),
-        ([("a", 0)], {"label_space": []}, r"label names: got \[\], expected at least two"),
-        ([("a", 0)], {"label_space": ["a", "a"]}, r"label names: got \['a', 'a'\], expected .* each once"),
-        ([(" ", 0), ("a", 1)], {}, r"^row 0 has no text \(1 of 2 rows"),
-        ([("a", None), ("b", 1)], {}, r"^row 0 has no label \(1 of 2 rows"),
-        ([("a", 0)], {"full_label_space": ["a"]}, "'label_space' names 2 labels, 'full_label_space' 1"),
-        ([("a", 0)], {"split": SplitSizes(0, 1, 1)}, "the split takes 0 \\+ 1 \\+ 1 = 2 rows, but there are 1"),
-        ([("a", 0)], {"split": (0, 0, 1)}, "'split' must be a SplitSizes"),
-        ([(("a", "b"), 0)], {"template": default_template(1)}, "rows have 2 input texts, the template 1 prefixes"),
-        ([(("a", "b"), 0)], {"alternatives": get_card("TREC").alternatives}, "the template has 2 input texts"),
-        ([("a", 0)], {"template": "input: "}, "'template' must be a Template"),
-    ],
-)
-def test_bad_data_sets(rows: Any, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ArgumentError, match=message):
-        Dataset.from_rows(rows, **({"name": "n", "label_space": ["a", "b"]} | changes))
 
 
 @given(st.integers(1, 10_000))

@@ -7,7 +7,6 @@ import csv
 import io
 import json
 import string
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from hypothesis import strategies as st
 from StaICC import Dataset, Normal, load
 from StaICC.benchmarks.verify import Contradicted, Unchecked, status_of, verify_file
 from StaICC.cli import main
-from StaICC.datasets import SplitSizes
 from StaICC.errors import ArgumentError, SchemaError, StaICCError, UnknownNameError
 from StaICC.results.result import with_digests
 
@@ -140,45 +138,6 @@ def test_any_bytes_are_read_or_refused_in_one_way(data: bytes, suffix: str) -> N
     Path(f"x.{suffix}").write_bytes(b"text,label\n" + data if suffix == "csv" else data)
     with contextlib.suppress(StaICCError):
         Dataset.from_file(f"x.{suffix}", ["text"], "label")
-
-
-# -- cards
-
-CARD: dict[str, Any] = {
-    "name": "mine",
-    "texts": ["premise", "hypothesis"],
-    "label": "label",
-    "labels": {"no": "wrong", "so": "perhaps", "yes": "right"},
-    "licence": "internal",
-    "template": {"instruction": "Judge. ", "label_prefix": "verdict: "},
-    "split": {"calibration": 10, "demonstration": 30, "test": 20},
-}
-TOML = """
-name = "mine"
-texts = ["premise", "hypothesis"]
-label = "label"
-licence = "internal"
-labels = {no = "wrong", so = "perhaps", yes = "right"}
-template = {instruction = "Judge. ", label_prefix = "verdict: "}
-split = {calibration = 10, demonstration = 30, test = 20}
-"""
-
-
-@pytest.mark.parametrize("name", ["a.card.json", "a.card.toml", "other.json"])
-def test_a_card_file(name: str) -> None:
-    if name == "a.card.toml" and sys.version_info < (3, 11):
-        pytest.skip("Python 3.10 has no reader of TOML")
-    Path("a.csv").write_text(comma_separated(ROWS), encoding="utf-8")
-    Path(name).write_text(TOML if name.endswith(".toml") else json.dumps(CARD), encoding="utf-8")
-    more = {"card": name} if name == "other.json" else {}
-    made = Dataset.from_file("a.csv", **more)
-    assert (made.card.name, made.card.licence, made.card.split) == ("mine", "internal", SplitSizes(10, 30, 20))
-    assert made.card.label_space == ("wrong", "perhaps", "right")
-    assert made.card.template.input_text_prefixes == ("sentence1: ", "sentence2: ")
-    assert (made.card.template.instruction, made.card.template.label_prefix) == ("Judge. ", "verdict: ")
-    assert made.card.alternatives is not None
-    assert made.card.alternatives.instruction[0] == "Judge. "
-    assert Dataset.from_file("a.csv", label="label", texts="premise", **more).table.columns == 1, "arguments come first"
 
 
 # -- from file to verification

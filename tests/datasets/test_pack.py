@@ -10,7 +10,6 @@ import os
 import pickle
 import re
 import signal
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -284,31 +283,3 @@ def test_another_file_under_the_name_of_a_table(small_pack: Any) -> None:
         pack.install(small_pack.wheel)
         assert path.read_bytes() == good, "installing again mends it"
         assert len(load_dataset(name).table) > 0
-
-
-@pytest.mark.parametrize(
-    ("platform", "environment", "expected"),
-    [
-        ("linux", {"STAICC_HOME": "/data/with space/größe"}, "/data/with space/größe"),
-        ("linux", {"STAICC_HOME": "~/here"}, "/home/me/here"),
-        ("linux", {"XDG_CACHE_HOME": "/var/cache"}, "/var/cache/staicc"),
-        ("linux", {"XDG_CACHE_HOME": "relative"}, "/home/me/.cache/staicc"),
-        ("linux", {"XDG_CACHE_HOME": ""}, "/home/me/.cache/staicc"),
-        ("linux", {"STAICC_HOME": ""}, "/home/me/.cache/staicc"),
-        ("darwin", {"XDG_CACHE_HOME": "/var/cache"}, "/home/me/Library/Caches/staicc"),
-        ("win32", {"LOCALAPPDATA": "/c/Local"}, "/c/Local/staicc"),
-        ("win32", {}, "/home/me/AppData/Local/staicc"),
-    ],
-)
-@pytest.mark.skipif(os.name == "nt", reason="the paths of the cases are POSIX paths")
-def test_data_home(
-    platform: str, environment: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch, file_name: Any
-) -> None:
-    for name in ("STAICC_HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", "/home/me")
-    for name, value in environment.items():
-        monkeypatch.setenv(name, file_name(value))
-    monkeypatch.setattr(sys, "platform", platform)
-    monkeypatch.setattr(os, "access", lambda folder, mode: True)
-    assert pack.data_home() == Path(file_name(expected))

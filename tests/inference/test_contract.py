@@ -82,18 +82,6 @@ def test_the_text_of_a_label(text: str, labels: list[str], expected: int) -> Non
     assert check_answer(text, labels) == expected
 
 
-def test_numpy_arrays_and_scalars() -> None:
-    np = pytest.importorskip("numpy")
-    for dtype in (np.float64, np.float32, np.float16, np.int64, np.uint8):
-        assert check_answer(np.array([0, 1], dtype), LABELS) == [0.0, 1.0]
-        assert check_answer([dtype(0), dtype(1)], LABELS) == [0.0, 1.0]
-    assert check_answer(np.int64(1), LABELS) == 1
-    assert type(check_answer(np.int32(1), LABELS)) is int
-    assert check_answer(np.array(1), LABELS) == 1
-    assert check_answer(np.argmax(np.array([0.1, 0.9])), LABELS) == 1
-    assert check_answer(np.str_("yes"), LABELS) == 1
-
-
 # -- numbers by label
 
 

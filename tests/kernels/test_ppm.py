@@ -133,37 +133,6 @@ def test_the_next_character_has_probabilities_that_sum_to_one(history, order, es
 # -- rows of labels ---------------------------------------------------------------------------------------------------
 
 
-def longest_label(continuation: str, labels: list[str]) -> str | None:
-    return max((label for label in labels if continuation.startswith(label)), key=len, default=None)
-
-
-@pytest.mark.parametrize("escape", ESCAPES)
-@pytest.mark.parametrize(
-    "labels",
-    [
-        ["a", "b"],
-        ["a", "ab"],
-        ["ab", "a", "abb", "b"],
-        ["", "a", "ba"],
-        ["a", "aa", "aaa"],
-        ["", "a", "b", "ab"],
-        ["ba", "b", "bab", ""],
-    ],
-)
-@pytest.mark.parametrize("prompt", ["", "ab", "abbab", "aaab"])
-def test_a_label_is_the_longest_with_which_the_continuation_begins(labels, prompt, escape):
-    """By enumeration: code every continuation of three characters, and ask which label it bears."""
-    alphabet = set(prompt).union(*labels)
-    shares: dict[str | None, Fraction] = defaultdict(Fraction)
-    for characters in itertools.product(sorted(alphabet), repeat=3):
-        continuation = "".join(characters)
-        chance = Trie(3, escape, alphabet).read(prompt).probability(continuation)
-        shares[longest_label(continuation, labels)] += chance
-    total = sum(shares[label] for label in labels)
-    expected = [float(shares[label] / total) for label in labels]
-    assert PPMKernel(3, escape)(prompt, labels) == pytest.approx(expected, abs=1e-12)
-
-
 label_spaces = st.lists(st.text(alphabet="abé ", max_size=5), min_size=1, max_size=5)
 
 

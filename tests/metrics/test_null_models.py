@@ -133,19 +133,3 @@ def test_guessers_are_rejected_in_at_most_six_percent(tried: int, repeat: bool) 
         for k in set(correct.tolist())
     }
     assert np.mean([p_of[k] <= 0.05 for k in correct.tolist()]) <= 0.06
-
-
-@pytest.mark.parametrize("copies", [0.0, 0.6, 1.0])
-@pytest.mark.parametrize("share", [0.3, 0.7])
-def test_a_model_as_good_as_a_fixed_label_is_rejected_in_at_most_six_percent(copies: float, share: float) -> None:
-    """The model is right with the share of the label, on any rows; repeats of a row agree with probability `copies`."""
-    rows, samples = 128, 4000
-    draw = np.random.default_rng([int(10 * copies), int(10 * share)])
-    fixed = draw.random((samples, rows)) < share
-    shared = draw.random((samples, rows)) < share
-    model = sum(
-        np.where(draw.random((samples, rows)) < copies, shared, draw.random((samples, rows)) < share).astype(int)
-        for _ in range(2)
-    )
-    differences = (model - 2 * fixed).tolist()
-    assert np.mean([sign_test(one) <= 0.05 for one in differences]) <= 0.06

@@ -173,12 +173,3 @@ def test_intervals_of_the_sources_in_table_json_and_figure(results: dict[str, Re
     assert variance_components(results["one template"]).table()[1][1][5] == "undefined"
     assert "rows x draws" in figure.svg()
     assert len(variance_chart({name: results[name] for name in ("guesses", "others")}).rows) == 14
-
-
-def test_demonstrations_of_each_row_are_no_draws() -> None:
-    with pytest.raises(ArgumentError, match="nested-shared"):
-        Generalisation(datasets=["mini"], sampler="default")[0].conditions()
-    manual = Generalisation(datasets=["mini"], limit=4)
-    manual[0].set_demonstration_sampler([[0, 1, 2, 3]] * 96)
-    with pytest.raises(ArgumentError, match="draw"):
-        manual[0].conditions()

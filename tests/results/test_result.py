@@ -21,7 +21,6 @@ from StaICC.metrics import softmax
 from StaICC.metrics.classification import confidence_bins
 from StaICC.results import AVERAGED, Result, ResultGroup, Signature, digest, load
 from StaICC.results.result import result_from_dict
-from StaICC.version import RESULT_SCHEMA
 
 # -- a dictionary that knows more
 
@@ -144,30 +143,6 @@ def test_saving_leaves_the_old_file_if_it_fails(
 
 
 # -- files that are no result
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"", "expected JSON"),
-        (b"{", "not JSON"),
-        (b"\xff\xfe\x00", "not text in UTF-8"),
-        *((text, "no saved result") for text in (b"[]", b"3", b"{}", b'{"kind": "table"}', b'{"kind": "result"}')),
-        (b'{"kind": "result", "schema": "1"}', "schema '1'"),
-        (b'{"kind": "result", "schema": 1}', "'benchmark' is missing"),
-        (b'{"kind": "group", "schema": 1}', "the group's parts must be an object"),
-        (b'{"kind": "result", "schema": NaN}', "NaN is not a JSON number"),
-        *(
-            (json.dumps({"schema": RESULT_SCHEMA + 1, "kind": kind, "new": []}).encode(), "Update StaICC")
-            for kind in ("result", "group")
-        ),
-    ],
-)
-def test_files_that_are_no_result(tmp_path: Path, data: bytes, message: str) -> None:
-    path = tmp_path / "result.json"
-    path.write_bytes(data)
-    with pytest.raises(SchemaError, match=f"^{re.escape(str(path))}: .*{re.escape(message)}"):
-        load(path)
 
 
 def places_of(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -23,25 +23,16 @@ Example:
 
 from __future__ import annotations
 
-from StaICC.benchmarks.long_icl.benchmark import LongICL, LongICLExperimentor, rebuild_long_icl
-from StaICC.benchmarks.long_icl.data import load, load_available
-from StaICC.benchmarks.long_icl.experiments import Experiment
-from StaICC.benchmarks.long_icl.installing import default_folder, install, install_from_hub
-from StaICC.benchmarks.long_icl.scoring import parse_answer
-from StaICC.benchmarks.long_icl.task_cards import TaskCard, card, cards
-
-__all__ = [
-    "Experiment",
-    "LongICL",
-    "LongICLExperimentor",
-    "TaskCard",
-    "card",
-    "cards",
-    "default_folder",
-    "install",
-    "install_from_hub",
-    "load",
-    "load_available",
-    "parse_answer",
-    "rebuild_long_icl",
-]
+from StaICC.benchmarks.long_icl.benchmark import LongICL as LongICL
+from StaICC.benchmarks.long_icl.benchmark import LongICLExperimentor as LongICLExperimentor
+from StaICC.benchmarks.long_icl.benchmark import rebuild_long_icl as rebuild_long_icl
+from StaICC.benchmarks.long_icl.data import load as load
+from StaICC.benchmarks.long_icl.data import load_available as load_available
+from StaICC.benchmarks.long_icl.experiments import Experiment as Experiment
+from StaICC.benchmarks.long_icl.installing import default_folder as default_folder
+from StaICC.benchmarks.long_icl.installing import install as install
+from StaICC.benchmarks.long_icl.installing import install_from_hub as install_from_hub
+from StaICC.benchmarks.long_icl.scoring import parse_answer as parse_answer
+from StaICC.benchmarks.long_icl.task_cards import TaskCard as TaskCard
+from StaICC.benchmarks.long_icl.task_cards import card as card
+from StaICC.benchmarks.long_icl.task_cards import cards as cards

@@ -620,8 +620,8 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
     def _baselines(self, score: ConditionScore, majority: float) -> Baselines:
         """Return the accuracy of random guessing, and the p-value of the accuracy, for a scored round."""
         labels, tried = len(self.card.labels), self.statistics.tried
-        counts = score.record["labels"].values()
-        queries, correct = (sum(of_label[part] for of_label in counts) for part in ("gold", "correct"))
+        by_row = {item.row: tally for item, tally in zip(self.test_items, score.tallies, strict=True) if tally}
+        queries, correct = len(by_row), sum(bool(tally.correct) for tally in by_row.values())
         guesser = RandomBaseline(queries, 1 / labels)  # of the scored queries: others may be excluded
         best, p_value = guesser.max_random_baseline(tried), guesser.p_value_of_count(correct, tried)
         return Baselines(queries, labels, 1 / labels, majority, tried, best, p_value)

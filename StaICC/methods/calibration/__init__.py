@@ -25,34 +25,16 @@ and DC-PMI are not in the release; for them it only draws calibration rows as th
 
 from __future__ import annotations
 
-from StaICC.methods.calibration.base import CalibratedKernel, Calibration, load_calibration
-from StaICC.methods.calibration.neighbours import (
-    HiddenCalibration,
-    KNNPrompting,
-    KNNPromptingCentroid,
-    PrototypicalCalibration,
-)
-from StaICC.methods.calibration.prior import (
-    ContextualCalibration,
-    DomainCalibration,
-    DomainPMI,
-    LinearCalibration,
-    TemperatureScaling,
-    batch_calibration,
-)
-
-__all__ = [
-    "CalibratedKernel",
-    "Calibration",
-    "ContextualCalibration",
-    "DomainCalibration",
-    "DomainPMI",
-    "HiddenCalibration",
-    "KNNPrompting",
-    "KNNPromptingCentroid",
-    "LinearCalibration",
-    "PrototypicalCalibration",
-    "TemperatureScaling",
-    "batch_calibration",
-    "load_calibration",
-]
+from StaICC.methods.calibration.base import CalibratedKernel as CalibratedKernel
+from StaICC.methods.calibration.base import Calibration as Calibration
+from StaICC.methods.calibration.base import load_calibration as load_calibration
+from StaICC.methods.calibration.neighbours import HiddenCalibration as HiddenCalibration
+from StaICC.methods.calibration.neighbours import KNNPrompting as KNNPrompting
+from StaICC.methods.calibration.neighbours import KNNPromptingCentroid as KNNPromptingCentroid
+from StaICC.methods.calibration.neighbours import PrototypicalCalibration as PrototypicalCalibration
+from StaICC.methods.calibration.prior import ContextualCalibration as ContextualCalibration
+from StaICC.methods.calibration.prior import DomainCalibration as DomainCalibration
+from StaICC.methods.calibration.prior import DomainPMI as DomainPMI
+from StaICC.methods.calibration.prior import LinearCalibration as LinearCalibration
+from StaICC.methods.calibration.prior import TemperatureScaling as TemperatureScaling
+from StaICC.methods.calibration.prior import batch_calibration as batch_calibration

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import zlib
 from collections.abc import Callable
@@ -17,10 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "kernels" / "endpoint"))
 import endpoint_server
 
 from StaICC.benchmarks.long_icl import LongICL
-from StaICC.benchmarks.verify import Recomputed, verify
 from StaICC.errors import OutputError
 from StaICC.kernels.endpoint import EndpointKernel
-from StaICC.results import Result
 from tests.benchmarks.long_icl.conftest import make
 
 ITEMS = 20
@@ -89,36 +86,6 @@ def test_habits_are_read(small_files: Path) -> None:
     assert len(unread.unparsed) == ITEMS
     note = f'{ITEMS} of {ITEMS} replies are unparsed and count as wrong, such as (no label): "<think>Could be'
     assert any(text.startswith(note) for text in unread.notes)
-
-
-@pytest.mark.parametrize("policy", ["wrong", "excluded"])
-@pytest.mark.parametrize("habit", WITHOUT_LABEL)
-def test_replies_without_a_label(served: Any, small_files: Path, habit: str, policy: str) -> None:
-    benchmark = make(small_files, ["goemotions"], test_number=ITEMS, parsing="tolerant", unparsed=policy)
-    served.always, gold = oracle(benchmark, habit)
-    kernel = kernel_of(served)
-    result = benchmark(kernel)
-    longer = sum(map(fifth, gold)) * (habit == "truncated")  # replies that were cut during their reasoning
-    assert kernel.usage.requests == len(gold) + 1 + longer  # one asks for the edition
-    kernel.close()
-    details = result.details["goemotions"]
-    lost = 0
-    for number, prompts in ((1, list(gold)[:ITEMS]), (2, list(gold)[ITEMS:])):
-        unparsed = [prompt for prompt in prompts if fifth(prompt)]
-        right = sum(guess(prompt, gold[prompt]) == gold[prompt] for prompt in prompts if prompt not in unparsed)
-        left = len(prompts) - len(unparsed) * (policy == "excluded")
-        assert result.divided["goemotions"][f"{number}R"] == right / left
-        if policy == "excluded":
-            assert details.bounds[f"{number}R"] == (right / ITEMS, (right + len(unparsed)) / ITEMS)
-        lost += len(unparsed)
-    assert len(details.unparsed) == lost > 0
-    assert f"{lost} of {2 * ITEMS} replies are unparsed" in str(result)
-    assert f"{lost} ({lost / 2 / ITEMS:.1%})" in str(result)
-    assert result.complete
-    assert "parsing=tolerant,parser=3" in str(result.signature)
-    again = Result.from_dict(json.loads(json.dumps(result.to_dict())))
-    assert again == result
-    assert all(finding.status == Recomputed() for finding in verify(again, benchmark))
 
 
 def test_a_reply_without_a_label_may_end_the_run(served: Any, small_files: Path) -> None:

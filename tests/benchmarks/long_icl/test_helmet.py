@@ -19,6 +19,7 @@ from StaICC.cli import main
 from StaICC.errors import ArgumentError, DataDamagedError
 from StaICC.results import Result
 from StaICC.results import load as load_result
+from StaICC.results.report import experiment_chart
 from tests.benchmarks.long_icl.conftest import make
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "helmet.json").read_text("utf-8"))
@@ -126,6 +127,16 @@ def test_a_run_is_saved_and_verified(tables: Path, tmp_path: Path) -> None:
     assert found["helmet_trec_coarse"] is False
 
 
+def test_a_report_draws_curves_over_the_lengths_of_all_runs(tables: Path) -> None:
+    runs = {
+        str(levels): make(tables, ["helmet_nlu"], experiment=Experiment("helmet", levels), test_number=9)(copies)
+        for levels in ((8192, 16384), (4096, 8192))
+    }
+    (panel,) = experiment_chart(runs).panels
+    assert [name for _, name in panel.x.ticks] == ["4K", "8K", "16K"]
+    assert len([line for line in panel.lines if not line.dashed]) == 2
+
+
 def test_all_kinds_of_predictions_name_the_same_label(tables: Path) -> None:
     own = one(tables, "helmet_clinc150", (4096,))
     queries = own.round_queries("4K")
@@ -145,6 +156,7 @@ def test_a_row_that_is_tested_twice_counts_once_in_tests_and_intervals(tables: P
     wrong = [(label + 1) % 68 for label in right]
     run = own.score([*wrong, *right])
     assert run.values["experiment"]["conditions"]["8K"]["p_value"] == 2.0**-28
+    assert run.details.baselines["8K"].p_value == pytest.approx(68.0**-29)
     other = one(tables, "helmet_clinc150", (4096,), test_number=36)
     assert len({item.row for item in other.test_items}) == 36
     every = other.score([query.label for query in other.round_queries("4K")])

@@ -248,30 +248,6 @@ def test_a_huge_answer_is_cut_off(make, server):
 # -- faults that stay -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("fault", "said", "fatal"),
-    [
-        (wrong.status(401), "wants a valid key from OPENAI_API_KEY; check it", True),
-        (wrong.status(307, [("location", "http://127.0.0.1:1/v1?a=b")]), "redirects to 'http://127.0.0.1:1/v1';", True),
-        (wrong.status(429, body={"error": {"message": "pay", "code": "insufficient_quota"}}), "quota is used up", True),
-        (wrong.changed(lambda a: a.update(model="other")), "'words' was asked, but 'other' answered", True),
-        (wrong.changed(lambda a: a.update(model="words-large")), "'words-large' answered.*served_model=", True),
-        (wrong.status(400, body={"error": {"message": "too long"}}), "status 400: 'too long'", False),
-        (wrong.status(422, body={"detail": "top_logprobs > 5"}), "status 422: 'top_logprobs > 5'", False),
-        (wrong.status(418, body=b"", kind="text/plain"), r"\(status 418\)", False),
-    ],
-)
-def test_a_fault_that_will_not_pass_is_not_asked_again(make, server, fault, said, fatal):
-    server.always = fault
-    kernel = make(concurrency=1)
-    outcomes = kernel.batch(PROMPTS, LABELS)
-    assert all(isinstance(outcome, EndpointError) for outcome in outcomes)
-    with pytest.raises(EndpointError, match=said):
-        raise outcomes[0]
-    assert len(server.requests) == (1 if fatal else 12)
-    assert kernel.usage.retries == 0
-
-
 def test_a_redirect_is_not_followed_to_where_the_key_would_go(make, server):
     other = wrong.Server()
     server.always = wrong.status(308, [("location", other.url + "/completions")])

@@ -263,27 +263,3 @@ def test_a_beginning_that_labels_share_tells_nothing(unlisted):
         next_token_scores({" ": -0.1, "yes": -3.0, "no": -4.0}, ["yes", "no"], unlisted)
     scores = next_token_scores(logs(n=0.01, ne=0.5, no=0.25), ["neutral", "no"], unlisted)
     assert [round(math.exp(score), 12) for score in scores] == [0.5, 0.25]
-
-
-@given(
-    st.dictionaries(st.sampled_from(["x", "y", "z", " x", "xy", "the", " "]), st.floats(0.01, 1), min_size=2),
-    st.lists(st.sampled_from(["x1", "y1", "z1", "xy2"]), min_size=1, max_size=4, unique=True),
-    st.sampled_from(["refuse", "bound"]),
-)
-def test_scores_are_probabilities_or_refused(weights, labels, unlisted):
-    total = sum(weights.values()) * 1.25
-    listed = {token: math.log(weight / total) for token, weight in weights.items()}
-    if len(listed) >= 3 and len(set(listed.values())) == 1:
-        with pytest.raises(EndpointError, match="computes none"):
-            next_tokens(plain(**listed), 20)
-        return
-    tokens = next_tokens(plain(**listed), 20)
-    try:
-        scores = next_token_scores(tokens, labels, unlisted)
-    except NoMatch:
-        return
-    assert len(scores) == len(labels)
-    assert all(math.isfinite(score) and score <= 0 for score in scores)
-    row = softmax(scores)
-    assert math.isclose(sum(row), 1)
-    assert all(0 <= value <= 1 for value in row)

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from StaICC.kernels.huggingface.prompts import KernelOptions, PromptFormat
-
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
@@ -101,17 +99,3 @@ def test_labels_are_scored_where_the_reply_starts(tokenizer: Any, model: Any, sc
             else:
                 scores.append(logs[given - 1, after[-1 if scoring == "last" else 0]].item())
         assert row == pytest.approx(torch.tensor(scores).softmax(-1).tolist(), abs=1e-5)
-
-
-def test_tokens_of_labels_that_begin_with_a_blank_elsewhere(make_tokenizer: Any) -> None:
-    """A tokenizer that puts a blank before every text: alone a label has another first token than in a reply."""
-    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel({"?": 0, "▁good": 1, "good": 2, "[a]": 3, "▁x": 4}, "?"))
-    inner.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(prepend_scheme="first")
-    inner.add_special_tokens(["[a]"])
-    made = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="?")
-    made.chat_template = "{{ 'x' }}{% if add_generation_prompt %}{{ '[a]' }}{% endif %}"
-    assert made("good", add_special_tokens=False)["input_ids"] == [1]
-    for scoring in ("first", "last"):
-        chat = PromptFormat(made, KernelOptions(prompt_format="chat", label_scoring=scoring))
-        in_place = made("x[a]good", add_special_tokens=False)["input_ids"][-1]
-        assert chat.deciding(["good"]) == ([in_place], 0)

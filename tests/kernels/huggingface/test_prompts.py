@@ -126,39 +126,6 @@ def test_deciding_tokens(scoring: str, ends: bool, expected: list[str]) -> None:
         words("first").deciding(["good", ""])
 
 
-@pytest.mark.parametrize(
-    ("form", "labels", "text", "expected"),
-    [
-        (words(), ["good", "bad"], None, set()),
-        (words(), ["very good", "not good", "bad"], None, {("shared-token", ("very good", "not good"), True)}),
-        (words("first"), ["very good", "not good", "bad"], None, set()),
-        (words("full"), ["very good", "not good", "bad"], None, set()),
-        (words("full"), ["good", "good"], None, {("shared-token", ("good", "good"), True)}),
-        (
-            words("last", True),
-            ["good", "bad"],
-            None,
-            {
-                ("special-token", ("good",), True),
-                ("special-token", ("bad",), True),
-                ("shared-token", ("good", "bad"), True),
-            },
-        ),
-        (words("first", True), ["good", "bad"], None, set()),
-        (words("full"), ["good", "?"], None, {("special-token", ("?",), True)}),
-        (words(), ["good", ""], None, {("no-token", ("",), True)}),
-        (words(), ["good", "1"], "it is ", {("boundary", ("good",), False), ("space", ("good",), False)}),
-        (words(), [" good", " bad"], "it is", set()),
-    ],
-)
-def test_issues_of_labels(form: PromptFormat, labels: list[str], text: str | None, expected: Any) -> None:
-    issues = form.audit(labels, text)
-    assert {(issue.kind, issue.labels, issue.fatal) for issue in issues} == expected
-    for issue in issues:
-        assert all(repr(label) in issue.message for label in issue.labels)
-        assert all(name in issue.message for name in issue.tokens)
-
-
 # What is tokenized in two parts has the tokens of the whole
 
 CORPUS = [

@@ -181,23 +181,6 @@ def test_a_sentence_says_who_leads_and_what_the_test_says() -> None:
         assert "failed" in text or "Not tested: partial" in text
 
 
-def test_only_comparable_runs_share_a_table(suite: ResultGroup, normal: Result) -> None:
-    """A mean over ``mini`` and one over ten data sets, another limit, other metrics: never in one table or figure."""
-    mini = StaICC.Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: [0.5, 0.3, 0.2])
-    old = StaICC.Normal(datasets=["mini"], limit=6, metrics="0.1.1")(lambda prompt, label_space: [0.5, 0.3, 0.2])
-    text = report_html({"ten": suite, "mini": mini, "three": normal, "old": old, "again": mini})
-    boards = [
-        [row[0].split()[0] for row in rows_of(text[at:], "Leaderboard")[1:]]
-        for at in (found.start() for found in re.finditer("<caption>Leaderboard", text))
-    ]
-    assert boards == [["ten"], ["mini", "again"], ["three"], ["old"]]
-    for found in re.finditer("<caption>Accuracy by data set \\(", text):
-        rows = [row[0] for row in rows_of(text[found.start() :], "Accuracy by data set")[1:]]
-        assert not {"ten", "mini"} <= set(rows)
-    assert "These runs are not comparable with each other" in text
-    assert "These runs are not comparable" not in report_html({"mini": mini, "again": mini})
-
-
 def test_no_cell_is_without_a_value_and_a_reason(text: str, wild: str) -> None:
     for page in (text, wild):
         cells = [unescape(re.sub("<[^>]*>", "", cell)).strip() for cell in re.findall(r"<td.*?</td>", page, re.DOTALL)]
