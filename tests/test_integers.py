@@ -131,3 +131,11 @@ def test_no_checked_integer_is_discarded() -> None:
         and getattr(node.value.func, "id", "") == "validate_integer"
     ]
     assert not discarded
+
+
+@pytest.mark.parametrize(
+    ("name", "values"), {"max_tokens": (1048576, 1048577), "temperature": (0.1234567, 0.1234568)}.items()
+)
+def test_neighbouring_numbers_are_other_settings(name: str, values: tuple[float, float]) -> None:
+    first, second = (ReplySettings(**{name: value}).reply_settings()[name] for value in values)
+    assert first != second

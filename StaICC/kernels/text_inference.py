@@ -90,7 +90,8 @@ class ReplySettings:
         if self.max_completion_tokens is not None:
             values["max_tokens"] = None
         sent = {name: value for name, value in values.items() if value not in (None, "")}
-        plain = {name: f"{value:g}" for name, value in sent.items() if isinstance(value, (int, float))}
+        numbers = {name: value for name, value in sent.items() if isinstance(value, (int, float))}
+        plain = {name: str(int(value) if value == int(value) else value) for name, value in numbers.items()}
         plain["max_tokens"] = plain.get("max_tokens", "") + _THOUGHTS * self._thinks(None)
         return {name: plain.get(name) or json.dumps(value) for name, value in sent.items()}
 
