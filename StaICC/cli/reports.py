@@ -255,7 +255,7 @@ def _read(path: Path, name: str, verdicts: _Verdicts) -> _File:
     if isinstance(status, Unchecked):
         return _File(None, "UNCHECKED: not ranked", one_line(status.reason))
     assert isinstance(status, Recomputed)
-    return _File(result, _RANKED, f"recorded by the run: {RECORDED}", digest)
+    return _File(result, _RANKED, "", digest)
 
 
 def leaderboard(args: argparse.Namespace) -> int:
@@ -308,7 +308,8 @@ def leaderboard(args: argparse.Namespace) -> int:
     notes = [element("p", f"{len(left_out)} of {len(rows)} files are not ranked.", class_="warn")] if left_out else []
     ordered = sorted(rows, key=lambda row: row[1] == _RANKED)
     listed = table("Files", ["file", "status", "what was found"], ordered, words=(1, 2))
-    section = Section("files", "Files", join([*notes, listed]))
+    recorded = element("p", f"Recorded by the runs, and not computed again: {RECORDED}.", class_="soft")
+    section = Section("files", "Files", join([*notes, listed, recorded]))
     page = report_html(results, args.title, section, summary=len(results) > MOST_RUNS)
     for path, name in names.items():
         if name in results:
