@@ -19,7 +19,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 ASSETS = ROOT / "docs" / "assets"
-FORMAT = {"captureBeyondViewport": True, "format": "webp", "quality": 80}
+FORMAT = {"captureBeyondViewport": True, "format": "webp", "quality": 70}
 
 
 def picture(browser: Any, name: str, start: str, height: int) -> None:
@@ -36,6 +36,7 @@ def main() -> None:
 
     page = (ROOT / "docs" / "gallery.md").read_text("utf-8")
     commands = [line for block in re.findall("```console\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
+    commands += re.findall("`(python -m StaICC leaderboard .*?)`", page)
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
     for flag in ("--headless", "--no-sandbox", "--hide-scrollbars"):

@@ -208,8 +208,10 @@ class _Saved(Displayed, dict[str, Any]):
         polars = require("polars", "data", "a data frame of polars")
         return polars.DataFrame(self._table(level, prompts), infer_schema_length=None)
 
-    def plot(self, kind: str = "forest", **options: Any) -> list[Any]:
-        """Return a figure as matplotlib axes, one for each panel; ``axes[0].figure.savefig("figure.pdf")`` saves it.
+    def plot(self, kind: str = "forest", **options: Any) -> Any:
+        """Return a figure as matplotlib axes, or as a list of axes if it has several panels (as ``plt.subplots`` does).
+
+        ``result.plot().figure.savefig("forest.pdf")`` saves it.
 
         Args:
             kind: A name in :data:`StaICC.results.report.figures.KINDS`, such as ``"forest"``, ``"reliability"``,
@@ -223,7 +225,7 @@ class _Saved(Displayed, dict[str, Any]):
         """
         figures = import_module("StaICC.results.report.figures")  # it reads results
         axes: list[Any] = figures.figure_of(self, kind, **options).axes()
-        return axes
+        return axes[0] if len(axes) == 1 else axes
 
 
 class _Named(dict[str, Any]):

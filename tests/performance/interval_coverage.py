@@ -13,6 +13,7 @@ probability ``copy`` a query repeats the prediction that its row shares. Wrong p
 to 1 ("over"), closer to chance ("under"), 0.9 ("even") or 0.9999 ("certain"); with a ``spread``, each query adds noise
 of its own to the logit. Each model runs at error rates of 0.75, 1 and 1.33 times its own, and each of these is a cell.
 Cells with a coverage below 0.93 are repeated with four times the samples. The truth is the score of 400,000 queries.
+The last number of an entry is the median width over that of an interval with the true variance.
 """
 
 from __future__ import annotations
@@ -236,6 +237,13 @@ def cell(covered: list[bool], samples: int, **about: Any) -> dict[str, Any]:
     return {**about, "samples": samples, "reported": len(covered) / samples, "coverage": coverage}
 
 
+def relative_width(found: list[tuple[float, Interval]]) -> float | None:
+    """The median width of intervals over that of an interval with the true variance."""
+    spread = float(np.std([value for value, _ in found])) if found else 0.0
+    widths = [interval.high - interval.low for _, interval in found]
+    return float(np.median(widths)) / (3.92 * spread) if spread > 1e-9 else None
+
+
 def classification_cells(limit: int, samples: int, name: str) -> Iterator[dict[str, Any]]:
     """Coverage on each data set, and of the means over all ten."""
     model, truth_of, runs_of = MODELS[name], {}, {}
@@ -250,20 +258,22 @@ def classification_cells(limit: int, samples: int, name: str) -> Iterator[dict[s
         about["events"] = limit * min(truth["accuracy"], 1 - truth["accuracy"])
         for score in SCORES:
             reported = score not in NEEDS_LABELS or min(counts) >= library.LEAST_ROWS
-            own = [scores[score][1] for scores in found if reported and score in scores]
-            yield cell([covers(interval, truth[score]) for interval in own], samples, score=score, **about)
+            own = [scores[score] for scores in found if reported and score in scores]
+            covered = [covers(interval, truth[score]) for _, interval in own]
+            yield cell(covered, samples, score=score, width=relative_width(own), **about)
     for score in SCORES:
         highest = math.inf if score == "posterior bias" else 1.0
         if score == "entropy of mean":
             highest = float(np.mean([math.log(len(counts[0])) for counts in COUNTS.values()]))
-        covered, truth_mean = [], float(np.mean([truth[score] for truth in truth_of.values()]))
+        means, truth_mean = [], float(np.mean([truth[score] for truth in truth_of.values()]))
         for scores in zip(*runs_of.values(), strict=True):
             if score not in NEEDS_LABELS or all("posterior bias" in one for one in scores):
                 values, intervals = zip(*(one[score] for one in scores), strict=True)
-                covered.append(covers(library.mean_interval(values, intervals, highest), truth_mean))
+                means.append((float(np.mean(values)), library.mean_interval(values, intervals, highest)))
         if score in NEEDS_LABELS and not all(min(counts_of(dataset, limit)) for dataset in COUNTS):
-            covered = []
-        yield cell(covered, samples, score=score, dataset="mean", limit=limit, model=name, events=0.0)
+            means = []
+        about = {"score": score, "dataset": "mean", "limit": limit, "model": name, "width": relative_width(means)}
+        yield cell([covers(interval, truth_mean) for _, interval in means], samples, **about, events=0.0)
 
 
 def conditions(draw: Any, count: int, limit: int, target: float, near: float, of: int) -> tuple[Array, Array]:
@@ -349,16 +359,19 @@ def repeated(cells: Callable[..., Iterator[dict[str, Any]]], limit: int, samples
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    """The lowest and the median coverage of all cells of a score, by limit."""
+    """The lowest and the median coverage of all cells of a score, and the median width, by limit."""
+    widths: dict[tuple[str, int], list[float]] = {}
     cells: dict[str, dict[int, list[float]]] = {}
     for line in lines:
         name = f"mean of {line['score']}" if line["dataset"] == "mean" else line["score"]
         rates = cells.setdefault(name, {limit: [] for limit in LIMITS})[line["limit"]]
         rates += [] if line["coverage"] is None else [line["coverage"]]
-    shown = [
-        [name, *(f"{min(r):.3f}, {np.median(r):.3f} ({len(r)})" if r else "-" for r in by_limit.values())]
-        for name, by_limit in sorted(cells.items())
-    ]
+        widths.setdefault((name, line["limit"]), []).extend([line["width"]] if line.get("width") else [])
+    shown = []
+    for name, by_limit in sorted(cells.items()):
+        row = [f"{min(r):.3f}, {np.median(r):.3f} ({len(r)})" if r else "-" for r in by_limit.values()]
+        medians = [np.median(own) if (own := widths.get((name, limit))) else math.nan for limit in by_limit]
+        shown.append([name, *(f"{cell}, {width:.2f}" for cell, width in zip(row, medians, strict=True))])
     return markdown(["score", *(f"{limit} rows" for limit in LIMITS)], shown)
 
 

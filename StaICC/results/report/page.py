@@ -267,8 +267,9 @@ def _described(name: str, group: Group, differing: Sequence[str]) -> Markup:
     failed = sum(details.failed for result in own for details in result.details.values())
     predictors = (predictor for result in own for predictor in result.provenance.predictors)
     dates = [predictor.started[:10] for predictor in predictors if predictor.started]
-    facts = [own[0].model, own[0].method, settings, max(dates, default="date not recorded")]
-    about = element("small", element("bdi", ", ".join(filter(None, facts))))
+    facts = "".join(f"{fact}, " for fact in (own[0].model, own[0].method, settings) if fact)
+    date = element("span", max(dates, default="date not recorded"), class_="date")
+    about = element("small", element("bdi", facts, date))
     partial = element("small", f"PARTIAL: {failed} queries failed", class_="partial") if failed else ""
     return join([element("bdi", name), about, partial])
 

@@ -148,7 +148,7 @@ class Panel:
                 _number(bottom - (y - under) / (over - under) * (bottom - top)),
             )
 
-        yield _text(2, 13, clip(self.title, self.width // 8), class_="t")
+        yield _text(2, 13, clip(self.title, self.width // 7), class_="t")
         grid = []
         for value, text in self.x.ticks:
             x, _ = at(value, 0)

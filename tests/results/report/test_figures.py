@@ -149,3 +149,9 @@ def matplotlib(need: Any) -> Any:
     matplotlib.use("agg")
     yield matplotlib
     pyplot.close("all")
+
+
+def test_one_panel_is_one_axes_and_several_are_a_list(matplotlib: Any, suite: ResultGroup) -> None:
+    normal = suite["Normal"]
+    assert normal.plot("forest").get_title() == "accuracy"
+    assert [axes.get_title() for axes in normal.plot("confusion")] == list(normal.divided)
