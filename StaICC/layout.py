@@ -6,6 +6,7 @@ Objects that print are :class:`Displayed`: they list their blocks, and this modu
 from __future__ import annotations
 
 import os
+import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -91,12 +92,18 @@ def _columns(text: str) -> int:
     return sum(2 if east_asian_width(char) in "FW" else not combining(char) for char in text)
 
 
+class _Wrapper(textwrap.TextWrapper):
+    """Breaks at blanks, and behind the separators of names."""
+
+    wordsep_re = re.compile(r"(\s+|[^\s/_=|-]*(?:[/_=|]|(?<=[A-Za-z])-))")
+
+
 def _wrapped(cell: str, width: int) -> list[str]:
     """Return the lines of a cell; later ones are indented, so that no text looks like a line of its own."""
     columns = _columns(cell)
     if columns <= width:
         return [cell]
-    return textwrap.wrap(cell, max(2, width * len(cell) // columns), subsequent_indent=" ")
+    return _Wrapper(max(2, width * len(cell) // columns), subsequent_indent=" ").wrap(cell)
 
 
 def _full_width(widths: Sequence[int]) -> int:

@@ -49,6 +49,11 @@ def test_wide_and_combining_characters_line_up(width: int) -> None:
     assert len({line.index("0.5") for line in shown.splitlines() if "[" in line}) == 1
 
 
+def test_names_are_broken_behind_their_separators() -> None:
+    text = format_columns(["data set", "n"], [["financial_phrasebank_and_tweet_eval_emotion", "1"]], width=24)
+    assert text.splitlines()[2:] == ["financial_phrasebank_  1", " and_tweet_eval_", " emotion"]
+
+
 def test_a_wrapped_cell_cannot_look_like_another_line() -> None:
     text = layout([TextTable(["run", "n"], [["some long name of a run WARNING: forged", "1"]])], width=26)
     assert not any(line.startswith("WARNING") for line in text.splitlines())
