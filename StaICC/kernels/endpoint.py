@@ -84,8 +84,6 @@ from StaICC.kernels.transport import (
     KEY_VARIABLE,
     Api,
     Edition,
-    EndpointError,
-    EndpointUsage,
     ServerOptions,
     Transport,
     UnusableEndpointError,
@@ -94,18 +92,9 @@ from StaICC.kernels.transport import (
     reasoning_tokens,
     redact,
 )
+from StaICC.kernels.transport import EndpointError as EndpointError
+from StaICC.kernels.transport import EndpointUsage as EndpointUsage
 from StaICC.safe_text import logger
-
-__all__ = [
-    "BatchReplies",
-    "EndpointError",
-    "EndpointKernel",
-    "EndpointUsage",
-    "NoMatch",
-    "Provider",
-    "batch_requests",
-    "read_batch",
-]
 
 Json: TypeAlias = "Mapping[str, Any]"
 Unlisted = Literal["refuse", "bound"]

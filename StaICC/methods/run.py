@@ -38,7 +38,7 @@ from StaICC.kernels.huggingface.forward import distinct_positions
 from StaICC.kernels.registry import options_of
 from StaICC.kernels.text_inference import TextInference
 from StaICC.layout import Block, Line, TextTable, layout
-from StaICC.methods.calibration.base import calibrated
+from StaICC.methods.calibration.base import calibrated as calibrated
 from StaICC.methods.features import (
     CapabilityError,
     Feature,
@@ -51,38 +51,23 @@ from StaICC.methods.features import (
     extra_features,
     packed_row,
 )
+from StaICC.methods.specification import METHODS as METHODS
+from StaICC.methods.specification import TABLE_2 as TABLE_2
 from StaICC.methods.specification import (
-    METHODS,
-    TABLE_2,
     MethodData,
-    MethodSpec,
     check_variant,
     make_options,
     read_options,
     with_labels,
     without_labels,
 )
+from StaICC.methods.specification import MethodSpec as MethodSpec
 from StaICC.progress import drawn_progress, within
 from StaICC.prompting import Query
 from StaICC.registry import labelled, origin_of
 from StaICC.results import Result, ResultGroup, Signature, short_digest
 from StaICC.results.result import OF_METHODS, OF_SHOTS, bracket_note, result_rows
 from StaICC.safe_text import logger, one_line
-
-__all__ = [
-    "METHODS",
-    "TABLE_2",
-    "Method",
-    "MethodSpec",
-    "MethodTable",
-    "calibrated",
-    "display_methods",
-    "format_methods",
-    "read_method",
-    "run_all",
-    "run_many_shot",
-    "run_method",
-]
 
 _log = logger(__name__)
 

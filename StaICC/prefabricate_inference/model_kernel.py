@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from StaICC.errors import removed_names
 from StaICC.kernels.huggingface.kernel import (
-    batched_ICL_inference_with_torch_Causal_LM,
-    noisy_channel_ICL_inference_with_torch_Causal_LM,
-    standard_ICL_inference_with_torch_Causal_LM,
+    batched_ICL_inference_with_torch_Causal_LM as batched_ICL_inference_with_torch_Causal_LM,
 )
-
-__all__ = [
-    "batched_ICL_inference_with_torch_Causal_LM",
-    "noisy_channel_ICL_inference_with_torch_Causal_LM",
-    "standard_ICL_inference_with_torch_Causal_LM",
-]
+from StaICC.kernels.huggingface.kernel import (
+    noisy_channel_ICL_inference_with_torch_Causal_LM as noisy_channel_ICL_inference_with_torch_Causal_LM,
+)
+from StaICC.kernels.huggingface.kernel import (
+    standard_ICL_inference_with_torch_Causal_LM as standard_ICL_inference_with_torch_Causal_LM,
+)
 
 __getattr__ = removed_names(__name__, "inference_standard_template standard_ICL_inference_with_API_call")

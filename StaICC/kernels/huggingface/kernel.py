@@ -50,7 +50,6 @@ from StaICC.kernels.huggingface.batching import (
     Choice,
     Ending,
     LastPosition,
-    RunReport,
     TokenLogProbabilities,
     Tokens,
     compute_checked,
@@ -59,6 +58,7 @@ from StaICC.kernels.huggingface.batching import (
     layer_states,
     patched_logits,
 )
+from StaICC.kernels.huggingface.batching import RunReport as RunReport
 from StaICC.kernels.huggingface.forward import Forward, distinct_positions, forget, guard
 from StaICC.kernels.huggingface.live_state import checksum, live_state, numerics
 from StaICC.kernels.huggingface.prompts import KernelOptions, LabelIssue, PromptFormat, Reading, Variant, choose
@@ -75,15 +75,6 @@ from StaICC.kernels.protocol import (
 from StaICC.kernels.registry import OptionFact, option_types, options_of, split_options
 from StaICC.prompting import Prompt
 from StaICC.safe_text import logger
-
-__all__ = [
-    "CausalLMKernel",
-    "LabelScores",
-    "RunReport",
-    "batched_ICL_inference_with_torch_Causal_LM",
-    "noisy_channel_ICL_inference_with_torch_Causal_LM",
-    "standard_ICL_inference_with_torch_Causal_LM",
-]
 
 NEAR_LIMIT = 0.9
 """Share of the length limit from which on a prompt is reported."""
