@@ -51,9 +51,18 @@ def facts(result: Any) -> dict[str, Any]:
 # -- alone and in a group
 
 
+def marks(name: str) -> Any:
+    """The training by gradient steps takes as long as all others together."""
+    return pytest.mark.slow if name == "linear_calibration" else ()
+
+
 @pytest.mark.parametrize(
     ("name", "variant"),
-    [*((name, "paper") for name in METHODS), ("knn_prompt", "staicc"), ("contextual_calibration", "0.1.1")],
+    [
+        *(pytest.param(name, "paper", marks=marks(name)) for name in METHODS),
+        ("knn_prompt", "staicc"),
+        ("contextual_calibration", "0.1.1"),
+    ],
 )
 def test_a_member_of_a_group_has_the_scores_that_it_has_alone(name: str, variant: str) -> None:
     method = Method(name, Kernel(), variant, calibration_number=12)
@@ -175,7 +184,7 @@ def needs_direct(name: str) -> bool:
     return name in ("knn_prompt", "knn_prompt_centroid", "hidden_calibration", "dc_pmi", "task_vectors")
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if "generat" not in name])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in METHODS if "generat" not in name])
 def test_no_other_benchmark_gets_what_was_learned(name: str) -> None:
     """One cache, one data set after the other: each has the result of a run of its own."""
     method = Method(name, Kernel(), calibration_number=12, **OPTIONS.get(name, {}))

@@ -351,7 +351,7 @@ def permutation(size: int) -> list[int]:
 
     Example:
         >>> permutation(8)
-        [2, 1, 4, 5, 7, 3, 0, 6]
+        [3, 4, 2, 7, 6, 1, 5, 0]
     """
     words, order = _words(), [*range(size)]
     for last in range(size - 1, 0, -1):
