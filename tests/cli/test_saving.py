@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
+import signal
 import sys
+import threading
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +17,9 @@ from typing import Any
 import pytest
 
 import StaICC
+from StaICC.cli.files import ResultSaver
 from StaICC.methods.run import Method
-from StaICC.results import Result, ResultGroup
+from StaICC.results import Result, ResultGroup, save_records
 
 Cli = Callable[..., tuple[int, str, str]]
 RUN = ("run", "normal", "--datasets", "mini", "--limit", "3")
@@ -70,6 +75,34 @@ def test_each_run_is_saved_under_a_new_name(staicc: Cli) -> None:
     assert len(saved()) == 4
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("race", "--model", "ppm", "--model", "ppm;order=3", "--datasets", "mini", "--limit", "3"),
+        ("run", "diagnosis", "--datasets", "mini", "--limit", "2"),
+        ("run", "normal", "--datasets", "mini", "--limit", "2", "--k", "0,1"),
+        ("run", "normal", "--datasets", "mini", "--limit", "2", "--precision", "0.4"),
+    ],
+)
+def test_groups_and_races_are_saved(line: tuple[str, ...], staicc: Cli) -> None:
+    assert staicc(*line, "--output", "mine/here")[0] == 0
+    assert [path.suffix for path in Path("mine/here").iterdir()] == [".json"]
+    assert not FOLDER.exists()
+
+
+def test_scored_predictions_are_saved(staicc: Cli) -> None:
+    assert staicc("prompts", *RUN[1:], "-o", "p.jsonl")[0] == 0
+    lines = [json.loads(line) for line in Path("p.jsonl").read_text("utf-8").splitlines()]
+    Path("a.jsonl").write_text("".join(json.dumps({"id": line["id"], "index": 0}) + "\n" for line in lines), "utf-8")
+    assert staicc("score", "normal", "a.jsonl", *RUN[2:])[0] == 0
+    assert len(saved()) == 1
+
+
+def test_nothing_is_saved_on_request(staicc: Cli) -> None:
+    status, out, err = staicc(*RUN, "--no-save")
+    assert (status, out[:7], err, FOLDER.exists()) == (0, "Normal\n", "", False)
+
+
 # -- nothing is replaced
 
 
@@ -83,6 +116,12 @@ def test_another_run_is_not_replaced(staicc: Cli, other: bytes) -> None:
     assert staicc(*RUN, "--json", "r.json", "--overwrite")[0] == 0
     assert StaICC.load("r.json") in saved()
     assert len(saved()) == 3
+
+
+def test_the_same_run_is_replaced_with_a_message(staicc: Cli, other: bytes) -> None:
+    status, _, err = staicc(*RUN, "--k", "2", "--json", "r.json")
+    assert (status, saved()) == (0, [])
+    assert "r.json was replaced" in err
 
 
 @pytest.mark.parametrize(("answer", "other"), [(0, 1), ("no label", "food")])
@@ -118,6 +157,42 @@ def test_a_partial_run_does_not_replace_a_complete_one(staicc: Cli, monkeypatch:
     assert not partial.complete
 
 
+def test_a_shorter_series_does_not_replace_a_longer_one(staicc: Cli) -> None:
+    line = ("run", "normal", "--datasets", "mini", "--limit", "2", "--json", "r.json", "--k")
+    assert staicc(*line, "0,1,2")[0] == 0
+    before = Path("r.json").read_bytes()
+    assert staicc(*line, "0,1")[0] == 4
+    assert Path("r.json").read_bytes() == before
+    assert [len(group) for group in saved()] == [2]
+    (FOLDER / "one.json").write_bytes(next(FOLDER.iterdir()).read_bytes())
+    assert staicc(*line, "0,1,2,3", "--output", "so-far")[0] == 0
+    assert len(StaICC.load("r.json")) == 4
+    assert (len(saved()), Path("so-far").exists()) == (2, False), "the runs so far are not left in a folder"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        (*RUN, "--json", "notes.txt"),
+        (*RUN, "--records", "r.json"),
+        (*RUN, "--dry-run", "--json", "r.json"),
+        (*RUN, "--output", "r.json"),
+        ("prompts", *RUN[1:], "-o", "r.json"),
+        ("export", "scores", "s.json", "-o", "r.json"),
+        ("report", "s.json", "-o", "r.json"),
+    ],
+)
+def test_other_outputs_replace_no_result(
+    line: tuple[str, ...], staicc: Cli, other: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("notes.txt").write_text("notes", "utf-8")
+    Path("s.json").write_bytes(other)
+    monkeypatch.setattr("StaICC.cli.run._evaluate", lambda *given: pytest.fail("evaluated"))
+    assert staicc(*line)[:2] == (2, "")
+    assert Path("r.json").read_bytes() == other
+    assert (Path("notes.txt").read_text("utf-8"), saved()) == ("notes", [])
+
+
 # -- the disk fails
 
 
@@ -135,7 +210,80 @@ def test_a_disk_that_fails_costs_the_file_only(
         assert not Path("q.jsonl").exists()
 
 
+@pytest.mark.posix
+@pytest.mark.parametrize(
+    ("more", "status", "results"),
+    [
+        (["--records", "/dev/full"], 4, 1),
+        (["--json", "/dev/full"], 4, 1),
+        (["--json", "/dev/full", "--records", "/dev/full"], 4, 1),
+    ],
+)
+def test_a_file_that_cannot_be_written(more: list[str], status: int, results: int, staicc: Cli) -> None:
+    Path("file").touch()
+    done, out, err = staicc(*RUN, *more)
+    assert (done, out[:7], len(saved())) == (status, "Normal\n", results)
+    assert more[1] in err
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("folder", ["file/below", "dangling", "dangling/below"])
+def test_a_folder_that_cannot_be_made_is_refused_before_the_run(
+    folder: str, staicc: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("file").touch()
+    Path("dangling").symlink_to("nowhere/there")
+    assert staicc(*RUN, "--output", folder, "--json", "r.json")[0] == 0, "it is not needed"
+    assert staicc(*RUN, "--output", folder, "--no-save")[0] == 0
+    monkeypatch.setattr("StaICC.cli.run._evaluate", lambda *given: pytest.fail("evaluated"))
+    status, out, err = staicc(*RUN, "--output", folder)
+    assert (status, out) == (2, "")
+    assert folder in err
+
+
+@pytest.mark.posix
+def test_a_limit_on_the_size_of_files(program: Any) -> None:
+    import resource
+
+    done = program(*RUN, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
+    assert (done.returncode, done.stdout[:7], saved()) == (4, "Normal\n", [])
+    assert os.strerror(errno.EFBIG) in done.stderr
+
+
 # -- stdout fails, interrupts, kills
+
+
+@pytest.mark.posix
+def test_stdout_is_full_or_closed(program: Any) -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        assert program(*RUN, stdout=full).returncode != 0
+    assert len(saved()) == 1
+    read, write = os.pipe()
+    os.close(read)
+    program(*RUN, stdout=write)
+    os.close(write)
+    assert len(saved()) == 2
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError, KeyboardInterrupt, RuntimeError])
+def test_printing_fails(error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(io.StringIO):
+        def write(self, text: str) -> int:
+            raise error
+
+    result = StaICC.Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0)
+    given = Namespace(json=tmp_path / "kept.json", records=None, overwrite=False, output=FOLDER, save=True)
+    monkeypatch.setattr("sys.stdout", Broken())
+    with pytest.raises(error):
+        ResultSaver(given).finish(result)
+    assert StaICC.load(tmp_path / "kept.json") == result
+
+
+@pytest.mark.posix
+def test_an_interrupt_while_it_is_saved(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, None, times=1)
+    status, out, _ = staicc(*RUN)
+    assert (status, out[:7], len(saved())) == (130, "Normal\n", 1)
 
 
 def test_an_interrupt_between_runs_keeps_the_finished_ones(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,6 +300,49 @@ def test_an_interrupt_between_runs_keeps_the_finished_ones(staicc: Cli, monkeypa
     (group,) = saved()
     assert list(group) == ["k=0"]
     assert str(next(FOLDER.iterdir())) in err
+
+
+@pytest.mark.posix
+def test_killed_while_it_is_saved(program: Any, other: bytes) -> None:
+    kill = "import os, sys; os.fsync = lambda handle: os.kill(os.getpid(), 9); from StaICC.cli import main; main()"
+    for more in ([], ["--json", "r.json", "--overwrite"]):
+        done = program(*RUN, *more, start=("-c", kill))
+        assert (done.returncode, done.stdout[:7]) == (-signal.SIGKILL, "Normal\n")
+        assert Path("r.json").read_bytes() == other
+        assert list(FOLDER.glob("*.json")) == []
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_the_same_name_at_once(links: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(*given: object) -> None:
+        raise OSError(errno.EPERM, "no links")
+
+    monkeypatch.setattr("StaICC.cli.files.time.strftime", lambda *given: "now")
+    if not links:
+        monkeypatch.setattr("StaICC.datasets.storage.os.link", link)
+    result = StaICC.Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0)
+    given = Namespace(json=None, records=None, overwrite=False, output=FOLDER, save=True)
+    savers = [ResultSaver(given) for _ in range(8)]
+    threads = [threading.Thread(target=saver.save, args=(result,)) for saver in savers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({saver.path for saver in savers}) == 8
+    assert saved() == [result] * 8
+
+
+def test_records_of_an_unsaved_result(tmp_path: Path) -> None:
+    """In Python, saving replaces a file, as in 0.1.1."""
+    first, second = (
+        StaICC.Normal(datasets=["mini"], limit=limit)(lambda prompt, label_space: 0, return_outputs=True)
+        for limit in (1, 2)
+    )
+    for result in (first, second):
+        result.save(tmp_path / "r.json")
+        save_records(result, tmp_path / "q.jsonl")
+    assert StaICC.load(tmp_path / "r.json") == second
+    assert len((tmp_path / "q.jsonl").read_text("utf-8").splitlines()) == 4
 
 
 # -- folders of results
