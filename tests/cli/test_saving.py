@@ -312,14 +312,8 @@ def test_killed_while_it_is_saved(program: Any, other: bytes) -> None:
         assert list(FOLDER.glob("*.json")) == []
 
 
-@pytest.mark.parametrize("links", [True, False])
-def test_the_same_name_at_once(links: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    def link(*given: object) -> None:
-        raise OSError(errno.EPERM, "no links")
-
+def test_the_same_name_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("StaICC.cli.files.time.strftime", lambda *given: "now")
-    if not links:
-        monkeypatch.setattr("StaICC.datasets.storage.os.link", link)
     result = StaICC.Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0)
     given = Namespace(json=None, records=None, overwrite=False, output=FOLDER, save=True)
     savers = [ResultSaver(given) for _ in range(8)]
