@@ -217,6 +217,7 @@ def plan(args: argparse.Namespace) -> int:
         return 0
     best = planned.designs[0]
     command = f"--limit {best.rows} --draws {best.draws} --templates {best.templates}"
+    command += "".join(f" --k {k}" for k in {result.signature.fields.get("k", "4") for result in runs} - {"4"})
     files.show([TextTable(head, table), Line(f"sources of variance: {planned.components.source}")])
     print(f"for {best.datasets} data set{'s' * (best.datasets > 1)}: python -m StaICC run generalisation {command}")
     return 0

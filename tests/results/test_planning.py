@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from StaICC import Generalisation, load_kernel
+from StaICC.cli import main
 from StaICC.errors import ArgumentError
 from StaICC.metrics import paired_tests
 from StaICC.metrics.crossed_effects import SOURCES, crossed_effects, expected_effects, generalise, mean_effects
@@ -106,3 +109,12 @@ def test_power_and_width_move_with_the_sizes() -> None:
     weak = evaluate_design(none, (60, 4, 3), 1, 1e-6).power
     assert weak is not None
     assert weak < 0.03
+
+
+def test_the_command_of_a_plan_has_the_demonstrations_of_its_pilot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pilot = tmp_path / "pilot.json"
+    Generalisation(2, datasets=["mini"], limit=8)(load_kernel("ppm")).save(pilot)
+    assert main(["plan", str(pilot), "--half-width", "0.1"]) == 0
+    assert capsys.readouterr().out.endswith(" --k 2\n")
