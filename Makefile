@@ -1,7 +1,7 @@
 # Shortcuts for what CONTRIBUTING.md describes; on Windows, give its commands by themselves.
 PYTHON ?= python
 
-.PHONY: quick check test all format compare
+.PHONY: quick check test all format
 
 quick: check  ## about a minute on two cores: style, types, and the tests that start no processes and load no model
 	$(PYTHON) -m pytest --quick
@@ -20,6 +20,3 @@ all:  ## slow tests, too
 format:
 	$(PYTHON) -m ruff check --fix StaICC tests examples
 	$(PYTHON) -m ruff format StaICC tests examples
-
-compare:  ## the latest record of each performance script with the one before it
-	$(PYTHON) tests/performance/compare.py

@@ -25,6 +25,12 @@ SEARCHES = (
     *("cost of a run", "retry rate limit", "label words", "template", "signature", "reproduce paper", "data frame"),
     *("export to lm-evaluation-harness", "verify result"),
 )
+QUESTIONS = {
+    "Is a difference of two runs significant?": "comparing.html",
+    "What does it cost before I run?": "durable_runs.html",
+    "How do I use several GPUs?": "durable_runs.html",
+    "How do I run my own model?": "kernels.html",
+}
 NAMES = ("values_equal", "PPMKernel", "split_runs", "EndpointKernel")
 INTERNALS = ("api/", "changelog.html", "contributing.html", "architecture.html")
 
@@ -73,7 +79,9 @@ def test_searches_find_guides_first(tmp_path: Path) -> None:
         env={**os.environ, "STAICC_OFFLINE": "1", "STAICC_HOME": str(tmp_path), "NO_MKDOCS_2_WARNING": "1"},
         check=True,
     )
-    hits = dict(zip(SEARCHES + NAMES, first_hits(tmp_path / "site", SEARCHES + NAMES), strict=True))
+    searches = (*SEARCHES, *NAMES, *QUESTIONS)
+    hits = dict(zip(searches, first_hits(tmp_path / "site", searches), strict=True))
     guides = [words for words in SEARCHES if hits[words].endswith(".html") and not hits[words].startswith(INTERNALS)]
     assert len(guides) >= 32, {words: hits[words] for words in SEARCHES if words not in guides}
     assert all(hits[name].startswith("api/") for name in NAMES), hits
+    assert {words: hits[words].partition("#")[0] for words in QUESTIONS} == QUESTIONS

@@ -120,7 +120,7 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
     ),
     "score as a key": (lambda: small_result()["accuracy"], "'accuracy'", 'Use result["Averaged results"]'),
     "model misspelt": (lambda: load_kernel("smollm"), "no kind of model 'smollm'", "did you mean 'smollm2'"),
-    "a hub model without hf:": (lambda: load_kernel("gpt2"), "no kind of model 'gpt2'", "Write hf:NAME for a model"),
+    "a hub model without hf:": (lambda: load_kernel("gpt2"), "no kind of model 'gpt2'", "Write hf:gpt2 for a model"),
     "data set as k": (
         lambda: Normal("mini"),
         "k must be an integer of at least 0, not 'mini'",

@@ -386,9 +386,10 @@ def score_predictions(
         _check_parsed(answers)
     answers |= {key: Failure(reason) for key, reason in failures.items()}
     has_replies = any("reply" in prediction for prediction in predictions.values())
-    predicted = Predictions(given=f"given;parser={PARSER_VERSION}") if has_replies else Predictions()
     parts = {}
     for part, member in members(benchmark).items():
+        warnings = _cut_off(by_part[part], predictions, answers)
+        predicted = Predictions(given=f"given;parser={PARSER_VERSION}" if has_replies else "given", warnings=warnings)
         runs = _runs(member, by_part[part], answers)
         read = {record.output for run in runs.values() for record in run.details.conditions}
         if kind in _NUMBERS and read != {kind}:
@@ -465,6 +466,26 @@ def _check_parsed(answers: Mapping[str, Answer | Failure]) -> None:
             f"{len(unparsed)} of {len(answers)} replies are unparsed, the first is of {key}: {first.reason}. A "
             "partial result leaves them out, too"
         )
+
+
+def _cut_off(
+    queries: Sequence[IdentifiedQuery],
+    predictions: Mapping[str, Mapping[str, Any]],
+    answers: Mapping[str, Answer | Failure],
+) -> tuple[str, ...]:
+    """Return a warning for each data set in which replies were cut before they named a label, as a run warns."""
+    replied = [query for query in queries if "reply" in predictions.get(query.id, ())]
+    asked = Counter(query.dataset for query in replied)
+    cut = Counter(
+        query.dataset
+        for query in replied
+        if isinstance(answers[query.id], Failure)
+        and getattr(predictions[query.id]["reply"], "finish_reason", None) == "length"
+    )
+    text = "stopped at max_tokens without a label; raise it"
+    return tuple(
+        f"{queries[0].benchmark}, {name}: {number} of {asked[name]} replies {text}" for name, number in cut.items()
+    )
 
 
 _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {

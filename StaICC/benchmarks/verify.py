@@ -821,8 +821,19 @@ class _Verifier:
                     "query_digests": details.query_digests,
                 }  # compared
                 version = result.signature.fields.get("version")
+                other = f"of version {short_value(version)}, this is {__version__}"
                 if version != __version__ and list(details.notes) != list(expected["notes"]):
-                    written["notes"] = Unchecked(f"warnings of version {short_value(version)}, this is {__version__}")
+                    written["notes"] = Unchecked(f"warnings {other}")
+                if version != __version__:  # which may have had fewer p-values
+                    stated = saved["details"][name].get("baselines", {})
+                    written["baselines"] = {
+                        score: {
+                            key: Unchecked(f"p-values {other}") if own.get(key) is None is not value else value
+                            for key, value in base.items()
+                        }
+                        for score, base in expected["baselines"].items()
+                        for own in [stated.get(score, {})]
+                    }
                 findings += compare_values(f"{where}{DIVIDED} / {name}", saved[DIVIDED][name], values)
                 findings += compare_values(place, saved["details"][name], expected | written)
                 if same and self.rerun is not None:

@@ -99,11 +99,17 @@ def rank(args: argparse.Namespace) -> int:
       python -m StaICC rank a.json b.json c.json --metric macro_F1 --format latex
       python -m StaICC rank runs --json
     """
-    runs = by_benchmark(files.load_named(args.results))
-    several = {benchmark: own for benchmark, own in runs.items() if len(own) > 1}
-    if not several:
-        raise ArgumentError("a ranking needs two results of one benchmark at least")
-    rankings = [ranking.rank(own, args.metric, draws=args.draws, seed=args.seed) for own in several.values()]
+    rankings, errors, left_out = [], [], []
+    for benchmark, own in by_benchmark(files.load_named(args.results)).items():
+        try:
+            rankings.append(ranking.rank(own, args.metric, draws=args.draws, seed=args.seed))
+        except (ArgumentError, UnknownNameError) as error:
+            errors += [error] if len(own) > 1 else []
+            left_out.append(f"{benchmark} ({error if len(own) > 1 else f'only in {next(iter(own))}'})")
+    if not rankings:
+        raise (errors or [ArgumentError("a ranking needs two results of one benchmark at least")])[0]
+    if left_out:
+        print(f"left out: {'; '.join(left_out)}", file=sys.stderr)
     form = "json" if args.json else args.format
     if form == "text":
         files.show([block for place in rankings for block in (*place.display_blocks(), Line(""))][:-1])
@@ -216,10 +222,11 @@ def plan(args: argparse.Namespace) -> int:
         files.print_json({**planned.to_dict(), "designs": lines}, 1)
         return 0
     best = planned.designs[0]
-    command = f"--limit {best.rows} --draws {best.draws} --templates {best.templates}"
-    command += "".join(f" --k {k}" for k in {result.signature.fields.get("k", "4") for result in runs} - {"4"})
+    command = "python -m StaICC run generalisation"
+    command += f" --limit {best.rows} --draws {best.draws} --templates {best.templates}"
     files.show([TextTable(head, table), Line(f"sources of variance: {planned.components.source}")])
-    print(f"for {best.datasets} data set{'s' * (best.datasets > 1)}: python -m StaICC run generalisation {command}")
+    for k in dict.fromkeys(result.signature.fields.get("k") for result in runs) if runs else ["4"]:
+        print(f"for {best.datasets} data set{'s' * (best.datasets > 1)}: {command}{'' if k == '4' else f' --k {k}'}")
     return 0
 
 

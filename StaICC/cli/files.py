@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from StaICC.datasets.pack import data_home
-from StaICC.datasets.storage import StrPath, check_outputs, file_digest, remove_leftovers, write_output
+from StaICC.datasets.storage import StrPath, check_outputs, remove_leftovers, write_output
 from StaICC.errors import ArgumentError, DataMissingError, StaICCError, unknown_name
 from StaICC.layout import Block, print_blocks
 from StaICC.registry import fold
 from StaICC.results import Result, ResultGroup, Signature, load, save_records
-from StaICC.results.result import check_result_name, read_result_file, with_digests, write_result_file
+from StaICC.results.result import DIGESTS, check_result_name, read_result_file, with_digests, write_result_file
 from StaICC.safe_text import json_escaped, one_line, visible
 
 _UP = "\x1b[A"  # used by progress bars of other packages
@@ -89,7 +89,9 @@ def escape_streams() -> None:
     """Replace stdout and stderr by escaping streams."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is not None and not isinstance(stream, TerminalStream):
+        if stream is None:  # closed, as in some background processes
+            stream = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        if not isinstance(stream, TerminalStream):
             setattr(sys, name, TerminalStream(stream, bars=name == "stderr"))
 
 
@@ -395,7 +397,7 @@ def add_prices(parser: argparse._ActionsContainer) -> None:
 
 
 def result_files(given: Iterable[StrPath], skip: bool = False) -> list[Path]:
-    """Return files of saved results; a folder means the .json files in it and its subfolders.
+    """Return files of saved results; a folder means the .json files in it and its subfolders, without hidden ones.
 
     Args:
         given: Files and folders.
@@ -404,25 +406,26 @@ def result_files(given: Iterable[StrPath], skip: bool = False) -> list[Path]:
     Raises:
         ArgumentError: A folder has no such file.
     """
+    paths = list(map(Path, given))
     files: list[Path] = []
-    for path in map(Path, given):
-        if not path.is_dir():
+    of_files = [path for path in paths if not path.is_dir()]
+    originals = {_digest(path): path for path in of_files} if skip and len(of_files) < len(paths) else {}
+    for path in paths:
+        if path in of_files:
             files.append(path)
             continue
-        inside = sorted(path.rglob("*.json"))
-        originals: dict[str, Path] = {}
-        for file in list(inside) if skip else ():
-            reason = "is no saved result"
-            if _is_result(file):
-                original = originals.setdefault(file_digest(file), file)
-                if original is file:
-                    continue
-                reason = f"is a copy of {original}"  # such as in the site of a leaderboard
+        inside = [file for file in sorted(path.rglob("*.json")) if file.is_file()]
+        seen = [file for file in inside if not any(part.startswith(".") for part in file.relative_to(path).parts)]
+        digests = {file: _digest(file) if skip else str(file) for file in seen}
+        for file, digest in digests.items():
+            original = originals.setdefault(digest, file) if digest else None
+            if original == file:
+                files.append(file)
+                continue
+            reason = f"is a copy of {original}" if original else "is no saved result"  # copies: such as in a site
             print(f"left out: {one_line(f'{file} {reason}')}", file=sys.stderr)
-            inside.remove(file)
-        if not inside:
+        if not any(digests.values()):
             raise ArgumentError(f"{path}: the folder has no saved result, expected .json files in it")
-        files += inside
     return files
 
 
@@ -497,12 +500,16 @@ def _has_content(path: Path) -> bool:
     return path.is_file() and path.stat().st_size > 0
 
 
+def _digest(path: Path) -> str | None:
+    """Return the digest of a saved result, however its JSON is written; ``None`` if the file is no result."""
+    with contextlib.suppress(StaICCError, OSError, ValueError):
+        if _has_content(path) and (data := read_result_file(path)).get("kind") in ("result", "group"):
+            return str(with_digests(data)[DIGESTS]["file"])
+    return None
+
+
 def _is_result(path: Path) -> bool:
-    """Return whether a file is a saved result."""
-    try:
-        return _has_content(path) and read_result_file(path).get("kind") in ("result", "group")
-    except (StaICCError, OSError):
-        return False
+    return _digest(path) is not None
 
 
 def _slug(names: Iterable[str]) -> str:

@@ -34,6 +34,7 @@ from StaICC.datasets.storage import write_beside, write_output
 from StaICC.errors import ArgumentError, DataMissingError, StaICCError
 from StaICC.results import Result, ResultGroup, load
 from StaICC.results.comparison import MOST_RUNS
+from StaICC.results.provenance import digest
 from StaICC.results.report import write_report
 from StaICC.results.report.html import element, join, table
 from StaICC.results.report.page import Section, query_section, report_html
@@ -261,10 +262,11 @@ def _read(path: Path, name: str, verdicts: _Verdicts) -> _File:
 def leaderboard(args: argparse.Namespace) -> int:
     """Write a static site of all saved results in a folder, each of them verified.
 
-    Every .json file in a folder and its subfolders is verified, as by the command verify. Results that are recomputed
-    as a whole are ranked with those that are comparable; the others are listed with status and reason. To add or remove
-    a run, add or remove its file and repeat the command: files that did not change are not verified again. The site is
-    index.html with copies of the results, and needs no server. Of more than 20 runs it has the leaderboards only.
+    Every .json file in a folder and its subfolders is verified, as by the command verify; hidden ones are not read.
+    Results that are recomputed as a whole are ranked with those that are comparable; the others are listed with status
+    and reason. To add or remove a run, add or remove its file and repeat the command: files that did not change are not
+    verified again. The site is index.html with copies of the results, and needs no server. Of more than 20 runs it has
+    the leaderboards only.
 
     exit status: 0 if every file is recomputed, 1 if one is not
 
@@ -290,12 +292,13 @@ def leaderboard(args: argparse.Namespace) -> int:
         raise ArgumentError("two results have the same name. Give the folder that contains both")
     verdicts = _Verdicts()
     digests: dict[str, str] = {}
+    originals: dict[str, str] = {}
     for path, name in names.items():
         result, status, reason, digests[name] = _read(path, name, verdicts)
         link = element("bdi", name)
-        original = next((other for other in results if digests[other] == digests[name]), None)
-        if result is not None and original is not None:  # ranked twice, it would change the ranks of all
-            result, status, reason = None, "COPY: not ranked", f"the same file as {original}"
+        original = name if result is None else originals.setdefault(digest(result.to_dict()), name)
+        if original != name:  # ranked twice, it would change the ranks of all
+            result, status, reason = None, "COPY: not ranked", f"the same result as {original}"
         if result is not None:
             results[name] = result
             link = element("a", name, href=quote(os.fsencode(f"results/{name}.json")))

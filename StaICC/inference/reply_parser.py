@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 from StaICC.inference.contract import Text
 
-PARSER_VERSION = "3"
+PARSER_VERSION = "4"
 """Changes when a reply can be parsed differently; part of the signature."""
 
 
@@ -103,6 +103,10 @@ _CONDITION = re.compile(
     re.I,
 )
 """What makes a label later in the sentence no commitment: a condition, an example, a view that is not the model's."""
+_NEGATED = re.compile(
+    r"(?:\b(?:not|cannot|never|hardly|wrong|incorrect|least likely)|n['\u2019]t)\s+(?:be\s+)?(?:(?:an?|the)\s+)?$", re.I
+)
+"""What, directly before a cue or a bold label, says that it is not the answer."""
 _GOES_ON = re.compile(
     r"\s+(?!(?:because|since|as|due|given|in|for|with|based|overall|here|and|rather|instead|over|one|sentiment|tone|opinion|emotion"
     rf"|feedback|experience|attitude|view|{_NOUN}|text|sentence|review|question|comment|tweet|message|statement|news|article|post)\b)"
@@ -306,7 +310,8 @@ def _after_last(cue: re.Pattern[str], text: str, labels: _Labels) -> int | None:
         rest = text[match.end() :]
         label = labels.at_start(rest)
         if label is not None:
-            return None if _CONDITION.search(text[max(0, match.start() - 500) : match.start()]) else label
+            before = text[max(0, match.start() - 500) : match.start()]
+            return None if _CONDITION.search(before) or _NEGATED.search(before) else label
         if labels.names_any(rest):  # a doubtful or multiple naming
             return None
     return None
@@ -346,7 +351,10 @@ def _first_line(text: str, labels: _Labels) -> int | None:
 
 
 def _bold(text: str, labels: _Labels) -> int | None:
-    bold = {labels.exactly("".join(groups)) for groups in _BOLD.findall(text)} - {None}
+    refused = {match.end() for match in _CUE.finditer(text)}  # by the rule of cues
+    found = [(match, match.start()) for match in _BOLD.finditer(text)]
+    named = [match for match, at in found if at not in refused and not _NEGATED.search(text[max(0, at - 50) : at])]
+    bold = {labels.exactly("".join(match.groups(""))) for match in named} - {None}
     return bold.pop() if len(bold) == 1 else None
 
 

@@ -300,5 +300,5 @@ def load_kernel(spec: str, **options: Any) -> LoadedKernel:
     name = spec.partition(";")[0]
     if name.endswith(".gguf") or "/" in name or "\\" in name or Path(name).is_dir():
         return cast("LoadedKernel", KERNELS["hf"](spec, **options))
-    hub = f" For a model of the Hugging Face hub write {f'hf:{spec}'!r}." if kind == name else ""
-    raise unknown_name(KERNELS.kind, kind, KERNELS.names(), KERNELS.hint + hub)
+    hint = KERNELS.hint.replace("hf:NAME", f"hf:{spec}") if kind == name else KERNELS.hint
+    raise unknown_name(KERNELS.kind, kind, KERNELS.names(), hint)

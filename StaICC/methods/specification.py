@@ -238,7 +238,7 @@ class MethodData:
 
     def queries(self, feature: Any = "probabilities", view: Experimentor | None = None, **more: Any) -> Request:
         """Return the request of a feature of all queries; ``view`` has other prompts for them."""
-        return Request(feature, view or self.experimentor, **more)
+        return Request(feature, self.experimentor if view is None else view, **more)
 
     def training(self, feature: Any, prompts: Sequence[Any], phase: str = "training") -> Request:
         """Return the request of a feature of training prompts (or of texts)."""

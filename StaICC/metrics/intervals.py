@@ -230,10 +230,30 @@ def ratio_part(
     minor = numerators if value < 0.5 else [b - a for a, b in zip(numerators, denominators, strict=True)]
     mass, squares = math.fsum(minor), _squares(minor)
     events = 0.0 if mass < _TINY else mass * len(minor) / total if continuous else mass * mass / squares
-    ratio = min(2.0, observed / binomial) if binomial > _TINY**2 else 0.0
-    effect = (events * ratio + 1.0) / (events + 1.0)
+    effect = _design_effect(events, observed, binomial)
     below, above = _wilson(value, max(0.5, total**2 / size / effect), q)
     return Part(value, below, above, influence, max(observed, effect * binomial))
+
+
+def _design_effect(events: float, observed: float, binomial: float) -> float:
+    """Return the ratio of a variance to the binomial one, at most 2, with a pseudo-event whose ratio is 1."""
+    ratio = min(2.0, observed / binomial) if binomial > _TINY**2 else 0.0
+    return (events * ratio + 1.0) / (events + 1.0)
+
+
+def expected_distances(value: float, variance: float, rows: int, level: float) -> tuple[float, float]:
+    """Return the distances to the limits that :func:`ratio_part` is expected to have for rows of equal size.
+
+    Args:
+        value: The expected ratio.
+        variance: The variance of the ratio of a row.
+        rows: Number of rows.
+        level: Nominal coverage.
+    """
+    minor = min(value, 1.0 - value) ** 2
+    events = rows * minor / (variance + minor) if minor > _TINY else 0.0
+    effect = _design_effect(events, variance, value * (1.0 - value))
+    return _wilson(value, max(0.5, rows / effect), student_quantile(level, rows))
 
 
 def combine(parts: Sequence[Part], weights: Sequence[float]) -> Part:

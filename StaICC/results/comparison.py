@@ -675,10 +675,16 @@ class Comparison(Displayed):
 
     def introduction(self) -> list[str]:
         """Return what a reader must know before the figures: metric, models, each difference, what is left out."""
+        lone = [difference for difference in self.differences if None in difference]
         return [
             f"metric: {self.metric} ({'higher' if self.higher_is_better else 'lower'} is better)",
             *(f"{place}: {model}" for place, model in zip(("first", "second"), self.models, strict=True)),
-            *(f"they differ in {difference}" for difference in self.differences),
+            *(f"they differ in {difference}" for difference in self.differences if None not in difference),
+            *(
+                f"only the {place} has {'; '.join(facts)}"
+                for place in ("first", "second")
+                if (facts := [f"{one.field}: {_shown(getattr(one, place))}" for one in lone if getattr(one, place)])
+            ),
             *(f"note: {note}" for note in self.left_out),
         ]
 
@@ -952,7 +958,7 @@ def align(results: Mapping[str, Result], metric: str | None, reference: str | No
         else:
             pairs[dataset], alone[dataset] = paired, of_runs
     if not pairs:
-        raise ArgumentError(f"nothing can be compared by {metric}: {' '.join(dict.fromkeys(left_out))}")
+        raise ArgumentError(f"nothing can be compared with {leader} by {metric}: {'; '.join(dict.fromkeys(left_out))}")
     left_out += [f"{dataset}: {note}" for dataset, paired in pairs.items() for note in paired.notes]
     reasons = "; ".join(partial.values())
     return AlignedRuns(first.benchmark, metric, better, kept, pairs, alone, tuple(dict.fromkeys(left_out)), reasons)
@@ -969,6 +975,8 @@ def _not_comparable(runs: Mapping[str, Result], metric: str) -> str:
     first, second = runs.values()
     if first.benchmark != second.benchmark:
         return f"its benchmark is {second.benchmark}, not {first.benchmark}"
+    if first.divided.keys().isdisjoint(second.divided):
+        return f"its data sets are {', '.join(second.divided)}, not {', '.join(first.divided)}"
     reasons: dict[str, list[str]] = {}
     for dataset in first.divided:
         paired = pair_records(runs, dataset, metric)
@@ -1276,12 +1284,14 @@ class Table(NamedTuple):
     words: int
     """Number of columns with text, which come first; the others have numbers."""
     below: list[str]
-    signature: str = ""
+    signature: tuple[str, str] = ("", "")
+    """What it is the signature of, and the signature."""
 
 
 def _table_of(pair: Comparison) -> Table:
     title = f"{pair.benchmark}: first {pair.first}, second {pair.second}"
-    return Table(title, pair.introduction(), *pair.table(), 1, pair.conclusion(), pair.signature)
+    signature = f"The signature of {pair.first}:", pair.signature
+    return Table(title, pair.introduction(), *pair.table(), 1, pair.conclusion(), signature)
 
 
 _GROUPS = "Runs share a letter if they are not shown to differ in the mean."
@@ -1309,12 +1319,13 @@ def display_table(table: Table) -> list[Block]:
     """
     rows = [[_line(cell) for cell in row] for row in table.rows]
     below = [Line(_line(text)) for text in table.below]
+    whose, signature = table.signature
     return [
         Line(_line(table.title), "title"),
         *(Line(_line(note)) for note in table.notes),
         TextTable(table.head, rows, range(table.words)),
         *below,
-        *([Line(_line(table.signature), "code")] if table.signature else []),
+        *([Line(_line(whose)), Line(_line(signature), "code")] if signature else []),
     ]
 
 
@@ -1353,8 +1364,9 @@ def _markdown(written: Table) -> str:
     head, *rows = ([_markdown_cell(cell) for cell in row] for row in (written.head, *written.rows))
     table = "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
     notes, below = ("\n".join(f"* {_markdown_cell(note)}" for note in part) for part in (written.notes, written.below))
-    signature = _markdown_code(_line(written.signature)) if written.signature else ""
-    return "\n\n".join(filter(None, [f"**{_markdown_cell(written.title)}**", notes, table, below, signature]))
+    whose, signature = written.signature
+    code = f"{_markdown_cell(whose)}\n{_markdown_code(_line(signature))}" if signature else ""
+    return "\n\n".join(filter(None, [f"**{_markdown_cell(written.title)}**", notes, table, below, code]))
 
 
 _LATEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
@@ -1408,7 +1420,7 @@ def _latex(written: Table) -> str:
         [*map(latex_cell, row[: written.words]), *map(_latex_number, row[written.words :])] for row in written.rows
     ]
     table = latex_table([written.title, *written.notes, *written.below], written.head, cells, written.words)
-    return table + (f"% {_line(written.signature)}\n" if written.signature else "") + "\\end{table}"
+    return table + "".join(f"% {_line(text)}\n" for text in written.signature if text) + "\\end{table}"
 
 
 def _csv(comparisons: Sequence[BenchmarkComparison]) -> str:

@@ -4,7 +4,8 @@ A plan is for :class:`~StaICC.benchmarks.tasks.Generalisation`. The components o
 :data:`MEASURED`; the formulas are those of :mod:`~StaICC.metrics.crossed_effects`. Mean squares of few draws and
 templates vary, and the interval with them. So precision and power of a design are means over 128 quasi-random points
 (Halton) of these mean squares, which are scaled chi-squares (quantiles by Wilson and Hilferty 1931). The estimate of
-the difference is normal and independent of them.
+the difference is normal and independent of them. The interval of an accuracy is that of
+:func:`~StaICC.metrics.crossed_effects.generalise`, at the accuracy of the pilot.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from statistics import NormalDist
 from typing import Any
 
 from StaICC.errors import ArgumentError, validate_integer
-from StaICC.metrics.crossed_effects import SOURCES, CrossedEffects, expected_effects, mean_effects
-from StaICC.metrics.intervals import student_quantile
+from StaICC.metrics.crossed_effects import SOURCES, CrossedEffects, expected_effects, generalise, mean_effects
+from StaICC.metrics.intervals import Interval, expected_distances, student_quantile
 from StaICC.results.comparison import compare
 from StaICC.results.generalisation import effects_of
 from StaICC.results.result import Result
@@ -50,6 +51,8 @@ class Components:
     of_difference: bool
     source: str
     """The runs that were measured."""
+    accuracy: float | None = None
+    """Of a run: near 0 and 1, its interval is wider than by the variances. ``None``: not known."""
 
     def __post_init__(self) -> None:
         """Refuse unknown names and impossible variances: a plan would be too small."""
@@ -109,7 +112,9 @@ def components_of(first: Result, second: Result | None = None) -> Components:
     if number > 1:  # of the variance of the mean over data sets, own effects are one part of ``number``
         common = (mean_effects(designs).components["templates"] * number - shared) / (number - 1)
         shared = min(shared, max(0.0, common))
-    return Components(means, shared, second is not None, f"pilot on {', '.join(names)}")
+    accuracies = [math.fsum(design.template_means) / len(design.template_means) for design in designs]
+    accuracy = math.fsum(accuracies) / number if second is None else None
+    return Components(means, shared, second is not None, f"pilot on {', '.join(names)}", accuracy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +156,24 @@ def evaluate_design(
     if components.of_difference:
         widths = [_least_significant(sample, datasets) for sample in _samples(effects)]
     else:
-        of_rows = student_quantile(LEVEL, sizes[0]) * math.sqrt(effects.squares[0,])
-        widths = [math.hypot(of_rows, sample.reach(LEVEL)) for sample in _samples(effects)]
+        widths = [_half_width(sample, components.accuracy, datasets) for sample in _samples(effects)]
     power = None
     if difference is not None:
         estimate = NormalDist(abs(difference), math.sqrt(max(1e-18, math.fsum(effects.contributions.values()))))
         power = math.fsum(1.0 - estimate.cdf(width) for width in widths) / len(widths)
     return Design(datasets, *sizes, math.fsum(widths) / len(widths), power)
+
+
+def _half_width(effects: CrossedEffects, accuracy: float | None, datasets: int) -> float:
+    """Return half the width of the interval of an accuracy over rows, draws and templates."""
+    rows, of_rows = effects.sizes[0], effects.squares[0,]
+    if accuracy is None:
+        return math.hypot(student_quantile(LEVEL, rows) * math.sqrt(of_rows), effects.reach(LEVEL))
+    distances = expected_distances(accuracy, of_rows * rows * datasets, rows, LEVEL)
+    below, above = (distance / math.sqrt(datasets) for distance in distances)
+    fixed = Interval(accuracy - below, accuracy + above, LEVEL, "")
+    interval = generalise(accuracy, fixed, effects)
+    return (interval.high - interval.low) / 2.0
 
 
 def _least_significant(effects: CrossedEffects, datasets: int) -> float:

@@ -23,8 +23,13 @@ __all__ = ["TOP", "RepositoryLinks", "draw", "formulas"]
 ROOT = Path(__file__).parents[2]
 log = get_plugin_logger("repository")
 
-TOP = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
-"""Files at the top of the repository that are pages of the site."""
+TOP = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "examples/leaderboard/README.md": "examples/leaderboard.md",
+}
+"""Files outside of the docs folder that are pages of the site."""
 FORMULA = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\\(?P<kind>[(\[])(?P<latex>.*?)\\[)\]]</(?P=tag)>', flags=re.DOTALL
 )

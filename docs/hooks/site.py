@@ -79,7 +79,9 @@ def _generated() -> dict[str, tuple[str, str]]:
         path.relative_to(ROOT).with_suffix(".md").as_posix(): (path.stem, _example(path))
         for path in sorted((ROOT / "examples").rglob("*.py"))
     }
-    top = {place: (place, (ROOT / file).read_text(encoding="utf-8")) for file, place in repository.TOP.items()}
+    top = {
+        place: (Path(place).stem, (ROOT / file).read_text(encoding="utf-8")) for file, place in repository.TOP.items()
+    }
     return {**data_set_pages.pages(), **api_pages.pages(), **examples, **top}
 
 

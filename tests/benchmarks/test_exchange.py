@@ -189,7 +189,7 @@ def test_replies_are_parsed(stand_in: Model, tmp_path: Path) -> None:
         replies[key] = {"reply": f"<think>Not {wrong}.</think> The answer is **{right}**."}
     expected, parsed = score_predictions(mini(), by_index), score_predictions(mini(), replies)
     assert dict(parsed) == dict(expected)
-    assert "scoring:given;parser=3" in str(parsed.signature)
+    assert "scoring:given;parser=4" in str(parsed.signature)
     assert "parser" not in str(expected.signature)
 
     path = tmp_path / "replies.csv"
@@ -334,6 +334,15 @@ def test_a_request_without_a_reply_is_a_failed_query(
     failures = [failure for part in scored.values() for failure in part.details["mini"].failures]
     assert len(failures) == missing
     assert {"expired" in failure.reason for failure in failures} == {True, False}
+    cut = [replied(provider, requests[0], "The label is", "length"), *whole[1:]]
+    _, scored = score_lines(cut, tmp_path, "--unparsed", "wrong")
+    without_label = sum(identified.query.prompt == prompt_of(requests[0]) for identified in queries)
+    assert sum(map(len, (part.details["mini"].unparsed for part in scored.values()))) == without_label
+    assert {warning.partition(" stopped at max_tokens")[0] for warning in scored.warnings} == {
+        f"{name}, mini: {len(part.details['mini'].unparsed)} of {part.details['mini'].asked} replies"
+        for name, part in scored.items()
+        if part.details["mini"].unparsed
+    }
     again = [*lines, *whole[:3]]  # the failed requests were sent again, and the files joined
     _, scored = score_lines(again, tmp_path)
     assert all(part.complete for part in scored.values())

@@ -120,7 +120,8 @@ def test_of_another_version_the_intervals_are_unchecked_and_the_scores_are_not(
     result = benchmark(stand_in)
     details = result.details["mini"]
     wider = {key: dataclasses.replace(interval, high=1.0) for key, interval in details.intervals.items()}
-    result.details["mini"] = dataclasses.replace(details, intervals=wider)
+    fewer = {key: dataclasses.replace(base, p_value_majority=None) for key, base in details.baselines.items()}
+    result.details["mini"] = dataclasses.replace(details, intervals=wider, baselines=fewer)
     fields = {**result.signature.fields, "statistics": "intervals-2-0.95"}
     result.signature = Signature({**fields, "version": "1.0.0"})
     if not has_arguments:
@@ -130,7 +131,8 @@ def test_of_another_version_the_intervals_are_unchecked_and_the_scores_are_not(
     given = None if has_arguments else benchmark
     findings = verify(result, given)
     assert not [line for finding in findings for line in finding.contradicted]
-    assert any("intervals / accuracy" in line for finding in findings for line in finding.unchecked)
+    for unchecked in ("intervals / accuracy", "baselines / normal / p_value_majority"):
+        assert any(unchecked in line for finding in findings for line in finding.unchecked)
     result.signature = Signature(fields)  # this version does not write these intervals
     assert isinstance(status_of(verify(result, given)), Contradicted)
     result.signature = Signature({**fields, "version": "1.0.0"})

@@ -31,6 +31,14 @@ def staicc(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, 
     return run
 
 
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder for data, without a network."""
+    monkeypatch.setenv("STAICC_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("STAICC_OFFLINE", "1")
+    return tmp_path / "home"
+
+
 @pytest.fixture(scope="session")
 def program() -> Callable[..., subprocess.CompletedProcess[str]]:
     """A function that runs a command in a process of its own."""

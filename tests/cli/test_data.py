@@ -20,11 +20,7 @@ def run(*arguments: str) -> int:
     return data.data(parser.parse_args(arguments))
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("STAICC_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("STAICC_OFFLINE", "1")
-    return tmp_path / "home"
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:

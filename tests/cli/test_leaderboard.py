@@ -55,12 +55,13 @@ def test_verified_files_are_ranked_and_the_others_are_listed(folder: Path, capsy
 def test_a_copy_is_not_ranked_twice(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Such as in the site of an earlier build, within the folder of the runs."""
     assert main(["leaderboard", "runs", "-o", "runs/site"]) == 1
+    Path("runs/crlf.json").write_bytes(Path("runs/a.json").read_bytes().replace(b"\n", b"\r\n"))  # git on Windows
     assert main(["leaderboard", "runs", "-o", "other", "--json"]) == 1
     rows = json.loads(capsys.readouterr().out)
     ranked = [Path(row["file"]) for row in rows if row["status"] == "recomputed"]
     assert ranked == [Path("runs/a.json"), Path("runs/deep/b.json")]
     copies = {row["found"] for row in rows if row["status"].startswith("COPY")}
-    assert copies == {"the same file as a", "the same file as deep/b"}
+    assert copies == {"the same result as a", "the same result as deep/b"}
     assert not Path("other/results/site").exists()
 
 

@@ -11,12 +11,7 @@ from StaICC.benchmarks.long_icl import card
 from StaICC.cli import main
 from StaICC.results import load
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("STAICC_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("STAICC_OFFLINE", "1")
-    return tmp_path / "home"
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import StaICC
+from StaICC.cli import main
 from StaICC.cli.files import ResultSaver
 from StaICC.methods.run import Method
 from StaICC.results import Result, ResultGroup, save_records
@@ -279,6 +280,14 @@ def test_printing_fails(error: type[BaseException], tmp_path: Path, monkeypatch:
     assert StaICC.load(tmp_path / "kept.json") == result
 
 
+def test_without_stdout_and_stderr_it_is_saved(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a background process, where Python has no streams."""
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(f"sys.{name}", None)
+    assert main([*RUN]) == main([*RUN, "--json"]) == 0
+    assert len(saved()) == 2
+
+
 @pytest.mark.posix
 def test_an_interrupt_while_it_is_saved(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     failing(monkeypatch, None, times=1)
@@ -367,6 +376,35 @@ def test_a_copy_in_a_folder_is_not_another_run(staicc: Cli) -> None:
         _, out, err = staicc(*line)
         assert out == printed
         assert err.count("is a copy of") == 2
+    for hidden in (FOLDER / ".ipynb_checkpoints", FOLDER / "other.json"):  # the second is a folder, and no result
+        hidden.mkdir()
+    first, second = sorted(file for file in FOLDER.glob("*.json") if file.is_file())
+    checkpoint = first.read_text("utf-8").replace("accuracy", "old")
+    (FOLDER / ".ipynb_checkpoints" / "first-checkpoint.json").write_text(checkpoint, "utf-8")
+    assert [staicc(*line)[1] for line in lines] == before
+    assert staicc("verify", str(FOLDER))[0] == 0
+    Path("other").mkdir()
+    Path("other/crlf.json").write_bytes(first.read_bytes().replace(b"\n", b"\r\n"))
+    for given in ((FOLDER, "other"), ("other", FOLDER / "site"), (first, second, "other")):
+        status, out, err = staicc("rank", *map(str, given))
+        assert (status, "Normal: 2 runs" in out) == (0, True)
+        assert "is a copy of" in err
+
+
+def test_a_ranking_names_the_benchmarks_that_it_leaves_out(staicc: Cli) -> None:
+    def run(benchmark: str, model: str) -> str:
+        name = f"{benchmark}{model[-1]}.json"
+        line = ["run", benchmark, "--datasets", "mini", "--limit", "4", "--model", model, "--json", name]
+        assert staicc(*line)[0] == 0
+        return name
+
+    runs = [run(benchmark, f"ppm;order={order}") for benchmark in ("normal", "template") for order in (2, 3)]
+    for names, reason in ((runs[:3], "Template_sens (only in "), (runs, "Template_sens (there is no")):
+        status, out, err = staicc("rank", *names, "--metric", "macro_F1")
+        assert (status, out.count("2 runs")) == (0, 1)
+        assert reason in err
+    assert staicc("rank", *runs)[1].count("2 runs") == 2
+    assert staicc("rank", *runs[2:], "--metric", "macro_F1")[0] == 2
 
 
 def test_a_file_of_another_format_is_refused_before_the_run(staicc: Cli) -> None:

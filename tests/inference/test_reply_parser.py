@@ -35,6 +35,14 @@ def test_a_number_that_begins_like_a_label_is_none(reply: str) -> None:
     assert parse_reply("3. The review is mixed.", SPACES["stars"]).label == 2
 
 
+@pytest.mark.parametrize("form", ["{}", "**{}**"])
+@pytest.mark.parametrize(
+    "before", ["The wrong answer is", "It cannot be labeled as", "Not", "I don't think the answer is"]
+)
+def test_a_negated_cue_or_bold_label_is_no_prediction(before: str, form: str) -> None:
+    assert parse_reply(f"{before} {form.format('negative')}.", ["negative", "positive"]).label is None
+
+
 @pytest.mark.parametrize("form", ["{}", "{}.", "**{}**", "The answer is {}.", '{{"label": {}}}', "\\boxed{{{}}}"])
 def test_a_minus_sign_is_a_part_of_a_number(form: str) -> None:
     assert parse_reply(form.format(-1), ["1", "2", "3"]).label is None

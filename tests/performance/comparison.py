@@ -1,13 +1,12 @@
-"""``compare``: type I error, power, coverage and share of untested pairs.
+"""``compare``: type I error, power and share of untested pairs.
 
 In an environment that has NumPy::
 
-    python tests/performance/comparison.py [--samples 4000] [--cells equal] [--match TEXT] [--resume FILE]
+    python tests/performance/comparison.py [--samples 4000] [--cells ordinary] [--match TEXT] [--resume FILE]
 
 Simulated runs: a test row has a true label and a score for each label, which both runs and all repeats share; each run
-and each repeat adds noise of its own, and the softmax is the prediction. Nulls: "equal" runs are exchangeable;
-"similar" ones also copy nine of ten rows; "mirror" runs have the same scores but biases towards opposite labels.
-"skewed" are the pairs of ``skewed_nulls.py``.
+and each repeat adds noise of its own, and the softmax is the prediction. "skewed" are the pairs of
+``skewed_nulls.py``, which have the same true score.
 The interval has the differences that the test does not reject, so its coverage is one minus the type I error. A line is
 written for each cell, as JSON; with ``--resume`` cells that the file has are not repeated.
 """
@@ -56,7 +55,6 @@ class Pair:
     gains: tuple[float, float] = (1.5, 1.5)
     bias: float = 0.0
     scale: float = 1.5
-    copied: float = 0.0
     noise: float = 0.7
 
     def rows(self, draw: Any, rows: int) -> tuple[Array, Array, Array]:
@@ -75,7 +73,7 @@ class Pair:
             lean = np.zeros(self.labels)
             lean[0], lean[1] = tilt, -tilt
             made.append(softmax(self.scale * (gain * right + shared + own + lean)))
-        made[1] = np.where(draw.random((rows, 1, 1)) < self.copied, made[0], made[1])
+        draw.random((rows, 1, 1))  # the published figures come from these draws
         return truth, made
 
     def slope(self, draw: Any, rows: int) -> paired.PairedDifference:
@@ -123,17 +121,14 @@ class Pair:
 # -- cells
 
 
-def tally(pairs: Iterable[Differences], truth: Mapping[str, float] = {}) -> dict[str, Any]:
-    """Shares of rejected and of untested pairs, of intervals that cover, and the mean detectable difference."""
+def tally(pairs: Iterable[Differences]) -> dict[str, Any]:
+    """Shares of rejected and of untested pairs, and the mean detectable difference."""
     counts: dict[str, Counter[str]] = {}
     for differences in pairs:
         for name, steps in differences.items():
             count = counts.setdefault(name, Counter())
             untested, stated = paired.too_few_rows(steps) is not None, paired.detectable_difference(steps)
             count.update(n=1, untested=untested, rejected=not untested and paired.p_value(steps) <= 0.05)
-            if name in truth:
-                interval = paired.difference_interval(steps)
-                count["covered"] += interval is None or interval.low <= truth[name] <= interval.high
             if stated is not None:
                 count.update(stated=1, detectable=stated)  # type: ignore[call-overload]
     return {
@@ -149,28 +144,10 @@ def tally(pairs: Iterable[Differences], truth: Mapping[str, float] = {}) -> dict
 Cells = Iterator[tuple[str, Callable[[], dict[str, Any]]]]
 
 
-def of_models(samples: int, key: Any, pair: Pair, rows: int, with_truth: bool = False) -> dict[str, Any]:
-    """A cell of simulated models; the true difference is that of 100,000 rows."""
+def of_models(samples: int, key: Any, pair: Pair, rows: int) -> dict[str, Any]:
+    """A cell of simulated models."""
     draw = seeded(key, rows)
-    known = pair.differences(draw, 100_000) if with_truth else {}
-    truth = {name: steps.difference for name, steps in known.items()}
-    return tally((pair.differences(draw, rows) for _ in range(samples)), truth)
-
-
-def equal(samples: int) -> Cells:
-    """Type I error and coverage where both runs have the same true score."""
-    for kind, pair, sizes in (
-        ("equal", Pair(2, 1), (20, 128)),
-        ("equal", Pair(2), (20, 512)),
-        ("equal", Pair(6), (20, 128, 512)),
-        ("equal", Pair(4), (20, 128)),
-        ("mirror", Pair(2, bias=1.0), (20, 128, 512)),
-        ("similar", Pair(4, copied=0.9), (20, 128, 512)),
-        ("similar", Pair(3, copied=0.9), (50, 512)),
-    ):
-        for rows in sizes:
-            name = f"{kind}: {pair.labels} labels, {rows} rows x {pair.repeats}"
-            yield name, partial(of_models, samples, kind, pair, rows)
+    return tally(pair.differences(draw, rows) for _ in range(samples))
 
 
 def skewed(samples: int) -> Cells:
@@ -194,20 +171,7 @@ def ordinary(samples: int) -> Cells:
         yield name, partial(of_models, samples, "ordinary", pair, rows)
 
 
-def unequal(samples: int) -> Cells:
-    """Coverage where one run is better."""
-    for pair in (
-        Pair(2, gains=(2.5, 1.5), bias=0.3, scale=1.0),
-        Pair(6, gains=(3.5, 1.5), bias=0.3, scale=1.0),
-        Pair(2, gains=(5.0, 1.0), bias=0.3, scale=2.0),
-        Pair(3, gains=(2.0, 1.0), bias=0.3, scale=3.0),
-    ):
-        for rows in (20, 128, 512) if pair.labels != 2 else (20, 128):
-            name = f"unequal: {pair.labels} labels, {pair.gains}, {rows} rows"
-            yield name, partial(of_models, samples, "unequal", pair, rows, with_truth=True)
-
-
-PARTS = {part.__name__: part for part in (skewed, ordinary, equal, unequal)}
+PARTS = {part.__name__: part for part in (skewed, ordinary)}
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ MODELS = {  # standard deviations of the log-odds in the order of SOURCES but th
     "templates": (1.5, 0.0, 0.4, 0.3, 0.5, 0.0, 1.0),
     "draws x templates": (1.5, 0.0, 0.0, 0.8, 0.2, 0.4, 0.5),
     "all": (2.0, 0.3, 0.3, 0.8, 0.5, 0.2, 1.5),
+    "near 1": (1.0, 0.3, 0.3, 0.5, 0.3, 0.2, 4.5),
 }
 BATCH = 50
 
@@ -57,13 +58,15 @@ def truth(draw: np.random.Generator, model: Sequence[float], difference: float |
             shift = (low + high) / 2
             first, second = (np.mean(1 / (1 + np.exp(-normal - sign * shift))) for sign in (0.5, -0.5))
             low, high = (shift, high) if first - second < difference else (low, shift)
-    found = []
+    found, accuracies = [], []
     for _ in range(400 // BATCH):
         first, second = outcomes(draw, sizes, model, shift)
         values = first if difference is None else first - second
+        accuracies.append(float(first.mean()))
         found += [list(design.components.values()) for design in designs(values)]
     means = np.maximum(0.0, np.mean(found, axis=0)).tolist()
-    return Components(dict(zip(SOURCES.values(), means, strict=True)), 0.0, difference is not None, ""), shift
+    accuracy = float(np.mean(accuracies)) if difference is None else None
+    return Components(dict(zip(SOURCES.values(), means, strict=True)), 0.0, difference is not None, "", accuracy), shift
 
 
 def achieved(

@@ -1,7 +1,7 @@
 """What the performance scripts share: options, timing, tables, the released wheel, and a dated record of measurements.
 
-Each script appends a line to ``records.jsonl``, and ``compare.py`` compares lines. A line has date, script, options,
-figures, version, commit, Python and machine. The environment variable ``STAICC_PERFORMANCE_RECORDS`` names another
+Each script appends a line to ``records.jsonl``. A line has date, script, options, figures, version, commit, Python and
+machine. The environment variable ``STAICC_PERFORMANCE_RECORDS`` names another
 file; empty, nothing is recorded.
 """
 
@@ -173,10 +173,3 @@ def record(script: str, figures: Mapping[str, Any], options: Mapping[str, Any] |
     }
     with open(target, "a", encoding="utf-8", newline="\n") as file:
         file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-
-
-def load(path: Path | None = None) -> list[dict[str, Any]]:
-    """The entries of a record, oldest first."""
-    path = path or Path(os.environ.get(VARIABLE) or FILE)
-    texts = path.read_text("utf-8").splitlines() if path.exists() else []
-    return [json.loads(line) for line in texts if line]

@@ -234,6 +234,9 @@ def test_what_is_not_compared_is_named(pair: dict[str, Result]) -> None:
     def remove(plain: dict[str, Any]) -> None:
         plain["details"]["own"]["conditions"] = []
 
+    lines = str(compare(pair["a"], run(StaICC.load_kernel("ppm")))).splitlines()
+    assert "only the second has model: ppm; algorithm: ppm/1; escape: C; order: 12" in lines
+    assert lines[-2:] == ["The signature of first:", str(pair["a"].signature)]
     notes = compare(pair["a"], edited(pair["b"], change)).left_out
     assert any(note.startswith("own: the table of second has 0.1230 (metrics standard)") for note in notes)
     found = compare(pair["a"], edited(pair["b"], remove))
@@ -243,6 +246,8 @@ def test_what_is_not_compared_is_named(pair: dict[str, Result]) -> None:
     alone = run(scored("c"), "mini")
     assert "own (second: not in this run)" in compare(pair["a"], alone).left_out
     assert "own (first: not in this run)" in compare(alone, pair["a"]).left_out
+    with pytest.raises(ArgumentError, match=r"with first by accuracy: second \(its data sets are own, not mini\)$"):
+        compare(alone, run(scored("c"), own_data()))
     bare = run(lambda prompt, label_space: 1)
     with pytest.raises(ArgumentError, match="have no probabilities"):
         compare(pair["a"], bare, "averaged_truelabel_likelihood")

@@ -109,7 +109,7 @@ def test_markup_in_a_name_is_text_in_every_format(name: str, monkeypatch: pytest
     assert [line for line in latex.splitlines() if "<" in line and not line.startswith("% ")] == []
     text, compared = format_comparisons(found, "text").split("\n\n")[0], found[0].comparisons[0]
     notes = len(compared.introduction()) + len(compared.conclusion())
-    assert len(text.splitlines()) == 5 + notes  # title, head, rule, row, signature
+    assert len(text.splitlines()) == 6 + notes  # title, head, rule, row, whose signature, signature
     markdown = format_comparisons(found, "markdown")
     code = markdown.splitlines()[-1]
     fence = re.match("`+", code)

@@ -14,9 +14,9 @@ from StaICC.cli import main
 from StaICC.errors import ArgumentError
 from StaICC.metrics import paired_tests
 from StaICC.metrics.crossed_effects import SOURCES, crossed_effects, expected_effects, generalise, mean_effects
-from StaICC.metrics.intervals import Interval, student_quantile
-from StaICC.results import Components, plan
-from StaICC.results.planning import Design, _tail_over_rows, evaluate_design
+from StaICC.metrics.intervals import Interval, ratio_part, student_quantile
+from StaICC.results import Components, Result, load, plan
+from StaICC.results.planning import Design, _tail_over_rows, components_of, evaluate_design
 
 VARIANCES = {"rows": 0.3, "draws": 0.04, "templates": 0.05, "rows x draws": 0.1, "draws x templates": 0.02, "rest": 0.2}
 ONE_RUN = Components(VARIANCES, 0.03, False, "")
@@ -62,6 +62,19 @@ def test_half_width_is_the_mean_of_intervals() -> None:
         interval = generalise(0.0, Interval(-of_rows, of_rows, 0.95, ""), effects, difference=True)
         reached.append((interval.high - interval.low) / 2)
     assert evaluate_design(ONE_RUN, sizes).half_width == pytest.approx(np.mean(reached), rel=0.08)
+
+
+@pytest.mark.parametrize("accuracy", [0.8, 0.96, 1.0])
+def test_half_width_is_the_mean_of_intervals_of_accuracies(accuracy: float) -> None:
+    """Near 1, Wilson's interval is up to twice as wide as the normal one of the same variances."""
+    draw, sizes, reached = np.random.default_rng(3), (20, 3, 3), []
+    for _ in range(100):
+        cells = (draw.random(sizes) < accuracy).astype(float)
+        part = ratio_part(cells.sum((1, 2)).tolist(), [9.0] * 20, 0.95)
+        interval = generalise(part.value, part.interval(0.95, ""), crossed_effects(cells.tolist()))
+        reached.append((interval.high - interval.low) / 2)
+    components = Components({"rest": accuracy * (1 - accuracy)}, 0.0, False, "", accuracy)
+    assert evaluate_design(components, sizes).half_width == pytest.approx(np.mean(reached), rel=0.08)
 
 
 @pytest.mark.parametrize(("rows", "difference"), [(30, 0.15), (60, 0.1), (200, 0.05)])
@@ -118,3 +131,10 @@ def test_the_command_of_a_plan_has_the_demonstrations_of_its_pilot(
     Generalisation(2, datasets=["mini"], limit=8)(load_kernel("ppm")).save(pilot)
     assert main(["plan", str(pilot), "--half-width", "0.1"]) == 0
     assert capsys.readouterr().out.endswith(" --k 2\n")
+    result = load(pilot)
+    assert isinstance(result, Result)
+    assert components_of(result).accuracy == result.averaged["accuracy"]
+    Generalisation(datasets=["mini"], limit=8)(load_kernel("ppm")).save(tmp_path / "other.json")
+    assert main(["plan", str(pilot), str(tmp_path / "other.json"), "--difference", "0.4", "--max-datasets", "3"]) == 0
+    with_k, without = capsys.readouterr().out.splitlines()[-2:]
+    assert with_k == f"{without} --k 2"

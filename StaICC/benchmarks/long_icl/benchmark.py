@@ -64,7 +64,7 @@ from StaICC.inference.contract import GuidesReplies, forecast_prompts
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.inference.workers import alike, is_too_long, unparsed_reason
 from StaICC.metrics.intervals import Interval, combine
-from StaICC.metrics.random_baselines import RandomBaseline
+from StaICC.metrics.random_baselines import RandomBaseline, sign_test
 from StaICC.prompting import Query
 from StaICC.results import (
     Baselines,
@@ -569,9 +569,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
             missing=missing,
             notes=self._notes(scores),
             intervals=self._intervals(scores) if self.statistics.intervals else {},
-            baselines={
-                score.name: self._baselines(score, averaged["majority"] or 0.0) for score in defined if not structured
-            },
+            baselines={score.name: self._baselines(score) for score in defined if not structured},
             failures=tuple(
                 FailedQuery(score.name, place, answer.reason)
                 for score in scores
@@ -617,14 +615,16 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
             tuple(item.row for item in self.test_items),
         )
 
-    def _baselines(self, score: ConditionScore, majority: float) -> Baselines:
-        """Return the accuracy of random guessing, and the p-value of the accuracy, for a scored round."""
+    def _baselines(self, score: ConditionScore) -> Baselines:
+        """Return the accuracies of predictors without a model, and the p-values against them, for a scored round."""
         labels, tried = len(self.card.labels), self.statistics.tried
+        _, majority, frequent = guessing_scores(self.card, self.test_items, self.variant)
         by_row = {item.row: tally for item, tally in zip(self.test_items, score.tallies, strict=True) if tally}
         queries, correct = len(by_row), sum(bool(tally.correct) for tally in by_row.values())
         guesser = RandomBaseline(queries, 1 / labels)  # of the scored queries: others may be excluded
         best, p_value = guesser.max_random_baseline(tried), guesser.p_value_of_count(correct, tried)
-        return Baselines(queries, labels, 1 / labels, majority, tried, best, p_value)
+        ahead = sign_test([bool(tally.correct) - (frequent in tally.gold) for tally in by_row.values()])
+        return Baselines(queries, labels, 1 / labels, majority or 0.0, tried, best, p_value, p_value_majority=ahead)
 
     def _notes(self, scores: Sequence[ConditionScore]) -> tuple[str, ...]:
         """Return warnings and facts that a reader of the scores needs."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from StaICC.errors import ArgumentError, unknown_name
@@ -145,6 +146,7 @@ def labels_of(details: DatasetDetails) -> tuple[str, ...]:
 
 
 _SHARE = Axis((0, 1), [(0, "0"), (0.5, "0.5"), (1, "1")])
+_ACCURACY, _SCORE = _SHARE._replace(label="accuracy"), _SHARE._replace(label="score")
 _SOURCES = {"Contextual_bias": "empty query", "Domain_bias": "random words", "Post_bias": "test queries"}
 _Points = Mapping[str, Sequence[tuple[float, float, str]]]
 """Of each run, the points of a curve with their names."""
@@ -344,16 +346,27 @@ def differences(compared: Sequence[Comparison]) -> Figure:
 
 
 def confusion_counts(details: DatasetDetails) -> list[list[int]]:
-    """Return the number of queries by true label (rows) and predicted label of the first condition.
+    """Return the number of queries of all conditions by true label (rows) and predicted label.
 
     Args:
         details: The details of a data set.
     """
     if not details.conditions:
         return []
-    labels, record = range(len(labels_of(details))), details.conditions[0]
-    counts = Counter(zip(record.truth, record.predictions, strict=True))
+    labels = range(len(labels_of(details)))
+    counts = Counter(pair for own in details.conditions for pair in zip(own.truth, own.predictions, strict=True))
     return [[counts[truth, predicted] for predicted in labels] for truth in labels]
+
+
+def confusion_note(result: Result) -> str:
+    """Return what confusion matrices of a result leave out; an empty text if it is nothing.
+
+    Args:
+        result: The result.
+    """
+    counted = sum(map(sum, chain.from_iterable(map(confusion_counts, result.details.values()))))
+    queries = sum(len(own.truth) for details in result.details.values() for own in details.conditions)
+    return f" {queries - counted} of {queries} queries have no predicted label." if counted < queries else ""
 
 
 def confusion_matrices(given: Given) -> Figure:
@@ -386,7 +399,8 @@ def confusion_matrices(given: Given) -> Figure:
         raise ArgumentError("the result has no predictions of queries")
     return Figure(
         "Confusion matrices",
-        "Queries by true label (row) and predicted label (column). Blue is correct, orange is wrong.",
+        "Queries of all conditions by true label (row) and predicted label (column). Blue is correct, orange is wrong."
+        + confusion_note(result),
         panels,
         ["data set", "true label", "predicted label", "queries"],
         rows,
@@ -456,17 +470,18 @@ def cost_chart(given: Given) -> Figure:
 
 
 def _bins(result: Result) -> dict[str, tuple[ConfidenceBin, ...]]:
-    """Return the confidence bins of each data set that has them."""
+    """Return the confidence bins of each data set whose conditions have them."""
     by_dataset = {}
     for dataset, details in result.details.items():
-        bins = details.conditions[0].calibration if details.conditions else None
-        if bins is not None and any(inside.queries for inside in bins):
+        of_conditions = [own.calibration for own in details.conditions if own.calibration is not None]
+        bins = _pooled(of_conditions) if len(of_conditions) == len(details.conditions) else ()
+        if any(inside.queries for inside in bins):
             by_dataset[dataset] = bins
     return by_dataset
 
 
-def _pooled(result: Result) -> tuple[ConfidenceBin, ...]:
-    every = zip(*_bins(result).values(), strict=True)
+def _pooled(bins: Iterable[tuple[ConfidenceBin, ...]]) -> tuple[ConfidenceBin, ...]:
+    every = zip(*bins, strict=True)
     return tuple(ConfidenceBin(*(sum(values) for values in zip(*same, strict=True))) for same in every)
 
 
@@ -481,7 +496,9 @@ def reliability_diagrams(given: Given) -> Figure:
         ArgumentError: No result has confidence bins: the predictions are labels, or ambiguous scores.
     """
     every = (
-        _bins(given) if isinstance(given, Result) else {name: _pooled(result) for name, result in named(given).items()}
+        _bins(given)
+        if isinstance(given, Result)
+        else {name: _pooled(_bins(result).values()) for name, result in named(given).items()}
     )
     drawn = {name: bins for name, bins in every.items() if bins}
     if not drawn:
@@ -499,7 +516,7 @@ def reliability_diagrams(given: Given) -> Figure:
             span = f"{place * width:g} to {(place + 1) * width:g}"
             rows.append([name, span, str(queries), f"{confidence:.3f}", f"{accuracy:.3f}"])
         lines = [Line([(0, 0), (1, 1)], dashed=True), Line([(mark.x, mark.y) for mark in marks], 0)]
-        panels.append(Panel(name, _SHARE._replace(label="confidence"), _SHARE, marks, lines, bars, width=200))
+        panels.append(Panel(name, _SHARE._replace(label="confidence"), _ACCURACY, marks, lines, bars, width=200))
     by = "data set" if isinstance(given, Result) else "run"
     return Figure(
         f"Reliability by {by}",
@@ -520,9 +537,11 @@ def bias_distributions(given: Given) -> Figure:
         given: A result of a bias benchmark, or the results of one run, such as a group of results.
 
     Raises:
-        ArgumentError: There are no distributions.
+        ArgumentError: There are no distributions, or two results are of one benchmark.
     """
     results = {result.benchmark: result for result in named(given).values()}
+    if len(results) < len(named(given)):
+        raise ArgumentError(f"expected the results of one run, got {', '.join(named(given))}. Plot them one by one")
     datasets: dict[str, tuple[tuple[str, ...], dict[str, Sequence[float]]]] = {}
     for benchmark, source in _SOURCES.items():
         if (result := results.get(benchmark)) is None:
@@ -609,7 +628,7 @@ def noise_lines(given: Given) -> Figure:
             rows += [[dataset, name, f"{x:.2f}", f"{y:.4f}", cell] for x, y in own]
         if any(points.values()):
             x_axis = _SHARE._replace(label="share of correct labels")
-            panels.append(Panel(dataset, x_axis, _SHARE, marks, lines, width=200))
+            panels.append(Panel(dataset, x_axis, _ACCURACY, marks, lines, width=200))
     if not panels:
         raise ArgumentError("no result has an accuracy by noise rate. Use results of GLER")
     return Figure(
@@ -668,20 +687,29 @@ def variance_chart(given: Given) -> Figure:
 
 
 def shots_lines(given: Given) -> dict[str, dict[int, Result]]:
-    """Return the runs that differ in ``k`` only, by model and method, each with its results by ``k``.
+    """Return the runs that differ in ``k`` only, by model, method and other settings, each with its results by ``k``.
 
     Args:
         given: Results of Normal.
     """
-    lines: dict[str, dict[int, Result]] = {}
+    lines: dict[tuple[str, tuple[tuple[str, str | None], ...]], dict[int, Result]] = {}
     for result in named(given).values():
-        fields = result.signature.fields
-        if (k := str(fields.get("k"))).isdigit():
-            parts = (result.method, fields.get("demonstrations") or "default", result.model)
-            lines.setdefault(", ".join(parts), {})[int(k)] = result
-    return {name: dict(sorted(line.items())) for name, line in lines.items() if len(line) > 1}
+        fields = {name: value for name, value in result.signature.fields.items() if name not in _NOT_SETTINGS}
+        if (k := str(fields.pop("k", None))).isdigit():
+            lines.setdefault((result.model, tuple(fields.items())), {})[int(k)] = result
+    drawn = [({"model": model, **dict(own)}, line) for (model, own), line in lines.items() if len(line) > 1]
+    several = [name for name in dict.fromkeys(name for own, _ in drawn for name in own) if name not in _NAMED]
+    several = [name for name in several if len({own.get(name) for own, _ in drawn}) > 1]
+    named_lines = {}
+    for own, line in drawn:
+        parts = (next(iter(line.values())).method, own.get("demonstrations") or "default", str(own["model"]))
+        name = ", ".join([*parts, *(f"{field} {own.get(field, 'not set')}" for field in several)])
+        named_lines[name] = dict(sorted(line.items()))
+    return named_lines
 
 
+_NOT_SETTINGS = ("prompts", "failed", "version")
+_NAMED = ("method", "demonstrations", "model")
 _COSTS = {
     "prompt_characters": "Characters of all prompts",
     "new_characters": "Characters without shared prefixes",
@@ -778,7 +806,7 @@ def rounds_chart(given: Given) -> Figure:
             uniform = [own[dataset, "uniform"].value for own in scores.values() if (dataset, "uniform") in own]
             ends = [[(0.7, value), (5.3, value)] for value in uniform if value is not None]
             background = [*_published_curves(dataset, places), *(Line(line, dashed=True) for line in ends[:1])]
-            panels.append(Panel(dataset, axis, _SHARE, marks, background + lines))
+            panels.append(Panel(dataset, axis, _SCORE, marks, background + lines))
     if not panels:
         raise ArgumentError("no result has a score of a round. Use results of LongICL")
     return Figure(
@@ -830,7 +858,9 @@ def model_size_chart(given: Given, method: str = "Vanilla ICL") -> Figure:
     lines = [Line([(-2, value), (2.3, value)], number) for number, _, value in own]
     bottom = min([0.2, *(mark.y for mark in marks), *(value for *_, value in own)])
     ticks = [(-2.0, "10M"), (-1.0, "100M"), (0.0, "1B"), (1.0, "10B"), (2.0, "100B")]
-    y = Axis((bottom, 0.9), [(tick / 10, f"{tick / 10:g}") for tick in range(math.ceil(10 * bottom), 10, 2)])
+    y = Axis(
+        (bottom, 0.9), [(tick / 10, f"{tick / 10:g}") for tick in range(math.ceil(10 * bottom), 10, 2)], "accuracy"
+    )
     panel = Panel(
         "Accuracy, mean of ten data sets",
         Axis((-2, 2.3), ticks, "parameters"),
@@ -928,7 +958,7 @@ def _experiment_panel(kind: str, runs: Runs, dataset: str) -> Panel:
         places = [x for line in lines for x, _ in line.points] or [12.0]
         powers = range(math.floor(min(places)), math.ceil(max(places)) + 1)
         ticks = [(float(power), f"{2**power // 1024}K" if power >= 10 else str(2**power)) for power in powers]
-    return Panel(dataset, Axis((ticks[0][0] - 0.3, ticks[-1][0] + 0.3), ticks, _CURVES[kind]), _SHARE, marks, lines)
+    return Panel(dataset, Axis((ticks[0][0] - 0.3, ticks[-1][0] + 0.3), ticks, _CURVES[kind]), _SCORE, marks, lines)
 
 
 def experiment_chart(given: Given) -> Figure:

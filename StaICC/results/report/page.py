@@ -239,7 +239,7 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
     arrows = {True: r" $\uparrow$", False: r" $\downarrow$", None: ""}
     blocks = []
     for group in comparable_groups(by_benchmark(results)):
-        names, headlines = run_names(group), list(_headlines(group))
+        names, (headlines, _) = run_names(group), _ranked(group)
         rows = []
         for column, better, scores, verdicts in headlines:
             cells = [latex_cell(column.title) + arrows[better]]
@@ -291,9 +291,9 @@ def _difference(headline: _Headline, runs: Runs, first: str, second: str) -> str
     if isinstance(verdict, Untested):
         meaning = f"not tested: {verdict.reason}"
     elif isinstance(verdict, Worse):
-        meaning = f"a significant difference, {p_text(verdict.p_value)}"
+        meaning = f"a significant difference ({p_text(verdict.p_value)})"
     elif isinstance(verdict, Tied):
-        meaning = f"not a significant difference, {p_text(verdict.p_value)}"
+        meaning = f"not a significant difference ({p_text(verdict.p_value)})"
     else:
         meaning = "the same value"
     return f"by {lead:.4f}{span} before {second}: {meaning}"
@@ -375,17 +375,24 @@ def _ranks(headline: _Headline, group: Group) -> dict[str, Rank]:
     return {place.run: place for place in ranks} if same else {}
 
 
+def _ranked(group: Group) -> tuple[list[_Headline], dict[str, Rank]]:
+    """Return the headlines, the first one with the verdicts of the ranks, and the ranks."""
+    headlines = list(_headlines(group))
+    ranks = _ranks(headlines[0], group) if headlines else {}
+    if ranks:
+        verdicts = headlines[0].verdicts | {name: rank.verdict for name, rank in ranks.items()}
+        headlines[0] = headlines[0]._replace(verdicts=verdicts)
+    return headlines, ranks
+
+
 def leaderboard(group: Group) -> Markup:
     """Return who leads, a forest plot and the leaderboard of comparable runs, the best in the first score first.
 
     Args:
         group: Comparable results.
     """
-    headlines, names = list(_headlines(group)), run_names(group)
-    ranks = _ranks(headlines[0], group) if headlines else {}
+    (headlines, ranks), names = _ranked(group), run_names(group)
     if headlines:
-        verdicts = headlines[0].verdicts | {name: rank.verdict for name, rank in ranks.items()}
-        headlines[0] = headlines[0]._replace(verdicts=verdicts)
         ranked = headlines[0].order
         names = [*ranked, *(name for name in names if name not in ranked)]
     differing = _differing_settings([result for runs in group.values() for result in runs.values()])
@@ -560,6 +567,8 @@ def _figure(make: Callable[..., Figure], *given: object, name: str = "") -> Mark
 
 def _confusions(name: str, result: Result) -> Iterator[Markup]:
     """Yield a confusion matrix for each data set; of a large label space, its most frequent confusions."""
+    colours = "Rows are true labels. Blue is correct, orange is wrong."
+    yield element("p", colours + charts.confusion_note(result), class_="soft")
     for dataset, details in result.details.items():
         labels, counts = labels_of(details), charts.confusion_counts(details)
         if not counts:
@@ -608,8 +617,7 @@ def _accurate(group: Group) -> Iterator[Markup]:
         if charts.shots_lines(runs):
             yield fold("Number of demonstrations", _figure(charts.shots_chart, runs))
         yield fold("Accuracy with intervals and baselines", _figure(charts.accuracy_by_dataset, runs))
-        note = element("p", "Rows are true labels. Blue is correct, orange is wrong.", class_="soft")
-        yield _each(runs, "Confusion matrices", lambda name, result: join([note, *_confusions(name, result)]))
+        yield _each(runs, "Confusion matrices", lambda name, result: join(_confusions(name, result)))
     if (runs := group.get("LongICL")) is not None:
         if any("experiment" in scores for result in runs.values() for scores in result.divided.values()):
             yield _figure(charts.experiment_chart, runs)

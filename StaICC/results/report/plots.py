@@ -138,7 +138,7 @@ class Panel:
     def parts(self) -> Iterator[str]:
         """Yield the elements inside the ``svg`` element."""
         longest = max((len(text) for _, text in self.y.ticks), default=0)
-        left = 14 + 6.5 * longest if self.y.names else 32
+        left = (14 + 6.5 * longest if self.y.names else 32) + 15 * bool(self.y.label)
         right, top, bottom = self.width - 16, 22, self.height - 18 - 15 * bool(self.x.label)
 
         def at(x: float, y: float) -> tuple[str, str]:
@@ -161,6 +161,9 @@ class Panel:
         yield f'<path class="grid" d="{"".join(grid)}"/>'
         if self.x.label:
             yield _text((left + right) / 2, self.height - 4, self.x.label, "middle")
+        if self.y.label:
+            y = _number((top + bottom) / 2)
+            yield f'<g transform="translate(10 {y}) rotate(-90)">{_text(0, 0, self.y.label, "middle")}</g>'
         corners = [(at(bar.x[0], bar.y[0]), at(bar.x[1], bar.y[1])) for bar in self.bars]
         if corners:
             drawn = "".join(f"M{x} {y}H{x2}V{y2}H{x}Z" for (x, y), (x2, y2) in corners)
@@ -215,6 +218,7 @@ class Panel:
             set_ticks(places, list(map(_plain, texts)), parse_math=False, **turned)
         axes.set(xlim=self.x.ends, ylim=self.y.ends)
         axes.set_xlabel(_plain(self.x.label), parse_math=False)
+        axes.set_ylabel(_plain(self.y.label), parse_math=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +242,7 @@ class Figure:
         Args:
             columns: Number of panels side by side.
         """
-        inner, y, width = [], 0, 0
+        inner, y, width = [], 0, self._legend_width()
         for key in self.legend:
             inner.append(f'<g transform="translate(4 {y})">{_sample(key)}{_text(28, 11, clip(key.text, 60))}</g>')
             y += 16
@@ -296,7 +300,8 @@ class Figure:
         columns = min(columns, len(self.panels))
         lines = math.ceil(len(self.panels) / columns)
         size = [columns * max(panel.width for panel in self.panels), lines * max(panel.height for panel in self.panels)]
-        drawing = make_figure(figsize=(size[0] / _DPI, (size[1] + 18 * len(self.legend)) / _DPI), layout="constrained")
+        width = max(size[0], self._legend_width()) / _DPI
+        drawing = make_figure(figsize=(width, (size[1] + 18 * len(self.legend)) / _DPI), layout="constrained")
         places = list(drawing.subplots(lines, columns, squeeze=False).flat)
         axes, unused = places[: len(self.panels)], places[len(self.panels) :]
         for place in unused:
@@ -305,10 +310,13 @@ class Figure:
             panel.draw(place)
         if self.legend:
             handles = [axes[0].plot([], [], **_style(key.series, key.kind))[0] for key in self.legend]
-            legend = drawing.legend(handles, ["run"] * len(handles), loc="outside upper left")
+            legend = drawing.legend(handles, ["run"] * len(handles), loc="outside upper left", fontsize="small")
             for text, key in zip(legend.get_texts(), self.legend, strict=True):
-                text.set(text=_plain(key.text), parse_math=False)
+                text.set(text=_plain(clip(key.text, 60)), parse_math=False)
         return axes
+
+    def _legend_width(self) -> int:
+        return max((40 + 7 * len(clip(key.text, 60)) for key in self.legend), default=0)
 
     def _repr_svg_(self) -> str:
         return self.svg()

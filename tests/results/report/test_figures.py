@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from StaICC import Generalisation, Normal
+from StaICC.errors import ArgumentError
 from StaICC.results import Result, ResultGroup
 from StaICC.results.report import (
     accuracy_by_dataset,
@@ -18,8 +21,9 @@ from StaICC.results.report import (
     reliability_diagrams,
     rounds_chart,
 )
-from StaICC.results.report.figures import noise_series
-from StaICC.results.report.plots import Panel
+from StaICC.results.report.figures import confusion_matrices, noise_series, shots_chart
+from StaICC.results.report.page import report_html
+from StaICC.results.report.plots import Key, Panel
 
 PIXEL = 0.011
 """Coordinates have two decimals."""
@@ -112,6 +116,42 @@ def test_reliability_points_are_the_bins(normal: Result) -> None:
     assert [(x, y) for x, y, _ in Drawn(panel).points] == [near(one) for one in expected]
 
 
+def test_matrices_and_bins_have_the_queries_of_all_conditions() -> None:
+    def replies(prompt: str, label_space: list[str]) -> str:
+        return (*label_space, "no idea")[len(prompt) % 4]
+
+    def scores(prompt: str, label_space: list[str]) -> list[float]:
+        return [0.25 + 0.25 * (place == len(prompt) % 3) for place in range(3)]
+
+    several = Generalisation(datasets=["mini"], limit=8, draws=2, templates=2)(scores)
+    figure = confusion_matrices(several)
+    counts = {(truth, predicted): int(queries) for _, truth, predicted, queries in figure.rows}
+    assert sum(counts.values()) == len(several.queries()) == 32
+    correct = sum(number for (truth, predicted), number in counts.items() if truth == predicted)
+    assert correct / 32 == several.averaged["accuracy"]
+    assert sum(int(row[2]) for row in reliability_diagrams(several).rows) == 32
+    unparsed = Normal(datasets=["mini"], limit=8, unparsed="wrong")(replies)
+    lost = sum(query.prediction is None for query in unparsed.queries())
+    assert 0 < lost < 16
+    assert f" {lost} of 16 queries have no predicted label." in confusion_matrices(unparsed).caption
+    assert f" {lost} of 16 queries have no predicted label." in report_html({"a": unparsed})
+
+
+def test_a_curve_over_k_has_runs_that_differ_in_nothing_else() -> None:
+    def run(k: int, limit: int) -> Result:
+        return Normal(k, datasets=["mini"], limit=limit)(first_label)
+
+    with pytest.raises(ArgumentError, match="differ in k only"):
+        shots_chart({"a": run(2, 4), "b": run(4, 8)})
+    figure = shots_chart({f"{k} {limit}": run(k, limit) for k in (2, 4) for limit in (4, 8)})
+    assert [row[1] for row in figure.rows] == ["2", "4", "2", "4"]
+    assert [row[0].rpartition(", ")[2] for row in figure.rows] == ["limit 4"] * 2 + ["limit 8"] * 2
+
+
+def first_label(prompt: str, label_space: list[str]) -> int:
+    return 0
+
+
 def test_bias_marks_are_the_distributions(suite: ResultGroup) -> None:
     for panel in bias_distributions(suite).panels:
         drawn = Drawn(panel)
@@ -122,6 +162,8 @@ def test_bias_marks_are_the_distributions(suite: ResultGroup) -> None:
         ]
         assert [x for x, _, _ in drawn.points] == near(expected)
         assert drawn.tips() == pytest.approx(expected, abs=5e-5)
+    with pytest.raises(ArgumentError, match="one by one"):
+        bias_distributions({"a": suite["Post_bias"], "b": suite["Post_bias"]})
 
 
 def test_label_noise_and_its_line(suite: ResultGroup) -> None:
@@ -155,3 +197,12 @@ def test_one_panel_is_one_axes_and_several_are_a_list(matplotlib: Any, suite: Re
     normal = suite["Normal"]
     assert normal.plot("forest").get_title() == "accuracy"
     assert [axes.get_title() for axes in normal.plot("confusion")] == list(normal.divided)
+
+
+def test_a_legend_is_not_cut_off(matplotlib: Any, normal: Result) -> None:
+    figure = replace(accuracy_by_dataset(normal), legend=[Key("published models, " * 3)])
+    figure = replace(figure, panels=figure.panels[:1])
+    assert int(ElementTree.fromstring(figure.svg()).get("width", 0)) > 57 * 6
+    (axes,) = figure.axes()
+    axes.figure.draw_without_rendering()
+    assert axes.figure.legends[0].get_window_extent().x1 < axes.figure.bbox.width

@@ -17,9 +17,11 @@ import StaICC
 from StaICC.datasets import Dataset, SplitSizes
 from StaICC.errors import StaICCError
 from StaICC.results import Result, ResultGroup, compare
+from StaICC.results.comparison import word_of
+from StaICC.results.ranking import rank
 from StaICC.results.report import report_html
 from StaICC.results.report.html import escape, resource
-from StaICC.results.report.page import query_section
+from StaICC.results.report.page import latex_scores, query_section
 
 VOID = {"meta", "br", "wbr", "img", "link", "input", "hr"}
 
@@ -156,6 +158,24 @@ def sentence(runs: dict[str, Result]) -> str:
     return unescape(re.sub("<[^>]*>", "", found[1]))
 
 
+def test_of_many_runs_latex_has_the_verdicts_of_the_leaderboard_and_of_rank() -> None:
+    """Holm's correction decides about the pairs with the best run; Bonferroni's, which compare has, would not."""
+    rows = [(f"{row}.", "ny"[row % 2]) for row in range(160)]
+    data = Dataset.from_rows(rows, name="many", split=SplitSizes(calibration=0, demonstration=80, test=80))
+
+    def run(wrong: int) -> Result:
+        return benchmark(preentered_prediction=[[query.label ^ (query.row in places[:wrong]) for query in queries]])
+
+    benchmark = StaICC.Normal(datasets=[data])
+    queries = benchmark[0].all_queries()
+    places = list(dict.fromkeys(query.row for query in queries))
+    runs = {"lead": run(0), **{f"near{n}": run(13) for n in range(10)}, **{f"low{n}": run(80) for n in range(10)}}
+    words = {row[0].split()[0]: row[1].split()[1] for row in rows_of(report_html(runs), "Leaderboard")[1:]}
+    assert words == {place.run: word_of(place.verdict) for place in rank(runs).runs}
+    assert words["near0"] == "worse"
+    assert r"\underline{" not in next(line for line in latex_scores(runs).splitlines() if line.startswith("accuracy"))
+
+
 def test_a_sentence_says_who_leads_and_what_the_test_says() -> None:
     """By the numbers of ``compare``; a run that cannot be ranked never leads, and no run has no verdict."""
     runs = {"half": known(0.5), "all": known(1.0), "some": known(0.5, 2)}
@@ -165,11 +185,11 @@ def test_a_sentence_says_who_leads_and_what_the_test_says() -> None:
     second = max(("half", "some"), key=lambda name: runs[name].averaged["accuracy"] or 0.0)
     pair = compare(runs["all"], runs[second]).overall
     assert f"by {pair.difference:.4f} (95 % interval {pair.interval.low:.3f} .. {pair.interval.high:.3f})" in text
-    assert f"before {second}: a significant difference, p " in text
+    assert f"before {second}: a significant difference (p " in text
     assert "2 of 2 data sets" in text
     tied = sentence({name: runs[name] for name in ("half", "some")})
     p = compare(runs["half"], runs["some"]).overall.holm
-    assert f"not a significant difference, p {p:.3g}" in tied
+    assert f"not a significant difference (p {p:.3g})" in tied
     assert "share the best accuracy" in sentence({"all": runs["all"], "same": runs["all"], "half": runs["half"]})
     assert sentence({"all": runs["all"]}).startswith("all: accuracy 1.0000")
     mini = StaICC.Normal(datasets=["mini"], limit=6)
