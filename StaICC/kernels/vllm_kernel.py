@@ -31,7 +31,7 @@ from StaICC.datasets.storage import passing_folder
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError, unknown_name
 from StaICC.inference.contract import Text, ending
 from StaICC.inference.identity import Identity
-from StaICC.kernels.huggingface.kernel import LabelScores, Logits, Logs, RunReport, TokenKernel
+from StaICC.kernels.huggingface.kernel import LabelScores, Logits, Logs, TokenKernel
 from StaICC.kernels.huggingface.prompts import NEUTRAL, KernelOptions
 from StaICC.kernels.huggingface.source import NUMBER_TYPES, ModelSource
 from StaICC.kernels.protocol import Capability
@@ -239,7 +239,7 @@ class VLLMKernel(TokenKernel):
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> Logits:
         rows = self._next(sequences, [tokens] * len(sequences))
         logs = [[row[token] for token in tokens] for row in rows]
-        return logs, [0.0] * len(logs) if totals else None, RunReport()
+        return logs, [0.0] * len(logs) if totals else None
 
     def _next(self, sequences: Sequence[Tokens], tokens: Sequence[Sequence[int]]) -> list[dict[int, float]]:
         """Return the log-probabilities of some tokens after each sequence.
@@ -272,13 +272,12 @@ class VLLMKernel(TokenKernel):
             wanted = _wanted(sequences, starts)
             after = dict(zip(wanted, self._next(list(wanted), [sorted(ids) for ids in wanted.values()]), strict=True))
             pairs = zip(sequences, places, strict=True)
-            return [[after[row[:place]][row[place]] for place in scored] for row, scored in pairs], RunReport()
+            return [[after[row[:place]][row[place]] for place in scored] for row, scored in pairs]
         outputs = self._run(sequences, [{"max_tokens": 1, "prompt_logprobs": 0}] * len(sequences))
-        logs = [
+        return [
             [float(output.prompt_logprobs[place][row[place]].logprob) for place in scored]
             for output, row, scored in zip(outputs, sequences, places, strict=True)
         ]
-        return logs, RunReport()
 
     def _run(self, sequences: Sequence[Tokens], settings: Sequence[Mapping[str, Any]]) -> list[Any]:
         """Run requests in the order of their prefixes; return the outputs in the order given."""

@@ -27,11 +27,11 @@ class Positions:
         self.sequences: set[tuple[int, ...]] = set()
         original = BatchRunner.run
 
-        def run(runner: BatchRunner, sequences: Any, *arguments: Any, **keywords: Any) -> Any:
-            counts = original(runner, sequences, *arguments, **keywords)
-            self.computed += counts.computed
+        def run(runner: BatchRunner, sequences: Any, *arguments: Any, **keywords: Any) -> None:
+            before = runner.report.computed
+            original(runner, sequences, *arguments, **keywords)
+            self.computed += runner.report.computed - before
             self.sequences.update(map(tuple, sequences))
-            return counts
 
         monkeypatch.setattr(BatchRunner, "run", run)
 

@@ -75,7 +75,7 @@ _log = logger(__name__)
 
 @dataclass(slots=True)
 class RunReport:
-    """What the last run of a kernel did.
+    """What a kernel did to score prompts.
 
     Attributes:
         sequences: Token sequences that were scored.
@@ -96,11 +96,6 @@ class RunReport:
     calls: int = 0
     halvings: int = 0
     dropped: dict[int, int] = field(default_factory=dict)
-
-    def add(self, other: RunReport) -> None:
-        """Count another run into this one; the dropped demonstrations are those of this one."""
-        for name in self.__slots__[:-1]:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def called(self, computed: int, padding: int = 0) -> None:
         """Count a call of the model."""
@@ -136,6 +131,8 @@ class BatchRunner:
         self.budget = token_budget
         self.cache_from = CACHE_FROM
         self.prefix_reuse = prefix_reuse
+        self.report = RunReport()
+        """Everything is counted here; who wants the counts of some calls only begins a new one."""
         self.release()
 
     def release(self) -> None:
@@ -148,7 +145,7 @@ class BatchRunner:
         sequences: Sequence[Tokens],
         wanted_from: Sequence[int],
         read: Callable[[Hidden, Sequence[Pick]], None],
-    ) -> RunReport:
+    ) -> None:
         """Compute the hidden states at the last positions of each sequence.
 
         Args:
@@ -157,32 +154,29 @@ class BatchRunner:
             read: Called with the states of a batch and the indexes of each sequence. May be called again for a sequence
                 if memory ran out inside it.
 
-        Returns:
-            What was done.
-
         Raises:
             OutputError: Memory runs out even for one sequence at a time.
         """
-        counts = RunReport(len(sequences), sum(map(len, sequences)), distinct_positions(sequences))
+        self.report.sequences += len(sequences)
+        self.report.tokens += sum(map(len, sequences))
+        self.report.distinct += distinct_positions(sequences)
 
         def attempt(todo: list[int]) -> Iterator[int]:
             for share in (True, False):
                 part = [i for i in todo if self._shares(sequences[i]) is share]
                 wanted = [wanted_from[i] for i in part]
                 for stage in self._stages([sequences[i] for i in part], wanted, share):
-                    for rows, hidden in self._computed(stage, share, counts):
+                    for rows, hidden in self._computed(stage, share):
                         picks, states = self._select(rows, hidden, wanted)
                         read(states, [Pick(part[pick.number], pick.indexes) for pick in picks])
                         yield from (part[pick.number] for pick in picks)
 
-        self.persist(len(sequences), attempt, counts)
-        return counts
+        self.persist(len(sequences), attempt)
 
     def continue_rows(
         self,
         sequences: Sequence[Tokens],
         grow: Callable[[Row, object, list[int]], dict[int, list[int]]],
-        counts: RunReport,
     ) -> list[list[int]]:
         """Plan sequences over cached prefixes and let ``grow`` continue each row in the cache.
 
@@ -190,7 +184,6 @@ class BatchRunner:
             sequences: Token sequences, none empty.
             grow: Given a row, the cache of its prefix and the places of its sequences among all, returns something for
                 each sequence number of the row; it may let the cache grow.
-            counts: Counted into.
 
         Returns:
             What ``grow`` returned, in the order of the sequences.
@@ -201,21 +194,20 @@ class BatchRunner:
             part = [sequences[i] for i in todo]
             for stage in self._stages(part, [len(row) - 1 for row in part], self.prefix_reuse, GENERATION_COST):
                 for row in stage.rows:
-                    self._to_prefix(stage.prefix, counts)
+                    self._to_prefix(stage.prefix)
                     for number, value in grow(row, self._cache, [todo[number] for number, _ in row.ends]).items():
                         results[todo[number]] = value
                         yield todo[number]
 
-        self.persist(len(sequences), attempt, counts)
+        self.persist(len(sequences), attempt)
         return [results[number] for number in range(len(sequences))]
 
-    def persist(self, count: int, attempt: Callable[[list[int]], Iterator[int]], counts: RunReport) -> None:
+    def persist(self, count: int, attempt: Callable[[list[int]], Iterator[int]]) -> None:
         """Attempt until all of ``count`` are done, with half the budget each time that memory runs out.
 
         Args:
             count: How many there are.
             attempt: Given the numbers that are not done, does them and yields the number of each one that is.
-            counts: Counted into.
         """
         todo = list(range(count))
         while todo:
@@ -233,9 +225,9 @@ class BatchRunner:
             todo = [number for number in todo if number not in done]
             if failed is not None and todo:
                 # Outside the handler, so that the traceback no longer holds the tensors.
-                self._halve(failed, counts)
+                self._halve(failed)
 
-    def _halve(self, reason: str, counts: RunReport) -> None:
+    def _halve(self, reason: str) -> None:
         self.release()
         if self.budget <= LEAST_BUDGET:
             raise OutputError(
@@ -243,7 +235,7 @@ class BatchRunner:
                 "use a smaller model, a smaller number type, shorter prompts, or a device with more memory"
             )
         self.budget = max(LEAST_BUDGET, self.budget // 2)
-        counts.halvings += 1
+        self.report.halvings += 1
         _log.warning("memory ran out (%s); going on with %d token positions at a time", reason, self.budget)
         if self.forward.device.type == "cuda":
             self.forward.torch.cuda.empty_cache()
@@ -268,12 +260,12 @@ class BatchRunner:
             call_cost=call_cost,
         )
 
-    def _computed(self, stage: Stage, share: bool, counts: RunReport) -> Iterator[tuple[Sequence[Row], Hidden]]:
+    def _computed(self, stage: Stage, share: bool) -> Iterator[tuple[Sequence[Row], Hidden]]:
         """Compute the batches of a stage."""
         forward = self.forward
         for row in stage.rows if stage.prefix else ():
-            self._to_prefix(stage.prefix, counts)
-            counts.called(len(row.tokens))
+            self._to_prefix(stage.prefix)
+            self.report.called(len(row.tokens))
             yield [row], forward.over(row, self._cache)
         if stage.prefix:
             return
@@ -287,7 +279,7 @@ class BatchRunner:
             else:
                 hidden = forward.trees(batch)
             computed = sum(len(row.tokens) for row in batch)
-            counts.called(computed, hidden.states.shape[:2].numel() - computed)
+            self.report.called(computed, hidden.states.shape[:2].numel() - computed)
             yield batch, hidden
 
     def batches(self, rows: Sequence[Row], flat: bool) -> Iterator[list[Row]]:
@@ -314,7 +306,7 @@ class BatchRunner:
         if batch:
             yield batch
 
-    def _to_prefix(self, prefix: Tokens, counts: RunReport) -> None:
+    def _to_prefix(self, prefix: Tokens) -> None:
         """Grow or cut the cached prefix."""
         forward = self.forward
         if self._cache is None:
@@ -325,7 +317,7 @@ class BatchRunner:
             piece = prefix[len(self.held) : len(self.held) + self.budget]
             forward.extend(piece, self._cache)
             self.held += piece
-            counts.called(len(piece))
+            self.report.called(len(piece))
 
     def _select(self, rows: Sequence[Row], hidden: Hidden, wanted_from: Sequence[int]) -> tuple[list[Pick], Hidden]:
         """The wanted positions of a batch, each once, and the indexes of each sequence among them."""
@@ -437,10 +429,11 @@ class LastPosition:
             return rows, torch.cat(sums).tolist()
 
 
-def last_positions(runner: BatchRunner, sequences: Sequence[Tokens]) -> tuple[LastPosition, RunReport]:
-    """Compute the last position of each sequence; return it with the counts of the run."""
+def last_positions(runner: BatchRunner, sequences: Sequence[Tokens]) -> LastPosition:
+    """Compute the last position of each sequence."""
     reader = LastPosition(runner.forward, len(sequences))
-    return reader, runner.run(sequences, [len(row) - 1 for row in sequences], reader.read)
+    runner.run(sequences, [len(row) - 1 for row in sequences], reader.read)
+    return reader
 
 
 class TokenLogProbabilities:
@@ -494,9 +487,7 @@ class TokenLogProbabilities:
 R = TypeVar("R", LastPosition, TokenLogProbabilities)
 
 
-def compute_checked(
-    runner: BatchRunner, sequences: Sequence[Tokens], compute: Callable[[], tuple[R, RunReport]]
-) -> tuple[R, RunReport]:
+def compute_checked(runner: BatchRunner, sequences: Sequence[Tokens], compute: Callable[[], R]) -> R:
     """Compute a batch; the first of a run is compared with ``model(input_ids)`` for a few of its prompts.
 
     The shortest prompts are compared; where they are long, ends of them. If the log-probabilities differ by more than
@@ -510,30 +501,29 @@ def compute_checked(
     Returns:
         What ``compute`` returned, of the last time that it was called.
     """
-    reader, counts = compute()
-    forward = runner.forward
+    before = runner.report.computed
+    reader, forward = compute(), runner.forward
     if forward.record.checked or not sequences:
-        return reader, counts
-    most = LOGITS // forward.can.vocabulary
+        return reader
+    most, computed = LOGITS // forward.can.vocabulary, runner.report.computed - before
     shortest = sorted(range(len(sequences)), key=lambda number: len(sequences[number]))[:MOST]
     sizes = [len(sequences[number]) for number in shortest]
     checked: LastPosition | TokenLogProbabilities = reader
-    if sizes[0] > most or (sizes[0] > LONG and sizes[0] > counts.computed / 10):
+    if sizes[0] > most or (sizes[0] > LONG and sizes[0] > computed / 10):
         sequences = [sequences[number][-TAIL:] for number in shortest]
-        checked, numbers = last_positions(runner, sequences)[0], [*range(len(sequences))]
+        checked, shortest = last_positions(runner, sequences), [*range(len(sequences))]
     else:
-        used = accumulate(sizes)
-        numbers = [n for n, total in zip(shortest, used, strict=True) if total <= SHARE * counts.computed] or shortest[
-            :1
+        shortest = [n for n, size in zip(shortest, accumulate(sizes), strict=True) if size <= SHARE * computed] or [
+            shortest[0]
         ]
     deviation = max(
         checked.deviation(number, forward.plain_logits(sequences[number]))
-        for number in numbers
+        for number in shortest
         if len(sequences[number]) <= most
     )
     if deviation <= 1.0:
         forward.record.checked = True
-        return reader, counts
+        return reader
     name = type(forward.model).__name__
     problem = f"batches differ from single calls of the model ({deviation:.1f} times what rounding may do)"
     if forward.compiled is not None:  # the identity says that they are used
@@ -614,7 +604,7 @@ class Choice:
 
 def generate_tokens(
     runner: BatchRunner, sequences: Sequence[Tokens], most: int, ending: Ending, choice: Choice
-) -> tuple[list[list[int]], RunReport]:
+) -> list[list[int]]:
     """Continue token sequences.
 
     Args:
@@ -625,10 +615,9 @@ def generate_tokens(
         choice: Chooses tokens.
 
     Returns:
-        New tokens of each sequence, in order, and what was done.
+        New tokens of each sequence, in order.
     """
     forward, torch = runner.forward, runner.forward.torch
-    counts = RunReport(sequences=len(sequences), tokens=sum(map(len, sequences)))
 
     def grow(row: Row, cache: Any, numbers: list[int]) -> dict[int, list[int]]:
         """Generate for all sequences of one row."""
@@ -638,7 +627,7 @@ def generate_tokens(
         for index, end in enumerate(ends):
             allowed[index, [row.base + place for place in row.path(end, row.base)]] = True
         hidden = forward.over(row, cache)[:, ends]
-        counts.called(len(row.tokens))
+        runner.report.called(len(row.tokens))
         continuations: list[list[int]] = [[] for _ in ends]
         alive = list(range(len(ends)))
         for step in range(most):
@@ -652,21 +641,20 @@ def generate_tokens(
             length += len(alive)
             depth = [depths[ends[i]] + step + 1 for i in alive]
             hidden = forward.step([continuations[i][-1] for i in alive], depth, allowed[alive, :length], cache)
-            counts.called(len(alive))
+            runner.report.called(len(alive))
         return {number: tokens for (number, _), tokens in zip(row.ends, continuations, strict=True)}
 
     if forward.can.sharing and max(map(len, sequences), default=0) + most <= forward.exact_to:
-        return runner.continue_rows(sequences, grow, counts), counts
+        return runner.continue_rows(sequences, grow)
     continuations: list[list[int]] = [[] for _ in sequences]
     alive = list(range(len(sequences)))
     for step in range(most):
         if alive:
-            reader, more = last_positions(runner, [(*sequences[i], *continuations[i]) for i in alive])
-            counts.add(more)
+            reader = last_positions(runner, [(*sequences[i], *continuations[i]) for i in alive])
             for index, token in zip(alive, choice.tokens(reader.whole(), alive, step), strict=True):
                 continuations[index].append(token)
             alive = [index for index in alive if not ending.complete(continuations[index])]
-    return continuations, counts
+    return continuations
 
 
 def decoder_layers(runner: BatchRunner) -> list[Any]:
@@ -725,7 +713,7 @@ def _run(
                 read(batch, runner.forward.chains([sequences[number] for number in batch])[ends])
             yield from batch
 
-    runner.persist(len(sequences), attempt, RunReport())
+    runner.persist(len(sequences), attempt)
 
 
 def layer_states(runner: BatchRunner, sequences: Sequence[Tokens]) -> Any:

@@ -60,7 +60,7 @@ from StaICC.kernels.huggingface.batching import (
 )
 from StaICC.kernels.huggingface.batching import RunReport as RunReport
 from StaICC.kernels.huggingface.forward import Forward, distinct_positions, forget, guard
-from StaICC.kernels.huggingface.live_state import checksum, live_state, numerics
+from StaICC.kernels.huggingface.live_state import digest_of_weights, live_state, numerics
 from StaICC.kernels.huggingface.prompts import KernelOptions, LabelIssue, PromptFormat, Reading, Variant, choose
 from StaICC.kernels.huggingface.source import Loaded, ModelSource, number_type
 from StaICC.kernels.protocol import (
@@ -137,8 +137,8 @@ def _sequences(joined: Sequence[tuple[int, list[Tokens]]]) -> tuple[list[Tokens]
     return [row for _, rows in joined for row in rows], [given - 1 for given, rows in joined for _ in rows]
 
 
-Logs = tuple[list[list[float]], RunReport]
-Logits = tuple[list[list[float]], list[float] | None, RunReport]
+Logs = list[list[float]]
+Logits = tuple[list[list[float]], list[float] | None]
 
 
 class TokenKernel:
@@ -166,6 +166,10 @@ class TokenKernel:
     def _count(self, sequences: Sequence[Tokens], continuations: Sequence[Sequence[int]] = ()) -> None:
         read, generated = self.tokens_used
         self.tokens_used = read + sum(map(len, sequences)), generated + sum(map(len, continuations))
+
+    def _report(self) -> RunReport:
+        """Return what was computed since the last call of a method began."""
+        return RunReport()
 
     def _limit(self) -> int | None:
         """Return the maximum number of tokens of a prompt, if there is one."""
@@ -262,13 +266,14 @@ class TokenKernel:
             self.last_scores = self._channel(prompts, checked_labels(label_space), form)
             return self.last_scores.probabilities
 
-    def _audit(self, label_space: Sequence[str], prompt: str) -> tuple[LabelIssue, ...]:
-        issues = self.format.audit(label_space, prompt)
+    def _audit(self, label_space: Sequence[str], silent: bool = False) -> tuple[LabelIssue, ...]:
+        """Return the issues of the labels, and log them once."""
+        issues = self.format.audit(label_space)
         logged = _logged.setdefault(self.tokenizer, set())
         if (key := (self.options.label_scoring, self.options.last_blank, *label_space)) not in logged:
             logged.add(key)
-            for issue in issues:
-                (_log.warning if issue.fatal else _log.info)("label tokens: %s", issue.message)
+            for issue in () if silent else issues:
+                _log.warning("label tokens: %s", issue.message)
         return issues
 
     def prompt_warnings(self, prompts: Sequence[Prompt], label_space: Sequence[str]) -> list[str]:
@@ -278,12 +283,9 @@ class TokenKernel:
             prompts: The prompts of a run.
             label_space: Their labels.
         """
-        issues = self.format.audit(label_space)
-        _logged.setdefault(self.tokenizer, set()).add(
-            (self.options.label_scoring, self.options.last_blank, *label_space)
-        )
+        issues = self._audit(label_space, silent=True)
         shared = [issue for issue in issues if issue.kind == "shared-token"]
-        warnings = [issue.message for issue in issues if issue.fatal and issue not in shared]
+        warnings = [issue.message for issue in issues if issue not in shared]
         if shared:
             number, names = sum(len(issue.labels) for issue in shared), ", ".join(map(repr, shared[0].labels[:3]))
             warnings.append(
@@ -312,38 +314,39 @@ class TokenKernel:
     def _single(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
         """Labels scored by one token each."""
         reading = self._read([[prompt] for prompt in prompts])
-        issues = self._audit(label_space, reading.texts[0][0])
+        issues = self._audit(label_space)
         tokens, shared = self.format.deciding(label_space)
-        logits, totals, counts = self._label_logits(reading.before(shared), tokens, self.options.label_mass)
-        counts.dropped = reading.dropped
+        logits, totals = self._label_logits(reading.before(shared), tokens, self.options.label_mass)
         distinct = {token: place for place, token in enumerate(tokens)}.values()
         mass = None
         if totals is not None:
             logs = ([row[place] - total for place in distinct] for row, total in zip(logits, totals, strict=True))
             mass = [min(1.0, math.fsum(map(math.exp, row))) for row in logs]
-        return LabelScores([softmax(row) for row in logits], logits, mass, issues, counts)
+        return self._scores(logits, mass, issues, reading)
+
+    def _scores(
+        self, scores: list[list[float]], mass: list[float] | None, issues: tuple[LabelIssue, ...], reading: Reading
+    ) -> LabelScores:
+        report = dataclasses.replace(self._report(), dropped=reading.dropped)
+        return LabelScores([softmax(row) for row in scores], scores, mass, issues, report)
 
     def _full(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
         """Labels scored by all their tokens in context."""
         reading = self._read([[prompt] for prompt in prompts], label_space)
         texts = [text for (text,) in reading.texts]
-        issues = self._audit(label_space, texts[0])
+        issues = self._audit(label_space)
         step = max(1, TOKENS_AT_ONCE // (max(len(row) for (row,) in reading.ids) * len(label_space)))
-        logs: list[list[float]] = []
-        counts = RunReport(dropped=reading.dropped)
+        logs: Logs = []
         for first in range(0, len(texts), step):
             joined = self.format.continuations(texts[first : first + step], label_space, first)
-            rows, added = self._log_probabilities(*_sequences(joined), labels=True)
-            logs += rows
-            counts.add(added)
+            logs += self._log_probabilities(*_sequences(joined), labels=True)
         sums = [math.fsum(row) for row in logs]
         mean = self.options.label_normalisation == "mean"
         values = [total / len(row) for total, row in zip(sums, logs, strict=True)] if mean else sums
         starts, width = range(0, len(logs), len(label_space)), len(label_space)
-        scores = [values[start : start + width] for start in starts]
         mass = [math.fsum(map(math.exp, sums[start : start + width])) for start in starts]
-        probabilities = [softmax(row) for row in scores]
-        return LabelScores(probabilities, scores, mass if self.options.label_mass else None, issues, counts)
+        scores = [values[start : start + width] for start in starts]
+        return self._scores(scores, mass if self.options.label_mass else None, issues, reading)
 
     def _channel_sequences(
         self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str, limited: bool = True
@@ -359,10 +362,8 @@ class TokenKernel:
         for index, query in enumerate(prompts):
             check_channel(query, label_space, index)
         reading, sequences, starts = self._channel_sequences(prompts, label_space, variant)
-        rows, counts = self._log_probabilities(sequences, starts, labels=False)
-        counts.dropped = reading.dropped
-        scores = channel_scores(rows, len(label_space), variant == "0.1.1")
-        return LabelScores([softmax(row) for row in scores], scores, None, (), counts)
+        rows = self._log_probabilities(sequences, starts, labels=False)
+        return self._scores(channel_scores(rows, len(label_space), variant == "0.1.1"), None, (), reading)
 
     def forecast_prompts(
         self,
@@ -438,7 +439,7 @@ class TokenKernel:
             for index, row in enumerate(ids):
                 if len(row) < 2:
                     raise PromptError(f"text {index} has one token only, so no token has a loss", index)
-            rows, _ = self._log_probabilities(ids, [0] * len(ids), labels=False)
+            rows = self._log_probabilities(ids, [0] * len(ids), labels=False)
         return [-math.fsum(row) / len(row) for row in rows]
 
     def generate(
@@ -547,7 +548,8 @@ class CausalLMKernel(TokenKernel):
         self._lock = threading.RLock()
         self._runner: BatchRunner | None = None
         self._last_digest: str | None = None
-        self._checksum: int | None = None
+        self._weights: object = None
+        """What the weights were that the cached prefix was computed with."""
 
     @classmethod
     def declared_options(cls) -> list[OptionFact]:
@@ -577,7 +579,7 @@ class CausalLMKernel(TokenKernel):
         return cls(source, None, **named)
 
     def __getstate__(self) -> dict[str, Any]:
-        dropped = {"_lock", "_runner", "_last_digest", "_checksum"} | ({"_loaded"} if self._source else set())
+        dropped = {"_lock", "_runner", "_last_digest", "_weights"} | ({"_loaded"} if self._source else set())
         return {name: value for name, value in vars(self).items() if name not in dropped}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -652,15 +654,11 @@ class CausalLMKernel(TokenKernel):
             return source.content(), []
         loaded = self._parts()
         now, before = live_state(loaded.model, loaded.tokenizer), loaded.state
-        if source is None or loaded.content is None or before is None:
-            return now.who, list(now.unidentified)
-        is_complete = source.is_complete()
-        names = sorted({*now.who, *before.who} if is_complete else now.who)
-        changed = {name: now.who.get(name, "none") for name in names}
-        if is_complete:
-            changed = {name: value for name, value in changed.items() if value != before.who.get(name, "none")}
-        reasons = [reason for reason in now.unidentified if reason not in before.unidentified]
-        return {**loaded.content, **changed}, reasons
+        if source is None or before is None:
+            return dict(now.who), list(now.unidentified)
+        known = before.who if source.is_complete() else {}
+        changed = {name: value for name, value in now.who.items() if value != known.get(name)}
+        return {**loaded.content, **changed}, [name for name in now.unidentified if name not in before.unidentified]
 
     def runner(self) -> BatchRunner:
         """The batch runner of the loaded model, made anew when the model was changed."""
@@ -688,16 +686,20 @@ class CausalLMKernel(TokenKernel):
     def _running(self, prompts: Sequence[Any]) -> Iterator[None]:
         """Also switch the model to evaluation mode, and drop a prefix cached with other weights (``.data``)."""
         with super()._running(prompts), _evaluating(self.model):
-            if self._checksum is not None and self._checksum != checksum(self.model):
+            if self._weights is not None and self._weights != digest_of_weights(self.model):
                 self.release()
-                self._checksum = None
+                self._weights = None
+            runner = self.runner()
+            runner.report = RunReport()
             try:
                 yield
             finally:
-                held = self._runner is not None and self._runner.held
-                self._checksum = (self._checksum or checksum(self.model)) if held else None
+                self._weights = (self._weights or digest_of_weights(self.model)) if runner.held else None
 
-    def _last(self, ids: Sequence[Tokens]) -> tuple[LastPosition, RunReport]:
+    def _report(self) -> RunReport:
+        return self.runner().report
+
+    def _last(self, ids: Sequence[Tokens]) -> LastPosition:
         """The last position of each sequence."""
         self._count(ids)
         runner = self.runner()
@@ -713,19 +715,18 @@ class CausalLMKernel(TokenKernel):
         return [row[: max(len(row) - 1, start + 1)] for row, start in zip(sequences, starts, strict=True)]
 
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> Logits:
-        reader, counts = self._last(sequences)
-        return *reader.labels(tokens, totals), counts
+        return self._last(sequences).labels(tokens, totals)
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
         runner = self.runner()
         self._count(self._computed(sequences, starts, labels))
 
-        def compute() -> tuple[TokenLogProbabilities, RunReport]:
+        def compute() -> TokenLogProbabilities:
             reader = TokenLogProbabilities(runner.forward, sequences, starts)
-            return reader, runner.run(self._computed(sequences, starts, labels), starts, reader.read)
+            runner.run(self._computed(sequences, starts, labels), starts, reader.read)
+            return reader
 
-        reader, counts = compute_checked(runner, sequences, compute)
-        return reader.log_probabilities, counts
+        return compute_checked(runner, sequences, compute).log_probabilities
 
     # What other methods are built on
 
@@ -833,16 +834,16 @@ class CausalLMKernel(TokenKernel):
             reading = self._read([[prompt] for prompt in prompts])
             scores = not {"probabilities", "log_probabilities"}.isdisjoint(wanted)
             tokens, shared = self.format.deciding(label_space) if scores else ([], 0)
-            reader, _ = self._last(reading.before(shared))
+            reader = self._last(reading.before(shared))
             if scores:
-                self._audit(label_space, reading.texts[0][0])
+                self._audit(label_space)
                 logits, totals = reader.labels(tokens, "log_probabilities" in wanted)
                 features["probabilities"] = [softmax(row) for row in logits]
                 if totals is not None:
                     pairs = zip(logits, totals, strict=True)
                     features["log_probabilities"] = [[value - total for value in row] for row, total in pairs]
             if shared and {"vocabulary", "hidden"} & set(wanted):  # those of a prompt do not depend on the labels
-                reader, _ = self._last(reading.before())
+                reader = self._last(reading.before())
             if "vocabulary" in wanted:
                 features["vocabulary"] = reader.whole().numpy()
             if "hidden" in wanted:
@@ -863,7 +864,7 @@ class CausalLMKernel(TokenKernel):
         if not runner.forward.record.checked:
             compute_checked(runner, ids[:4], lambda: last_positions(runner, ids[:4]))
         choice = Choice(runner.forward.torch, ids, **sampling)
-        tokens, _ = generate_tokens(runner, ids, most, end, choice)
+        tokens = generate_tokens(runner, ids, most, end, choice)
         self._count(ids, tokens)
         return [Text(end.text(row), "stop" if end.complete(row) else "length") for row in tokens]
 

@@ -2,18 +2,15 @@
 
 That is every parameter and buffer with its number type, the class of every module, the attributes of the modules
 (adapters of ``peft`` keep their state there: active, disabled, merged, scaling), the configuration, and the tokenizer.
-Rotary frequencies are left out where they equal those that the module computes from its configuration, because their
-last digit depends on the machine.
 
 What is not known to be identified by a digest or by the version of a library is a reason why the model is
 *unidentified*: hooks, patched methods and compiled code, modules of other code, values that are not in memory. Hooks
 that the libraries themselves install are theirs and are not counted.
 
-Tensors on the CPU are hashed by SHA-256 over their bytes. On another device the bytes stay there: each 32-bit word is
-mixed with its position by a bijective 64-bit function, and the results are added up modulo 2**64, in two lanes with
-different constants. Integer addition is exact and has no order, so the sum is the same for every reduction. A single
-changed word always changes both sums (the mix is a bijection); for changes of several words the sums agree by chance
-once in 2**128. That protects against accidents; it is no defence against an adversary who solves for a collision.
+Tensors are digested where they are, at the speed of memory: in a table of 64-bit words, each row and each column (of
+:data:`WIDTH`) is summed up. Sums of integers are exact and have no order, so they are the same on every device. A
+changed word changes two of them, and exchanged rows or columns change their order. That protects against accidents; it
+is no defence against an adversary who solves for changes that leave all sums.
 """
 
 from __future__ import annotations
@@ -26,96 +23,39 @@ import os
 import sys
 import types
 from collections.abc import Iterator, Mapping, Set
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
-from StaICC.inference.identity import replaced_methods
+from StaICC.inference.identity import Identity, replaced_methods
 from StaICC.kernels.huggingface import FEATURE, torch_module
 from StaICC.optional import require
 
-LIBRARIES = (
-    "torch",
-    "transformers",
-    "peft",
-    "accelerate",
-    "tokenizers",
-    "bitsandbytes",
-    "auto_gptq",
-    "gptqmodel",
-    "awq",
-    "optimum",
-    "torchao",
-    "compressed_tensors",
-    "hqq",
-    "flash_attn",
-    "mamba_ssm",
-    "numpy",
-    "collections",
-    "functools",
-    "builtins",
-    "kernels",
-)
+_COMPUTATION = ("torch", "transformers", "peft", "accelerate", "tokenizers", "kernels", "flash_attn", "mamba_ssm")
+_QUANTISATION = ("bitsandbytes", "auto_gptq", "gptqmodel", "awq", "optimum", "torchao", "compressed_tensors", "hqq")
+LIBRARIES = (*_COMPUTATION, *_QUANTISATION, "numpy", "collections", "functools", "builtins")
 """Packages whose code is identified by their version."""
 _DEPENDENCIES = frozenset({"huggingface_hub", "numpy", "packaging", "safetensors", "tokenizers", "tqdm"})
 """Packages whose functions the modules of models import."""
-PIECE = 1 << 22
-"""Words that are mixed at once on a device."""
-DEEPEST = 20
+WIDTH = 512
+"""Words in a row of the table that is summed up."""
+FEW = 4096
+"""Computed buffers of at most so many numbers are digested with four digits."""
 HOOKS = ("_forward_hooks", "_forward_pre_hooks")
-_OWN = frozenset(
-    {
-        "forward",
-        "name_or_path",
-        "gradient_checkpointing",
-        "_gradient_checkpointing_func",
-        "max_seq_len_cached",
-        "hf_device_map",
-        "warnings_issued",
-        "_cache",
-        "_caches",
-        "_is_hf_initialized",
-        "_output_capturing_hooks_installed",
-        "_compiled_call_impl",
-    }
-)
-"""Attributes of modules that are a reason of their own, name places, or change when a model is run."""
+_PLACES = ("name_or_path", "hf_device_map", "max_seq_len_cached", "_cache", "_caches", "warnings_issued")
+_REASONS = ("forward", "_compiled_call_impl", "gradient_checkpointing", "_gradient_checkpointing_func")
+_OWN = frozenset({*_PLACES, *_REASONS, "_is_hf_initialized", "_output_capturing_hooks_installed"})
+"""Attributes of modules that name places, change when a model is run, or are a reason of their own."""
 _CONFIG_PLACES = frozenset(
     {"_name_or_path", "transformers_version", "_commit_hash", "use_cache", "torch_dtype", "dtype", "gguf_file"}
 )
 """Entries of a configuration that say where a model comes from, or that the parameters themselves tell."""
-_TOKENIZER_PLACES = frozenset(
-    {
-        "_tokenizer",
-        "_should_update_post_processor",
-        "_in_target_context_manager",
-        "init_inputs",
-        "init_kwargs",
-        "name_or_path",
-        "verbose",
-        "deprecation_warnings",
-        "files_loaded",
-        "vocab_file",
-        "merges_file",
-        "padding_side",
-        "truncation_side",
-    }
-)
+_OF_FILES = ("name_or_path", "files_loaded", "vocab_file", "merges_file", "init_inputs", "init_kwargs", "_tokenizer")
+_OF_CALLS = ("verbose", "deprecation_warnings", "padding_side", "truncation_side", "_in_target_context_manager")
+_TOKENIZER_PLACES = frozenset({*_OF_FILES, *_OF_CALLS, "_should_update_post_processor"})
 """Attributes of tokenizers that are digested elsewhere, name places, or change with a call."""
 
 
 class Unidentifiable(Exception):
     """A value whose influence on predictions cannot be digested."""
-
-
-@dataclass(frozen=True)
-class LiveState:
-    """A model in memory."""
-
-    who: dict[str, str]
-    """Facts by name, as in :class:`~StaICC.inference.identity.Identity`."""
-    unidentified: tuple[str, ...]
-    """Reasons why they are not complete."""
 
 
 # Code
@@ -248,59 +188,27 @@ def digest_of_tensor(tensor: Any) -> str:
         Unidentifiable: The values are not there to be read (on the meta device), or have a layout of their own.
     """
     torch = torch_module()
-    head = f"{tensor.dtype} {tuple(tensor.shape)}"
     if tensor.device.type == "meta":
         raise Unidentifiable("its values are not in memory (offloaded)")
     if tensor.layout is not torch.strided or tensor.is_quantized:
         raise Unidentifiable(f"a tensor of layout {tensor.layout} cannot be hashed")
+    digest = hashlib.sha256(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
     with torch.inference_mode():
-        plain = tensor.detach().contiguous().reshape(-1)
-        if not plain.numel():
-            return f"{head} empty"
-        raw = plain.view(torch.uint8)
-        if raw.device.type == "cpu":
-            return f"{head} {hashlib.sha256(memoryview(raw.numpy())).hexdigest()}"
-        return f"{head} {_mixed(torch, raw)}"
+        raw = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+        raw = raw.clone() if raw.storage_offset() % 8 else raw
+        whole = len(raw) // (8 * WIDTH) * 8 * WIDTH
+        table = raw[:whole].view(torch.int64).reshape(-1, WIDTH)
+        for part in (table.sum(0), table.sum(1), raw[whole:]):
+            digest.update(part.cpu().numpy().tobytes())
+    return digest.hexdigest()
 
 
-_LANES = [
-    (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB),
-    (0xD1B54A32D192ED03, 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53),
-]
-"""Constants of the two lanes, all odd: the step per position, and the multipliers of SplitMix64 and of MurmurHash3."""
-
-
-def _mixed(torch: Any, raw: Any) -> str:
-    """Two 64-bit sums of mixed words over the bytes of a tensor, in hexadecimal."""
-    words = torch.nn.functional.pad(raw, (0, -len(raw) % 4)).view(torch.int32)
-    lanes = [torch.zeros((), dtype=torch.int64, device=raw.device) for _ in _LANES]
-    for start in range(0, len(words), PIECE):
-        piece = words[start : start + PIECE].to(torch.int64) & 0xFFFFFFFF
-        place = torch.arange(start, start + len(piece), dtype=torch.int64, device=raw.device)
-        for number, constants in enumerate(_LANES):
-            step, first, second = (constant - (constant >> 63 << 64) for constant in constants)  # signed
-            mixed = piece + place * step  # distinct for one place: the step only shifts it
-            mixed = (mixed ^ ((mixed >> 30) & ((1 << 34) - 1))) * first
-            mixed = (mixed ^ ((mixed >> 27) & ((1 << 37) - 1))) * second
-            lanes[number] += (mixed ^ ((mixed >> 31) & ((1 << 33) - 1))).sum()
-    return "-".join(f"{int(lane) & ((1 << 64) - 1):016x}" for lane in lanes)
-
-
-def checksum(model: Any) -> int:
-    """Return the sum of all parameters and buffers, read as integers: one pass over the memory of the model.
-
-    A change of one value always changes it. Exchanging values may not.
-    """
-    torch = torch_module()
-    total = 0
-    with torch.inference_mode():
-        for tensor in (*model.parameters(), *model.buffers()):
-            if tensor.device.type == "meta" or tensor.layout is not torch.strided or not tensor.numel():
-                continue
-            raw = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
-            whole = 0 if raw.storage_offset() % 8 else raw.numel() // 8 * 8
-            total += int(raw[:whole].view(torch.int64).sum()) + int(raw[whole:].sum())
-    return total
+def _digest_of_computed(tensor: Any) -> str:
+    """Digest of a buffer that a module computes itself, whose last digits depend on the machine."""
+    if not tensor.is_floating_point() or tensor.numel() > FEW or tensor.device.type == "meta":
+        return digest_of_tensor(tensor)
+    numbers = " ".join(f"{number:.3e}" for number in tensor.detach().reshape(-1).tolist())
+    return f"{tensor.dtype} {tuple(tensor.shape)} {numbers}"
 
 
 def _digest(text: str) -> str:
@@ -313,71 +221,40 @@ def digest_of_value(value: object) -> str:
     Raises:
         Unidentifiable: The value, or one inside, is code or state that cannot be digested.
     """
-    return _digest(_text(value, ()))
+    try:
+        return _digest(_text(value))
+    except RecursionError:
+        raise Unidentifiable("an object that holds itself cannot be digested") from None
 
 
-def _text(value: Any, around: tuple[int, ...]) -> str:
-    """The value as a text without addresses; ``around`` are the identities of the objects that hold it."""
-    kind = type(value)
+def _text(value: Any) -> str:
+    """The value as a text without addresses."""
+    torch, kind = torch_module(), type(value)
     name = f"{kind.__module__}.{kind.__qualname__}"
-    if kind in (type(None), bool, int, float, complex, str, bytes) or name == "tokenizers.AddedToken":
+    plain = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device)
+    if kind in plain or name == "tokenizers.AddedToken":
         return repr(value)
-    if len(around) > DEEPEST:
-        raise Unidentifiable("it is nested too deeply")
     if isinstance(value, enum.Enum):
         return f"{kind.__qualname__}.{value.name}"
-    if id(value) in around:
-        return "an object that holds this one"
-    inner = functools.partial(_text, around=(*around, id(value)))
-    if kind is types.MethodType:
-        raise Unidentifiable(f"the method {value.__qualname__} of an object")
     if isinstance(value, Mapping):
-        return f"{name}{{{','.join(sorted(f'{inner(key)}:{inner(item)}' for key, item in value.items()))}}}"
+        return f"{name}{{{','.join(sorted(f'{_text(key)}:{_text(item)}' for key, item in value.items()))}}}"
     if isinstance(value, Set):
-        return f"{name}{{{','.join(sorted(map(inner, value)))}}}"
+        return f"{name}{{{','.join(sorted(map(_text, value)))}}}"
     if isinstance(value, (list, tuple)):
-        return f"{name}[{','.join(map(inner, value))}]"
-    torch = torch_module()
+        return f"{name}[{','.join(map(_text, value))}]"
     if isinstance(value, torch.Tensor):
         return digest_of_tensor(value)
-    if isinstance(value, (torch.dtype, torch.device)):
-        return str(value)
     if isinstance(value, functools.partial):
-        return f"partial({inner(value.func)},{inner(value.args)},{inner(value.keywords)})"
-    if isinstance(value, type) or kind is types.FunctionType or (callable(value) and not hasattr(value, "__dict__")):
+        return f"partial({_text((value.func, value.args, value.keywords))})"
+    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
         if is_library_code(value) and not getattr(value, "__closure__", None):
-            return f"{value.__module__}.{getattr(value, '__qualname__', name)}"
-    elif hasattr(value, "tobytes") and hasattr(value, "dtype"):
-        return f"{value.dtype} {hashlib.sha256(value.tobytes()).hexdigest()}"
-    elif is_library_type(kind) and hasattr(value, "__dict__"):
-        return f"{name}({inner(vars(value))})"
+            return f"{value.__module__}.{value.__qualname__}"
+    elif is_library_type(kind) and hasattr(value, "__dict__") and kind is not types.MethodType:
+        return f"{name}({_text(vars(value))})"
     raise Unidentifiable(f"a {kind.__name__} cannot be digested")
 
 
 # The model and its tokenizer
-
-
-def _derived(torch: Any, module: Any) -> set[str]:
-    """Buffers that a rotary embedding computed from its configuration, found by computing them again."""
-    buffers = {name: module._buffers.get(name) for name in module._non_persistent_buffers_set}
-    if not is_library_type(type(module)) or "otary" not in type(module).__qualname__:
-        return set()
-    dynamic = getattr(module, "rope_type", None) in ("dynamic", "longrope")
-    if dynamic and module.max_seq_len_cached > module.original_max_seq_len:
-        return set(buffers)  # adjusted to a long input
-    try:
-        with torch.random.fork_rng(devices=[]):
-            again = dict(type(module)(config=module.config).named_buffers(recurse=False))
-    except Exception:  # of a class that is made otherwise: its buffers are digested
-        return set()
-
-    def rounded_alike(computed: Any, held: Any) -> bool:
-        if held.dtype != torch.float32:
-            return bool(torch.equal(computed.to(held.dtype), held))
-        return computed.shape == held.shape and bool(torch.allclose(computed.float(), held, rtol=1e-6, atol=0))
-
-    present = {name: held.detach().cpu() for name, held in buffers.items() if held is not None and name in again}
-    return {name for name, held in present.items() if rounded_alike(again[name], held)}
 
 
 def _without_places(value: Any) -> Any:
@@ -418,37 +295,34 @@ def digest_of_tokenizer(tokenizer: Any) -> str:
     return digest_of_value({"class": kind.__qualname__, **facts})
 
 
-def _weights(torch: Any, model: Any, reasons: list[str]) -> str:
-    """Digest of all parameters and buffers, by name."""
-    tensors: dict[str, Any] = {}
+def _tensors(model: Any) -> Iterator[tuple[str, Any, bool]]:
+    """Yield parameters and buffers with their names, and whether their module computes them itself."""
     for prefix, module in model.named_modules(remove_duplicate=False):
-        derived = _derived(torch, module)
+        # Frequencies that the module adjusts to a long input follow from the input.
+        adjusts = getattr(module, "rope_type", None) in ("dynamic", "longrope")
+        is_adjusted = adjusts and module.max_seq_len_cached > module.original_max_seq_len
         for name, tensor in (*module._parameters.items(), *module._buffers.items()):
-            if tensor is not None and name not in derived:
-                tensors[f"{prefix}.{name}"] = tensor
-    distinct = {id(tensor): tensor for tensor in tensors.values()}
-    try:
-        with ThreadPoolExecutor(max(1, torch.get_num_threads())) as pool:
-            digests = dict(zip(distinct, pool.map(digest_of_tensor, distinct.values()), strict=True))
-    except Unidentifiable as error:
-        reasons.append(f"weights: {error}")
-        return "unknown"
-    whole = hashlib.sha256()
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        whole.update(f"{name} {digests[id(tensor)]}\n".encode())
+            is_computed = name in module._non_persistent_buffers_set
+            if tensor is not None and not (is_computed and is_adjusted):
+                yield f"{prefix}.{name}", tensor, is_computed
+
+
+def digest_of_weights(model: Any) -> tuple[str, list[str]]:
+    """Digest of all parameters and buffers, by name; and what cannot be digested."""
+    digests: dict[int, str] = {}
+    lines, reasons = [], []
+    for name, tensor, is_computed in _tensors(model):
         # Quantised parameters keep their scales in attributes, and the compiler its notes.
-        state = {
-            key: value
-            for key, value in getattr(tensor, "__dict__", {}).items()
-            if key != "_is_hf_initialized" and not key.startswith("_dynamo_")
-        }
-        if set(state) - {"tensor_model_parallel"}:
-            try:
-                whole.update(digest_of_value(state).encode())
-            except Unidentifiable as error:
-                reasons.append(f"the parameter {name}: {error}")
-    return whole.hexdigest()
+        notes = ("_is_hf_initialized", "tensor_model_parallel")
+        entries = getattr(tensor, "__dict__", {}).items()
+        state = {key: value for key, value in entries if key not in notes and not key.startswith("_dynamo_")}
+        try:
+            if id(tensor) not in digests:
+                digests[id(tensor)] = _digest_of_computed(tensor) if is_computed else digest_of_tensor(tensor)
+            lines.append(f"{name} {digests[id(tensor)]} {digest_of_value(state) if state else ''}")
+        except Unidentifiable as error:
+            reasons.append(f"the parameter {name}: {error}")
+    return _digest("\n".join(sorted(lines))), reasons
 
 
 def _modules(torch: Any, model: Any, reasons: list[str]) -> str:
@@ -457,7 +331,7 @@ def _modules(torch: Any, model: Any, reasons: list[str]) -> str:
     own = _OWN | vars(torch.nn.Module()).keys()
     configs: dict[int, str] = {}
     for prefix, module in model.named_modules(remove_duplicate=False):
-        parts = []
+        texts = [prefix, f"{type(module).__module__}.{type(module).__qualname__}"]
         for name, value in module.__dict__.items():
             if name in own:
                 continue
@@ -467,16 +341,13 @@ def _modules(torch: Any, model: Any, reasons: list[str]) -> str:
                 if callable(getattr(value, "to_dict", None)) and "Config" in type(value).__name__:
                     if id(value) not in configs:
                         configs[id(value)] = digest_of_value(_without_places(value.to_dict()))
-                    text = configs[id(value)]
+                    texts.append(f"{name}={configs[id(value)]}")
                 else:
-                    text = digest_of_value(value)
+                    texts.append(f"{name}={digest_of_value(value)}")
             except Unidentifiable as error:
                 reasons.append(f"the attribute {name} of {_named(prefix)}: {error}")
-                text = type(value).__qualname__
-            parts.append(f"{name}={text}")
-        kind = f"{type(module).__module__}.{type(module).__qualname__}"
-        lines.append(f"{prefix} {kind} {' '.join(sorted(parts))}\n")
-    return _digest("".join(lines))
+        lines.append(" ".join([*texts[:2], *sorted(texts[2:])]))
+    return _digest("\n".join(lines))
 
 
 def versions(model: Any | None = None) -> dict[str, str]:
@@ -488,7 +359,7 @@ def versions(model: Any | None = None) -> dict[str, str]:
     return {name: str(require(name, "hf", "the model").__version__) for name in sorted(names)}
 
 
-def live_state(model: Any, tokenizer: Any) -> LiveState:
+def live_state(model: Any, tokenizer: Any) -> Identity:
     """Digest a model and its tokenizer as they are in memory now.
 
     Args:
@@ -498,16 +369,16 @@ def live_state(model: Any, tokenizer: Any) -> LiveState:
     Returns:
         The facts, and the reasons why they are not complete.
     """
-    torch = torch_module()
-    reasons = sorted(reason for reason, _ in _code(model))
+    weights, reasons = digest_of_weights(model)
+    reasons = sorted(reason for reason, _ in _code(model)) + reasons
     sizes: dict[str, int] = {}
     for weight in model.parameters():
         name = str(weight.dtype).removeprefix("torch.")
         sizes[name] = sizes.get(name, 0) + weight.numel()
     who = {
         "model": type(model).__name__,
-        "weights": _weights(torch, model, reasons),
-        "modules": _modules(torch, model, reasons),
+        "weights": weights,
+        "modules": _modules(torch_module(), model, reasons),
         "dtype": ", ".join(f"{name} ({sizes[name]})" for name in sorted(sizes)) if len(sizes) > 1 else "".join(sizes),
         "device": ", ".join(sorted({weight.device.type for weight in model.parameters()})),
     }
@@ -515,7 +386,6 @@ def live_state(model: Any, tokenizer: Any) -> LiveState:
         who["tokenizer"] = digest_of_tokenizer(tokenizer)
     except Unidentifiable as error:
         reasons.append(str(error))
-        who["tokenizer"] = "unknown"
     if attention := getattr(model.config, "_attn_implementation", None):
         who["attention"] = str(attention)
     if quantisation := getattr(model.config, "quantization_config", None):
@@ -523,8 +393,7 @@ def live_state(model: Any, tokenizer: Any) -> LiveState:
         who["quantisation"] = json.dumps(_without_places(plain), sort_keys=True, default=str)
     # Adapters of peft; which of them are merged or disabled is an attribute of the modules.
     active = [module.__dict__["_active_adapter"] for module in model.modules() if "_active_adapter" in module.__dict__]
-    if active:
-        who["adapters"] = ", ".join(
-            sorted({name for names in active for name in ([names] if isinstance(names, str) else names)})
-        )
-    return LiveState(who | versions(model), tuple(dict.fromkeys(reasons)))
+    names = {name for given in active for name in ([given] if isinstance(given, str) else given)}
+    if names:
+        who["adapters"] = ", ".join(sorted(names))
+    return Identity(who | versions(model), {}, tuple(dict.fromkeys(reasons)))

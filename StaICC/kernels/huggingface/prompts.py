@@ -14,9 +14,8 @@ them for each label. They are tokenized once. Tokenizers are not made to be cut,
 
 **Labels.** A causal language model scores tokens, not labels. In 0.1.1 a label is scored by the *last* token of its own
 tokenization (``"last"``); scoring the *first* token, or *all* of them in the context of the prompt (``"full"``), are
-the alternatives. Two labels may share the token that decides, the token may be a special one that a tokenizer adds at
-the end, or prompt and label together may be split elsewhere than each alone: :meth:`PromptFormat.audit` finds these
-before anything is run.
+the alternatives. Two labels may share the token that decides, or it may be a special one that a tokenizer adds at the
+end: :meth:`PromptFormat.audit` finds these before anything is run.
 
 **Chat.** A chat prompt is the text of the tokenizer's own template, with the beginning of the reply
 (``add_generation_prompt=True``), tokenized without further special tokens. Labels are scored where the reply starts,
@@ -66,7 +65,7 @@ _DECIDES = {"last": slice(-1, None), "first": slice(1), "full": slice(None)}
 """Which tokens of a label decide, for each value of ``LabelScoring``."""
 
 LabelScoring = Literal["last", "first", "full"]
-IssueKind = Literal["no-token", "shared-token", "special-token", "boundary", "space"]
+IssueKind = Literal["no-token", "shared-token", "special-token"]
 Variant = Literal["paper", "0.1.1"]
 Choice = TypeVar("Choice")
 Tokens = tuple[int, ...]
@@ -185,24 +184,21 @@ class KernelOptions:
 
 @dataclass(frozen=True, slots=True)
 class LabelIssue:
-    """Something about a label's tokens that can spoil its score.
+    """Something about labels' tokens because of which their scores mean nothing.
 
     Attributes:
         kind: ``"no-token"``: the label has no token to score; ``"shared-token"``: labels share the deciding token, so
             the model cannot tell them apart; ``"special-token"``: the deciding token is special (end of sequence,
-            unknown); ``"boundary"``: the tokenizer splits prompt + label elsewhere than at their border; ``"space"``:
-            the label would have other tokens if the space at the end of the prompt belonged to it.
+            unknown).
         labels: The labels concerned.
         tokens: The tokens concerned, as the tokenizer names them.
         message: The finding in one sentence.
-        fatal: Whether the scores mean nothing (the rest only moves them).
     """
 
     kind: IssueKind
     labels: tuple[str, ...]
     tokens: tuple[str, ...]
     message: str
-    fatal: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -550,13 +546,8 @@ class PromptFormat:
                 raise ArgumentError(f"the label {label!r} has no token; every label needs at least one to be scored")
         return [row[_DECIDES[self.options.label_scoring]][0] for row in rows], shared
 
-    def audit(self, label_space: Sequence[str], text: str | None = None) -> tuple[LabelIssue, ...]:
-        """Return what can spoil the labels' scores, the fatal issues first.
-
-        Args:
-            label_space: The labels.
-            text: A prompt as the model reads it, for the issues that depend on it.
-        """
+    def audit(self, label_space: Sequence[str]) -> tuple[LabelIssue, ...]:
+        """Return what spoils the labels' scores."""
         special = set(getattr(self.tokenizer, "all_special_ids", ()))
         issues: list[LabelIssue] = []
         deciding: dict[Tokens, list[str]] = {}
@@ -564,7 +555,7 @@ class PromptFormat:
         def report(kind: IssueKind, labels: Sequence[str], tokens: Sequence[int], message: str) -> None:
             names = tuple(map(str, self.tokenizer.convert_ids_to_tokens(list(tokens)))) if tokens else ()
             message = message.format(labels=", ".join(map(repr, labels)), tokens=", ".join(names))
-            issues.append(LabelIssue(kind, tuple(labels), names, message, kind not in ("boundary", "space")))
+            issues.append(LabelIssue(kind, tuple(labels), names, message))
 
         for label, ids in zip(self.labels(label_space), self._label_tokens(label_space)[0], strict=True):
             decides = ids[_DECIDES[self.options.label_scoring]]
@@ -578,26 +569,7 @@ class PromptFormat:
             if len(labels) > 1:
                 message = "the labels {labels} are scored by the same token {tokens} and are not distinguished"
                 report("shared-token", labels, decides, message)
-        for kind, labels in self._moved(self.labels(label_space), text).items() if text is not None else ():
-            report(kind, labels, (), _IN_CONTEXT[kind])
         return tuple(issues)
-
-    def _moved(self, labels: Sequence[str], text: str) -> dict[IssueKind, list[str]]:
-        """The labels whose tokens are others after this prompt, and those for which its last space matters."""
-
-        def tokens(*texts: str) -> list[Tokens]:
-            return encode(self.tokenizer, texts, special=False)
-
-        stripped = text.rstrip(" ")
-        start, shorter = tokens(text, stripped)
-        rows = zip(labels, tokens(*labels), tokens(*(text + label for label in labels)), strict=True)
-        moved: dict[IssueKind, list[str]] = {"boundary": [], "space": []}
-        for (label, bare, joined), spaced in zip(rows, tokens(*(" " + label for label in labels)), strict=True):
-            if joined != start + bare:
-                moved["boundary"].append(label)
-            if stripped != text and shorter + spaced != start + bare:
-                moved["space"].append(label)
-        return {kind: labels for kind, labels in moved.items() if labels}
 
     # Texts that are scored
 
@@ -624,11 +596,3 @@ class PromptFormat:
                 f"{what} scores the text of a prompt, which a reply does not contain: got prompt_format="
                 f"{self.options.prompt_format!r}. Use prompt_format='plain'"
             )
-
-
-_IN_CONTEXT: dict[IssueKind, str] = {
-    "boundary": "prompt + label is split otherwise than prompt and label alone, for {labels}; single-token scoring "
-    "asks for a token that the tokenizer would not write there",
-    "space": "the tokens change when the space at the end of the prompt moves to the label, for {labels}; models that "
-    "learnt words with their space may score them low",
-}

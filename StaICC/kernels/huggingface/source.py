@@ -29,9 +29,9 @@ import sys
 import threading
 import time
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -39,8 +39,9 @@ from typing import Any, Literal, get_args
 from StaICC.datasets.pack import check_wheel, data_home, fetch_wheel
 from StaICC.datasets.storage import file_digest, passing_folder, write_beside
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, StaICCError, unknown_name
+from StaICC.inference.identity import Identity
 from StaICC.kernels.huggingface import FEATURE, torch_module
-from StaICC.kernels.huggingface.live_state import LiveState, live_state, versions
+from StaICC.kernels.huggingface.live_state import live_state, versions
 from StaICC.optional import require
 from StaICC.safe_text import logger
 
@@ -190,14 +191,14 @@ class Loaded:
     Attributes:
         model: The model.
         tokenizer: The tokenizer.
-        content: What it was loaded from; None for a model that the user made.
+        content: What it was loaded from; nothing for a model that the user made.
         state: What it was right after loading; None for a model that the user made.
     """
 
     model: Any
     tokenizer: Any
-    content: dict[str, str] | None = None
-    state: LiveState | None = None
+    content: Mapping[str, str] = field(default_factory=dict)
+    state: Identity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,19 +437,6 @@ def number_type(name: str) -> Any:
     return kind
 
 
-@contextlib.contextmanager
-def _without_progress_bars(logging: Any) -> Iterator[None]:
-    """A log file is not filled with progress bars."""
-    hidden = logging.is_progress_bar_enabled() and not sys.stderr.isatty()
-    if hidden:
-        logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if hidden:
-            logging.enable_progress_bar()
-
-
 def _read(source: ModelSource) -> tuple[Any, Any]:
     torch = torch_module()
     transformers = require("transformers", "hf", FEATURE)
@@ -468,13 +456,14 @@ def _read(source: ModelSource) -> tuple[Any, Any]:
     if source.quantization is not None:
         options["quantization_config"] = transformers.BitsAndBytesConfig(**{f"load_in_{source.quantization}": True})
         options.setdefault("device_map", {"": source.resolved_device()})
+    if not sys.stderr.isatty():  # a log file is not filled with progress bars
+        transformers.utils.logging.disable_progress_bar()
     try:
-        with _without_progress_bars(transformers.utils.logging):
-            tokenizer = transformers.AutoTokenizer.from_pretrained(name, **arguments)
-            model = transformers.AutoModelForCausalLM.from_pretrained(name, **arguments, **options)
-            if source.adapter is not None:
-                peft = require("peft", "adapters", "an adapter")
-                model = peft.PeftModel.from_pretrained(model, source._adapter_folder())
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **arguments)
+        model = transformers.AutoModelForCausalLM.from_pretrained(name, **arguments, **options)
+        if source.adapter is not None:
+            peft = require("peft", "adapters", "an adapter")
+            model = peft.PeftModel.from_pretrained(model, source._adapter_folder())
     except StaICCError:
         raise
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:

@@ -470,19 +470,26 @@ def test_a_file_digest_is_never_stale(tmp_path, monkeypatch):
     assert len(seen) == 5
 
 
-def test_the_digest_for_other_devices_notices_every_change(monkeypatch):
-    """Integer arithmetic is the same on every device, so the processor can stand for one."""
-    raw = torch.arange(4001, dtype=torch.int64).to(torch.uint8)
-    swapped = torch.cat([raw[4:8], raw[:4], raw[8:]])  # words of 32 bits
-    seen = {live_state._mixed(torch, other) for other in (raw, swapped, raw.flip(0), raw[:-1])}
-    for place in (0, 1, 2, 3, 1999, 3999, 4000):
-        for change in (1, 128):
-            other = raw.clone()
-            other[place] ^= change
-            seen.add(live_state._mixed(torch, other))
-    assert len({half for both in seen for half in both.split("-")}) == 2 * 18
-    monkeypatch.setattr(live_state, "PIECE", 100)
-    assert live_state._mixed(torch, raw.clone()) in seen
+def test_the_digest_of_a_tensor_notices_every_change():
+    """Sums over rows and columns of words: bits, exchanged words, rows and columns, the order, and the end."""
+    width = live_state.WIDTH
+    words = torch.randint(-(2**62), 2**62, (3 * width + 2,), generator=torch.Generator().manual_seed(0))
+    rows, ends = words[: 3 * width].view(3, width), words[3 * width :]
+    columns = [1, 0, *range(2, width)]
+    swapped = rows.clone()
+    swapped[0, 0], swapped[1, 5] = rows[1, 5], rows[0, 0]
+    tables = [rows, rows.flip(0), rows.flip(1), rows[:, columns], rows[[1, 0, 2]], swapped]
+    others = [words.flip(0), words[:-1], words.view(torch.float64), torch.cat([rows.reshape(-1), ends.flip(0)])]
+    for place in (0, width - 1, width, 3 * width - 1, 3 * width, len(words) - 1):
+        for byte, bit in ((0, 1), (7, 128)):
+            changed = words.clone()
+            changed.view(torch.uint8)[8 * place + byte] ^= bit
+            others.append(changed)
+    seen = [live_state.digest_of_tensor(torch.cat([table.reshape(-1), ends])) for table in tables]
+    seen += [live_state.digest_of_tensor(other) for other in others]
+    assert len(set(seen)) == len(tables) + len(others)
+    shifted = torch.cat([torch.zeros(1, dtype=torch.float32), words.view(torch.float32)])[1:].view(-1)
+    assert live_state.digest_of_tensor(shifted) == live_state.digest_of_tensor(words.view(torch.float32))
 
 
 # -- ways in which kernels are the same
