@@ -1,6 +1,6 @@
 """The figures of a report. Each takes results and returns a :class:`~StaICC.results.report.plots.Figure`.
 
-The first functions read the values of figures and tables from results by run name.
+A figure is a list of points. :func:`chart` draws them and writes the table of their numbers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from StaICC.errors import ArgumentError, unknown_name
-from StaICC.metrics import gler
 from StaICC.metrics.classification import ConfidenceBin
 from StaICC.metrics.crossed_effects import SOURCES
 from StaICC.metrics.diagnosis import label_frequencies, noisy_label_shares
@@ -20,20 +19,24 @@ from StaICC.metrics.intervals import Interval
 from StaICC.metrics.registry import HEADLINE, score_record
 from StaICC.results.comparison import Comparison, Tested, p_text
 from StaICC.results.generalisation import variance_components
-from StaICC.results.provenance import Baselines, ConditionRecord, DatasetDetails
-from StaICC.results.published import compare_with_published, figures, models, other_long_icl
+from StaICC.results.provenance import DatasetDetails
+from StaICC.results.published import compare_with_published, figures, models
 from StaICC.results.report.html import Missing
-from StaICC.results.report.plots import SERIES, Axis, Bar, Cell, Figure, Key, Line, Mark, Panel, row_axis
-from StaICC.results.result import Result, ResultGroup, experiment_rows, score_records
+from StaICC.results.report.plots import SERIES, Axis, Cell, Figure, Key, Line, Mark, Panel, row_axis
+from StaICC.results.result import Result, ResultGroup, score_records
 
 
 class Score(NamedTuple):
-    """A score with its interval."""
+    """A score with its interval and its baselines."""
 
     value: float | None = None
     interval: Interval | None = None
     reason: str = "not recorded"
     """Why there is no value, or no interval."""
+    random: float | None = None
+    """The expected best accuracy of guessing."""
+    majority: float | None = None
+    """The accuracy of the most frequent label."""
 
     @property
     def cell(self) -> str:
@@ -48,15 +51,30 @@ class Score(NamedTuple):
         return f"{self.interval.low:.3f} .. {self.interval.high:.3f}"
 
 
+class Point(NamedTuple):
+    """A score in a figure, and a row of its table."""
+
+    panel: str
+    series: str
+    place: str
+    """The name of its row, or of its place on the horizontal axis."""
+    score: Score
+    x: float | None = None
+    """The place on the horizontal axis; without one, a point is in the table only."""
+    more: tuple[str, ...] = ()
+    """Further cells of the table."""
+    size: float = 1.0
+
+
 Runs = Mapping[str, Result]
 """Results of one benchmark by the name of their run."""
 
 Given = Result | Mapping[str, Result]
 """The argument of a figure: one result, or several by the name of their run."""
 
-NOT_EVALUATED = Score(reason="data set not evaluated")
 SLOPES = ("GLER", "Template_sens", "Demo_sens")
 """Benchmarks whose scores of a data set are under ``sensitivity``."""
+_NOT_EVALUATED = Score(reason="data set not evaluated")
 
 
 def named(given: Given) -> dict[str, Result]:
@@ -83,6 +101,16 @@ def dataset_names(runs: Runs) -> list[str]:
     return list(dict.fromkeys(name for result in runs.values() for name in result.divided))
 
 
+def mean_key(benchmark: str, metric: str) -> str:
+    """Return the key of the mean of a metric in :func:`scores_of`.
+
+    Args:
+        benchmark: Name of the benchmark.
+        metric: The metric.
+    """
+    return f"sensitivity.{metric}" if benchmark in SLOPES else metric
+
+
 def scores_of(result: Result) -> dict[tuple[str | None, str], Score]:
     """Return every score with its interval, or the reason why it is undefined.
 
@@ -98,7 +126,8 @@ def scores_of(result: Result) -> dict[tuple[str | None, str], Score]:
         place, key = record["dataset"], record["metric"]
         key = mean_key(result.benchmark, key) if place is None else key
         interval = None if record["low"] is None else Interval(record["low"], record["high"], record["level"], "")
-        score = Score(record["value"], interval, record["missing"] or "not recorded")
+        reason = record["missing"] or "not recorded"
+        score = Score(record["value"], interval, reason, record["random"], record["majority"])
         if place is None:
             own = {name: scores[name, key] for name in result.divided if (name, key) in scores}
             if undefined := [name for name, score in own.items() if score.value is None]:
@@ -108,28 +137,6 @@ def scores_of(result: Result) -> dict[tuple[str | None, str], Score]:
                 score = score._replace(interval=next(iter(own.values())).interval or interval)
         scores[place, key] = score
     return scores
-
-
-def baselines_of(runs: Runs, dataset: str) -> Baselines | None:
-    """Return the baselines of a data set, from the first run that has them.
-
-    Args:
-        runs: The runs.
-        dataset: Name of the data set.
-    """
-    baselines = (result.details[dataset].baselines for result in runs.values() if dataset in result.details)
-    return next((base for by_condition in baselines for base in by_condition.values()), None)
-
-
-def accuracy_of(record: ConditionRecord) -> float | None:
-    """Return the accuracy over the queries of a condition that have a prediction; ``None`` if none has.
-
-    Args:
-        record: The condition.
-    """
-    pairs = zip(record.predictions, record.truth, strict=True)
-    correct = [prediction == truth for prediction, truth in pairs if prediction is not None]
-    return sum(correct) / len(correct) if correct else None
 
 
 def labels_of(details: DatasetDetails) -> tuple[str, ...]:
@@ -146,60 +153,14 @@ def labels_of(details: DatasetDetails) -> tuple[str, ...]:
 
 
 _SHARE = Axis((0, 1), [(0, "0"), (0.5, "0.5"), (1, "1")])
-_ACCURACY, _SCORE = _SHARE._replace(label="accuracy"), _SHARE._replace(label="score")
-_SOURCES = {"Contextual_bias": "empty query", "Domain_bias": "random words", "Post_bias": "test queries"}
-_Points = Mapping[str, Sequence[tuple[float, float, str]]]
-"""Of each run, the points of a curve with their names."""
+_ACCURACY = _SHARE._replace(label="accuracy")
+_ONE = {"": 0}
+_BASELINES = [Key("random baseline", kind="line"), Key("majority baseline", kind="dashed")]
 
 
-def _curves(runs: _Points) -> tuple[list[Mark], list[Line]]:
-    """Return the points of the first runs, and the lines through them."""
-    marks, lines = [], []
-    for number, (name, points) in enumerate(list(runs.items())[:SERIES]):
-        marks += [Mark(x, y, number, f"{name}, {where}", y) for x, y, where in points]
-        lines += [Line([(x, y) for x, y, _ in points], number)] if points else []
-    return marks, lines
-
-
-def _keys(runs: Iterable[str]) -> list[Key]:
-    keys = [Key(name, number) for number, name in enumerate(runs)]
-    return keys[:SERIES] if len(keys) > 1 else []
-
-
-def _limit(runs: Runs) -> str:
-    return f" The first {SERIES} of {len(runs)} runs are drawn, the table has all." if len(runs) > SERIES else ""
-
-
-def mean_key(benchmark: str, metric: str) -> str:
-    """Return the key of the mean of a metric in :func:`scores_of`.
-
-    Args:
-        benchmark: Name of the benchmark.
-        metric: The metric.
-    """
-    return f"sensitivity.{metric}" if benchmark in SLOPES else metric
-
-
-class ForestRow(NamedTuple):
-    """A row of a forest plot: a score with its interval and its baselines."""
-
-    name: str
-    score: Score
-    series: int | None = 0
-    random: float | None = None
-    majority: float | None = None
-
-
-def range_axis(values: Iterable[float], steps: int = 4) -> Axis:
-    """Return an axis that contains all values, with round ticks.
-
-    Args:
-        values: The values; without any, the axis is that of shares.
-        steps: The range of the values has at most so many steps between ticks.
-    """
+def _range_axis(values: Iterable[float], steps: int) -> Axis:
+    """Return an axis that contains all values, with round ticks: at most so many steps within the range."""
     known = sorted(values)
-    if not known:
-        return _SHARE
     span = max(known[-1] - known[0], 1e-3)
     step = 10.0 ** math.floor(math.log10(span))
     step = next(step * factor for factor in (0.2, 0.5, 1.0, 2.0, 5.0, 10.0) if span / (step * factor) <= steps)
@@ -209,30 +170,128 @@ def range_axis(values: Iterable[float], steps: int = 4) -> Axis:
     return Axis((ticks[0][0], ticks[-1][0]), ticks)
 
 
-def forest_panel(title: str, rows: Sequence[ForestRow], axis: Axis | None = None, width: int = 244) -> Panel:
-    """Return a panel with a point and an interval in each row; lines are the baselines.
+def panel_of(
+    points: Sequence[Point],
+    series: Mapping[str, int | None] = _ONE,
+    across: Axis | None = None,
+    values: Axis | None = None,
+    *,
+    lines: Sequence[Line] = (),
+    connected: bool = True,
+    labelled: bool = False,
+    dodge: float = 0.0,
+    width: int = 244,
+) -> Panel:
+    """Return a panel of points with their intervals: one below the other, or over a horizontal axis.
+
+    Args:
+        points: The points of the panel.
+        series: The number of each series, which decides its marker and colour; ``None`` is grey.
+        across: The horizontal axis of a curve. Without one, each place is a row, and the baselines are lines in it.
+        values: The axis of the scores; by default it contains all of them.
+        lines: Lines in the background.
+        connected: Whether lines connect the points of a series in a curve.
+        labelled: Whether the points of a curve have their names next to them.
+        dodge: Distance of series from each other at the same place.
+        width: Pixels; rows of a panel below 200 pixels have no names.
+    """
+    rows = list(dict.fromkeys(point.place for point in points))
+    marks, drawn, labels, spread = [], [*lines], [], list[float]()
+    curves: dict[int | None, list[tuple[float, float]]] = {}
+
+    def at(place: float, value: float) -> tuple[float, float]:
+        spread.append(value)
+        return (place, value) if across else (value, place)
+
+    for point in points:
+        score, number = point.score, series[point.series]
+        place = point.x if across else float(rows.index(point.place))
+        if score.value is None or place is None or (number or 0) >= SERIES:
+            continue
+        for base, dashed in ((score.random, False), (score.majority, True)):
+            if base is not None and across is None:
+                drawn.append(Line([at(place - 0.5, base), at(place + 0.5, base)], dashed=dashed))
+        place += dodge * ((number or 0) - (len(series) - 1) / 2)
+        if score.interval:
+            drawn.append(Line([at(place, score.interval.low), at(place, score.interval.high)], number))
+        middle = at(place, score.value)
+        name = ", ".join(filter(None, dict.fromkeys((point.series, point.place))))
+        marks.append(Mark(*middle, number, f"{name}: {score.value:.4f}", point.size))
+        curves.setdefault(number, []).append(middle)
+        labels += [(*middle, point.place)] if labelled else []
+    axis = values or (_range_axis(spread, width // 80) if spread else _SHARE)
+    if across:
+        drawn += [Line(curve, number) for number, curve in curves.items() if connected]
+        return Panel(points[0].panel, across, axis, marks, drawn, labels, width=width)
+    names = row_axis([row if width >= 200 else "" for row in rows], 16 if width < 300 else 30)
+    return Panel(points[0].panel, axis, names, marks, drawn, width=width)
+
+
+def _axis_of(axis: Axis | Mapping[str, Axis] | None, panel: str) -> Axis | None:
+    return axis.get(panel) if isinstance(axis, Mapping) else axis
+
+
+def chart(
+    title: str,
+    caption: str,
+    head: Sequence[str],
+    points: Sequence[Point],
+    needs: str,
+    series: Mapping[str, int | None] | None = None,
+    *,
+    across: Axis | Mapping[str, Axis] | None = None,
+    values: Axis | Mapping[str, Axis] | None = None,
+    lines: Mapping[str, Sequence[Line]] | None = None,
+    legend: Sequence[Key] = (),
+    **options: Any,
+) -> Figure:
+    """Return a figure of points, with the table of their numbers.
 
     Args:
         title: The title.
-        rows: The rows, the first at the top.
-        axis: The axis of the scores; by default it contains all values.
-        width: Pixels; a panel below 200 pixels has no names of rows.
+        caption: What it shows.
+        head: The names of panels, series, places, scores and further cells; a column without a name is left out.
+        points: The points, in the order of the table.
+        needs: The message if no point has a value.
+        series: The number of each series; by default in the order of the points, with a legend.
+        across: The horizontal axis of curves, or of each panel (see :func:`panel_of`).
+        values: The axis of the scores, or that of each panel.
+        lines: Lines in the background of each panel.
+        legend: Further entries of the legend.
+        **options: See :func:`panel_of`.
+
+    Raises:
+        ArgumentError: No point has a value.
     """
-    marks, lines, values = [], [], []
-    for place, row in enumerate(rows):
-        for value, dashed in ((row.random, False), (row.majority, True)):
-            if value is not None:
-                lines.append(Line([(value, place - 0.5), (value, place + 0.5)], dashed=dashed))
-                values.append(value)
-        if row.score.value is not None:
-            span = (row.score.interval.low, row.score.interval.high) if row.score.interval else None
-            marks.append(Mark(row.score.value, place, row.series, row.name, row.score.value, span))
-            values += [row.score.value, *(span or ())]
-    names = row_axis([row.name if width >= 200 else "" for row in rows], 16 if width < 300 else 30)
-    return Panel(title, axis or range_axis(values, width // 80), names, marks, lines, width=width)
-
-
-_BASELINES = [Key("random baseline", kind="line"), Key("majority baseline", kind="dashed")]
+    names = list(dict.fromkeys(point.series for point in points))
+    numbers = {name: number for number, name in enumerate(names)} if series is None else series
+    keys = [Key(name, numbers[name]) for name in names if name] if head[1] and len(names) > 1 else []
+    panels = []
+    for name in dict.fromkeys(point.panel for point in points):
+        own = [point for point in points if point.panel == name]
+        if any(point.score.value is not None for point in own):
+            axes = (_axis_of(across, name), _axis_of(values, name))
+            panels.append(panel_of(own, numbers, *axes, lines=(lines or {}).get(name, ()), **options))
+    if not panels and needs:
+        raise ArgumentError(f"{title}: {needs}")
+    baselines = across is None and any(point.score.random is not None for point in points)
+    bounds = any(point.score.interval for point in points)
+    columns = [*head[:4], "interval" * bounds, *(key.text * baselines for key in _BASELINES), *head[4:]]
+    rows = []
+    for point in points:
+        score = point.score
+        ends = (Score(score.random).cell, Score(score.majority).cell)
+        rows.append([*point[:3], score.cell, score.interval_cell, *ends, *point.more])
+    shown = [place for place, name in enumerate(columns) if name]
+    return Figure(
+        title,
+        caption + (f" The first {SERIES} of {len(keys)} are drawn, the table has all." if len(keys) > SERIES else ""),
+        panels,
+        [columns[place] for place in shown],
+        [[row[place] for place in shown] for row in rows],
+        [number for number, place in enumerate(shown) if place < 3],
+        [*keys[:SERIES], *(_BASELINES if baselines else ()), *legend],
+    )
 
 
 def accuracy_by_dataset(given: Given) -> Figure:
@@ -242,29 +301,22 @@ def accuracy_by_dataset(given: Given) -> Figure:
         given: A result of a benchmark that scores accuracy by data set (Normal), or several by the name of their run.
 
     Raises:
-        ArgumentError: There are no results.
+        ArgumentError: There are no results, or none has an accuracy.
     """
     runs = named(given)
     scores = {name: scores_of(result) for name, result in runs.items()}
-    panels, rows = [], []
-    for dataset in dataset_names(runs):
-        known = baselines_of(runs, dataset)
-        baselines = (known.max_random, known.majority) if known else (None, None)
-        forest_rows = []
-        for number, name in enumerate(runs):
-            score = scores[name].get((dataset, "accuracy"), NOT_EVALUATED)
-            forest_rows.append(ForestRow(name, score, number, *baselines))
-            rows.append([dataset, name, score.cell, score.interval_cell, *(Score(value).cell for value in baselines)])
-        panels.append(forest_panel(dataset, forest_rows, _SHARE))
-    return Figure(
+    return chart(
         "Accuracy by data set",
         "Points are accuracies, with their confidence intervals. The solid line is the random baseline (the expected "
         "best of the tried settings), the dashed line is the majority baseline.",
-        panels,
-        ["data set", "run", "accuracy", "interval", "random baseline", "majority baseline"],
-        rows,
-        (1,),
-        _BASELINES,
+        ["data set", "", "run", "accuracy"],
+        [
+            Point(dataset, name, name, own.get((dataset, "accuracy"), _NOT_EVALUATED))
+            for dataset in dataset_names(runs)
+            for name, own in scores.items()
+        ],
+        "no result has an accuracy. Use results of Normal",
+        values=_SHARE,
     )
 
 
@@ -285,33 +337,30 @@ def forest(given: Given, metric: str | None = None) -> Figure:
     first = next(iter(runs.values()))
     metric = metric or HEADLINE.get(first.benchmark) or next(iter(first.averaged), "accuracy")
     key = mean_key(first.benchmark, metric)
-    scores = {name: scores_of(result) for name, result in runs.items()}
-    rows = []
-    if len(runs) == 1:
-        (own,) = scores.values()
-        for dataset in first.divided:
-            base = baselines_of(runs, dataset) if metric == "accuracy" and key == metric else None
-            baselines = (base.max_random, base.majority) if base else (None, None)
-            rows.append(ForestRow(dataset, own.get((dataset, key), Score()), 0, *baselines))
-        rows += [ForestRow("mean", own.get((None, key), Score()), 1)] if len(rows) > 1 else []
-    else:
-        rows = [ForestRow(name, own.get((None, key), Score())) for name, own in scores.items()]
-    if all(row.score.value is None for row in rows):
-        raise ArgumentError(f"{metric}: no value in the results; scores with a mean: {', '.join(first.averaged)}")
     record = score_record(first.benchmark, metric, first.higher_is_better)
+    if len(runs) == 1:
+        places = [*first.divided, *([None] if len(first.divided) > 1 else [])]
+        own = scores_of(first)
+        series = {"data sets": 0, "mean": 1}
+        points = [
+            Point(record.title, "data sets" if place else "mean", place or "mean", own.get((place, key), Score()))
+            for place in places
+        ]
+    else:
+        series = {"": 0}
+        points = [
+            Point(record.title, "", name, scores_of(run).get((None, key), Score())._replace(random=None, majority=None))
+            for name, run in runs.items()
+        ]
     better = {True: "Higher is better. ", False: "Lower is better. ", None: ""}[record.higher_is_better]
-    drawn = any(row.random is not None for row in rows)
-    return Figure(
+    return chart(
         record.title,
         f"{better}Points with confidence intervals.",
-        [forest_panel(record.title, rows, width=400)],
-        ["data set" if len(runs) == 1 else "run", record.title, "interval", "random baseline", "majority baseline"],
-        [
-            [row.name, row.score.cell, row.score.interval_cell, Score(row.random).cell, Score(row.majority).cell]
-            for row in rows
-        ],
-        (),
-        _BASELINES if drawn else [],
+        ["", "", "data set" if len(runs) == 1 else "run", record.title],
+        points,
+        f"no value in the results; scores with a mean: {', '.join(first.averaged)}",
+        series,
+        width=400,
     )
 
 
@@ -326,22 +375,26 @@ def differences(compared: Sequence[Comparison]) -> Figure:
     """
     if not compared:
         raise ArgumentError("a figure needs a comparison of two runs at least")
-    (first, *others), rows, cells = compared, [], []
+    (first, *others), points = compared, []
+    title = f"Difference in {first.metric}" + ("" if others else f": {first.first} - {first.second}")
     for pair in compared:
         for line in [pair.overall] if others else pair.lines:
-            name = f"{pair.first} - {pair.second}" if others else line.dataset
+            outcome = line.outcome
+            p = p_text(outcome.holm) if isinstance(outcome, Tested) else Missing(outcome.reason)
+            significant = "significant" if isinstance(outcome, Tested) and outcome.significant else "other"
             score = Score(line.difference, line.interval, "it has no bound")
-            significant = isinstance(line.outcome, Tested) and line.outcome.significant
-            rows.append(ForestRow(name, score, 0 if significant else None, random=0.0))
-            p = p_text(line.outcome.holm) if isinstance(line.outcome, Tested) else Missing(line.outcome.reason)
-            cells.append([name, score.cell, score.interval_cell, p])
-    title = f"Difference in {first.metric}" + ("" if others else f": {first.first} - {first.second}")
-    return Figure(
+            points.append(
+                Point(title, significant, f"{pair.first} - {pair.second}" if others else line.dataset, score, more=(p,))
+            )
+    return chart(
         title,
         "First minus second run, with intervals. Significant differences (Holm) are coloured, others are grey.",
-        [forest_panel(title, rows, width=400)],
-        ["runs" if others else "data set", "difference", "interval", "p (Holm)"],
-        cells,
+        ["", "", "runs" if others else "data set", "difference", "p (Holm)"],
+        points,
+        "",
+        {"significant": 0, "other": None},
+        lines={title: [Line([(0, -0.5), (0, len(points) - 0.5)])]},
+        width=400,
     )
 
 
@@ -384,9 +437,8 @@ def confusion_matrices(given: Given) -> Figure:
     (result,) = runs.values()
     panels, rows = [], []
     for dataset, details in result.details.items():
-        labels, counts = labels_of(details), confusion_counts(details)
-        cells = []
-        for truth, row in enumerate(counts):
+        labels, cells = labels_of(details), []
+        for truth, row in enumerate(confusion_counts(details)):
             for predicted, queries in enumerate(row):
                 share = queries / (sum(row) or 1)
                 cells.append(Cell(predicted, truth, share, 0 if truth == predicted else 1, str(queries)))
@@ -408,6 +460,12 @@ def confusion_matrices(given: Given) -> Figure:
     )
 
 
+def _costs(result: Result) -> dict[str, float | None]:
+    prompts = [result.timing.get(f"{key}_prompts") for key in ("training", "test")]
+    known = [number for number in prompts if number is not None]
+    return {"tokens": result.timing.get("tokens_alone"), "prompts": sum(known) if len(known) == 2 else None}
+
+
 def cost_chart(given: Given) -> Figure:
     """Return accuracy against the cost of each method: its tokens where all results have them, else its prompts.
 
@@ -418,54 +476,33 @@ def cost_chart(given: Given) -> Figure:
         ArgumentError: No result has a cost and an accuracy.
     """
     runs = named(given)
-    prompts = {
-        name: [result.timing.get(f"{key}_prompts") for key in ("training", "test")] for name, result in runs.items()
-    }
-    every = {
-        "tokens": {name: result.timing.get("tokens_alone") for name, result in runs.items()},
-        "prompts": {name: None if None in own else sum(filter(None, own)) for name, own in prompts.items()},
-    }
-    unit = "prompts" if None in every["tokens"].values() else "tokens"
-    scores = {name: scores_of(result).get((None, "accuracy"), Score()) for name, result in runs.items()}
-    points = {
-        name: (cost, score.value)
-        for (name, cost), score in zip(every[unit].items(), scores.values(), strict=True)
-        if cost and score.value is not None
-    }
-    if not points:
-        raise ArgumentError("no result has a cost and an accuracy. Use the results of run_all")
-    marks, lines, labels = [], [], []
-    front: list[tuple[float, float]] = []
-    for name, (cost, value) in sorted(points.items(), key=lambda point: (point[1][0], -point[1][1])):
-        x = math.log10(cost)
-        if interval := scores[name].interval:
-            lines.append(Line([(x, interval.low), (x, interval.high)], 0))
-        marks.append(Mark(x, value, 0, f"{name}, {cost:.0f} {unit}", value))
-        labels.append((x, value, name))
-        if not front or value > front[-1][1]:
+    every = {name: _costs(result) for name, result in runs.items()}
+    unit = "prompts" if any(own["tokens"] is None for own in every.values()) else "tokens"
+    points, front = [], list[tuple[float, float]]()
+    for name, result in sorted(runs.items(), key=lambda run: every[run[0]][unit] or 0):
+        cost, score = every[name][unit], scores_of(result).get((None, "accuracy"), Score())
+        x = math.log10(cost) if cost else None
+        shown = Missing("not recorded") if cost is None else f"{cost:.0f}"
+        points.append(Point("Accuracy", "", name, score, x, (shown,)))
+        if x is not None and score.value is not None and (not front or score.value > front[-1][1]):
             front += [(x, front[-1][1])] if front else []
-            front.append((x, value))
-    lines.append(Line(front, dashed=True))
-    y_axis = range_axis([value for line in lines for _, value in line.points])
-    powers = range(math.floor(marks[0].x), math.ceil(marks[-1].x + 1e-9) + 1)
-    x_axis = Axis(
-        (powers[0], powers[-1]), [(power, f"{10**power:,}") for power in powers], f"{unit}, training and test"
-    )
-    return Figure(
+            front.append((x, score.value))
+    ends = [point.x for point in points if point.x is not None and point.score.value is not None] or [0.0]
+    powers = range(math.floor(min(ends)), math.ceil(max(ends) + 1e-9) + 1)
+    ticks = [(float(power), f"{10**power:,}") for power in powers]
+    return chart(
         "Accuracy and cost",
         f"Accuracy (mean over the data sets) with its interval against the {unit} of training and test. The dashed "
         "line connects the methods that no cheaper one exceeds.",
-        [Panel("Accuracy", x_axis, y_axis, marks, lines, labels=labels, width=640)],
-        ["method", unit, "accuracy", "interval"],
-        [
-            [
-                name,
-                Missing("not recorded") if every[unit][name] is None else f"{every[unit][name]:.0f}",
-                score.cell,
-                score.interval_cell,
-            ]
-            for name, score in scores.items()
-        ],
+        ["", "", "method", "accuracy", unit],
+        points,
+        "no result has a cost and an accuracy. Use the results of run_all",
+        _ONE,
+        across=Axis((powers[0], powers[-1]), ticks, f"{unit}, training and test"),
+        lines={"Accuracy": [Line(front, dashed=True)]},
+        connected=False,
+        labelled=True,
+        width=640,
     )
 
 
@@ -495,39 +532,34 @@ def reliability_diagrams(given: Given) -> Figure:
     Raises:
         ArgumentError: No result has confidence bins: the predictions are labels, or ambiguous scores.
     """
-    every = (
-        _bins(given)
-        if isinstance(given, Result)
-        else {name: _pooled(_bins(result).values()) for name, result in named(given).items()}
-    )
-    drawn = {name: bins for name, bins in every.items() if bins}
-    if not drawn:
-        raise ArgumentError("the result has no confidences: its predictions are labels, or ambiguous scores")
-    panels, rows = [], []
-    for name, bins in drawn.items():
-        total, width = sum(inside.queries for inside in bins), 1 / len(bins)
-        bars, marks = [], []
+    if isinstance(given, Result):
+        by, every = "data set", _bins(given)
+    else:
+        by, every = "run", {name: _pooled(_bins(run).values()) for name, run in named(given).items()}
+    points = []
+    for name, bins in every.items():
+        total = sum(inside.queries for inside in bins)
         for place, (queries, confidences, correct) in enumerate(bins):
-            if not queries:
-                continue
-            confidence, accuracy, share = confidences / queries, correct / queries, queries / total
-            bars.append(Bar(((place + 0.05) * width, (place + 0.95) * width), (0, 0.3 * share)))
-            marks.append(Mark(confidence, accuracy, 0, f"{queries} queries", accuracy, None, 0.5 + share**0.5))
-            span = f"{place * width:g} to {(place + 1) * width:g}"
-            rows.append([name, span, str(queries), f"{confidence:.3f}", f"{accuracy:.3f}"])
-        lines = [Line([(0, 0), (1, 1)], dashed=True), Line([(mark.x, mark.y) for mark in marks], 0)]
-        panels.append(Panel(name, _SHARE._replace(label="confidence"), _ACCURACY, marks, lines, bars, width=200))
-    by = "data set" if isinstance(given, Result) else "run"
-    return Figure(
+            if queries:
+                confidence, span = confidences / queries, f"{place / len(bins):g} to {(place + 1) / len(bins):g}"
+                more, size = (f"{confidence:.3f}", str(queries)), 0.5 + (queries / total) ** 0.5
+                points.append(Point(name, "", span, Score(correct / queries), confidence, more, size))
+    return chart(
         f"Reliability by {by}",
-        "Accuracy (vertical) against confidence in ten bins. The size of a point grows with the number of queries, the "
-        "bars are the distribution of confidences. Points on the dashed line are calibrated, points below it are "
-        "overconfident.",
-        panels,
-        [by, "confidence", "queries", "mean confidence", "accuracy"],
-        rows,
-        (1,),
+        "Accuracy (vertical) against confidence in ten bins. The size of a point grows with the number of queries. "
+        "Points on the dashed line are calibrated, points below it are overconfident.",
+        [by, "", "confidence", "accuracy", "mean confidence", "queries"],
+        points,
+        "the result has no confidences: its predictions are labels, or ambiguous scores",
+        _ONE,
+        across=_SHARE._replace(label="confidence"),
+        values=_ACCURACY,
+        lines={name: [Line([(0, 0), (1, 1)], dashed=True)] for name in every},
+        width=200,
     )
+
+
+_PREDICTED_FROM = {"Contextual_bias": "empty query", "Domain_bias": "random words", "Post_bias": "test queries"}
 
 
 def bias_distributions(given: Given) -> Figure:
@@ -542,62 +574,46 @@ def bias_distributions(given: Given) -> Figure:
     results = {result.benchmark: result for result in named(given).values()}
     if len(results) < len(named(given)):
         raise ArgumentError(f"expected the results of one run, got {', '.join(named(given))}. Plot them one by one")
-    datasets: dict[str, tuple[tuple[str, ...], dict[str, Sequence[float]]]] = {}
-    for benchmark, source in _SOURCES.items():
-        if (result := results.get(benchmark)) is None:
-            continue
-        for dataset, values in result.divided.items():
-            distribution, details = values.get("distribution"), result.details[dataset]
-            if not isinstance(distribution, (list, tuple)) or not details.conditions:
+    points, lines = [], {}
+    for dataset in dataset_names(results):
+        for benchmark, source in _PREDICTED_FROM.items():
+            distribution = (
+                results[benchmark].divided.get(dataset, {}).get("distribution") if benchmark in results else None
+            )
+            if not isinstance(distribution, (list, tuple)):
                 continue
+            details = results[benchmark].details[dataset]
             labels = details.labels or tuple(str(label) for label in range(len(distribution)))
-            known = datasets.setdefault(dataset, (labels, {}))[1]
-            known[source] = distribution
-            if benchmark == "Post_bias":
-                known["true labels"] = label_frequencies(details.conditions[0].truth, len(labels))
-    if not datasets:
-        raise ArgumentError("no result has a mean prediction. Use results of the bias benchmarks")
-    columns = [name for name in (*_SOURCES.values(), "true labels") if any(name in own for _, own in datasets.values())]
-    panels, rows = [], []
-    for dataset, (labels, known) in datasets.items():
-        bars = [Bar((0, share), (n - 0.35, n + 0.35)) for n, share in enumerate(known.get("true labels", ()))]
-        marks = [
-            Mark(value, place + 0.22 * (number - 1), number, f"{labels[place]}, {source}", value)
-            for number, source in enumerate(_SOURCES.values())
-            for place, value in enumerate(known.get(source, ()))
-        ]
-        lines = [Line([(1 / len(labels), -0.5), (1 / len(labels), len(labels) - 0.5)], dashed=True)]
-        panels.append(Panel(dataset, _SHARE, row_axis(labels), marks, lines, bars))
-        for place, label in enumerate(labels):
-            shares = (known[column][place] if column in known else None for column in columns)
-            cells = [Missing("not evaluated") if share is None else f"{share:.3f}" for share in shares]
-            rows.append([dataset, label, *cells, f"{1 / len(labels):.3f}"])
-    legend = [Key(source, number) for number, source in enumerate(_SOURCES.values()) if source in columns]
-    legend += [Key("true labels", kind="bar")] if "true labels" in columns else []
-    return Figure(
+            shares = {source: distribution}
+            if benchmark == "Post_bias" and details.conditions:
+                shares["true labels"] = label_frequencies(details.conditions[0].truth, len(labels))
+            lines[dataset] = [Line([(1 / len(labels), -0.5), (1 / len(labels), len(labels) - 0.5)], dashed=True)]
+            for name, own in shares.items():
+                points += [Point(dataset, name, label, Score(share)) for label, share in zip(labels, own, strict=True)]
+    return chart(
         "Mean predictions",
-        "Mean predicted probability of each label for empty queries, random words and test queries. Bars are the "
-        "frequencies of the true labels, the dashed line is the uniform distribution.",
-        panels,
-        ["data set", "label", *columns, "uniform"],
-        rows,
-        (1,),
-        [*legend, Key("uniform", kind="dashed")],
+        "Mean predicted probability of each label for empty queries, random words and test queries, and the "
+        "frequencies of the true labels. The dashed line is the uniform distribution.",
+        ["data set", "queries", "label", "mean prediction"],
+        points,
+        "no result has a mean prediction. Use results of the bias benchmarks",
+        values=_SHARE,
+        lines=lines,
+        legend=[Key("uniform", kind="dashed")],
+        dodge=0.2,
     )
 
 
-def noise_series(result: Result) -> dict[str, list[tuple[float, float]]]:
+def noise_series(result: Result) -> dict[str, list[tuple[float, Score]]]:
     """Return for each data set the share of correct labels and the accuracy, from no noise to all labels wrong."""
     k = result.signature.fields.get("k") or ""
     k_or_many = int(k) if k.isdigit() and int(k) else 10**6  # without k, the shares that the noise rates aim at
     scores, series = scores_of(result), {}
     for dataset, values in result.divided.items():
         steps = sorted(int(key) for key in values if key.isdigit())
-        accuracies = [scores.get((dataset, f"{step}.accuracy"), Score()).value for step in steps]
+        accuracies = [scores.get((dataset, f"{step}.accuracy"), Score()) for step in steps]
         shares = noisy_label_shares(k_or_many, len(steps))
-        points = [(share, value) for share, value in zip(shares, accuracies, strict=True) if value is not None]
-        if points:
-            series[dataset] = points
+        series[dataset] = list(zip(shares, accuracies, strict=True))
     return series
 
 
@@ -610,40 +626,24 @@ def noise_lines(given: Given) -> Figure:
     Raises:
         ArgumentError: No result has an accuracy by noise rate.
     """
-    runs = named(given)
-    series = {name: noise_series(result) for name, result in runs.items()}
-    slopes = {name: scores_of(result) for name, result in runs.items()}
-    panels, rows = [], []
-    for dataset in dataset_names(runs):
-        points = {name: own.get(dataset, []) for name, own in series.items()}
-        marks, _ = _curves({name: [(x, y, f"{x:.2f} correct") for x, y in own] for name, own in points.items()})
-        lines = []
-        for number, (name, own) in enumerate(points.items()):
-            if number < SERIES and len({x for x, _ in own}) > 1:
-                # Fitted to the points: with the metrics of 0.1.1, the line in the result uses other x values.
-                slope, intercept = gler([y for _, y in own], [x for x, _ in own])
-                lines.append(Line([(0, intercept), (1, intercept + slope)], number))
-            saved = slopes[name].get((dataset, "sensitivity.accuracy"), NOT_EVALUATED)
-            cell = saved.cell if saved.value is None else f"{saved.value:+.4f}"
-            rows += [[dataset, name, f"{x:.2f}", f"{y:.4f}", cell] for x, y in own]
-        if any(points.values()):
-            x_axis = _SHARE._replace(label="share of correct labels")
-            panels.append(Panel(dataset, x_axis, _ACCURACY, marks, lines, width=200))
-    if not panels:
-        raise ArgumentError("no result has an accuracy by noise rate. Use results of GLER")
-    return Figure(
+    points = []
+    for name, result in named(given).items():
+        scores = scores_of(result)
+        for dataset, series in noise_series(result).items():
+            slope = scores.get((dataset, "sensitivity.accuracy"), Score())
+            cell = slope.cell if slope.value is None else f"{slope.value:+.4f}"
+            points += [Point(dataset, name, f"{share:.2f}", score, share, (cell,)) for share, score in series]
+    return chart(
         "Accuracy against label noise",
-        "From all demonstration labels wrong (left) to all correct (right). The slope of the regression line is GLER: "
-        f"how much the demonstration labels influence the predictions.{_limit(runs)}",
-        panels,
+        "From all demonstration labels wrong (left) to all correct (right). GLER is the slope of a line through the "
+        "points: how much the demonstration labels influence the predictions.",
         ["data set", "run", "share of correct labels", "accuracy", "slope (GLER)"],
-        rows,
-        (1,),
-        _keys(runs),
+        points,
+        "no result has an accuracy by noise rate. Use results of GLER",
+        across=_SHARE._replace(label="share of correct labels"),
+        values=_ACCURACY,
+        width=200,
     )
-
-
-_NO_LIMITS = "too few levels, or no variation"
 
 
 def variance_chart(given: Given) -> Figure:
@@ -655,35 +655,30 @@ def variance_chart(given: Given) -> Figure:
     Raises:
         ArgumentError: There are no results, or one is of another benchmark.
     """
-    runs = named(given)
-    found = {name: variance_components(result).lines for name, result in runs.items()}
-    panels, rows = [], []
-    sources = list(SOURCES.values())
-    largest = 0.0
-    for dataset in dict.fromkeys(line.dataset for lines in found.values() for line in lines):
-        marks = []
-        for number, (name, lines) in enumerate(found.items()):
-            for line in (line for line in lines if line.dataset == dataset):
-                for y, (deviation, ends) in enumerate(line.deviations):
-                    if number < SERIES:
-                        marks.append(Mark(deviation, y, number, f"{name}, {sources[y]}", deviation, ends))
-                        largest = max(largest, ends[1] if ends else deviation)
-                    cell = Missing(_NO_LIMITS) if ends is None else f"{ends[0]:.4f} .. {ends[1]:.4f}"
-                    rows.append([dataset, name, sources[y], f"{deviation:.4f}", cell])
-        bars = [Bar((0, mark.x), (mark.y - 0.35, mark.y + 0.35)) for mark in marks if len(runs) == 1]
-        panels.append((dataset, marks, bars))
-    end = largest or 1.0
-    axis = Axis((0, end), [(0, "0"), (end, f"{end:.2g}")])
-    return Figure(
+    points = []
+    for name, result in named(given).items():
+        for line in variance_components(result).lines:
+            for source, (deviation, ends) in zip(SOURCES.values(), line.deviations, strict=True):
+                interval = Interval(*ends, 0.95, "") if ends else None
+                score = Score(deviation, interval, "too few levels, or no variation")
+                points.append(Point(line.dataset, name, source, score))
+    return chart(
         "Sources of variance",
         "Standard deviation of the accuracy that comes from each source, at the numbers of rows, draws and templates "
-        "of the run, with 95 % intervals. Estimates of variances below 0 are shown as 0." + _limit(runs),
-        [Panel(dataset, axis, row_axis(sources), marks, (), bars) for dataset, marks, bars in panels],
-        ["data set", "run", "source", "standard deviation", "95 %"],
-        rows,
-        (1,),
-        _keys(runs),
+        "of the run, with 95 % intervals. Estimates of variances below 0 are shown as 0.",
+        ["data set", "run", "source", "standard deviation"],
+        points,
+        "",
+        dodge=0.1,
     )
+
+
+_NOT_SETTINGS = ("prompts", "failed", "version")
+_COSTS = {
+    "prompt_characters": "Thousand characters of all prompts",
+    "new_characters": "Thousand characters without shared prefixes",
+}
+"""The costs of ``shots_chart``: the title of the panel by the key in the timing of a result."""
 
 
 def shots_lines(given: Given) -> dict[str, dict[int, Result]]:
@@ -692,29 +687,21 @@ def shots_lines(given: Given) -> dict[str, dict[int, Result]]:
     Args:
         given: Results of Normal.
     """
-    lines: dict[tuple[str, tuple[tuple[str, str | None], ...]], dict[int, Result]] = {}
+    lines: dict[tuple[tuple[str, str | None], ...], dict[int, Result]] = {}
     for result in named(given).values():
         fields = {name: value for name, value in result.signature.fields.items() if name not in _NOT_SETTINGS}
         if (k := str(fields.pop("k", None))).isdigit():
-            lines.setdefault((result.model, tuple(fields.items())), {})[int(k)] = result
-    drawn = [({"model": model, **dict(own)}, line) for (model, own), line in lines.items() if len(line) > 1]
-    several = [name for name in dict.fromkeys(name for own, _ in drawn for name in own) if name not in _NAMED]
-    several = [name for name in several if len({own.get(name) for own, _ in drawn}) > 1]
-    named_lines = {}
-    for own, line in drawn:
-        parts = (next(iter(line.values())).method, own.get("demonstrations") or "default", str(own["model"]))
-        name = ", ".join([*parts, *(f"{field} {own.get(field, 'not set')}" for field in several)])
-        named_lines[name] = dict(sorted(line.items()))
-    return named_lines
-
-
-_NOT_SETTINGS = ("prompts", "failed", "version")
-_NAMED = ("method", "demonstrations", "model")
-_COSTS = {
-    "prompt_characters": "Characters of all prompts",
-    "new_characters": "Characters without shared prefixes",
-}
-"""The costs of ``shots_chart``: the title of the panel by the key in the timing of a result."""
+            own = {"method": result.method, "demonstrations": "default", **fields, "model": result.model}
+            lines.setdefault(tuple(own.items()), {})[int(k)] = result
+    drawn = [(dict(own), dict(sorted(line.items()))) for own, line in lines.items() if len(line) > 1]
+    fields = dict.fromkeys(name for own, _ in drawn for name in own)
+    names = [field for field in fields if len({own.get(field) for own, _ in drawn}) > 1]
+    always = ("method", "demonstrations", "model")
+    shown = [*always, *(name for name in names if name not in always)]
+    return {
+        ", ".join(f"{own[name]}" if name in always else f"{name} {own.get(name, 'not set')}" for name in shown): line
+        for own, line in drawn
+    }
 
 
 def shots_chart(given: Given) -> Figure:
@@ -727,45 +714,33 @@ def shots_chart(given: Given) -> Figure:
     Raises:
         ArgumentError: No two results differ in ``k`` only.
     """
-    lines = shots_lines(given)
-    if not lines:
-        raise ArgumentError("no two results differ in k only. Use results of run_many_shot")
 
     def place(k: int) -> float:
         return math.log2(k) if k else -1.0
 
-    ks = sorted({k for line in lines.values() for k in line})
-    x = Axis((place(ks[0]) - 0.3, place(ks[-1]) + 0.3), [(place(k), str(k)) for k in ks], "demonstrations (k)")
-    panels: dict[str, dict[str, list[tuple[float, float, str]]]]
-    panels = {title: {name: [] for name in lines} for title in ("Accuracy", *_COSTS.values())}
-    spans, rows = [], []
-    for number, (name, line) in enumerate(lines.items()):
-        for k, result in line.items():
-            accuracy = scores_of(result).get((None, "accuracy"), Score())
-            at = place(k) + 0.1 * (number - (len(lines) - 1) / 2)  # lines next to each other, so that intervals differ
-            if accuracy.interval is not None and number < SERIES:
-                spans.append(Line([(at, accuracy.interval.low), (at, accuracy.interval.high)], number))
-            costs = [result.timing.get(key) for key in _COSTS]
-            for points, value in zip(panels.values(), [accuracy.value, *costs], strict=True):
-                points[name] += [] if value is None else [(at, value, f"k = {k}")]
-            cells = [Missing("not recorded") if value is None else f"{value:.0f}" for value in costs]
-            rows.append([name, str(k), accuracy.cell, accuracy.interval_cell, *cells])
-    drawn = []
-    for title, points in panels.items():
-        marks, curves = _curves(points)
-        top = max((mark.y for mark in marks), default=1.0) or 1.0
-        y = _SHARE if title == "Accuracy" else Axis((0, top), [(0, "0"), (top, f"{top / 1000:.0f}k")])
-        drawn.append(Panel(title, x, y, marks, curves + (spans if title == "Accuracy" else [])))
-    return Figure(
+    lines = shots_lines(given)
+    points = []
+    for title, key in (("Accuracy", None), *((title, key) for key, title in _COSTS.items())):
+        for name, line in lines.items():
+            for k, result in line.items():
+                score = scores_of(result).get((None, "accuracy"), Score())
+                if key is not None:
+                    cost = result.timing.get(key)
+                    score = Score(None if cost is None else cost / 1000)
+                points.append(Point(title, name, str(k), score, place(k)))
+    ks = sorted({k for line in lines.values() for k in line}) or [0]
+    ticks = [(place(k), str(k)) for k in ks]
+    return chart(
         "Number of demonstrations",
         "Accuracy (mean over the data sets) against k with confidence intervals, and the characters of all test "
         "prompts: in total, and without the prefixes that prompts share with each other and with the prompts of a "
         "smaller k.",
-        drawn,
-        ["model and method", "k", "accuracy", "interval", *(key.replace("_", " ") for key in _COSTS)],
-        rows,
-        (),
-        _keys(lines),
+        ["panel", "model and method", "k", "value"],
+        points,
+        "no two results differ in k only. Use results of run_many_shot",
+        across=Axis((ticks[0][0] - 0.3, ticks[-1][0] + 0.3), ticks, "demonstrations (k)"),
+        values={"Accuracy": _SHARE},
+        dodge=0.1,
     )
 
 
@@ -790,34 +765,27 @@ def rounds_chart(given: Given) -> Figure:
     runs = named(given)
     scores = {name: scores_of(result) for name, result in runs.items()}
     places = {f"{n}R": float(n) for n in range(1, 6)}
-    axis = Axis((0.7, 5.3), [(x, f"{x:g}") for x in places.values()], "rounds of demonstrations")
-    panels, rows = [], []
+    points: list[Point] = []
+    lines: dict[str, list[Line]] = {}
     for dataset in dataset_names(runs):
-        points: dict[str, list[tuple[float, float, str]]] = {}
-        for name, result in runs.items():
-            own = {key: scores[name].get((dataset, key), Score()) for key in (*places, "mean", "uniform", "majority")}
-            known = [(x, own[key].value, f"round {x:g}") for key, x in places.items()]
-            points[name] = [(x, y, where) for x, y, where in known if y is not None]
-            if dataset in result.divided:
-                metric = result.divided[dataset].get("metric") or Missing("not recorded")
-                rows.append([dataset, name, metric, *(score.cell for score in own.values())])
-        if any(points.values()):
-            marks, lines = _curves(points)
-            uniform = [own[dataset, "uniform"].value for own in scores.values() if (dataset, "uniform") in own]
-            ends = [[(0.7, value), (5.3, value)] for value in uniform if value is not None]
-            background = [*_published_curves(dataset, places), *(Line(line, dashed=True) for line in ends[:1])]
-            panels.append(Panel(dataset, axis, _SCORE, marks, background + lines))
-    if not panels:
-        raise ArgumentError("no result has a score of a round. Use results of LongICL")
-    return Figure(
+        for name, own in scores.items():
+            points += [
+                Point(dataset, name, key, own.get((dataset, key), _NOT_EVALUATED), x) for key, x in places.items()
+            ]
+        uniform = [own[dataset, "uniform"].value for own in scores.values() if (dataset, "uniform") in own]
+        guess = [Line([(0.7, value), (5.3, value)], dashed=True) for value in uniform if value is not None]
+        lines[dataset] = [*_published_curves(dataset, places), *guess[:1]]
+    return chart(
         "Score by rounds of demonstrations",
         "Accuracy or micro F1 (vertical). Each round adds one demonstration of every label. Grey lines are the "
-        f"published models, the dashed line is the random baseline.{_limit(runs)}",
-        panels,
-        ["data set", "run", "metric", *places, "mean", "random baseline", "majority baseline"],
-        rows,
-        (1, 2),
-        [*_keys(runs), Key("published models", kind="line"), Key("random baseline", kind="dashed")],
+        "published models, the dashed line is the random baseline.",
+        ["data set", "run", "round", "score"],
+        points,
+        "no result has a score of a round. Use results of LongICL",
+        across=Axis((0.7, 5.3), [(x, f"{x:g}") for x in places.values()], "rounds of demonstrations"),
+        values=_SHARE._replace(label="score"),
+        lines=lines,
+        legend=[Key("published models", kind="line"), Key("random baseline", kind="dashed")],
     )
 
 
@@ -833,58 +801,44 @@ def model_size_chart(given: Given, method: str = "Vanilla ICL") -> Figure:
             (:mod:`StaICC.results.published`).
         UnknownNameError: There is no such published method.
     """
-    runs = dict(list(named(given).items())[:SERIES])
     own = [
-        (number, name, comparison.value)
-        for number, (name, result) in enumerate(runs.items())
+        (name, comparison.value)
+        for name, result in list(named(given).items())[:SERIES]
         for comparison in compare_with_published(result, method)
         if comparison.metric == "accuracy" and comparison.reason is None and comparison.value is not None
     ]
     if not own:
         raise ArgumentError("no run is comparable with the published figures")
-    sizes = {model.name: model for model in models()}
-    printed = figures("Normal", method=method, metric="accuracy")
-    known = [(figure, figure.value) for figure in printed if figure.value is not None]
-    marks: list[Mark] = []
-    labels: list[tuple[float, float, str]] = []
-    for figure, value in sorted(known, key=lambda pair: -pair[1]):
-        if figure.doubtful:
-            continue
-        model = sizes[figure.model]
-        x = math.log10(model.params_b)
-        marks.append(Mark(x, value, None, f"{figure.model}, {model.params_b:g}B", value))
-        if all(abs(x - left) > 0.75 or abs(value - low) > 0.025 for left, low, _ in labels) and x < 1.4:
-            labels.append((x, value, f"{model.family}, {model.params_b:g}B"))  # the best ones, where there is room
-    lines = [Line([(-2, value), (2.3, value)], number) for number, _, value in own]
-    bottom = min([0.2, *(mark.y for mark in marks), *(value for *_, value in own)])
-    ticks = [(-2.0, "10M"), (-1.0, "100M"), (0.0, "1B"), (1.0, "10B"), (2.0, "100B")]
-    y = Axis(
-        (bottom, 0.9), [(tick / 10, f"{tick / 10:g}") for tick in range(math.ceil(10 * bottom), 10, 2)], "accuracy"
-    )
-    panel = Panel(
-        "Accuracy, mean of ten data sets",
-        Axis((-2, 2.3), ticks, "parameters"),
-        y,
-        marks,
-        lines,
-        labels=labels,
-        width=640,
-    )
-    rows = [
-        [figure.model, f"{sizes[figure.model].params_b:g}", f"{value:.4f}", "; ".join(figure.warnings)]
-        for figure, value in known
+    sizes = {model.name: model.params_b for model in models()}
+    title = "Accuracy, mean of ten data sets"
+    points = [
+        Point(
+            title,
+            "published models",
+            figure.model,
+            Score(figure.value),
+            None if figure.doubtful else math.log10(sizes[figure.model]),
+            (f"{sizes[figure.model]:g}", "; ".join(figure.warnings)),
+        )
+        for figure in figures("Normal", method=method, metric="accuracy")
+        if figure.value is not None
     ]
     unknown = Missing("the parameters of a run are not recorded")
-    rows += [[name, unknown, f"{value:.4f}", ""] for _, name, value in own]
-    return Figure(
+    points += [Point(title, "runs", name, Score(value), None, (unknown, "")) for name, value in own]
+    ticks = [(-2.0, "10M"), (-1.0, "100M"), (0.0, "1B"), (1.0, "10B"), (2.0, "100B")]
+    return chart(
         "Comparison with the published models",
         f"Accuracy of the published models ({method}) against their number of parameters. A horizontal line is a run "
         "with the published prompts.",
-        [panel],
-        ["model", "parameters (billions)", "accuracy", "warnings"],
-        rows,
-        (3,),
-        [Key("published models"), *(Key(name, number, "line") for number, name, _ in own)],
+        ["", "", "model", "accuracy", "parameters (billions)", "warnings"],
+        points,
+        "",
+        {"published models": None, "runs": 0},
+        across=Axis((-2, 2.3), ticks, "parameters"),
+        lines={title: [Line([(-2, value), (2.3, value)], number) for number, (_, value) in enumerate(own)]},
+        legend=[Key("published models"), *(Key(name, number, "line") for number, (name, _) in enumerate(own))],
+        connected=False,
+        width=640,
     )
 
 
@@ -907,65 +861,41 @@ def _length(result: Result, dataset: str, name: str) -> float:
     return math.log2(max(1.0, tokens or _conditions(result, dataset)[name].get("reference_tokens") or 1.0))
 
 
-def _rounds_in(kind: str, result: Result, dataset: str, names: Sequence[str]) -> dict[str, float]:
-    """Return the x values of the published rounds; none if the prompts are not the published ones."""
-    scores, conditions = result.divided[dataset], _conditions(result, dataset)
-    if other_long_icl(scores.get("settings", {}), set(), None):
-        return {}
-    labels = max((len(scored.get("labels", ())) for scored in scores.get("rounds", {}).values()), default=0)
-    last, row = list(conditions.items())[-1]
-    if not labels or not row.get("demonstrations"):
-        return {}
-    if kind == "context":
-        tokens = 2 ** _length(result, dataset, last) / row["demonstrations"]
-        return {f"{number}R": math.log2(number * labels * tokens) for number in range(1, 6)}
-    shots = {f"{number}R": f"{number} shots" for number in range(1, 6)} if kind == "shots" else {}
-    return {key: float(names.index(name)) for key, name in shots.items() if name in names}
-
-
-def _experiment_panel(kind: str, runs: Runs, dataset: str) -> Panel:
-    shown = {name: row for result in runs.values() for name, row in _conditions(result, dataset).items()}
-    names = list(shown)
+def _experiment_points(kind: str, runs: Runs, dataset: str) -> tuple[list[Point], list[Line], Axis | None]:
+    """Return the points of a data set, the lines in the background, and the horizontal axis."""
+    every = {name: row for result in runs.values() for name, row in _conditions(result, dataset).items()}
+    names = list(every)
     if kind in ("shots", "helmet"):  # runs may have other levels
-        names.sort(key=lambda name: shown[name].get("demonstrations") or 0)
-    marks: list[Mark] = []
-    bands: list[Line] = []
-    points: dict[str, list[tuple[float, float, str]]] = {}
-    for number, (run, result) in enumerate(list(runs.items())[:SERIES]):
+        names.sort(key=lambda name: every[name].get("demonstrations") or 0)
+    points, bands, places = [], list[Line](), list[float]()
+    for number, (run, result) in enumerate(runs.items()):
         own = _conditions(result, dataset)
         ends: dict[str, list[tuple[float, float]]] = {"band_low": [], "band_high": []}
-        points[run] = []
         for name, row in own.items():
-            if (value := row.get("score")) is None:
-                continue
             place = _length(result, dataset, name) if kind == "context" else float(names.index(name))
             if kind == "position":  # the middle of the part; runs may have other numbers of parts
                 place = (place + 0.5) * len(names) / len(own) - 0.5
-            points[run].append((place, value, name))
+            places.append(place)
+            low, high = row.get("score_low"), row.get("score_high")
+            interval = None if low is None or high is None else Interval(low, high, 0.95, "")
+            score = Score(row.get("score"), interval, "undefined or not measured")
+            points.append(Point(dataset, run, name, score, place))
             for key, band in ends.items():
                 band += [] if row.get(key) is None else [(place, row[key])]
-            low, high = row.get("score_low"), row.get("score_high")
-            span = None if low is None or high is None else (low, high)
-            marks.append(Mark(value, place + 0.1 * number, number, f"{run}, {name}", value, span))
-        bands += [Line(band, number, dashed=True) for band in ends.values() if band]
+        bands += [Line(band, number, dashed=True) for band in ends.values() if band and number < SERIES]
     if kind not in _CURVES:
-        return Panel(dataset, _SHARE, row_axis(names), marks)
-    marks, lines = _curves(points)
-    first = next(result for result in runs.values() if _conditions(result, dataset))
-    lines = [*_published_curves(dataset, _rounds_in(kind, first, dataset, names)), *lines, *bands]
+        return points, [], None
     ticks = [(float(place), name.removeprefix("part ").removesuffix(" shots")) for place, name in enumerate(names)]
     if kind == "context":
-        places = [x for line in lines for x, _ in line.points] or [12.0]
         powers = range(math.floor(min(places)), math.ceil(max(places)) + 1)
         ticks = [(float(power), f"{2**power // 1024}K" if power >= 10 else str(2**power)) for power in powers]
-    return Panel(dataset, Axis((ticks[0][0] - 0.3, ticks[-1][0] + 0.3), ticks, _CURVES[kind]), _SCORE, marks, lines)
+    return points, bands, Axis((ticks[0][0] - 0.3, ticks[-1][0] + 0.3), ticks, _CURVES[kind])
 
 
 def experiment_chart(given: Given) -> Figure:
     """Return the scores of an experiment of LongICL by condition, with their intervals.
 
-    The axis of the experiment ``context`` is the number of tokens, by the model's tokenizer where it is known. There,
-    and for ``shots``, the published models are in the background if the result has the published prompts.
+    The axis of the experiment ``context`` is the number of tokens, by the model's tokenizer where it is known.
 
     Args:
         given: A result of LongICL with an experiment, or several of the same experiment by the name of their run.
@@ -973,41 +903,31 @@ def experiment_chart(given: Given) -> Figure:
     Raises:
         ArgumentError: There is no experiment, or there are several.
     """
-    every = named(given)
-    runs = {name: result for name, result in every.items() if any(_conditions(result, own) for own in result.divided)}
-    scores = [own for result in runs.values() for own in result.divided.values()]
-    kinds = {str(own["experiment"]["name"]) for own in scores if own.get("experiment")}
+    runs = named(given)
+    kinds = {
+        str(values["experiment"]["name"])
+        for result in runs.values()
+        for values in result.divided.values()
+        if values.get("experiment")
+    }
     if len(kinds) != 1:
         raise ArgumentError(f"expected results of one experiment of LongICL, got {', '.join(sorted(kinds)) or 'none'}")
     (kind,) = kinds
-    panels = [
-        _experiment_panel(kind, runs, dataset)
-        for dataset in dataset_names(runs)
-        if any(_conditions(result, dataset) for result in runs.values())
-    ]
-    tables = {name: experiment_rows(result) for name, result in runs.items()}
-    head = max((own for own, _ in tables.values()), key=len)
-    rows = []
-    for name, (columns, cells_of) in tables.items():
-        for first, *others in cells_of:
-            cells = {column: cell for column, cell in zip(columns[1:], others, strict=True) if cell != "-"}
-            shown = [cells.get(column, Missing("undefined or not measured")) for column in head[1:]]
-            rows.append([first, name, *shown])
-    legend = _keys(runs)
-    if any(line.series is None for panel in panels for line in panel.lines):
-        legend.append(Key("published models, 500 items, rounds 1 to 5", kind="line"))
-    band = "Lines are intervals; dashed lines are simultaneous ones, for all conditions of a run together."
-    how = band if kind in _CURVES else "Lines are intervals."
-    return Figure(
+    datasets = (name for name in dataset_names(runs) if any(_conditions(result, name) for result in runs.values()))
+    parts = {dataset: _experiment_points(kind, runs, dataset) for dataset in datasets}
+    across = {dataset: axis for dataset, (_, _, axis) in parts.items() if axis is not None}
+    lines = {dataset: own for dataset, (_, own, _) in parts.items()}
+    curves = "Dashed lines are simultaneous intervals, for all conditions of a run together. "
+    return chart(
         f"Experiment: {kind}",
-        f"Accuracy or micro F1 by condition. {how} A difference is that from the first condition (experiment position: "
-        "from the mean of the other parts), on the same test items. Published models are placed by their number of "
-        "demonstrations.",
-        panels,
-        [head[0], "run", *head[1:]],
-        rows,
-        (1,),
-        legend,
+        f"Accuracy or micro F1 by condition, with intervals. {curves if across else ''}",
+        ["data set", "run", "condition", "score"],
+        [point for points, _, _ in parts.values() for point in points],
+        "",
+        across=across or None,
+        values=_SHARE._replace(label="score" * bool(across)),
+        lines=lines,
+        dodge=0.0 if across else 0.1,
     )
 
 

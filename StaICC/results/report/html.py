@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from importlib import resources
 
+from StaICC.layout import Block, TextTable
 from StaICC.safe_text import one_line
 
 
@@ -35,7 +36,7 @@ def clip(text: str, length: int = 26) -> str:
     return text if len(text) <= length else f"{text[: length - 1 - end]}…{text[-end:]}"
 
 
-_SEPARATORS = re.compile("(?<=[/_|:-])")
+_SEPARATORS = re.compile(r"(?<=[/_|:])|(?<=\w-)")  # not behind the sign of a number
 
 
 class Markup(str):
@@ -191,3 +192,35 @@ def fold(summary: str | Markup, *children: str, opened: bool = False, **attribut
         **attributes: See :func:`element`.
     """
     return element("details", element("summary", summary), *children, open=opened, **attributes)
+
+
+def items(texts: Iterable[str]) -> Markup:
+    """Return a list.
+
+    Args:
+        texts: Its items.
+    """
+    return element("ul", *(element("li", text) for text in texts))
+
+
+def displayed(blocks: Iterable[Block], caption: str) -> Markup:
+    """Return what an object prints: its tables, and a list of its lines.
+
+    Args:
+        blocks: See :class:`~StaICC.layout.Displayed`.
+        caption: The caption of its tables.
+    """
+    tables: list[Markup] = []
+    lines: list[str] = []
+    for block in blocks:
+        if isinstance(block, TextTable):
+            rows = [
+                [Missing("the lines below have the reason") if cell == "-" else cell for cell in row]
+                for row in block.rows
+            ]
+            tables.append(table(caption, block.head, rows, words=block.texts))
+        elif block.kind == "code":
+            lines.append(element("code", breakable(block.text)))
+        elif block.kind != "title" and block.text:
+            lines.append(block.text)
+    return join([*tables, items(lines)])

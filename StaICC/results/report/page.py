@@ -18,10 +18,11 @@ import base64
 import contextlib
 import hashlib
 import json
+import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import StaICC.results.report.figures as charts
@@ -29,38 +30,27 @@ from StaICC.datasets.storage import write_output
 from StaICC.errors import ArgumentError, SchemaError, StaICCError
 from StaICC.metrics.paired_tests import LEVEL
 from StaICC.metrics.registry import COLUMNS, HEADLINE, Column, score_record
-from StaICC.results.comparison import (
-    Best,
-    Rank,
-    Tied,
-    Untested,
-    Verdict,
-    Worse,
-    align,
-    compare_runs,
-    describe,
-    latex_cell,
-    latex_table,
-    metrics_of,
-    p_text,
-    standings,
-    word_of,
-)
-from StaICC.results.provenance import ConditionRecord, DatasetDetails, query_keys
-from StaICC.results.published import PublishedComparison, compare_with_published, published_cells
+from StaICC.results import comparison as tests
+from StaICC.results.comparison import Best, Rank, Tied, Untested, Verdict, Worse
+from StaICC.results.provenance import ConditionRecord, query_keys
+from StaICC.results.published import compare_with_published, display_published
 from StaICC.results.ranking import rank_runs
-from StaICC.results.report.figures import (
-    Runs,
-    Score,
-    accuracy_of,
-    baselines_of,
-    dataset_names,
-    labels_of,
-    scores_of,
+from StaICC.results.report.figures import Point, Runs, Score, labels_of, mean_key, scores_of
+from StaICC.results.report.html import (
+    Markup,
+    Missing,
+    breakable,
+    displayed,
+    element,
+    fold,
+    items,
+    join,
+    resource,
+    table,
+    void,
 )
-from StaICC.results.report.html import Markup, Missing, breakable, element, fold, join, resource, table, void
-from StaICC.results.report.plots import STYLE, Figure, inline, row_axis
-from StaICC.results.result import Prompts, Result, ResultGroup, by_benchmark, remarks, result_rows
+from StaICC.results.report.plots import STYLE, Figure, row_axis
+from StaICC.results.result import Prompts, Result, ResultGroup, by_benchmark
 from StaICC.safe_text import json_escaped
 from StaICC.version import __version__
 
@@ -73,6 +63,22 @@ _HIDDEN = {*_SAME, "benchmark", "prompts", "method", "failed"}
 _LATEX_STYLES = {Best: r"$\mathbf{%s}$", Tied: r"$\underline{%s}$", Untested: "$%s^{*}$"}
 _SHADES = 11
 _BOARD = "sortable board"
+_MOST_LABELS = 12
+"""Of larger label spaces, only the most frequent confusions are listed."""
+_MOST_ROWS = 20
+_FEW_RUNS = 6
+"""Of more runs, all parts behind the leaderboard are folded at first."""
+_MOST_FAILURES = 200
+
+
+class Section(NamedTuple):
+    """A part of the page with its own heading."""
+
+    key: str
+    title: str
+    content: Markup
+    assets: str = ""
+    """Name of the script and the style sheet that only this section needs."""
 
 
 def run_names(group: Group) -> list[str]:
@@ -82,6 +88,11 @@ def run_names(group: Group) -> list[str]:
         group: The results.
     """
     return list(dict.fromkeys(name for runs in group.values() for name in runs))
+
+
+def _each_result(group: Group) -> Iterator[tuple[str, str, Result]]:
+    """Yield the name of the run, the benchmark and the result."""
+    return ((name, benchmark, result) for benchmark, runs in group.items() for name, result in runs.items())
 
 
 def _comparable_by(result: Result) -> tuple[object, ...]:
@@ -123,21 +134,14 @@ def group_title(group: Group) -> str:
         group: Comparable results.
     """
     result = next(iter(next(iter(group.values())).values()))
-    sets = list(result.divided)
-    parts = [", ".join(sets) if len(sets) < 4 else f"{len(sets)} data sets"]
+    parts = [_listed(list(result.divided), "data sets")]
     parts += [f"{name} {value}" for name in ("limit", "metrics") if (value := result.signature.fields.get(name))]
     parts += ["stopped early"] if result.stopping is not None else []
     return ", ".join(part for part in parts if part != "metrics standard")
 
 
-def _direction(column: Column, runs: Runs) -> bool | None:
-    """Return whether larger values of a column are better; ``None`` if that is not known."""
-    stated = {
-        score_record(column.benchmark, column.key, run.higher_is_better).higher_is_better
-        for run in runs.values()
-        if column in COLUMNS or column.key in run.higher_is_better
-    }
-    return stated.pop() if len(stated) == 1 else None
+def _listed(names: Sequence[str], kind: str) -> str:
+    return ", ".join(names) if len(names) < 4 else f"{len(names)} {kind}"
 
 
 def _words(better: bool | None) -> str:
@@ -146,25 +150,11 @@ def _words(better: bool | None) -> str:
 
 def _above_chance(result: Result) -> list[bool]:
     """Return for each data set of a run whether the interval of its accuracy is above the random baseline."""
-    scores = scores_of(result)
-    known = (
-        (scores.get((dataset, "accuracy"), Score()).interval, baselines_of({"": result}, dataset))
-        for dataset in result.divided
-    )
-    return [interval.low > base.max_random for interval, base in known if interval is not None and base is not None]
+    known = [score for (dataset, key), score in scores_of(result).items() if dataset and key == "accuracy"]
+    return [score.interval.low > score.random for score in known if score.interval and score.random is not None]
 
 
-def _differing_settings(every: Sequence[Result]) -> list[str]:
-    """Return the settings in which results of one benchmark differ."""
-    names = dict.fromkeys(name for result in every for name in result.signature.fields if name not in _HIDDEN)
-    differing = []
-    for name in names:
-        by_benchmark: dict[str, set[str | None]] = {}
-        for result in every:
-            by_benchmark.setdefault(result.benchmark, set()).add(result.signature.fields.get(name))
-        if any(len(values) > 1 for values in by_benchmark.values()):
-            differing.append(name)
-    return differing
+# -- the leaderboard
 
 
 class _Headline(NamedTuple):
@@ -179,34 +169,31 @@ class _Headline(NamedTuple):
     """Of each run that has a value."""
 
     @property
-    def key(self) -> str:
-        """The key of the means in the scores of a run."""
-        return charts.mean_key(self.column.benchmark, self.column.key)
-
-    @property
-    def order(self) -> list[str]:
-        """The runs that have a value, the best first."""
-        values = {name: score.value for name, score in self.scores.items() if score.value is not None}
-        sign = 1 if self.better is False else -1
-        return sorted(values, key=lambda name: (not isinstance(self.verdicts[name], Best), sign * values[name]))
+    def values(self) -> dict[str, float]:
+        """The values by run, the best first; larger ones are better."""
+        sign = -1 if self.better is False else 1
+        values = {name: sign * score.value for name, score in self.scores.items() if score.value is not None}
+        order = sorted(values, key=lambda name: (not isinstance(self.verdicts[name], Best), -values[name]))
+        return {name: values[name] for name in order}
 
 
 def _headlines(group: Group) -> Iterator[_Headline]:
     columns = [column for column in COLUMNS if column.benchmark in group]
     for benchmark, runs in group.items():
         result = next(iter(runs.values()))
-        keys = [key for key in metrics_of(result) if key in result.higher_is_better]
+        keys = [key for key in tests.metrics_of(result) if key in result.higher_is_better]
         if benchmark not in HEADLINE:  # benchmarks from other packages: their first score
-            keys = list(dict.fromkeys([*metrics_of(result)[:1], *keys]))
+            keys = list(dict.fromkeys([*tests.metrics_of(result)[:1], *keys]))
         columns += [Column(benchmark, key, f"{benchmark}: {key}") for key in keys]
     every = {(benchmark, name): scores_of(result) for name, benchmark, result in _each_result(group)}
     for column in columns:
-        runs = group[column.benchmark]
-        if any(column.key in result.averaged for result in runs.values()):
-            key = charts.mean_key(column.benchmark, column.key)
-            scores = {name: every[column.benchmark, name].get((None, key), Score()) for name in runs}
-            better = _direction(column, runs)
-            known = {} if better is None else standings(runs, column.key, better)
+        benchmark, key, _ = column
+        runs = group[benchmark]
+        if any(key in result.averaged for result in runs.values()):
+            scores = {name: every[benchmark, name].get((None, mean_key(benchmark, key)), Score()) for name in runs}
+            stated = {score_record(benchmark, key, run.higher_is_better).higher_is_better for run in runs.values()}
+            better = stated.pop() if len(stated) == 1 else None
+            known = {} if better is None else tests.standings(runs, key, better)
             verdicts = {
                 name: known.get(name) or _alone(runs[name], better)
                 for name, score in scores.items()
@@ -222,6 +209,26 @@ def _alone(result: Result, better: bool | None) -> Verdict:
     if not result.complete or result.excluded:
         return Untested("some of its queries have no prediction")
     return Best()
+
+
+def _ranked(group: Group) -> tuple[list[_Headline], dict[str, Rank]]:
+    """Return the headlines, and the ranks of three runs or more in the first one, which then has their verdicts.
+
+    There are no ranks if they are those of other values than the leaderboard shows.
+    """
+    headlines = list(_headlines(group))
+    shown = {} if not headlines or headlines[0].better is None else headlines[0].values
+    if len(shown) < 3:
+        return headlines, {}
+    first = headlines[0]
+    try:
+        ranks = rank_runs(tests.align({name: group[first.column.benchmark][name] for name in shown}, first.column.key))
+    except StaICCError:
+        return headlines, {}
+    if len(ranks) < 3 or any(abs(abs(shown[place.run]) - abs(place.value)) > 1e-6 for place in ranks):
+        return headlines, {}
+    verdicts = first.verdicts | {place.run: place.verdict for place in ranks}
+    return [first._replace(verdicts=verdicts), *headlines[1:]], {place.run: place for place in ranks}
 
 
 def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
@@ -242,7 +249,7 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
         names, (headlines, _) = run_names(group), _ranked(group)
         rows = []
         for column, better, scores, verdicts in headlines:
-            cells = [latex_cell(column.title) + arrows[better]]
+            cells = [tests.latex_cell(column.title) + arrows[better]]
             for name in names:
                 value = scores.get(name, Score()).value
                 ranked = len(scores) > 1 and better is not None
@@ -252,137 +259,115 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
         caption = [group_title(group), "bold: best", "underlined: not shown to be worse than the best (Holm, 0.05)"]
         caption += ["*: not tested against the best"] if any("^{*}" in cell for row in rows for cell in row) else []
         caption += ["--: not run, or undefined"] if any("--" in row for row in rows) else []
-        signatures = dict.fromkeys(f"% {result.signature}" for runs in group.values() for result in runs.values())
-        blocks.append("\n".join([latex_table(caption, ["", *names], rows) + "\\end{table}", *signatures]))
+        signatures = dict.fromkeys(f"% {result.signature}" for _, _, result in _each_result(group))
+        blocks.append("\n".join([tests.latex_table(caption, ["", *names], rows) + "\\end{table}", *signatures]))
     return "\n\n".join(blocks)
 
 
-def _described(name: str, group: Group, differing: Sequence[str]) -> Markup:
+def _described(name: str, group: Group) -> Markup:
     """Return a run with its model, its method, the settings in which the runs of its group differ, and its date."""
     own = [runs[name] for runs in group.values() if name in runs]
+    fields = dict.fromkeys(field for result in own for field in result.signature.fields if field not in _HIDDEN)
+    values = {
+        field: [{result.signature.fields.get(field) for result in runs.values()} for runs in group.values()]
+        for field in fields
+    }
     settings = ", ".join(
-        f"{setting} {'/'.join(dict.fromkeys(result.signature.fields.get(setting) or 'default' for result in own))}"
-        for setting in differing
+        f"{field} {'/'.join(dict.fromkeys(result.signature.fields.get(field) or 'default' for result in own))}"
+        for field, of_benchmarks in values.items()
+        if any(len(different) > 1 for different in of_benchmarks)
     )
     failed = sum(details.failed for result in own for details in result.details.values())
-    predictors = (predictor for result in own for predictor in result.provenance.predictors)
-    dates = [predictor.started[:10] for predictor in predictors if predictor.started]
+    dates = [predictor.started[:10] for result in own for predictor in result.provenance.predictors]
     facts = "".join(f"{fact}, " for fact in (own[0].model, own[0].method, settings) if fact)
-    date = element("span", max(dates, default="date not recorded"), class_="date")
+    date = element("span", max(dates, default="") or "date not recorded", class_="date")
     about = element("small", element("bdi", facts, date))
     partial = element("small", f"PARTIAL: {failed} queries failed", class_="partial") if failed else ""
     return join([element("bdi", name), about, partial])
 
 
-def _listed_runs(names: Sequence[str]) -> str:
-    return ", ".join(names) if len(names) < 4 else f"{len(names)} runs"
-
-
 def _difference(headline: _Headline, runs: Runs, first: str, second: str) -> str:
     """Return by how much a run leads, with the interval, and what the test says."""
-    lead = abs((headline.scores[first].value or 0.0) - (headline.scores[second].value or 0.0))
+    lead = headline.values[first] - headline.values[second]
     verdict, span = headline.verdicts[second], ""
     with contextlib.suppress(StaICCError):  # the verdict says why
-        pair = compare_runs({first: runs[first], second: runs[second]}, headline.column.key).comparisons[0].overall
+        pair = (
+            tests.compare_runs({first: runs[first], second: runs[second]}, headline.column.key).comparisons[0].overall
+        )
         if pair.interval is not None and abs(abs(pair.difference) - lead) < 1e-6:
-            ends = (pair.interval.low, pair.interval.high)
-            low, high = ends if pair.difference >= 0 else (-ends[1], -ends[0])
+            low, high = sorted(
+                math.copysign(1, pair.difference) * end for end in (pair.interval.low, pair.interval.high)
+            )
             span = f" (95 % interval {low:.3f} .. {high:.3f})"
     if isinstance(verdict, Untested):
         meaning = f"not tested: {verdict.reason}"
-    elif isinstance(verdict, Worse):
-        meaning = f"a significant difference ({p_text(verdict.p_value)})"
-    elif isinstance(verdict, Tied):
-        meaning = f"not a significant difference ({p_text(verdict.p_value)})"
-    else:
+    elif isinstance(verdict, Best):
         meaning = "the same value"
+    else:
+        worse = "a significant" if isinstance(verdict, Worse) else "not a significant"
+        meaning = f"{worse} difference ({tests.p_text(verdict.p_value)})"
     return f"by {lead:.4f}{span} before {second}: {meaning}"
-
-
-def _exceeds(headline: _Headline, name: str, leader: str) -> bool:
-    """Return whether a run that is not ranked has a better value than the leader."""
-    ahead = (headline.scores[name].value or 0.0) - (headline.scores[leader].value or 0.0)
-    return ahead < 0 if headline.better is False else ahead > 0
 
 
 def _summary(headline: _Headline, group: Group) -> Markup:
     """Return in a sentence which run leads, by how much, and whether that was tested."""
-    title, runs, order = headline.column.title, group[headline.column.benchmark], headline.order
-    if not order:
+    title, runs, values = headline.column.title, group[headline.column.benchmark], headline.values
+    if not values:
         reasons = dict.fromkeys(score.reason for score in headline.scores.values())
         return element("p", f"No run has a value of {title}: {'; '.join(reasons)}.", class_="lead")
-    leader, others = order[0], order[1:]
-    best = [name for name in order if isinstance(headline.verdicts[name], Best)]
+    leader, *others = values
+    of = {
+        kind: [name for name in values if isinstance(headline.verdicts[name], kind)] for kind in (Best, Tied, Untested)
+    }
     score, sets = headline.scores[leader], list(runs[leader].divided)
-    where = f"mean of {len(sets)} data sets" if len(sets) > 1 else sets[0]
     value = f"{title} {score.value:.4f}"
     if score.interval is not None:
         value += f" ({100 * score.interval.level:g} % interval {score.interval.low:.3f} .. {score.interval.high:.3f})"
+    value += f", mean of {len(sets)} data sets" if len(sets) > 1 else f", {sets[0]}"
     parts: list[str] = [element("strong", breakable(leader))]
     if not others:
-        parts.append(f": {value}, {where}.")
+        parts.append(f": {value}.")
     elif headline.better is None:
-        parts.append(f": {value}, {where}. {describe(headline.verdicts[leader]).capitalize()}.")
-    elif len(best) > 1:
-        parts.append(f" and {_listed_runs(best[1:])} share the best {value}, {where}.")
+        parts.append(f": {value}. {tests.describe(headline.verdicts[leader]).capitalize()}.")
+    elif len(of[Best]) > 1:
+        parts.append(f" and {_listed(of[Best][1:], 'runs')} share the best {value}.")
     else:
-        lower = [name for name in others if not _exceeds(headline, name, leader)]
-        parts.append(f" leads with {value}, {where}")
+        lower = [name for name in others if values[name] <= values[leader]]  # others have no verdict
+        parts.append(f" leads with {value}")
         parts += [", ", breakable(_difference(headline, runs, leader, lower[0]))] if lower else []
         parts.append(".")
-    tied = [name for name in others if isinstance(headline.verdicts[name], Tied)]
-    if len(tied) > 1:
-        parts.append(f" {len(tied)} runs are not shown to be worse.")
-    unranked = [name for name in others if isinstance(headline.verdicts[name], Untested)]
+    if len(of[Tied]) > 1:
+        parts.append(f" {len(of[Tied])} runs are not shown to be worse.")
+    unranked = [name for name in of[Untested] if name != leader]
     if unranked and len(others) > 1:
-        parts.append(f" Not tested: {_listed_runs(unranked)}.")
+        parts.append(f" Not tested: {_listed(unranked, 'runs')}.")
     if headline.column == COLUMNS[0] and (above := _above_chance(runs[leader])):
-        parts.append(f" {'It' if len(best) < 2 else leader} is above chance on {sum(above)} of {len(above)} data sets.")
+        parts.append(
+            f" {'It' if len(of[Best]) < 2 else leader} is above chance on {sum(above)} of {len(above)} data sets."
+        )
     return element("p", *parts, class_="answer")
 
 
-def _forest(headlines: Sequence[_Headline], names: Sequence[str], group: Group) -> Markup:
+def _forest(headlines: Sequence[_Headline], names: Sequence[str]) -> Markup:
     """Return the means of the main score of each benchmark; the rows are those of the leaderboard."""
     panels, of_all = [], f"all {len(names)} runs and " if len(names) > _MOST_ROWS else ""
     names = names[:_MOST_ROWS]
-    for headline in {headline.column.benchmark: headline for headline in reversed(headlines)}.values():
-        rows = []
+    firsts = {headline.column.benchmark: headline for headline in reversed(headlines)}
+    for headline in reversed(firsts.values()):
+        points = []
         for name in names:
-            verdict = headline.verdicts.get(name, Untested(""))
-            own = Score() if name not in headline.scores else headline.scores[name]
-            marked = isinstance(verdict, Best | Tied) or len(names) == 1
-            rows.append(charts.ForestRow(name, own, 0 if marked else None))
-        panels.append(charts.forest_panel(headline.column.title, rows, width=140))
-    panels.reverse()
+            marked = len(names) == 1 or isinstance(headline.verdicts.get(name), Best | Tied)
+            score = headline.scores.get(name, Score())._replace(random=None, majority=None)
+            points.append(Point(headline.column.title, "best" if marked else "other", name, score))
+        if headline.verdicts:
+            panels.append(charts.panel_of(points, {"best": 0, "other": None}, width=140))
+    if not panels:
+        return Markup("")
     panels[0] = replace(panels[0], width=330, y=row_axis(names, 25))
     better = "Blue: the best run and those that are not shown to be worse. " if len(names) > 1 else ""
     caption = f"Means over the data sets, with intervals. {better}The table below has {of_all}the numbers."
     figure = Figure("Overview", caption, panels, [], [])
-    return element("figure", Markup(inline(figure)), element("figcaption", caption), class_="overview")
-
-
-def _ranks(headline: _Headline, group: Group) -> dict[str, Rank]:
-    """Return the ranks of three runs or more by the values that the leaderboard shows; none if they are others."""
-    shown = {name: score.value for name, score in headline.scores.items() if score.value is not None}
-    if len(shown) < 3 or headline.better is None:
-        return {}
-    runs = group[headline.column.benchmark]
-    try:
-        ranks = rank_runs(align({name: runs[name] for name in shown}, headline.column.key))
-    except StaICCError:
-        return {}
-    same = len(ranks) > 2 and all(abs(shown[place.run] - place.value) <= 1e-6 for place in ranks)
-    return {place.run: place for place in ranks} if same else {}
-
-
-def _ranked(group: Group) -> tuple[list[_Headline], dict[str, Rank]]:
-    """Return the headlines, the first one with the verdicts of the ranks, and the ranks."""
-    headlines = list(_headlines(group))
-    ranks = _ranks(headlines[0], group) if headlines else {}
-    if ranks:
-        verdicts = headlines[0].verdicts | {name: rank.verdict for name, rank in ranks.items()}
-        headlines[0] = headlines[0]._replace(verdicts=verdicts)
-    return headlines, ranks
+    return element("figure", figure.inline(), element("figcaption", caption), class_="overview")
 
 
 def leaderboard(group: Group) -> Markup:
@@ -391,34 +376,31 @@ def leaderboard(group: Group) -> Markup:
     Args:
         group: Comparable results.
     """
-    (headlines, ranks), names = _ranked(group), run_names(group)
-    if headlines:
-        ranked = headlines[0].order
-        names = [*ranked, *(name for name in names if name not in ranked)]
-    differing = _differing_settings([result for runs in group.values() for result in runs.values()])
-    rows: dict[str, list[str]] = {name: [_described(name, group, differing)] for name in names}
+    headlines, ranks = _ranked(group)
+    names = list(dict.fromkeys([*(headlines[0].values if headlines else ()), *run_names(group)]))
+    rows: dict[str, list[str]] = {name: [_described(name, group)] for name in names}
     heads, notes, levels = [], [], set()
     for headline in headlines:
         column, better, scores, verdicts = headline
         heads.append(join([column.title, " ", element("small", _words(better))]))
         untested: dict[str, list[str]] = {}
         for name in names:
-            value, interval, reason = scores.get(name, Score(reason=""))
-            if value is None:
-                missing = f"{column.title}: {reason}" if name in scores else f"{column.benchmark} was not run"
+            score = scores.get(name, Score())
+            if score.value is None:
+                missing = f"{column.title}: {score.reason}" if name in scores else f"{column.benchmark} was not run"
                 rows[name].append(Missing(missing))
                 continue
             verdict = verdicts[name]
-            number = f"{value:.4f}"
-            parts: list[str] = [element("strong", number) if isinstance(verdict, Best | Tied) else number]
+            parts: list[str] = [element("strong", score.cell) if isinstance(verdict, Best | Tied) else score.cell]
             if len(scores) > 1 and better is not None:
-                parts += [" ", element("span", word_of(verdict), class_=word_of(verdict), title=describe(verdict))]
+                word = tests.word_of(verdict)
+                parts += [" ", element("span", word, class_=word, title=tests.describe(verdict))]
                 if isinstance(verdict, Untested):
                     untested.setdefault(verdict.reason, []).append(name)
-            if interval is not None:
-                levels.add(f"{100 * interval.level:g} %")
-                parts.append(element("small", f"{interval.low:.3f} .. {interval.high:.3f}"))
-            if column == headlines[0].column and name in ranks:
+            if score.interval is not None:
+                levels.add(f"{100 * score.interval.level:g} %")
+                parts.append(element("small", score.interval_cell))
+            if headline is headlines[0] and name in ranks:
                 parts.append(element("small", f"rank {ranks[name].interval_cell}", class_="rank"))
             if column == COLUMNS[0] and (above := _above_chance(group[column.benchmark][name])):
                 parts.append(element("small", f"{sum(above)} of {len(above)} above chance"))
@@ -438,141 +420,101 @@ def leaderboard(group: Group) -> Markup:
     lines += [f"Below each score is its {' or '.join(sorted(levels))} interval."] if levels else []
     if "Normal" in group and levels:
         lines.append("Above chance: data sets whose accuracy has an interval above the random baseline.")
-    first = [_summary(headlines[0], group), _forest(headlines, names, group)] if headlines else []
-    explained = fold("How to read the table", element("p", " ".join(lines)), _list(notes)) if lines or notes else ""
+    first = [_summary(headlines[0], group), _forest(headlines, names)] if headlines else []
+    explained = fold("How to read the table", element("p", " ".join(lines)), items(notes)) if lines or notes else ""
     return join([*first, shown, explained])
 
 
-def heat_map(benchmark: str, runs: Runs, title: str, metric: str, baselines: bool = False) -> Markup:
-    """Return a score of each run on each data set as a shaded table.
+# -- the questions. Each has parts; a part takes comparable results, and is empty if they have not what it needs.
+
+Part = Callable[[Group], str]
+
+
+def heat_map(benchmark: str, metric: str = "") -> Part:
+    """Return a part: a score of each run on each data set as a shaded table.
 
     Args:
         benchmark: Name of the benchmark.
-        runs: Comparable results of it, by the name of their run.
-        title: Its caption.
-        metric: The key of the score in the scores of a data set, nested keys joined by dots.
-        baselines: Whether to add the baselines of the accuracy.
+        metric: The headline score; by default the main one of the benchmark. The baselines of an accuracy are below it.
     """
-    datasets = dataset_names(runs)
-    places: list[str | None] = [*datasets, *([None] if len(datasets) > 1 else [])]
-    scores = {name: scores_of(result) for name, result in runs.items()}
-    cells = [[own.get((place, metric), Score(reason="not evaluated")) for place in places] for own in scores.values()]
-    known = [score.value for row in cells for score in row if score.value is not None]
-    if not known:
-        return Markup("")
-    low, span = min(known), max(known) - min(known)
+    column = next(column for column in COLUMNS if column.benchmark == benchmark and metric in ("", column.key))
+    key, better = mean_key(*column[:2]), score_record(*column[:2]).higher_is_better
 
-    def shaded(score: Score) -> str:
-        if score.value is None:
-            return score.cell
-        shade = round((_SHADES - 1) * (score.value - low) / span) if span else 0
-        return element("td", score.cell, class_=f"h{shade}")
+    def make(group: Group) -> str:
+        runs = group.get(benchmark, {})
+        datasets = charts.dataset_names(runs)
+        places: list[str | None] = [*datasets, *([None] if len(datasets) > 1 else [])]
+        scores = [scores_of(result) for result in runs.values()]
+        cells = [[own.get((place, key), Score(reason="not evaluated")) for place in places] for own in scores]
+        known = [score.value for row in cells for score in row if score.value is not None]
+        if not known:
+            return ""
+        low, span = min(known), (max(known) - min(known)) or 1.0
 
-    rows = [[name, *map(shaded, row)] for name, row in zip(runs, cells, strict=True)]
-    foot = []
-    for label, attribute in (("random baseline", "max_random"), ("majority baseline", "majority")) if baselines else ():
-        values = [getattr(baselines_of(runs, dataset), attribute, None) for dataset in datasets]
-        known = [value for value in values if value is not None]
-        mean = sum(known) / len(known) if len(known) == len(values) else None
-        foot.append([label, *(Score(value).cell for value in [*values, mean][: len(places)])])
-    direction = _words(score_record(benchmark, metric.removeprefix("sensitivity.")).higher_is_better)
-    caption = f"{title} ({direction}; a darker cell is a higher value)"
-    return table(caption, ["run", *(place or "mean" for place in places)], rows, foot, classes="sortable heat")
+        def shaded(score: Score) -> str:
+            shade = 0 if score.value is None else round((_SHADES - 1) * (score.value - low) / span)
+            return score.cell if score.value is None else element("td", score.cell, class_=f"h{shade}")
 
+        rows = [[name, *map(shaded, row)] for name, row in zip(runs, cells, strict=True)]
+        foot = []
+        for label, attribute in (("random baseline", "random"), ("majority baseline", "majority")):
+            values = ([getattr(score, attribute) for score in own] for own in zip(*cells, strict=True))
+            bases = [next((value for value in own if value is not None), None) for own in values]
+            foot += [[label, *(Score(value).cell for value in bases)]] if any(bases) else []
+        caption = f"{column.title}, by data set ({_words(better)}; a darker cell is a higher value)"
+        return table(caption, ["run", *(place or "mean" for place in places)], rows, foot, classes="sortable heat")
 
-def _where(placed: PublishedComparison) -> str:
-    title = score_record(placed.benchmark, placed.metric).title
-    return title if placed.dataset is None else f"{placed.dataset}, {placed.metric}"
+    return make
 
 
-def _listed(which: Iterable[PublishedComparison]) -> str:
-    """Return the names of figures, grouped by data set."""
-    parts: list[str] = []
-    for dataset, group in groupby(which, lambda comparison: comparison.dataset):
-        own = list(group)
-        rounds = " ".join(comparison.metric for comparison in own)
-        parts += map(_where, own) if dataset is None else [f"{dataset} {rounds}"]
-    return ", ".join(parts)
-
-
-def _list(items: Iterable[str]) -> Markup:
-    return element("ul", *(element("li", item) for item in items))
-
-
-def published_figures(runs: Runs) -> Markup:
-    """Return the comparison of the runs of one benchmark with the published figures, or the reasons against it.
-
-    Args:
-        runs: Results of one benchmark by the name of their run.
-    """
-    rows: list[list[str]] = []
-    cautions: dict[str, None] = {}
-    differences: dict[str, None] = {}
-    refused: dict[str, dict[str, list[PublishedComparison]]] = {}  # by reason and run
-    for name, result in runs.items():
-        for comparison in compare_with_published(result):
-            if comparison.reason is not None:
-                refused.setdefault(comparison.reason, {}).setdefault(name, []).append(comparison)
-                continue
-            rows.append([name, _where(comparison), *published_cells(comparison)])
-            differences |= {f"{name}: {difference}": None for difference in comparison.differences}
-            cautions |= {f"{_where(comparison)}: {caution}": None for caution in comparison.cautions}
-    parts: list[str] = [_list(differences)] if differences else []  # before the figures
-    if rows:
-        head = ["run", "figure", "value", "better than", "nearest published"]
-        benchmark = next(iter(runs.values())).benchmark
-        parts.append(table(f"{benchmark}: comparison with the published figures", head, rows, words=(1, 4)))
-    for reason, by_run in refused.items():
-        listed = "; ".join(f"{name} ({_listed(which)})" for name, which in by_run.items())
-        text = f"Not comparable with the published figures: {listed}: {reason}."
-        parts.append(element("p", text, class_="soft"))
-    if cautions:
-        parts.append(fold("Cautions", _list(cautions), class_="short"))
-    return join(parts)
-
-
-_BIAS = ("Contextual_bias", "Domain_bias", "Post_bias")
-_VARIED = {
-    "Template_sens": "Consistency over nine templates",
-    "Demo_sens": "Consistency over eight lists of demonstrations",
-}
-_MOST_LABELS = 12
-"""Of larger label spaces, only the most frequent confusions are listed."""
-_MOST_ROWS = 20
-_FEW_RUNS = 6
-"""Of more runs, figures and tables behind the leaderboard are folded at first."""
-
-
-class Section(NamedTuple):
-    """A part of the page with its own heading."""
-
-    key: str
-    title: str
-    content: Markup
-    assets: str = ""
-    """Name of the script and the style sheet that only this section needs."""
-
-
-def _figure(make: Callable[..., Figure], *given: object, name: str = "") -> Markup:
-    """Return a figure with its caption and its numbers; a figure without data is replaced by the reason."""
+def _figure(make: Callable[..., Figure], given: Any, name: str = "", optional: bool = False) -> str:
+    """Return a figure with its caption and its numbers; without data, the reason, or nothing if it is optional."""
     try:
-        figure = make(*given)
+        figure = make(given)
     except ArgumentError as error:
-        return element("p", f"Not drawn{f', {name}' if name else ''}: {error}.", class_="soft")
+        return "" if optional else element("p", f"Not drawn{f', {name}' if name else ''}: {error}.", class_="soft")
     title = f"{figure.title}, {name}" if name else figure.title
     caption = element("figcaption", element("strong", f"{title}."), " ", figure.caption)
     numbers = table(f"{title}: numbers", figure.head, figure.rows, words=figure.words)
-    return element("figure", caption, Markup(inline(figure)), fold("Numbers", numbers, class_="numbers"))
+    return element("figure", caption, figure.inline(), fold("Numbers", numbers, class_="numbers"))
 
 
-def _confusions(name: str, result: Result) -> Iterator[Markup]:
-    """Yield a confusion matrix for each data set; of a large label space, its most frequent confusions."""
-    colours = "Rows are true labels. Blue is correct, orange is wrong."
-    yield element("p", colours + charts.confusion_note(result), class_="soft")
+def figure_part(benchmark: str, make: Callable[..., Figure], optional: bool = False) -> Part:
+    """Return a part: a figure of the runs of a benchmark.
+
+    Args:
+        benchmark: Name of the benchmark.
+        make: The figure.
+        optional: Whether nothing is said about results without the data for it.
+    """
+    return lambda group: _figure(make, group[benchmark], optional=optional) if benchmark in group else ""
+
+
+def run_part(benchmarks: Sequence[str], make: Callable[[str, Runs], str]) -> Part:
+    """Return a part that has a folded part for each run.
+
+    Args:
+        benchmarks: Names of benchmarks.
+        make: Takes the name of a run and its results of these benchmarks.
+    """
+
+    def parts(group: Group) -> str:
+        chosen = {benchmark: group[benchmark] for benchmark in benchmarks if benchmark in group}
+        shown = {
+            name: make(name, {benchmark: runs[name] for benchmark, runs in chosen.items() if name in runs})
+            for name in run_names(chosen)
+        }
+        return join(map(fold, shown, shown.values()) if len(shown) > 1 else shown.values())
+
+    return parts
+
+
+def _confusions(name: str, runs: Runs) -> str:
+    """Return a confusion matrix for each data set; of a large label space, its most frequent confusions."""
+    (result,) = runs.values()
+    tables: list[str] = []
     for dataset, details in result.details.items():
         labels, counts = labels_of(details), charts.confusion_counts(details)
-        if not counts:
-            continue
 
         def cell(truth: int, predicted: int, queries: int, style: str = "", dataset: str = dataset) -> Markup:
             """Return a cell, with the queries that it counts for the script of the queries."""
@@ -584,16 +526,21 @@ def _confusions(name: str, result: Result) -> Iterator[Markup]:
             pairs = [(n, truth, label) for truth, row in enumerate(counts) for label, n in enumerate(row)]
             wrong = sorted((pair for pair in pairs if pair[0] and pair[1] != pair[2]), key=lambda pair: -pair[0])
             rows = [[labels[truth], labels[label], cell(truth, label, n)] for n, truth, label in wrong[:_MOST_ROWS]]
-            yield table(f"{title}: confusions", ["true label", "predicted label", "queries"], rows, words=(1,))
-            continue
-        rows = []
-        for truth, row in enumerate(counts):
-            shades = [
-                f"{'h' if truth == guess else 'e'}{round(10 * n / (sum(row) or 1))}" for guess, n in enumerate(row)
+            tables.append(table(f"{title}: confusions", ["true label", "predicted label", "queries"], rows, words=(1,)))
+        elif counts:
+            rows = [
+                [
+                    labels[truth],
+                    *(
+                        cell(truth, guess, n, f"{'h' if truth == guess else 'e'}{round(10 * n / (sum(row) or 1))}")
+                        for guess, n in enumerate(row)
+                    ),
+                ]
+                for truth, row in enumerate(counts)
             ]
-            cells = (cell(truth, guess, n, shade) for guess, (n, shade) in enumerate(zip(row, shades, strict=True)))
-            rows.append([labels[truth], *cells])
-        yield table(title, ["true \\ predicted", *labels], rows, classes="heat")
+            tables.append(table(title, ["true \\ predicted", *labels], rows, classes="heat"))
+    colours = "Rows are true labels. Blue is correct, orange is wrong."
+    return join([element("p", colours + charts.confusion_note(result), class_="soft"), *tables])
 
 
 def _utf8(text: str) -> str:
@@ -601,169 +548,91 @@ def _utf8(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _each(runs: Runs, title: str, make: Callable[[str, Result], Markup]) -> Markup:
-    """Return one folded part for each run, folded together."""
-    parts = [make(name, result) for name, result in runs.items()]
-    return fold(title, *(map(fold, runs, parts) if len(runs) > 1 else parts))
-
-
-def _map(shown: Markup, title: str, opened: bool = False) -> Markup:
-    return fold(f"{title}, by data set", shown, opened=opened) if shown else shown
-
-
-def _accurate(group: Group) -> Iterator[Markup]:
-    if (runs := group.get("Normal")) is not None:
-        yield heat_map("Normal", runs, "Accuracy by data set", "accuracy", baselines=True)
-        if charts.shots_lines(runs):
-            yield fold("Number of demonstrations", _figure(charts.shots_chart, runs))
-        yield fold("Accuracy with intervals and baselines", _figure(charts.accuracy_by_dataset, runs))
-        yield _each(runs, "Confusion matrices", lambda name, result: join(_confusions(name, result)))
-    if (runs := group.get("LongICL")) is not None:
-        if any("experiment" in scores for result in runs.values() for scores in result.divided.values()):
-            yield _figure(charts.experiment_chart, runs)
-            return
-        yield heat_map("LongICL", runs, "LongICL, mean of rounds", "mean")
-        yield _figure(charts.rounds_chart, runs)
-
-
-def _calibrated(group: Group) -> Iterator[Markup]:
-    if (runs := group.get("Normal")) is not None:
-        yield fold("Reliability", _figure(charts.reliability_diagrams, runs), opened=len(runs) <= _FEW_RUNS)
-        key = "expected_calibration_error_1"
-        yield fold("Calibration error by data set", heat_map("Normal", runs, "Calibration error (ECE-1)", key))
-        yield _each(
-            runs,
-            "Reliability by data set",
-            lambda name, result: _figure(charts.reliability_diagrams, result, name=name),
-        )
-
-
-def _biased(group: Group) -> Iterator[Markup]:
-    for benchmark in _BIAS:
-        if benchmark in group:
-            key = HEADLINE[benchmark]
-            title = score_record(benchmark, key).title
-            yield _map(
-                heat_map(benchmark, group[benchmark], title, key),
-                title,
-                benchmark == _BIAS[0] and len(group[benchmark]) <= _FEW_RUNS,
-            )
-
-    def preferred(name: str, result: Result) -> Markup:
-        own = {benchmark: group[benchmark][name] for benchmark in _BIAS if name in group.get(benchmark, {})}
-        return _figure(charts.bias_distributions, own, name=name)
-
-    runs = {name: run for key in _BIAS for name, run in group.get(key, {}).items()}
-    yield _each(runs, "Preferred labels", preferred)
-
-
-def _robust(group: Group) -> Iterator[Markup]:
-    if (runs := group.get("GLER")) is not None:
-        title = "Slope of accuracy against label noise (GLER)"
-        yield _map(heat_map("GLER", runs, title, "sensitivity.accuracy"), title, len(runs) <= _FEW_RUNS)
-        yield fold("Accuracy against label noise", _figure(charts.noise_lines, runs))
-    if (runs := group.get("Generalisation")) is not None:
-        yield fold("Accuracy over demonstrations and templates", _figure(charts.variance_chart, runs))
-    for benchmark, title in _VARIED.items():
-        if (runs := group.get(benchmark)) is None:
-            continue
-        yield _map(heat_map(benchmark, runs, title, "sensitivity.consistency"), title)
-        rows = []
-        for name, result in runs.items():
-            scores = scores_of(result)
-            for dataset, details in result.details.items():
-                accuracies = [value for record in details.conditions if (value := accuracy_of(record)) is not None]
-                none = "no predictions are recorded"
-                ends = [Score(end(accuracies, default=None), reason=none) for end in (min, max)]
-                consistency = scores.get((dataset, "sensitivity.consistency"), Score())
-                rows.append([dataset, name, consistency.interval_cell, *(end.cell for end in ends)])
-        head = ["data set", "run", "interval of the consistency", "lowest accuracy", "highest accuracy"]
-        yield fold(f"{title}: intervals and range of accuracies", table(f"{title}: range", head, rows, words=(1,)))
-
-
-def _changed(group: Group) -> Iterator[Markup]:
+def _changed(group: Group) -> str:
     """Compare every run with the first, by the main metric of each benchmark."""
-    first, *names = run_names(group)
-    heads: list[str] = []
-    rows: dict[str, list[str]] = {name: [name] for name in names}
-    details: dict[str, list[str]] = {name: [] for name in names}
+    first = run_names(group)[0]
+    parts = []
     for benchmark, runs in group.items():
         try:
-            compared = compare_runs(runs, reference=first)
+            compared = tests.compare_runs(runs, reference=first).comparisons if len(runs) > 1 else ()
         except StaICCError as error:
-            yield element("p", f"{benchmark}: {error}.", class_="soft")
+            parts.append(element("p", f"{benchmark}: {error}.", class_="soft"))
             continue
-        pairs = {pair.second: pair for pair in compared.comparisons}
-        heads.append(score_record(benchmark, compared.metric).title)
-        for name in names:
-            if (pair := pairs.get(name)) is None:
-                rows[name].append(Missing("; ".join(compared.left_out) or f"{benchmark} was not run"))
-                continue
-            overall, span, outcome = pair.overall, pair.overall.interval, pair.overall.outcome
-            small = [f"{span.low:+.3f} .. {span.high:+.3f}"] if span else []
-            small.append(f"untested: {outcome.reason}" if isinstance(outcome, Untested) else p_text(outcome.holm))
-            rows[name].append(join([f"{overall.difference:+.4f}", *(element("small", text) for text in small)]))
-            head, lines = pair.table()
-            reason = "; ".join(pair.conclusion()) or "the runs differ on too few rows"
-            notes = _list([*pair.introduction(), *pair.conclusion()])
-            title = f"{benchmark}: {first} (first) and {name} (second)"
-            details[name].append(join([notes, _table_of(title, head, lines, len(pair.datasets), reason)]))
-    if not heads:
-        return
-    yield table(f"{first} minus each other run", ["run", *heads], list(rows.values()), classes=_BOARD)
+        shown = [displayed(pair.display_blocks(), f"{benchmark}: {pair.first}, {pair.second}") for pair in compared]
+        if compared:
+            parts.append(fold(benchmark, _figure(charts.differences, compared), *shown, opened=not parts))
     text = (
-        "The main metric of each benchmark on the same test rows, with its 95 % interval. p is from a paired test "
-        "over test rows, corrected for the pairs of runs (Holm). The folded parts list every difference in settings "
-        "and models. Detectable is the smallest difference that a sample of this size detects with power 0.8."
+        "The main metric of each benchmark on the same test rows: the first run minus each other one, with 95 % "
+        "intervals. p is from a paired test over test rows, corrected for the pairs of runs (Holm). The tables list "
+        "every difference in settings and models. Detectable is the smallest difference that a sample of this size "
+        "detects with power 0.8."
     )
-    yield element("p", text, class_="soft")
-    yield fold(
-        "Differences, data set by data set", *(fold(f"{first} and {name}", *parts) for name, parts in details.items())
-    )
+    return join([element("p", text, class_="soft"), *parts]) if parts else ""
 
 
-def _table_of(
-    title: str, head: Sequence[str], rows: Sequence[Sequence[str]], size: int, reason: str | Mapping[str, str]
-) -> Markup:
-    """Return a table whose first rows are data sets and whose last one may be their mean; ``-`` gets a reason."""
-    reasons = dict.fromkeys((row[0] for row in rows), reason) if isinstance(reason, str) else reason
-    shown = [
-        [Missing(reasons.get(row[0]) or "the notes below have the reason") if cell == "-" else cell for cell in row]
-        for row in rows
-    ]
-    return table(title, head, shown[:size], shown[size:])
+def _published(group: Group) -> str:
+    """Compare runs with the published figures, or say why not."""
+    parts: list[str] = []
+    refused: dict[str, dict[str, None]] = {}
+    for name, benchmark, result in _each_result(group):
+        compared = compare_with_published(result) if benchmark in HEADLINE else ()
+        usable = [figure for figure in compared if figure.reason is None]
+        if usable:
+            title = f"{benchmark}, {name}: comparison with the published figures"
+            parts.append(fold(title, displayed(display_published(usable), title)))
+        for figure in compared:
+            if figure.reason is not None:
+                refused.setdefault(figure.reason, {})[f"{name} ({benchmark})"] = None
+    for reason, runs in refused.items():
+        text = f"Not comparable with the published figures: {', '.join(runs)}: {reason}."
+        parts.append(element("p", text, class_="soft"))
+    return join(parts)
 
 
-def _scores(name: str, result: Result) -> Markup:
-    """Return all scores of a result with their intervals, and its notes."""
-    reasons = {name: "; ".join(dict.fromkeys(own.missing.values())) for name, own in result.details.items()}
-    title = f"{result.benchmark}: all scores of {name}"
-    return join([_table_of(title, *result_rows(result), len(result.divided), reasons), _list(remarks(result))])
+def _scores(name: str, runs: Runs) -> str:
+    """Return what the results of a run print."""
+    return join(displayed(run.display_blocks(), f"{key}: all scores of {name}") for key, run in runs.items())
 
 
-def _published(group: Group) -> Iterator[Markup]:
-    runs = group.get("Normal", {})
-    placed = [comparison for run in runs.values() for comparison in compare_with_published(run, "Vanilla ICL")]
-    if any(comparison.reason is None for comparison in placed):
-        yield _figure(charts.model_size_chart, runs)
-    for benchmark in group:
-        if benchmark in HEADLINE and (found := published_figures(group[benchmark])):
-            yield fold(f"{benchmark}: comparison with the published figures", found)
-
-
-_QUESTIONS: dict[str, tuple[str, Callable[[Group], Iterator[Markup]]]] = {
-    "accurate": ("How accurate?", _accurate),
-    "calibrated": ("How calibrated?", _calibrated),
-    "biased": ("How biased?", _biased),
-    "robust": ("How robust?", _robust),
-    "changed": ("What changed between two runs?", _changed),
-    "published": ("Published figures", _published),
+_BIAS = ("Contextual_bias", "Domain_bias", "Post_bias")
+_SECTIONS: dict[str, dict[str, Part]] = {
+    "How accurate?": {
+        "Accuracy by data set": heat_map("Normal"),
+        "Number of demonstrations": figure_part("Normal", charts.shots_chart, optional=True),
+        "Accuracy with intervals and baselines": figure_part("Normal", charts.accuracy_by_dataset),
+        "Confusion matrices": run_part(["Normal"], _confusions),
+        "Experiments of LongICL": figure_part("LongICL", charts.experiment_chart, optional=True),
+        "LongICL by data set": heat_map("LongICL"),
+        "LongICL by rounds": figure_part("LongICL", charts.rounds_chart, optional=True),
+    },
+    "How calibrated?": {
+        "Reliability": figure_part("Normal", charts.reliability_diagrams),
+        "Calibration error by data set": heat_map("Normal", "expected_calibration_error_1"),
+        "Reliability by data set": run_part(
+            ["Normal"], lambda name, runs: _figure(charts.reliability_diagrams, runs["Normal"], name)
+        ),
+    },
+    "How biased?": {
+        "Contextual bias by data set": heat_map("Contextual_bias"),
+        "Domain bias by data set": heat_map("Domain_bias"),
+        "Posterior bias by data set": heat_map("Post_bias"),
+        "Preferred labels": run_part(_BIAS, lambda name, runs: _figure(charts.bias_distributions, runs, name)),
+    },
+    "How robust?": {
+        "Slope against label noise (GLER) by data set": heat_map("GLER"),
+        "Accuracy against label noise": figure_part("GLER", charts.noise_lines),
+        "Accuracy over demonstrations and templates": figure_part("Generalisation", charts.variance_chart),
+        "Consistency over templates by data set": heat_map("Template_sens"),
+        "Consistency over demonstrations by data set": heat_map("Demo_sens"),
+    },
+    "What changed between two runs?": {"": _changed},
+    "Published figures": {
+        "Among the published models": figure_part("Normal", charts.model_size_chart, optional=True),
+        "": _published,
+    },
+    "All scores": {"": lambda group: run_part(list(group), _scores)(group)},
 }
-
-
-def _all_scores(group: Group) -> Iterator[Markup]:
-    for name in run_names(group):
-        yield fold(name, *(_scores(name, runs[name]) for runs in group.values() if name in runs))
+"""The parts of each section by their titles, under which they are folded; a part without a title is not."""
 
 
 def sections(benchmarks: Group) -> Iterator[Section]:
@@ -775,93 +644,57 @@ def sections(benchmarks: Group) -> Iterator[Section]:
     groups = comparable_groups(benchmarks)
     several = len(groups) > 1
     why = "These runs are not comparable with each other: data sets, limit, metrics or options differ. Each group has "
-    boards = [leaderboard(group) for group in groups]
     text = [element("p", f"{why}a leaderboard of its own.", class_="soft")] if several else []
-    yield Section("leaderboard", "Leaderboard", join([*text, *boards]))
-    for key, (title, make) in {**_QUESTIONS, "scores": ("All scores", _all_scores)}.items():
-        parts: list[str] = []
+    yield Section("leaderboard", "Leaderboard", join([*text, *map(leaderboard, groups)]))
+    for title, parts in _SECTIONS.items():
+        shown: list[str] = []
         for group in groups:
-            if key == "changed":
-                group = {benchmark: runs for benchmark, runs in group.items() if len(runs) > 1}
-            parts_of_group = [part for part in make(group) if part] if group else []
-            if parts_of_group:
-                parts += [element("h3", group_title(group))] if several else []
-                parts += parts_of_group
-        if parts:
-            yield Section(key, title, join(parts))
-
-
-def _policy(scripts: Sequence[str]) -> str:
-    """Return a content security policy that allows only the scripts of the page."""
-    hashes = [hashlib.sha256(script.encode()).digest() for script in scripts]
-    allowed = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in hashes]
-    parts = (
-        "default-src 'none'",
-        "style-src 'unsafe-inline'",  # the style element, and widths of figures
-        f"script-src {' '.join(allowed)}",
-        "base-uri 'none'",
-        "form-action 'none'",
-    )
-    return "; ".join(parts)
+            made = {name: content for name, make in parts.items() if (content := make(group))}
+            opened = [len(run_names(group)) <= _FEW_RUNS, *[False] * len(made)]
+            shown += [element("h3", group_title(group))] if several and made else []
+            shown += [
+                fold(name, content, opened=open_) if name else content
+                for (name, content), open_ in zip(made.items(), opened, strict=False)
+            ]
+        if shown:
+            yield Section(title.lower().split()[-1].strip("?"), title, join(shown))
 
 
 def _provenance(benchmarks: Group) -> Section:
-    """Return counts of queries, failures, signatures, models and environments."""
-    counts, failures = [], []
-    signatures: dict[str, list[str]] = {}
+    """Return counts of queries, failures, models and environments."""
+    counts: list[list[str]] = []
+    failures: Counter[tuple[str, ...]] = Counter()
     environments: dict[str, str] = {}
     predictors: dict[tuple[str, ...], None] = {}
     for name, benchmark, result in _each_result(benchmarks):
-        predictors |= dict.fromkeys(_predictor_rows(name, result))
-        details = result.details.values()
-        sums = [sum(getattr(own, key) for own in details) for key in ("asked", "distinct", "scored", "failed")]
+        sums = [sum(getattr(own, key) for own in result.details.values()) for key in _COUNTS]
         seconds = result.timing.get("seconds")
         shown = Missing("not recorded") if seconds is None else f"{seconds:.1f}"
         counts.append([name, benchmark, *map(str, sums), shown])
-        signatures.setdefault(str(result.signature), []).append(name)
         environments[name] = ", ".join(f"{key} {value}" for key, value in result.environment.items())
-        failures += [
-            [name, benchmark, dataset, query.condition, str(query.query), query.reason]
-            for dataset, own in result.details.items()
-            for query in own.failures
-        ]
+        for dataset, own in result.details.items():
+            failures.update((name, benchmark, dataset, query.reason) for query in own.failures)
+        method = {"method": result.provenance.method} if result.provenance.method else {}
+        for predictor in result.provenance.predictors:
+            how = ", ".join(f"{key} {value}" for key, value in {**method, **predictor.how}.items()) or "default"
+            times = (predictor.started, predictor.finished)
+            numbers = map(str, (predictor.computed, predictor.reused, predictor.retried))
+            served = _listed(predictor.datasets, "data sets")
+            facts = (name, predictor.label, how, served, *times, *numbers)
+            predictors[facts] = None
     head = ["run", "benchmark", "queries", "distinct", "scored", "failed", "seconds"]
-    parts: list[str] = [fold("Queries of each benchmark", table("Queries of each benchmark", head, counts, words=(1,)))]
+    parts = [fold("Queries of each benchmark", table("Queries of each benchmark", head, counts, words=(1,)))]
     if failures:
-        head = ["run", "benchmark", "data set", "condition", "query", "reason"]
-        more = [] if len(failures) <= 200 else [element("p", f"The first 200 of {len(failures)}.")]
-        first = table("Failed queries", head, failures[:200], words=(1, 2, 3, 5))
-        parts.append(fold(f"{len(failures)} failed queries", first, *more))
-    listed = _list(join([f"{', '.join(names)}: ", _code(text)]) for text, names in signatures.items())
-    meaning = "Runs with the same signature have the same prompts and the same settings."
-    parts.append(fold("Signatures", element("p", meaning, class_="soft"), listed))
+        head = ["run", "benchmark", "data set", "reason", "queries"]
+        rows = [[*where, str(number)] for where, number in failures.most_common(_MOST_FAILURES)]
+        parts.append(fold("Failed queries", table("Failed queries, by reason", head, rows, words=(1, 2, 3))))
     head = ["run", "model", "settings", "data sets", "from (UTC)", "to (UTC)", "computed", "reused", "retried"]
     parts.append(fold("Models", table("Models", head, list(map(list, predictors)), words=(1, 2, 3, 4, 5))))
-    parts.append(fold("Environments", *(element("p", f"{name}: {text}") for name, text in environments.items())))
+    parts.append(fold("Environments", items(f"{name}: {text}" for name, text in environments.items())))
     return Section("runs", "Runs", join(parts))
 
 
-def _predictor_rows(name: str, result: Result) -> Iterator[tuple[str, ...]]:
-    """Yield one row for each model of a run."""
-    method = {"method": result.provenance.method} if result.provenance.method else {}
-    for predictor in result.provenance.predictors:
-        how = ", ".join(f"{key} {value}" for key, value in {**method, **predictor.how}.items())
-        served = (
-            ", ".join(predictor.datasets) if len(predictor.datasets) < 4 else f"{len(predictor.datasets)} data sets"
-        )
-        counts = map(str, (predictor.computed, predictor.reused, predictor.retried))
-        yield name, predictor.label, how or "default", served, predictor.started, predictor.finished, *counts
-
-
-def _each_result(benchmarks: Group) -> Iterator[tuple[str, str, Result]]:
-    """Yield the name of the run, the benchmark and the result."""
-    return ((name, benchmark, result) for benchmark, runs in benchmarks.items() for name, result in runs.items())
-
-
-def _code(signature: str) -> Markup:
-    """Return a signature with possible line breaks between its fields."""
-    fields = signature.split("|")
-    return element("code", *(join([field, "|", void("wbr")]) for field in fields[:-1]), fields[-1])
+_COUNTS = ("asked", "distinct", "scored", "failed")
 
 
 def _warnings(benchmarks: Group) -> Iterator[Markup]:
@@ -878,7 +711,7 @@ def _warnings(benchmarks: Group) -> Iterator[Markup]:
         for warning in result.warnings:
             runs.setdefault(warning, {})[name] = None
     if runs:
-        listed = _list(join([element("strong", ", ".join(names)), f": {text}"]) for text, names in runs.items())
+        listed = items(join([element("strong", ", ".join(names)), f": {text}"]) for text, names in runs.items())
         yield fold(f"Warnings about data and prompts: {len(runs)}", listed)
 
 
@@ -886,7 +719,7 @@ def _warnings(benchmarks: Group) -> Iterator[Markup]:
 # ``<``, ``>`` and ``&``, and the script writes them as text only, so texts of data sets cannot become markup. Texts are
 # hidden until the reader chooses to see them: some data sets contain offensive ones.
 
-_FAILED, _UNPARSED, _NOT_RUN = -2, -3, -4
+_FAILED, _UNPARSED = -2, -3
 _INTRODUCTION = (
     "Every query of the runs, with its predictions. Prompts are written again from the data, and shown only if they "
     "have the digests of the run. Some data sets contain offensive texts, so all texts are hidden until you choose to "
@@ -906,16 +739,52 @@ def query_section(results: Mapping[str, Result | ResultGroup], prompts_of: Promp
     """
     benchmarks = by_benchmark(results)
     names = run_names(benchmarks)
-    view = _View(prompts_of)
-    for benchmark, runs in benchmarks.items():
-        for name, result in runs.items():
-            view.add(names.index(name), benchmark, result)
+    conditions, parts, prompts = _Numbers(), _Numbers(), _Numbers()
+    sets: dict[tuple[object, ...], dict[str, Any]] = {}
+    known: dict[tuple[object, ...], Mapping[str, Sequence[tuple[str, ...]] | str]] = {}
+    for name, benchmark, result in _each_result(benchmarks):
+        mark: tuple[object, ...] = (benchmark, *result.details)  # equal digests: equal prompts, in this order
+        for details in result.details.values():
+            mark += (details.query_digests, *((record.rows, record.truth) for record in details.conditions))
+        if any(isinstance(texts, str) for texts in known.get(mark, {"": ""}).values()):
+            known[mark] = prompts_of(result)  # not written yet, or not from the other result
+        for dataset, details in result.details.items():
+            if not details.conditions:
+                continue
+            labels, written = labels_of(details), known[mark].get(dataset, "the benchmark has no such data set")
+            key = (benchmark, dataset, labels, details.data)
+            if key not in sets:
+                copy = sum(other[:2] == key[:2] for other in sets)
+                own = {"benchmark": benchmark, "dataset": dataset, "labels": labels, "copy": copy}
+                sets[key] = {**own, "queries": _Numbers(), "runs": {}}
+            why = written if isinstance(written, str) else ""
+            texts = iter(()) if isinstance(written, str) else iter(written)
+            queries: dict[int, tuple[object, ...]] = {}
+            sets[key]["runs"][names.index(name)] = {"missing": why, "queries": queries}
+            lost = {(query.condition, query.query): (_FAILED, query.reason) for query in details.failures}
+            lost |= {(query.condition, query.query): (_UNPARSED, query.reason) for query in details.unparsed}
+            for record in details.conditions:
+                # Empty and random queries have the label of a test row, which is not theirs.
+                truths = [-1] * len(record.truth) if benchmark in ("Contextual_bias", "Domain_bias") else record.truth
+                rows = zip(
+                    query_keys(record.rows),
+                    truths,
+                    record.predictions,
+                    _probabilities(record, len(labels)),
+                    strict=True,
+                )
+                for number, (row, truth, label, scores) in enumerate(rows):
+                    query = (conditions[record.name], *row, truth)
+                    place = sets[key]["queries"][query]
+                    written_parts = tuple(parts[text] for text in next(texts, ()))
+                    state = lost.get((record.name, number), (_FAILED if label is None else label, ""))
+                    queries[place] = (*state, scores, prompts[written_parts] if written_parts else -1)
     values = {
         "runs": list(map(_utf8, names)),
-        "conditions": list(view.conditions),
-        "sets": [own.values for own in view.sets],
-        "parts": list(view.parts),
-        "prompts": list(view.prompts),
+        "conditions": list(conditions),
+        "sets": [{**own, "queries": list(own["queries"])} for own in sets.values()],
+        "parts": list(parts),
+        "prompts": list(prompts),
     }
     text = json.dumps(values, separators=(",", ":"), allow_nan=False)
     for letter in "<>&":
@@ -931,103 +800,12 @@ def query_section(results: Mapping[str, Result | ResultGroup], prompts_of: Promp
     return Section("queries", "Queries", content, "queries")
 
 
-class _Set:
-    """The queries of one data set in one benchmark, from all runs."""
+class _Numbers(dict[Any, int]):
+    """Numbers keys in the order in which they are looked up."""
 
-    def __init__(self, benchmark: str, dataset: str, labels: Sequence[str], copy: int) -> None:
-        self.places: dict[tuple[int, int, int], int] = {}
-        """By condition, test row, and place among the queries of this row."""
-        self.columns: dict[str, list[int]] = {"condition": [], "row": [], "nth": [], "truth": []}
-        self.values: dict[str, Any] = {"benchmark": benchmark, "dataset": dataset, "labels": labels, "copy": copy}
-        self.values |= self.columns | {"runs": {}}
-
-    def fits(self, queries: Sequence[tuple[int, int, int, int]]) -> bool:
-        """Return whether the true labels agree."""
-        known = self.columns["truth"]
-        places = ((self.places.get(query[:3]), query[3]) for query in queries)
-        return all(place is None or known[place] == truth for place, truth in places)
-
-    def place(self, query: tuple[int, int, int, int]) -> int:
-        """Return the position of a query; a new one is added."""
-        if query[:3] not in self.places:
-            self.places[query[:3]] = len(self.places)
-            for column, value in zip(self.columns.values(), query, strict=True):
-                column.append(value)
-        return self.places[query[:3]]
-
-
-class _View:
-    def __init__(self, prompts_of: Prompts) -> None:
-        self.prompts_of = prompts_of
-        self.conditions: dict[str, int] = {}
-        self.parts: dict[str, int] = {}
-        self.prompts: dict[tuple[int, ...], int] = {}
-        self.sets: list[_Set] = []
-        self.known: dict[tuple[object, ...], list[_Set]] = {}
-        self.written: dict[tuple[object, ...], list[int] | str] = {}
-
-    def add(self, run: int, benchmark: str, result: Result) -> None:
-        """Add the queries of a result."""
-        written: Mapping[str, Sequence[tuple[str, ...]] | str] | None = None
-        for dataset, details in result.details.items():
-            if not details.conditions:
-                continue
-            # Equal digests are equal prompts, in the order of the records.
-            records = tuple((record.rows, record.truth) for record in details.conditions)
-            mark = (benchmark, dataset, details.prompts, details.query_digests, records)
-            if isinstance(self.written.get(mark, ""), str):  # not written yet, or not from the other result
-                written = self.prompts_of(result) if written is None else written
-                prompts = written.get(dataset, "the benchmark has no such data set")
-                self.written[mark] = prompts if isinstance(prompts, str) else list(map(self._number, prompts))
-            self._add(run, benchmark, dataset, details, self.written[mark])
-
-    def _number(self, prompt: tuple[str, ...]) -> int:
-        parts = tuple(self.parts.setdefault(part, len(self.parts)) for part in prompt)
-        return self.prompts.setdefault(parts, len(self.prompts))
-
-    def _add(self, run: int, benchmark: str, dataset: str, details: DatasetDetails, prompts: list[int] | str) -> None:
-        labels = labels_of(details)
-        # Empty and random queries have the label of a test row, which is not theirs.
-        labelled = benchmark not in ("Contextual_bias", "Domain_bias")
-        queries = [
-            (self.conditions.setdefault(record.name, len(self.conditions)), *key, truth if labelled else -1)
-            for record in details.conditions
-            for key, truth in zip(query_keys(record.rows), record.truth, strict=True)
-        ]
-        same = self.known.setdefault((benchmark, dataset, details.labels, details.data), [])
-        own = next((queries_of for queries_of in same if queries_of.fits(queries)), None)
-        if own is None:
-            names = [(known.values["benchmark"], known.values["dataset"]) for known in self.sets]
-            copy = names.count((benchmark, dataset))
-            own = _Set(benchmark, dataset, labels, copy)
-            same.append(own)
-            self.sets.append(own)
-        own.values["labels"] = max(own.values["labels"], labels, key=len)  # without names, as many as were seen
-        places = [own.place(query) for query in queries]
-        missing = {(query.condition, query.query): (_FAILED, query.reason) for query in details.failures}
-        missing |= {(query.condition, query.query): (_UNPARSED, query.reason) for query in details.unparsed}
-        predictions = [_NOT_RUN] * len(own.places)
-        reasons: dict[int, str] = {}
-        scores: list[list[int] | None] = [None] * len(own.places)
-        shown = [-1] * len(own.places)
-        if not isinstance(prompts, str):
-            for place, prompt in zip(places, prompts, strict=True):
-                shown[place] = prompt
-        following = iter(places)
-        for record in details.conditions:
-            rows = _probabilities(record, len(labels))
-            for query, (label, place) in enumerate(zip(record.predictions, following, strict=False)):
-                state = _FAILED if label is None else label
-                predictions[place], reason = missing.get((record.name, query), (state, ""))
-                scores[place] = rows[query]
-                reasons |= {place: reason} if reason else {}
-        own.values["runs"][run] = {
-            "predictions": predictions,
-            "scores": scores if any(scores) else None,
-            "prompts": None if isinstance(prompts, str) else shown,
-            "missing": prompts if isinstance(prompts, str) else "",
-            "reasons": reasons,
-        }
+    def __missing__(self, key: Any) -> int:
+        self[key] = len(self)
+        return self[key]
 
 
 def _probabilities(record: ConditionRecord, width: int) -> list[list[int] | None]:
@@ -1040,6 +818,20 @@ def _probabilities(record: ConditionRecord, width: int) -> list[list[int] | None
 
 
 # -- the page
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    """Return a content security policy that allows only the scripts of the page."""
+    hashes = [hashlib.sha256(script.encode()).digest() for script in scripts]
+    allowed = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in hashes]
+    parts = (
+        "default-src 'none'",
+        "style-src 'unsafe-inline'",  # the style element, and widths of figures
+        f"script-src {' '.join(allowed)}",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+    return "; ".join(parts)
 
 
 def report_html(
@@ -1083,7 +875,7 @@ def report_html(
     ]
     runs = run_names(benchmarks)
     count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
-    links = _list(element("a", section.title, href=f"#{section.key}") for section in built)
+    links = items(element("a", section.title, href=f"#{section.key}") for section in built)
     body = [
         element(
             "header",

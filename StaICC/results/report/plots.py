@@ -19,7 +19,7 @@ from StaICC.datasets.storage import write_output
 from StaICC.errors import ArgumentError
 from StaICC.optional import require
 from StaICC.results.comparison import latex_cell
-from StaICC.results.report.html import clip, escape, resource
+from StaICC.results.report.html import Markup, clip, element, join, resource
 from StaICC.safe_text import one_line
 
 STYLE = "".join(resource("chart.css").splitlines())
@@ -46,16 +46,14 @@ SERIES = 12
 
 
 class Mark(NamedTuple):
-    """A point of a series, with the interval of its x value."""
+    """A point of a series."""
 
     x: float
     y: float
     series: int | None
     """From 0; ``None`` for the background."""
-    name: str
-    """Shown on hovering, before the value."""
-    value: float
-    interval: tuple[float, float] | None = None
+    text: str
+    """Shown on hovering."""
     size: float = 1.0
 
 
@@ -65,13 +63,6 @@ class Line(NamedTuple):
     points: Sequence[tuple[float, float]]
     series: int | None = None
     dashed: bool = False
-
-
-class Bar(NamedTuple):
-    """A rectangle of the background, by two corners."""
-
-    x: tuple[float, float]
-    y: tuple[float, float]
 
 
 class Cell(NamedTuple):
@@ -95,12 +86,12 @@ class Axis(NamedTuple):
 
 
 class Key(NamedTuple):
-    """An entry of the legend: a run, or a kind of line or bar."""
+    """An entry of the legend: a run, or a kind of line."""
 
     text: str
     series: int | None = None
     kind: str = "mark"
-    """``"mark"``, ``"line"``, ``"dashed"`` or ``"bar"``."""
+    """``"mark"``, ``"line"`` or ``"dashed"``."""
 
 
 def row_axis(names: Sequence[str], length: int = 16) -> Axis:
@@ -123,7 +114,6 @@ class Panel:
     y: Axis
     marks: Sequence[Mark] = ()
     lines: Sequence[Line] = ()
-    bars: Sequence[Bar] = ()
     labels: Sequence[tuple[float, float, str]] = ()
     """Texts to the right of points."""
     cells: Sequence[Cell] = ()
@@ -135,58 +125,59 @@ class Panel:
         plot = 19 * len(self.y.ticks) if self.y.names else 150 if self.width < 400 else 250
         return 22 + plot + 18 + 15 * bool(self.x.label)
 
-    def parts(self) -> Iterator[str]:
-        """Yield the elements inside the ``svg`` element."""
+    def svg(self, **attributes: str) -> Markup:
+        """Return the panel as an ``svg`` element.
+
+        Args:
+            **attributes: Further attributes of the element.
+        """
+        size = {"width": f"{self.width}", "height": f"{self.height}", "viewBox": f"0 0 {self.width} {self.height}"}
+        return element("svg", *self._parts(), class_="chart", **size, **attributes)
+
+    def _parts(self) -> Iterator[Markup]:
         longest = max((len(text) for _, text in self.y.ticks), default=0)
         left = (14 + 6.5 * longest if self.y.names else 32) + 15 * bool(self.y.label)
         right, top, bottom = self.width - 16, 22, self.height - 18 - 15 * bool(self.x.label)
 
-        def at(x: float, y: float) -> tuple[str, str]:
+        def at(x: float, y: float) -> tuple[float, float]:
             (low, high), (under, over) = self.x.ends, self.y.ends
-            return (
-                _number(left + (x - low) / (high - low) * (right - left)),
-                _number(bottom - (y - under) / (over - under) * (bottom - top)),
+            return left + (x - low) / (high - low) * (right - left), bottom - (y - under) / (over - under) * (
+                bottom - top
             )
+
+        def path(points: Sequence[tuple[float, float]]) -> str:
+            return "M" + "L".join(" ".join(map(_number, at(*point))) for point in points)
 
         yield _text(2, 13, clip(self.title, self.width // 7), class_="t")
         grid = []
         for value, text in self.x.ticks:
             x, _ = at(value, 0)
-            grid.append(f"M{x} {top}V{bottom}")
-            yield _text(x, bottom + 13, text, "middle")
+            grid.append(f"M{_number(x)} {top}V{bottom}")
+            yield _text(x, bottom + 13, text, text_anchor="middle")
         for value, text in self.y.ticks:
             _, y = at(0, value)
-            grid += [] if self.y.names else [f"M{left} {y}H{right}"]
-            yield _text(left - 6, float(y) + 4, text, "end")
-        yield f'<path class="grid" d="{"".join(grid)}"/>'
+            grid += [] if self.y.names else [f"M{left} {_number(y)}H{right}"]
+            yield _text(left - 6, y + 4, text, text_anchor="end")
+        yield element("path", class_="grid", d="".join(grid))
         if self.x.label:
-            yield _text((left + right) / 2, self.height - 4, self.x.label, "middle")
+            yield _text((left + right) / 2, self.height - 4, self.x.label, text_anchor="middle")
         if self.y.label:
-            y = _number((top + bottom) / 2)
-            yield f'<g transform="translate(10 {y}) rotate(-90)">{_text(0, 0, self.y.label, "middle")}</g>'
-        corners = [(at(bar.x[0], bar.y[0]), at(bar.x[1], bar.y[1])) for bar in self.bars]
-        if corners:
-            drawn = "".join(f"M{x} {y}H{x2}V{y2}H{x}Z" for (x, y), (x2, y2) in corners)
-            yield f'<path class="b" d="{drawn}"/>'
+            turned = f"translate(10 {_number((top + bottom) / 2)}) rotate(-90)"
+            yield element("g", _text(0, 0, self.y.label, text_anchor="middle"), transform=turned)
         for cell in self.cells:
-            (x, y), (x2, y2) = (at(cell.x + side, cell.y + side) for side in (-0.5, 0.5))
-            style = f'class="m {_series(cell.series)}" fill-opacity="{_number(cell.shade / 2)}"'
-            yield f'<path {style} d="M{x} {y}H{x2}V{y2}H{x}Z"/>'
-            yield _text((float(x) + float(x2)) / 2, (float(y) + float(y2)) / 2 + 4, cell.text, "middle")
+            corners = zip(*_corners(cell), strict=True)
+            style = {"class_": f"m {_series(cell.series)}", "fill_opacity": _number(cell.shade / 2)}
+            yield element("path", d=f"{path(list(corners))}Z", **style)
+            x, y = at(cell.x, cell.y)
+            yield _text(x, y + 4, cell.text, text_anchor="middle")
         for line in self.lines:
-            path = "L".join(" ".join(at(*point)) for point in line.points)
-            yield f'<path class="l {_series(line.series)}{" d" * line.dashed}" d="M{path}"/>'
+            yield element("path", class_=f"l {_series(line.series)}{' d' * line.dashed}", d=path(line.points))
         for mark in self.marks:
-            x, y = at(mark.x, mark.y)
-            style = _series(mark.series)
-            if mark.interval is not None:
-                yield f'<path class="l {style}" d="M{at(mark.interval[0], 0)[0]} {y}H{at(mark.interval[1], 0)[0]}"/>'
-            place = f"translate({x} {y}) scale({_number(mark.size)})"
-            tip = f"<title>{escape(f'{mark.name}: {mark.value:.4f}')}</title>"
-            yield f'<path class="m {style}" transform="{place}" d="{_shape(mark.series)}">{tip}</path>'
+            place = f"translate({' '.join(map(_number, at(mark.x, mark.y)))}) scale({_number(mark.size)})"
+            yield _marker(mark.series, place, element("title", mark.text))
         for x_value, y_value, text in self.labels:
             x, y = at(x_value, y_value)
-            yield _text(float(x) + 6, float(y) + 3, text)
+            yield _text(x + 6, y + 3, text)
 
     def draw(self, axes: Any) -> None:
         """Draw the panel on matplotlib axes.
@@ -197,17 +188,12 @@ class Panel:
         axes.set_title(_plain(self.title), parse_math=False, fontsize="medium")
         axes.grid(axis="x" if self.y.names else "both", color=ROLES["grid"], linewidth=0.6)
         axes.set_axisbelow(True)
-        for bar in self.bars:
-            axes.fill(*_corners(bar.x, bar.y), color=ROLES["mark"], alpha=0.35)
         for cell in self.cells:
-            sides = [(middle - 0.5, middle + 0.5) for middle in (cell.x, cell.y)]
-            axes.fill(*_corners(*sides), color=_colour(cell.series), alpha=cell.shade / 2, linewidth=0)
+            axes.fill(*_corners(cell), color=_colour(cell.series), alpha=cell.shade / 2, linewidth=0)
             axes.text(cell.x, cell.y, cell.text, ha="center", va="center")
         for line in self.lines:
             axes.plot(*zip(*line.points, strict=True), **_style(line.series, "dashed" if line.dashed else "line"))
         for mark in self.marks:
-            if mark.interval is not None:
-                axes.plot(mark.interval, [mark.y, mark.y], **_style(mark.series, "line"))
             axes.plot([mark.x], [mark.y], **_style(mark.series, "mark"), markersize=5 * mark.size)
         for x, y, text in self.labels:
             near = {"textcoords": "offset points", "xytext": (5, 3), "fontsize": "small"}
@@ -242,24 +228,42 @@ class Figure:
         Args:
             columns: Number of panels side by side.
         """
-        inner, y, width = [], 0, self._legend_width()
-        for key in self.legend:
-            inner.append(f'<g transform="translate(4 {y})">{_sample(key)}{_text(28, 11, clip(key.text, 60))}</g>')
-            y += 16
+        inner, width = [], self._legend_width()
+        for place, key in enumerate(self.legend):
+            shown = join([_sample(key), _text(28, 11, clip(key.text, 60))])
+            inner.append(element("g", shown, transform=f"translate(4 {16 * place})"))
+        y = 16 * len(self.legend)
         for start in range(0, len(self.panels), columns):
-            x = 0
-            for panel in self.panels[start : start + columns]:
-                inner.append(f'<g transform="translate({x} {y})">{"".join(panel.parts())}</g>')
+            x, row = 0, self.panels[start : start + columns]
+            for panel in row:
+                inner.append(panel.svg(x=f"{x}", y=f"{y}"))
                 x += panel.width + 8
             width = max(width, x)
-            y += max(panel.height for panel in self.panels[start : start + columns]) + 8
+            y += max(panel.height for panel in row) + 8
+        size = {"width": f"{width}", "height": f"{y}"}
         colours = ";".join(f"--{role}:{colour}" for role, colour in ROLES.items())
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" width="{width}" height="{y}" '
-            f'viewBox="0 0 {width} {y}">'
-            f"<title>{escape(self.title)}</title><style>.chart{{{colours}}}{STYLE}</style>"
-            f'<rect width="{width}" height="{y}" fill="#ffffff"/>{"".join(inner)}</svg>\n'
+        head = [
+            element("title", self.title),
+            element("style", Markup(f".chart{{{colours}}}{STYLE}")),
+            element("rect", fill="#ffffff", **size),
+        ]
+        space = {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {width} {y}", "class_": "chart"}
+        return f"{element('svg', *head, *inner, **space, **size)}\n"
+
+    def inline(self) -> Markup:
+        """Return the legend and the panels for a page that has :data:`STYLE`."""
+        samples = (
+            element(
+                "li",
+                element("svg", _sample(key), class_="chart", width="22", height="14", aria_hidden="true"),
+                key.text,
+            )
+            for key in self.legend
         )
+        names = (f"{self.title}: {panel.title}. The table below has the numbers." for panel in self.panels)
+        drawn = (panel.svg(role="img", aria_label=name) for panel, name in zip(self.panels, names, strict=True))
+        legend = element("ul", *samples, class_="legend") if self.legend else ""
+        return join([legend, element("div", *drawn, class_="panels")])
 
     def axes(self, columns: int = 4) -> list[Any]:
         """Return the figure as matplotlib axes, one for each panel.
@@ -322,31 +326,12 @@ class Figure:
         return self.svg()
 
 
-def inline(figure: Figure) -> str:
-    """Return the panels and the legend of a figure for a page that has :data:`STYLE`."""
-    samples = (
-        f'<li><svg class="chart" width="22" height="14" aria-hidden="true">{_sample(key)}</svg>{escape(key.text)}</li>'
-        for key in figure.legend
-    )
-    legend = f'<ul class="legend">{"".join(samples)}</ul>' if figure.legend else ""
-    drawn = []
-    for panel in figure.panels:
-        name = escape(f"{figure.title}: {panel.title}. The table below has the numbers.")
-        size = f'width="{panel.width}" height="{panel.height}" viewBox="0 0 {panel.width} {panel.height}"'
-        drawn.append(f'<svg class="chart" role="img" aria-label="{name}" {size}>{"".join(panel.parts())}</svg>')
-    return f'{legend}<div class="panels">{"".join(drawn)}</div>'
-
-
 def _series(number: int | None) -> str:
     return "g" if number is None else f"s{number % 6 + 1}"
 
 
-def _shape(number: int | None) -> str:
-    """Return the marker; from the seventh run on, a colour has the marker of another one."""
-    return f"M0 0{_SHAPES[_marker(number)]}"
-
-
-def _marker(number: int | None) -> int:
+def _shape(number: int | None) -> int:
+    """Return the number of the marker; from the seventh run on, a colour has the marker of another one."""
     number = number or 0
     return (number + (number > 5)) % 6
 
@@ -358,13 +343,12 @@ def _colour(series: int | None) -> str:
 def _style(series: int | None, kind: str) -> dict[str, Any]:
     """Return the properties of a line in matplotlib, for a kind of legend entry."""
     style: dict[str, Any] = {"color": _colour(series), "linewidth": 1.2, "linestyle": {"dashed": "--"}.get(kind, "-")}
-    if kind == "bar":
-        return style | {"linewidth": 6, "alpha": 0.35}
-    return style | ({"marker": "os^DvP"[_marker(series)], "linestyle": "none"} if kind == "mark" else {})
+    return style | ({"marker": "os^DvP"[_shape(series)], "linestyle": "none"} if kind == "mark" else {})
 
 
-def _corners(x: tuple[float, float], y: tuple[float, float]) -> tuple[list[float], list[float]]:
-    return [x[0], x[1], x[1], x[0]], [y[0], y[0], y[1], y[1]]
+def _corners(cell: Cell) -> tuple[list[float], list[float]]:
+    (left, right), (top, bottom) = ((middle - 0.5, middle + 0.5) for middle in (cell.x, cell.y))
+    return [left, right, right, left], [top, top, bottom, bottom]
 
 
 def _plain(text: str) -> str:
@@ -374,19 +358,19 @@ def _plain(text: str) -> str:
     return latex_cell(text) if usetex else one_line(text)
 
 
-def _sample(key: Key) -> str:
+def _marker(series: int | None, place: str, *inside: str) -> Markup:
+    return element("path", *inside, class_=f"m {_series(series)}", transform=place, d=f"M0 0{_SHAPES[_shape(series)]}")
+
+
+def _sample(key: Key) -> Markup:
     if key.kind == "mark":
-        return f'<path class="m {_series(key.series)}" transform="translate(11 7)" d="{_shape(key.series)}"/>'
-    if key.kind == "bar":
-        return '<path class="b" d="M2 2h18v10h-18z"/>'
-    return f'<path class="l {_series(key.series)}{" d" * (key.kind == "dashed")}" d="M1 7h20"/>'
+        return _marker(key.series, "translate(11 7)")
+    return element("path", class_=f"l {_series(key.series)}{' d' * (key.kind == 'dashed')}", d="M1 7h20")
 
 
 def _number(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def _text(x: float | str, y: float | str, text: str, anchor: str = "", class_: str = "") -> str:
-    more = (f' text-anchor="{anchor}"' if anchor else "") + (f' class="{class_}"' if class_ else "")
-    places = [place if isinstance(place, str) else _number(place) for place in (x, y)]
-    return f'<text x="{places[0]}" y="{places[1]}"{more}>{escape(text)}</text>'
+def _text(x: float, y: float, text: str, **attributes: str) -> Markup:
+    return element("text", text, x=_number(x), y=_number(y), **attributes)

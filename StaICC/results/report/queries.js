@@ -21,33 +21,34 @@
 
   var items = [];
   data.sets.forEach(function (set) {
-    set.row.forEach(function (row, i) {
-      items.push({set: set, i: i, key: [set.benchmark, set.dataset, data.conditions[set.condition[i]], row, set.nth[i]].join("/")});
+    set.queries.forEach(function (query, i) { // condition, row, number of the query of this row, true label
+      items.push({set: set, i: i, truth: query[3], key: [set.benchmark, set.dataset, data.conditions[query[0]], query[1], query[2]].join("/")});
     });
   });
   function runOf(item, name) { return item.set.runs[data.runs.indexOf(name)]; }
-  function prediction(item, name) { var run = runOf(item, name); return run && item.i in run.predictions ? run.predictions[item.i] : NOT_RUN; }
-  function scores(item, name) { var run = runOf(item, name); return run && run.scores ? run.scores[item.i] : null; }
+  function field(item, name, place, none) { var run = runOf(item, name), found = run && run.queries[item.i]; return found ? found[place] : none; }
+  function prediction(item, name) { return field(item, name, 0, NOT_RUN); }
+  function reason(item, name) { return field(item, name, 1, ""); }
+  function scores(item, name) { return field(item, name, 2, null); }
   function confidence(item, name) { var row = scores(item, name); return row ? Math.max.apply(null, row) / 10000 : null; }
-  function isWrong(item, name) { var found = prediction(item, name); return found >= -1 && item.set.truth[item.i] >= 0 && found !== item.set.truth[item.i]; }
+  function isWrong(item, name) { var found = prediction(item, name); return found >= -1 && item.truth >= 0 && found !== item.truth; }
   function label(item, name) {
     var found = prediction(item, name);
     return found === NOT_RUN ? "not evaluated" : STATES[found] || printable(item.set.labels[found]);
   }
-  function truth(item) { return item.set.truth[item.i] < 0 ? "none" : printable(item.set.labels[item.set.truth[item.i]]); }
+  function truth(item) { return item.truth < 0 ? "none" : printable(item.set.labels[item.truth]); }
   function verdict(item, name) {
     var found = prediction(item, name);
-    return found < -1 ? label(item, name) : item.set.truth[item.i] < 0 ? "no true label" : isWrong(item, name) ? "wrong" : "right";
+    return found < -1 ? label(item, name) : item.truth < 0 ? "no true label" : isWrong(item, name) ? "wrong" : "right";
   }
   function promptOf(item, name) {
-    var run = runOf(item, name), number = run && run.prompts ? run.prompts[item.i] : -1;
+    var number = field(item, name, 3, -1);
     return number >= 0 ? number : null;
   }
   function shownText(item) {
     var prompt = promptOf(item, state.run), parts = prompt === null ? [] : data.prompts[prompt];
     return parts.length ? data.parts[parts[parts.length - 1]] : "";
   }
-  function reason(item, name) { var run = runOf(item, name); return run && run.reasons[item.i] || ""; }
 
   // -- the page
 
@@ -100,7 +101,7 @@
     matches = items.filter(function (item) {
       var own = prediction(item, state.run);
       if (own === NOT_RUN || (place >= 0 && item.set !== data.sets[place])) return false;
-      if (state.truth !== "" && (item.set.truth[item.i] !== Number(state.truth) || own !== Number(state.predicted))) return false;
+      if (state.truth !== "" && (item.truth !== Number(state.truth) || own !== Number(state.predicted))) return false;
       if (state.show === "wrong" && !isWrong(item, state.run)) return false;
       if (state.show === "confident" && !(isWrong(item, state.run) && confidence(item, state.run) >= 0.9)) return false;
       if (state.show === "failed" && own !== -2) return false;
@@ -179,7 +180,7 @@
     var order = item.set.labels.map(function (_, place) { return place; }), row = scores(item, state.run);
     if (order.length > 12) { // the most probable ones and the true one
       if (row) order.sort(function (a, b) { return row[b] - row[a]; });
-      var real = item.set.truth[item.i], kept = order.slice(0, 12);
+      var real = item.truth, kept = order.slice(0, 12);
       if (real >= 0 && kept.indexOf(real) < 0) kept.push(real);
       order = kept;
     }
@@ -188,7 +189,7 @@
     var body = make("tbody", {});
     order.forEach(function (place) {
       var name = printable(item.set.labels[place]);
-      var line = make("tr", {}, make("th", {scope: "row"}, name + (place === item.set.truth[item.i] ? " (true)" : "")));
+      var line = make("tr", {}, make("th", {scope: "row"}, name + (place === item.truth ? " (true)" : "")));
       names.forEach(function (one) {
         var own = scores(item, one);
         line.append(make("td", {}, (own ? (own[place] / 10000).toFixed(4) : "") + (prediction(item, one) === place ? " \u25c0" : "")));

@@ -35,21 +35,23 @@ class Drawn:
     """What the SVG of a panel shows, in the units of its axes, read from its tick labels and its coordinates."""
 
     def __init__(self, panel: Panel) -> None:
-        root = ElementTree.fromstring(f"<svg>{''.join(panel.parts())}</svg>")
+        root = ElementTree.fromstring(panel.svg())
         texts = [(float(one.get("x", 0)), float(one.get("y", 0)), one.text or "", one) for one in root.iter("text")]
         across = [(x, float(text)) for x, _, text, one in texts if one.get("text-anchor") == "middle" and number(text)]
         up = [(y - 4, float(text)) for _, y, text, one in texts if one.get("text-anchor") == "end" and number(text)]
         self.names = [text for _, _, text, one in texts if one.get("text-anchor") == "end" and not number(text)]
         self.title = texts[0][2]
         self.points: list[tuple[float, float, str]] = []
+        self.lines: list[list[tuple[float, float]]] = []
         for one in root.iter():
             if one.get("class", "").startswith("m "):
                 x, y, _ = re.findall(r"[\d.-]+", one.get("transform", ""))
                 tip = one.find("title")
                 assert tip is not None
                 self.points.append((scaled(float(x), across or PIXELS), scaled(float(y), up or PIXELS), tip.text or ""))
-        spans = [re.fullmatch(r"M([\d.]+) ([\d.]+)H([\d.]+)", one.get("d", "")) for one in root.iter("path")]
-        self.intervals = [tuple(scaled(float(one[n]), across) for n in (1, 3)) for one in spans if one]
+            if re.fullmatch(r"l s\d", one.get("class", "")):
+                pairs = (pair.split() for pair in one.get("d", "")[1:].split("L"))
+                self.lines.append([(scaled(float(x), across or PIXELS), float(y)) for x, y in pairs])
 
     def tips(self) -> list[float]:
         return [float(tip.rsplit(": ", 1)[1]) for _, _, tip in self.points]
@@ -94,10 +96,12 @@ def test_accuracies_and_intervals_are_those_of_the_result(normal: Result) -> Non
         assert [x for x, _, _ in drawn.points] == near([values["accuracy"]] * 2)
         assert drawn.tips() == pytest.approx([values["accuracy"]] * 2, abs=5e-5)
         interval = normal.details[dataset].intervals["accuracy"]
-        assert drawn.intervals == [near((interval.low, interval.high))] * 2
-    for dataset, run, accuracy, *_ in figure.rows:
+        assert [tuple(x for x, _ in line) for line in drawn.lines] == [near((interval.low, interval.high))] * 2
+    for dataset, run, accuracy, _, random, majority in figure.rows:
         assert run in ("a", "b")
         assert accuracy == f"{normal.divided[dataset]['accuracy']:.4f}"
+        base = normal.details[dataset].baselines["normal"]
+        assert (random, majority) == (f"{base.max_random:.4f}", f"{base.majority:.4f}")
 
 
 def test_reliability_points_are_the_bins(normal: Result) -> None:
@@ -129,7 +133,7 @@ def test_matrices_and_bins_have_the_queries_of_all_conditions() -> None:
     assert sum(counts.values()) == len(several.queries()) == 32
     correct = sum(number for (truth, predicted), number in counts.items() if truth == predicted)
     assert correct / 32 == several.averaged["accuracy"]
-    assert sum(int(row[2]) for row in reliability_diagrams(several).rows) == 32
+    assert sum(int(row[-1]) for row in reliability_diagrams(several).rows) == 32
     unparsed = Normal(datasets=["mini"], limit=8, unparsed="wrong")(replies)
     lost = sum(query.prediction is None for query in unparsed.queries())
     assert 0 < lost < 16
@@ -144,8 +148,9 @@ def test_a_curve_over_k_has_runs_that_differ_in_nothing_else() -> None:
     with pytest.raises(ArgumentError, match="differ in k only"):
         shots_chart({"a": run(2, 4), "b": run(4, 8)})
     figure = shots_chart({f"{k} {limit}": run(k, limit) for k in (2, 4) for limit in (4, 8)})
-    assert [row[1] for row in figure.rows] == ["2", "4", "2", "4"]
-    assert [row[0].rpartition(", ")[2] for row in figure.rows] == ["limit 4"] * 2 + ["limit 8"] * 2
+    accuracies = figure.rows[:4]
+    assert [row[2] for row in accuracies] == ["2", "4", "2", "4"]
+    assert [row[1].rpartition(", ")[2] for row in accuracies] == ["limit 4"] * 2 + ["limit 8"] * 2
 
 
 def first_label(prompt: str, label_space: list[str]) -> int:
@@ -160,23 +165,25 @@ def test_bias_marks_are_the_distributions(suite: ResultGroup) -> None:
             for benchmark in ("Contextual_bias", "Domain_bias", "Post_bias")
             for value in suite[benchmark].divided[drawn.title]["distribution"]
         ]
+        truth = suite["Post_bias"].details[drawn.title].conditions[0].truth
+        expected += [truth.count(label) / len(truth) for label in range(len(expected) // 3)]
         assert [x for x, _, _ in drawn.points] == near(expected)
         assert drawn.tips() == pytest.approx(expected, abs=5e-5)
     with pytest.raises(ArgumentError, match="one by one"):
         bias_distributions({"a": suite["Post_bias"], "b": suite["Post_bias"]})
 
 
-def test_label_noise_and_its_line(suite: ResultGroup) -> None:
+def test_label_noise(suite: ResultGroup) -> None:
     gler = suite["GLER"]
     figure = noise_lines(gler)
     for panel, (dataset, at) in zip(figure.panels, noise_series(gler).items(), strict=True):
         drawn = Drawn(panel)
         assert drawn.title == dataset
-        assert [(x, y) for x, y, _ in drawn.points] == [near(one) for one in at]
+        assert [(x, y) for x, y, _ in drawn.points] == [near((share, score.value)) for share, score in at]
         assert [share for share, _ in at] == [1.0, 0.75, 0.5, 0.25, 0.0]
-        slope, intercept = gler.divided[dataset]["sensitivity"]["accuracy"]
-        (line,) = panel.lines
-        assert [y for _, y in line.points] == pytest.approx([intercept, intercept + slope])
+    slopes = {row[0]: row[-1] for row in figure.rows}
+    expected = {name: f"{values['sensitivity']['accuracy'][0]:+.4f}" for name, values in gler.divided.items()}
+    assert slopes == expected
 
 
 # -- by matplotlib: the same numbers

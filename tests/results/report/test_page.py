@@ -211,10 +211,10 @@ def test_no_cell_is_without_a_value_and_a_reason(text: str, wild: str) -> None:
 
 def test_heat_maps_have_the_numbers_of_the_results(text: str, suite: ResultGroup) -> None:
     for benchmark, caption, key in (
-        ("Normal", "Accuracy by data set (", "accuracy"),
-        ("GLER", "Slope of accuracy against label noise", "accuracy"),
-        ("Template_sens", "Consistency over nine templates", "consistency"),
-        ("Domain_bias", "domain bias", "domain_bias"),
+        ("Normal", "accuracy, by data set", "accuracy"),
+        ("GLER", "label noise (GLER), by data set", "accuracy"),
+        ("Template_sens", "template consistency, by data set", "consistency"),
+        ("Domain_bias", "domain bias, by data set", "domain_bias"),
     ):
         head, row, *_ = rows_of(text, caption)
         result = suite[benchmark]

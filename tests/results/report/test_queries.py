@@ -37,8 +37,8 @@ def page_of(runs: dict[str, Result]) -> str:
 
 
 def prompts_in(data: Any, run: int, number: int = 0) -> list[str]:
-    own = data["sets"][number]["runs"][str(run)]["prompts"]
-    return ["".join(data["parts"][part] for part in data["prompts"][prompt]) for prompt in own]
+    queries = data["sets"][number]["runs"][str(run)]["queries"].values()
+    return ["".join(data["parts"][part] for part in data["prompts"][prompt]) for *_, prompt in queries]
 
 
 KINDS = [
@@ -84,11 +84,11 @@ def test_every_query_is_there_with_its_prediction_and_probabilities() -> None:
     assert own["labels"] == ["food", "travel", "weather"]
     for number, result in enumerate(results.values()):
         records = result.outputs["mini"]
-        run = own["runs"][str(number)]
-        assert run["predictions"] == [one["prediction"] for one in records]
-        assert own["truth"] == [one["ground_truth"] for one in records]
-        assert list(zip(own["row"], own["nth"], strict=True)) == [(one["row"], one["repeat"]) for one in records]
-        for scores, one in zip(run["scores"], records, strict=True):
+        run = own["runs"][str(number)]["queries"]
+        assert list(map(int, run)) == list(range(len(records)))
+        assert own["queries"] == [[0, one["row"], one["repeat"], one["ground_truth"]] for one in records]
+        for (prediction, _, scores, _), one in zip(run.values(), records, strict=True):
+            assert prediction == one["prediction"]
             assert scores == [round(10000 * value) for value in one["normalised_probabilities"]]
         assert prompts_in(data, number) == benchmark[0].prompt_set()
     assert len(data["parts"]) < 5 * 2 * 6  # each text is stored once
@@ -115,6 +115,7 @@ def test_an_edited_result_shows_no_prompt_of_another_query(kept: slice) -> None:
     assert (found == "the records of the queries are not those of the prompts") == (kept.step == -1)
     runs = {"a": StaICC.Normal(datasets=["mini"], limit=3)(scorer(0)), "b": edited}
     (own,) = data_of(page_of(runs))["sets"]
-    assert own["runs"]["0"]["prompts"] is not None
-    assert own["runs"]["1"]["prompts"] is None
-    assert (own["runs"]["1"]["scores"] is None) == (kept.step is None)
+    first, second = (own["runs"][number]["queries"].values() for number in "01")
+    assert all(prompt >= 0 for *_, prompt in first)
+    assert all(prompt == -1 for *_, prompt in second)
+    assert all((scores is None) == (kept.step is None) for _, _, scores, _ in second)
