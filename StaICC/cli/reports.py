@@ -189,41 +189,28 @@ def add_leaderboard(parser: argparse.ArgumentParser) -> None:
 
 
 _RANKED = "recomputed"
+_VERDICTS = "verdicts.json"
 
 
-class _Verdicts:
-    """The files that earlier builds recomputed, by digest: they are not verified again.
+def _recomputed_before() -> set[str]:
+    """Return the digests of the files that earlier builds recomputed: they are not verified again.
 
-    The list is in the folder of the data pack, never in the site, which is often public. It is ignored if other code
-    made it (the digest of all files of this package, and the Python version). A verdict holds for the bytes of a file,
-    whatever its name. Only "recomputed" is kept: what is unchecked can be checked after data are installed.
+    They are in the folder of the data pack, never in the site, which is often public. They are ignored if other code
+    made them (the digest of all files of this package, and the Python version). A verdict holds for the bytes of a
+    file, whatever its name. Only "recomputed" is kept: what is unchecked can be checked after data are installed.
     """
+    with contextlib.suppress(DataMissingError, OSError, ValueError, TypeError, KeyError, RecursionError):
+        saved = json.loads((data_home() / _VERDICTS).read_bytes())
+        return set(saved["recomputed"]) if saved["code"] == _digest_of_code() else set()
+    return set()
 
-    def __init__(self) -> None:
-        self._path: Path | None = None
-        self._code = _digest_of_code()
-        self.known: set[str] = set()
-        """Digests of the files."""
-        with contextlib.suppress(DataMissingError, OSError, ValueError, TypeError, KeyError, RecursionError):
-            self._path = data_home() / "verdicts.json"
-            saved = json.loads(self._path.read_bytes())
-            self.known = set(saved["recomputed"]) if saved["code"] == self._code else set()
 
-    def verify(self, path: Path) -> tuple[Status, str]:
-        """Return the status and the digest of a file."""
-        digest = file_digest(path)
-        status = Recomputed() if digest in self.known else status_of(verify_file(path))
-        if isinstance(status, Recomputed):
-            self.known.add(digest)
-        return status, digest
-
-    def save(self) -> None:
-        """Save the list; without a folder for it, the next build verifies again."""
-        with contextlib.suppress(OSError):
-            if self._path is not None:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                document = {"code": self._code, "recomputed": sorted(self.known)}
-                write_beside(self._path, [json.dumps(document).encode("ascii")])
+def _remember(digests: set[str]) -> None:
+    """Save the digests; without a folder for them, the next build verifies again."""
+    with contextlib.suppress(DataMissingError, OSError):
+        data_home().mkdir(parents=True, exist_ok=True)
+        document = {"code": _digest_of_code(), "recomputed": sorted(digests)}
+        write_beside(data_home() / _VERDICTS, [json.dumps(document).encode("ascii")])
 
 
 def _digest_of_code() -> str:
@@ -238,15 +225,17 @@ class _File(NamedTuple):
     """What is known about a file."""
 
     result: Result | ResultGroup | None
-    """``None`` if it is not recomputed as a whole."""
+    """``None`` if it is not ranked."""
     status: str
-    reason: str
+    reason: str = ""
     digest: str = ""
 
 
-def _read(path: Path, name: str, verdicts: _Verdicts) -> _File:
+def _read(path: Path, name: str, known: set[str]) -> _File:
+    """Return a file; the digest of one that is recomputed is added to the known ones."""
     try:
-        status, digest = verdicts.verify(path)
+        digest = file_digest(path)
+        status = Recomputed() if digest in known else status_of(verify_file(path))
         result = load(path)
         split_runs({name: result})
     except (StaICCError, OSError) as error:
@@ -255,7 +244,7 @@ def _read(path: Path, name: str, verdicts: _Verdicts) -> _File:
         return _File(None, "CONTRADICTED: the file was changed, or is damaged", one_line(status.difference))
     if isinstance(status, Unchecked):
         return _File(None, "UNCHECKED: not ranked", one_line(status.reason))
-    assert isinstance(status, Recomputed)
+    known.add(digest)
     return _File(result, _RANKED, "", digest)
 
 
@@ -280,9 +269,7 @@ def leaderboard(args: argparse.Namespace) -> int:
             f"{args.output / 'results'} is not the one of an earlier site; copies of results could replace its files. "
             "Give another folder with -o"
         )
-    results: dict[str, Result | ResultGroup] = {}
     names: dict[Path, str] = {}
-    rows: list[list[str]] = []
     for folder in args.results:
         for path in files.result_files([folder]):
             if own not in path.resolve().parents:
@@ -290,44 +277,40 @@ def leaderboard(args: argparse.Namespace) -> int:
                 names[path] = place.with_suffix("").as_posix()
     if len({*names.values()}) < len(names):
         raise ArgumentError("two results have the same name. Give the folder that contains both")
-    verdicts = _Verdicts()
-    digests: dict[str, str] = {}
+    known = _recomputed_before()
+    read = {name: _read(path, name, known) for path, name in names.items()}
     originals: dict[str, str] = {}
-    for path, name in names.items():
-        result, status, reason, digests[name] = _read(path, name, verdicts)
-        link = element("bdi", name)
-        original = name if result is None else originals.setdefault(digest(result.to_dict()), name)
-        if original != name:  # ranked twice, it would change the ranks of all
-            result, status, reason = None, "COPY: not ranked", f"the same result as {original}"
-        if result is not None:
-            results[name] = result
-            link = element("a", name, href=quote(os.fsencode(f"results/{name}.json")))
-        rows.append([link, status, reason])
+    for name, file in read.items():
+        if file.result is not None:
+            original = originals.setdefault(digest(file.result.to_dict()), name)
+            if original != name:  # ranked twice, it would change the ranks of all
+                read[name] = _File(None, "COPY: not ranked", f"the same result as {original}")
+    results = {name: file.result for name, file in read.items() if file.result is not None}
     if not results:
-        raise ArgumentError(f"no result is recomputed. {'; '.join(row[2] for row in rows)}")
+        raise ArgumentError(f"no result is recomputed. {'; '.join(file.reason for file in read.values())}")
     args.output.mkdir(parents=True, exist_ok=True)
     files.check_output(index, inputs=names)
-    left_out = [row for row in rows if row[1] != _RANKED]
-    notes = [element("p", f"{len(left_out)} of {len(rows)} files are not ranked.", class_="warn")] if left_out else []
-    ordered = sorted(rows, key=lambda row: row[1] == _RANKED)
-    listed = table("Files", ["file", "status", "what was found"], ordered, words=(1, 2))
+    notes = [element("p", f"{len(read) - len(results)} of {len(read)} files are not ranked.", class_="warn")]
+    links = {name: element("a", name, href=quote(os.fsencode(f"results/{name}.json"))) for name in results}
+    ordered = sorted(read, key=lambda name: name in results)
+    rows = [[links.get(name) or element("bdi", name), read[name].status, read[name].reason] for name in ordered]
+    listed = table("Files", ["file", "status", "what was found"], rows, words=(1, 2))
     recorded = element("p", f"Recorded by the runs, and not computed again: {RECORDED}.", class_="soft")
-    section = Section("files", "Files", join([*notes, listed, recorded]))
+    section = Section("files", "Files", join([*(notes if len(results) < len(read) else []), listed, recorded]))
     page = report_html(results, args.title, section, summary=len(results) > MOST_RUNS)
     for path, name in names.items():
-        if name in results:
-            copy = own / f"{name}.json"
+        copy = own / f"{name}.json"
+        if name in results and not (copy.is_file() and file_digest(copy) == read[name].digest):
             copy.parent.mkdir(parents=True, exist_ok=True)
-            if not copy.is_file() or file_digest(copy) != digests[name]:
-                write_output(copy, [path.read_bytes()])
+            write_output(copy, [path.read_bytes()])
     for copy in own.rglob("*.json"):  # of files that are no longer ranked
-        if copy.relative_to(own).with_suffix("").as_posix() not in results and file_digest(copy) in verdicts.known:
+        if copy.relative_to(own).with_suffix("").as_posix() not in results and file_digest(copy) in known:
             copy.unlink()
-    verdicts.save()
+    _remember(known)
     write_output(index, [page.encode("utf-8")])
     if args.json:
-        listing = zip(names, rows, strict=True)
-        files.print_json([{"file": str(path), "status": row[1], "found": row[2]} for path, row in listing])
+        listing = [(path, read[name]) for path, name in names.items()]
+        files.print_json([{"file": str(path), "status": file.status, "found": file.reason} for path, file in listing])
     else:
-        print(f"{index}: {len(results)} of {len(rows)} files recomputed", file=sys.stderr)
-    return 1 if left_out else 0
+        print(f"{index}: {len(results)} of {len(read)} files recomputed", file=sys.stderr)
+    return 1 if len(results) < len(read) else 0
