@@ -675,8 +675,8 @@ def variance_chart(given: Given) -> Figure:
 
 _NOT_SETTINGS = ("prompts", "failed", "version")
 _COSTS = {
-    "prompt_characters": "Thousand characters of all prompts",
-    "new_characters": "Thousand characters without shared prefixes",
+    "prompt_characters": "Thousand characters",
+    "new_characters": "Without shared prefixes",
 }
 """The costs of ``shots_chart``: the title of the panel by the key in the timing of a result."""
 

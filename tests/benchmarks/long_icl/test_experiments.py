@@ -397,7 +397,7 @@ def test_results_say_the_same_everywhere(small_files: Path, tmp_path: Path, expe
         assert row["score_low"] <= row["score"] <= row["score_high"]
         assert dict(zip(head, cells, strict=True))["score"].startswith(f"{row['score']:.4f} [")
     assert values["mean"] == pytest.approx(sum(row["score"] for row in conditions.values()) / len(conditions), abs=1e-3)
-    shown = {row[1]: row[2] for row in experiment_chart({"mine": loaded}).rows}
+    shown = {row[2]: row[3] for row in experiment_chart({"mine": loaded}).rows}
     assert shown == {key: f"{row['score']:.4f}" for key, row in conditions.items()}
     assert f"Experiment: {experiment}" in report_html({"mine": loaded})
     assert all(found.reason and not found.figures for found in compare_with_published(result))

@@ -134,7 +134,8 @@ def test_a_report_draws_curves_over_the_lengths_of_all_runs(tables: Path) -> Non
     }
     (panel,) = experiment_chart(runs).panels
     assert [name for _, name in panel.x.ticks] == ["4K", "8K", "16K"]
-    assert len([line for line in panel.lines if not line.dashed]) == 2
+    assert [mark.series for mark in panel.marks] == [0, 0, 1, 1]
+    assert [mark.x for mark in panel.marks] == [1, 2, 0, 1]
 
 
 def test_all_kinds_of_predictions_name_the_same_label(tables: Path) -> None:
