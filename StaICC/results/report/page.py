@@ -657,7 +657,7 @@ def sections(benchmarks: Group) -> Iterator[Section]:
                 for (name, content), open_ in zip(made.items(), opened, strict=False)
             ]
         if shown:
-            yield Section(title.lower().split()[-1].strip("?"), title, join(shown))
+            yield Section(title.split()[1].strip("?"), title, join(shown))
 
 
 def _provenance(benchmarks: Group) -> Section:

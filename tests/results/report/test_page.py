@@ -97,6 +97,13 @@ def test_every_question_figure_and_score_is_there(text: str, page: Page, suite: 
         assert escape(str(result.signature)) in text.replace("<wbr>", "")  # where a line may break
 
 
+def test_each_section_has_a_link_and_an_address_of_its_own(wild: str) -> None:
+    parsed = Page(wild)
+    names = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
+    assert len(names) == len({*names}) == parsed.count("section") > 6
+    assert [f"#{name}" for name in names] == [attributes["href"] for attributes in parsed.all("a")]
+
+
 def test_the_same_results_give_the_same_bytes(text: str, suite: ResultGroup) -> None:
     assert report_html({"run": suite}) == text
 
