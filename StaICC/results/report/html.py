@@ -214,11 +214,11 @@ def displayed(blocks: Iterable[Block], caption: str) -> Markup:
     lines: list[str] = []
     for block in blocks:
         if isinstance(block, TextTable):
-            rows = [
-                [Missing("the lines below have the reason") if cell == "-" else cell for cell in row]
-                for row in block.rows
-            ]
-            tables.append(table(caption, block.head, rows, words=block.texts))
+            none = Missing("undefined: see the lines below")
+            rows = [[none if cell == "-" else cell for cell in row] for row in block.rows]
+            mean = bool(rows) and rows[-1][0].startswith("mean")
+            shown = (rows[:-1], rows[-1:]) if mean else (rows, [])
+            tables.append(table(caption, block.head, *shown, words=block.texts))
         elif block.kind == "code":
             lines.append(element("code", breakable(block.text)))
         elif block.kind != "title" and block.text:

@@ -560,12 +560,13 @@ def _changed(group: Group) -> str:
             continue
         shown = [displayed(pair.display_blocks(), f"{benchmark}: {pair.first}, {pair.second}") for pair in compared]
         if compared:
-            parts.append(fold(benchmark, _figure(charts.differences, compared), *shown, opened=not parts))
+            drawn = element("figure", charts.differences(compared).inline())  # the tables have the numbers
+            parts.append(fold(benchmark, drawn, *shown, opened=not parts))
     text = (
         "The main metric of each benchmark on the same test rows: the first run minus each other one, with 95 % "
-        "intervals. p is from a paired test over test rows, corrected for the pairs of runs (Holm). The tables list "
-        "every difference in settings and models. Detectable is the smallest difference that a sample of this size "
-        "detects with power 0.8."
+        "intervals. p is from a paired test over test rows, corrected for the pairs of runs (Holm). Significant "
+        "differences are coloured. The lists have every difference in settings and models. Detectable is the smallest "
+        "difference that a sample of this size detects with power 0.8."
     )
     return join([element("p", text, class_="soft"), *parts]) if parts else ""
 
