@@ -264,18 +264,25 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
     return "\n\n".join(blocks)
 
 
-def _described(name: str, group: Group) -> Markup:
+def _differing_settings(group: Group) -> list[str]:
+    """Return the settings in which results of one benchmark differ."""
+    fields = dict.fromkeys(field for _, _, result in _each_result(group) for field in result.signature.fields)
+    values = (
+        [{run.signature.fields.get(field) for run in runs.values()} for runs in group.values()] for field in fields
+    )
+    return [
+        field
+        for field, of_benchmarks in zip(fields, values, strict=True)
+        if field not in _HIDDEN and any(len(different) > 1 for different in of_benchmarks)
+    ]
+
+
+def _described(name: str, group: Group, differing: Sequence[str]) -> Markup:
     """Return a run with its model, its method, the settings in which the runs of its group differ, and its date."""
     own = [runs[name] for runs in group.values() if name in runs]
-    fields = dict.fromkeys(field for result in own for field in result.signature.fields if field not in _HIDDEN)
-    values = {
-        field: [{result.signature.fields.get(field) for result in runs.values()} for runs in group.values()]
-        for field in fields
-    }
     settings = ", ".join(
         f"{field} {'/'.join(dict.fromkeys(result.signature.fields.get(field) or 'default' for result in own))}"
-        for field, of_benchmarks in values.items()
-        if any(len(different) > 1 for different in of_benchmarks)
+        for field in differing
     )
     failed = sum(details.failed for result in own for details in result.details.values())
     dates = [predictor.started[:10] for result in own for predictor in result.provenance.predictors]
@@ -378,7 +385,8 @@ def leaderboard(group: Group) -> Markup:
     """
     headlines, ranks = _ranked(group)
     names = list(dict.fromkeys([*(headlines[0].values if headlines else ()), *run_names(group)]))
-    rows: dict[str, list[str]] = {name: [_described(name, group)] for name in names}
+    differing = _differing_settings(group)
+    rows: dict[str, list[str]] = {name: [_described(name, group, differing)] for name in names}
     heads, notes, levels = [], [], set()
     for headline in headlines:
         column, better, scores, verdicts = headline
