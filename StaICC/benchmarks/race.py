@@ -112,14 +112,6 @@ class StoppingRule:
                 )
         return cls(kind, name, target, first.statistics.level)
 
-    def sequence(self, sizes: Sequence[int]) -> ConfidenceSequence:
-        """Return the confidence sequence before the first round.
-
-        Args:
-            sizes: Rows of each data set.
-        """
-        return ConfidenceSequence(sizes, self.level, 0.0 if self.kind == "precision" else -1.0)
-
     def gaps(self, sequence: ConfidenceSequence) -> tuple[float, float]:
         """Return the distances to the lower and the upper bound that the next bets aim at.
 
@@ -177,7 +169,7 @@ def _row_score(score: str, outputs: Kind, queries: Sequence[Query], answers: Seq
 
 def follow(
     rule: StoppingRule,
-    orders: Sequence[Sequence[int]],
+    sizes: Sequence[int],
     evaluate: Callable[[range], None],
     score: Callable[[int, int], float],
 ) -> tuple[ConfidenceSequence, str]:
@@ -185,16 +177,16 @@ def follow(
 
     Args:
         rule: The rule.
-        orders: The rows of each data set, in order.
+        sizes: The number of rows of each data set.
         evaluate: Called with the rounds of each look.
-        score: Returns the score of a row, or its difference, from the number of the data set and the row.
+        score: Returns the score of a row, or its difference, from the number of the data set and the round.
     """
-    sequence = rule.sequence([len(order) for order in orders])
+    sequence = ConfidenceSequence(sizes, rule.level, 0.0 if rule.kind == "precision" else -1.0)
     while True:
         look = range(sequence.rounds, min(sequence.rounds + LOOK, sequence.all_rounds))
         evaluate(look)
         for place in look:
-            values = [score(number, rows[place]) if place < len(rows) else None for number, rows in enumerate(orders)]
+            values = [score(number, place) if place < size else None for number, size in enumerate(sizes)]
             sequence.update(values, *rule.gaps(sequence))
         reason = rule.reason(sequence)
         if reason is not None:
@@ -207,102 +199,57 @@ class _Evaluation:
     Args:
         rule: When to stop.
         experimentors: The data sets of the full benchmark.
-        models: The number of models.
+        answers: For each model, its predictions so far.
     """
 
-    def __init__(self, rule: StoppingRule, experimentors: Sequence[Experimentor], models: int) -> None:
-        self.rule = rule
-        self.experimentors = experimentors
-        self.orders = [row_order(experimentor) for experimentor in experimentors]
-        self.queries: list[dict[int, list[Query]]] = [{} for _ in experimentors]
-        for of_rows, experimentor in zip(self.queries, experimentors, strict=True):
+    def __init__(
+        self, rule: StoppingRule, experimentors: Sequence[Experimentor], answers: Sequence[dict[_Place, Answer]]
+    ) -> None:
+        self.rule, self.answers, self.experimentors = rule, answers, experimentors
+        self.sizes = [experimentor.row_count for experimentor in experimentors]
+        self._queries: list[dict[int, list[Query]]] = [{} for _ in experimentors]
+        """For each data set, the queries of its rows by the round of their evaluation."""
+        for of_rounds, experimentor in zip(self._queries, experimentors, strict=True):
+            rounds = {row: place for place, row in enumerate(row_order(experimentor))}
             for query in experimentor.all_queries():
-                of_rows.setdefault(query.row, []).append(query)
-        self.answers: list[dict[_Place, Answer]] = [{} for _ in range(models)]
+                of_rounds.setdefault(rounds[query.row], []).append(query)
 
-    def score(self, number: int, row: int) -> float:
+    def queries(self, rounds: range) -> list[tuple[int, Query]]:
+        """Return the queries of some rounds, each with the number of its data set."""
+        return [
+            (number, query)
+            for number, of_rounds in enumerate(self._queries)
+            for place in rounds
+            for query in of_rounds.get(place, ())
+        ]
+
+    def _score(self, number: int, place: int) -> float:
         """Return the score of a row: of one model, or that of the first minus that of the second."""
-        queries, outputs = self.queries[number][row], self.experimentors[number].outputs
+        queries, outputs = self._queries[number][place], self.experimentors[number].outputs
         first, *others = (
-            _row_score(self.rule.score, outputs, queries, [of_model[number, row, query.repeat] for query in queries])
-            for of_model in self.answers
+            _row_score(self.rule.score, outputs, queries, [known[place_of(number, query)] for query in queries])
+            for known in self.answers
         )
         return first - sum(others)
 
-    def record(
-        self, sequence: ConfidenceSequence, reason: str, runs: Sequence[Mapping[str, DatasetRun]]
-    ) -> EarlyStopping:
-        """Return the record of the decision."""
-        return EarlyStopping(
-            self.rule.kind,
-            self.rule.score,
-            float(self.rule.target),
-            sequence.estimate,
-            Interval(*sequence.interval, self.rule.level, f"confidence sequence {CONFIDENCE_SEQUENCE_VERSION}"),
-            sequence.rounds,
-            sequence.all_rounds,
-            sum(run.details.asked for run in runs[0].values()),
-            sum(own.row_count * own.get_repeat_times() for own in self.experimentors),
-            reason,
-        )
-
-    def run(
-        self, functions: Sequence[Sequence[Inference]], context: RunContext
-    ) -> tuple[EarlyStopping, list[dict[str, DatasetRun]]]:
-        """Evaluate until the rule stops.
+    def decide(self, evaluate: Callable[[range], None] = lambda look: None) -> EarlyStopping:
+        """Follow the rule; return the record of the decision.
 
         Args:
-            functions: For each model, the inference function of each data set.
-            context: The context of the run.
-
-        Returns:
-            The record, and for each model its run over each data set.
-
-        Raises:
-            ArgumentError: The run collects failed queries, or passes complete lists of prompts.
-            OutputError: A query has no usable prediction.
+            evaluate: As for :func:`follow`.
         """
-        experimentors, orders = self.experimentors, self.orders
-        name, options = experimentors[0].task.name, context.options_for(functions[0][0])
-        for got, allowed in (
-            (f"unparsed={experimentors[0].unparsed!r}", experimentors[0].unparsed == "error"),
-            ("batched_inference=True", not options.batched),
-            ("on_error='collect'", options.on_error == "raise"),
-        ):
-            if not allowed:
-                raise ArgumentError(
-                    f"early stopping needs the label of every reply, each query on its own: got {got}. Leave it out"
-                )
+        rule = self.rule
+        sequence, reason = follow(rule, self.sizes, evaluate, self._score)
+        asked = len(self.queries(range(sequence.rounds)))
+        complete = sum(own.row_count * own.get_repeat_times() for own in self.experimentors)
+        interval = Interval(*sequence.interval, rule.level, f"confidence sequence {CONFIDENCE_SEQUENCE_VERSION}")
+        measured = sequence.estimate, interval, sequence.rounds, sequence.all_rounds
+        return EarlyStopping(rule.kind, rule.score, float(rule.target), *measured, asked, complete, reason)
 
-        def evaluate(look: range) -> None:
-            looks = -(-max(map(len, orders)) // LOOK)
-            for model, of_model in enumerate(functions):
-                which = f", model {model + 1}" if len(functions) > 1 else ""
-                part = Part(f"{name}{which}, rounds {look[0] + 1} to {look[-1] + 1}", look[0] // LOOK, looks)
-                for function in {id(function): function for function in of_model}.values():  # a call for all its sets
-                    places = [
-                        (number, query)
-                        for number, order in enumerate(orders)
-                        if of_model[number] is function
-                        for row in order[look.start : look.stop]
-                        for query in self.queries[number][row]
-                    ]
-                    queries = [query for _, query in places]
-                    predictions = predict_queries(function, queries, part, context.options_for(function))
-                    for (number, query), answer in zip(places, predictions, strict=True):
-                        assert not isinstance(answer, Failure)  # on_error="raise"
-                        self.answers[model][number, query.row, query.repeat] = answer
 
-        sequence, reason = follow(self.rule, orders, evaluate, self.score)
-        runs: list[dict[str, DatasetRun]] = [{} for _ in functions]
-        for number, experimentor in enumerate(experimentors):
-            view = experimentor.restricted_to(orders[number][: sequence.rounds])
-            conditions = view.conditions()
-            queries = [query for condition in conditions for query in condition.queries]
-            for of_model, known in zip(runs, self.answers, strict=True):
-                predictions = [known[number, query.row, query.repeat] for query in queries]
-                of_model[experimentor.name] = view.assemble(conditions, predictions, f"{name}, {experimentor.name}")
-        return self.record(sequence, reason, runs), runs
+def place_of(number: int, query: Query) -> _Place:
+    """Return the place of a query of a data set."""
+    return number, query.row, query.repeat
 
 
 def first_rows(benchmark: _B, rounds: int) -> _B:
@@ -350,15 +297,53 @@ def run_early(
 
     Returns:
         The context of the run, and the result of each model.
+
+    Raises:
+        ArgumentError: The run collects failed queries, or passes complete lists of prompts.
+        OutputError: A query has no usable prediction.
     """
+    name, unparsed = benchmark.benchmark_name, benchmark[0].unparsed
+    answers: list[dict[_Place, Answer]] = [{} for _ in models]
     with RunContext(batched, **run) as context:
         context.start([function for functions in models for function in functions])
+        for got, refused in (
+            (f"unparsed={unparsed!r}", unparsed != "error"),
+            ("batched_inference=True", batched),
+            ("on_error='collect'", context.options_for(None).on_error != "raise"),
+        ):
+            if refused:
+                raise ArgumentError(
+                    f"early stopping needs the label of every reply, each query on its own: got {got}. Leave it out"
+                )
         context.warn(*benchmark.data_warnings())
-        stopping, of_models = _Evaluation(rule, benchmark.experimentor, len(models)).run(models, context)
-    seconds, finished, results = context.seconds, first_rows(benchmark, stopping.rounds), []
-    for functions, runs in zip(models, of_models, strict=True):
-        predictions = Predictions.of_run(context, dict(zip(runs, functions, strict=True)))
-        results.append(marked(finished.collect(runs, seconds, predictions, keep_outputs, with_divided), stopping))
+        evaluation = _Evaluation(rule, benchmark.experimentor, answers)
+
+        def evaluate(look: range) -> None:
+            looks, places = -(-max(evaluation.sizes) // LOOK), evaluation.queries(look)
+            for model, functions in enumerate(models):
+                which = f", model {model + 1}" if len(models) > 1 else ""
+                part = Part(f"{name}{which}, rounds {look[0] + 1} to {look[-1] + 1}", look[0] // LOOK, looks)
+                for function in {id(function): function for function in functions}.values():  # a call for all its sets
+                    own = [(number, query) for number, query in places if functions[number] is function]
+                    options = context.options_for(function)
+                    predictions = predict_queries(function, [query for _, query in own], part, options)
+                    for (number, query), answer in zip(own, predictions, strict=True):
+                        assert not isinstance(answer, Failure)  # on_error="raise"
+                        answers[model][place_of(number, query)] = answer
+
+        stopping = evaluation.decide(evaluate)
+        finished = first_rows(benchmark, stopping.rounds)
+        runs: list[dict[str, DatasetRun]] = [{} for _ in models]
+        for number, experimentor in enumerate(finished):
+            conditions = experimentor.conditions()
+            places_of_set = [place_of(number, query) for condition in conditions for query in condition.queries]
+            for of_model, known in zip(runs, answers, strict=True):
+                given = [known[place] for place in places_of_set]
+                of_model[experimentor.name] = experimentor.assemble(conditions, given, f"{name}, {experimentor.name}")
+    seconds, results = context.seconds, []
+    for functions, of_model in zip(models, runs, strict=True):
+        predictions = Predictions.of_run(context, dict(zip(of_model, functions, strict=True)))
+        results.append(marked(finished.collect(of_model, seconds, predictions, keep_outputs, with_divided), stopping))
     return context, results
 
 
@@ -375,22 +360,22 @@ def replay(
     Raises:
         ArgumentError: The rule goes on after the last evaluated row, or its settings are impossible.
     """
-    rule = StoppingRule.for_experimentors(
-        "race" if saved.rule == "race" else "precision", saved.target, saved.score, experimentors
-    )
-    evaluation = _Evaluation(rule, experimentors, len(runs))
-    for model, of_model in enumerate(runs):
-        for number, experimentor in enumerate(experimentors):
-            for outcome in of_model[experimentor.name].outcomes:
-                for query, answer in zip(outcome.condition.queries, outcome.answers, strict=True):
-                    if isinstance(answer, Failure):
-                        raise ArgumentError("a query has no prediction, but early stopping needs all")
-                    evaluation.answers[model][number, query.row, query.repeat] = answer
+    kind: Rule = "race" if saved.rule == "race" else "precision"
+    rule = StoppingRule.for_experimentors(kind, saved.target, saved.score, experimentors)
+    answers = [
+        {
+            place_of(number, query): answer
+            for number, experimentor in enumerate(experimentors)
+            for outcome in of_model[experimentor.name].outcomes
+            for query, answer in zip(outcome.condition.queries, outcome.answers, strict=True)
+            if not isinstance(answer, Failure)
+        }
+        for of_model in runs
+    ]
     try:
-        sequence, reason = follow(rule, evaluation.orders, lambda look: None, evaluation.score)
+        return _Evaluation(rule, experimentors, answers).decide()
     except KeyError as error:
-        raise ArgumentError("by its rule the run goes on, but further rows were not evaluated") from error
-    return evaluation.record(sequence, reason, runs)
+        raise ArgumentError("by its rule the run goes on, but further rows have no prediction") from error
 
 
 def race(

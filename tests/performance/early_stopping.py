@@ -105,7 +105,8 @@ def one_run(rule: StoppingRule, population: Population, rng: random.Random, to_t
     """Follow a rule over one random order."""
     truth = mean(population)
     orders = [rng.sample(range(len(rows)), len(rows)) for rows in population]
-    sequence, reason = follow(rule, orders, lambda look: None, lambda number, row: population[number][row])
+    rows = [[of_set[row] for row in order] for of_set, order in zip(population, orders, strict=True)]
+    sequence, reason = follow(rule, list(map(len, rows)), lambda look: None, lambda number, place: rows[number][place])
     low, high = sequence.interval  # the intersection of all rounds so far: an exclusion is never taken back
     found = {
         "reason": reason,
@@ -114,10 +115,7 @@ def one_run(rule: StoppingRule, population: Population, rng: random.Random, to_t
     }
     if to_the_end:
         for place in range(sequence.rounds, sequence.all_rounds - 1):  # the last one is exact by construction
-            values = [
-                rows[order[place]] if place < len(rows) else None
-                for rows, order in zip(population, orders, strict=True)
-            ]
+            values = [of_set[place] if place < len(of_set) else None for of_set in rows]
             sequence.update(values, *rule.gaps(sequence))
         low, high = sequence.interval
         found["ever"] = not low - 1e-9 <= truth <= high + 1e-9
