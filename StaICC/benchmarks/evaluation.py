@@ -24,7 +24,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -145,90 +145,6 @@ def _renaming(units: Sequence[_Unit]) -> list[int]:
         if predicted not in renaming and true not in renaming.values():
             renaming[predicted] = true
     return [renaming[label] for label in range(width)]
-
-
-def _renamed(outcome: Outcome) -> tuple[list[int], float]:
-    """Return the best renaming of the predictions in one half of the rows, and its gain of accuracy in the other half.
-
-    The half that tests the renaming did not choose it, so the test needs no correction for the number of renamings.
-    The gain is 0 unless it is significant, and so is the renamed accuracy, compared with chance.
-    """
-    rows = _rows(outcome)
-    if len(rows) < 4:
-        return [], 0.0
-    renaming = _renaming(_units(rows[::2], outcome))
-    if renaming == sorted(renaming):
-        return renaming, 0.0
-    tested = _units(rows[1::2], outcome)
-    renamed = [
-        unit._replace(matches=[unit.matches[renaming.index(label)] for label in range(len(renaming))])
-        for unit in tested
-    ]
-    gains = [
-        unit._replace(matches=[new - old for new, old in zip(unit.matches, before.matches, strict=True)])
-        for unit, before in zip(renamed, tested, strict=True)
-    ]
-    _, gain, z = _association(gains)
-    return renaming, gain if min(z, _association(renamed)[2]) > _Z else 0.0
-
-
-def _renamed_count(outcome: Outcome) -> int:
-    return len(outcome.rows) if _renamed(outcome)[1] else 0
-
-
-def _renamed_text(count: int, total: int, outcome: Outcome) -> str:
-    space, (renaming, gain) = outcome.queries[0].label_space, _renamed(outcome)
-    pairs = [f"{space[old]!r} to {space[new]!r}" for old, new in enumerate(renaming) if old != new]
-    more = f" and {len(pairs) - 3} more" if len(pairs) > 3 else ""
-    return (
-        f"the labels of {count} predictions may be exchanged: renaming {', '.join(pairs[:3])}{more} raises the "
-        f"accuracy by {gain:.2f}, on rows that did not choose the names"
-    )
-
-
-def _below_chance(outcome: Outcome) -> int:
-    """The accuracy is below that of random predictions with the same frequencies, and no renaming explains it."""
-    below = _association(_units(_rows(outcome), outcome))[2] < -_Z
-    return len(outcome.rows) if below and not _renamed_count(outcome) else 0
-
-
-def _below_chance_text(count: int, total: int, outcome: Outcome) -> str:
-    chance, excess, _ = _association(_units(_rows(outcome), outcome))
-    return (
-        f"the accuracy of {count} predictions is {chance + excess:.3f}, below the {chance:.3f} of random predictions "
-        "with the same frequencies: are the scores negated, or the labels in another order?"
-    )
-
-
-def _echo(outcome: Outcome) -> int:
-    """The predictions are the label of the last demonstration, also where this label is wrong."""
-    shown = [query.last_label for query in outcome.queries if query.last_label is not None]
-    agreeing = sum(map(eq, outcome.answered, shown))
-    if not shown or len(shown) < len(outcome.queries) or agreeing < _ECHO * len(shown):
-        return 0
-    wrong = [place for place, label in enumerate(shown) if label != outcome.truth[place]]
-    queries = _units(zip(((label,) for label in outcome.answered), shown, strict=True), outcome)
-    chance, excess, z = _association(queries)
-    if len(wrong) < _OTHER_LABELS or z <= _Z or excess < _ECHO * (1 - chance):
-        return 0
-    also_wrong = sum(outcome.answered[place] == shown[place] for place in wrong)
-    return agreeing if also_wrong >= _ECHO * len(wrong) else 0
-
-
-def _leak(outcome: Outcome) -> int:
-    """All predictions are right."""
-    return len(outcome.rows) if len(outcome.groups) >= _LEAK_ROWS and outcome.answered == outcome.truth else 0
-
-
-BROKEN_MODELS: Mapping[Callable[[Outcome], int], Callable[[int, int, Outcome], str]] = {
-    _renamed_count: _renamed_text,
-    _below_chance: _below_chance_text,
-    _echo: lambda count, total, _: (
-        f"{count} of {total} predictions are the label of the last demonstration, also where it is wrong"
-    ),
-    _leak: lambda count, total, _: f"all {count} predictions are right: does the model see the true labels?",
-}
-"""Checks (the number of predictions that a warning concerns, 0 for none) and the texts of their warnings."""
 
 
 @lru_cache(maxsize=64)  # ten data sets have four shapes
@@ -868,6 +784,10 @@ _ORDERED_LABELS = 4
 """Fewest labels for a preference for their order: a fixed ranking of three labels is in order in 2 of 6 cases."""
 
 
+_Found = tuple[int, str]
+"""How many predictions a warning concerns, and its text, with places for ``{count}`` and ``{total}``."""
+
+
 def find_warnings(outcomes: Sequence[Outcome], content_free: bool = False) -> tuple[str, ...]:
     """Return the warnings about the predictions of all conditions, one of each kind.
 
@@ -876,32 +796,34 @@ def find_warnings(outcomes: Sequence[Outcome], content_free: bool = False) -> tu
         content_free: Whether the queries have no content, so that one ranking of the labels for all is no fault.
     """
     warnings = []
-    shown = [outcome for outcome in outcomes if outcome.queries and outcome.queries[0].last_label is not None]
-    for check in _TEXTS:
-        if content_free and check in (_collapsed, _ordered, *BROKEN_MODELS):
+    answered = [outcome for outcome in outcomes if outcome.queries]
+    shown = [outcome for outcome in answered if outcome.queries[0].last_label is not None]
+    for check in _CHECKS:
+        if content_free and check in (_collapsed, _ordered, *_BROKEN_MODELS):
             continue
-        checked = shown if shown and check in BROKEN_MODELS else outcomes  # models may follow demonstrations' noise
-        counts = {outcome.condition.name: count for outcome in checked if (count := check(outcome))}
-        concerned = [outcome for outcome in outcomes if outcome.condition.name in counts]
-        if concerned:
-            total = sum(len(outcome.rows) for outcome in concerned)
-            warning = _TEXTS[check](sum(counts.values()), total, concerned[0])
-            if len(concerned) < len(outcomes):
-                warning += f" (condition{'s' * (len(concerned) > 1)} {', '.join(counts)})"
+        checked = shown if shown and check in _BROKEN_MODELS else answered  # models may follow demonstrations' noise
+        found = [(outcome, *warned) for outcome in checked if (warned := check(outcome)) is not None]
+        if found:
+            count, total = sum(count for _, count, _ in found), sum(len(outcome.rows) for outcome, _, _ in found)
+            warning = found[0][2].replace("{count}", str(count), 1).replace("{total}", str(total), 1)
+            if len(found) < len(outcomes):
+                names = ", ".join(outcome.condition.name for outcome, _, _ in found)
+                warning += f" (condition{'s' * (len(found) > 1)} {names})"
             warnings.append(warning)
     return tuple(warnings)
 
 
-# -- checks: each returns the number of predictions that a warning concerns, 0 for no warning
+# -- checks of a condition with predictions: each returns what a warning says, or ``None``
 
 
-def _same(outcome: Outcome) -> int:
+def _same(outcome: Outcome) -> _Found | None:
     """All scores are equal to rounding, although the prompts and the test rows differ."""
-    if not outcome.rows or not _equal_scores(outcome) or len({query.prompt for query in outcome.queries}) < 2:
-        return 0
+    if not _equal_scores(outcome) or len({query.prompt for query in outcome.queries}) < 2:
+        return None
     coarse = all(math.isclose(value, round(value, 2)) for value in outcome.rows[0] if math.isfinite(value))
     enough = _other_rows(outcome) >= _OTHER_ROWS if coarse else len({query.row for query in outcome.queries}) > 1
-    return len(outcome.rows) if enough else 0
+    text = "all {count} predictions are the same: they do not depend on the query"
+    return (len(outcome.rows), text) if enough else None
 
 
 def _other_rows(outcome: Outcome) -> int:
@@ -911,7 +833,7 @@ def _other_rows(outcome: Outcome) -> int:
 
 def _equal_scores(outcome: Outcome) -> bool:
     """Return whether all rows are equal; rows that only name a label may be, as several queries have one label."""
-    if any(_only_label(row) for row in outcome.rows[:1]):
+    if _only_label(outcome.rows[0]):
         return False
     return all(_equal(a, b) for row in outcome.rows for a, b in zip(row, outcome.rows[0], strict=True))
 
@@ -926,61 +848,118 @@ def _equal(a: float, b: float) -> bool:
     return math.isclose(a, b, rel_tol=_ROUNDING)
 
 
-def _collapsed(outcome: Outcome) -> int:
+def _collapsed(outcome: Outcome) -> _Found | None:
     """All predictions are one label, whatever their probabilities."""
     if len(outcome.rows) < _PREDICTIONS or len(set(outcome.answered)) > 1 or _equal_scores(outcome):
-        return 0
-    return len(outcome.rows) if _other_rows(outcome) >= _OTHER_ROWS else 0
+        return None
+    label = outcome.answered[0]
+    named = f"{outcome.queries[0].label_space[label]!r}{' (the first label)' * (label == 0)}"
+    text = f"all {{count}} predictions are one label, {named}"
+    return (len(outcome.rows), text) if _other_rows(outcome) >= _OTHER_ROWS else None
 
 
-def _tied(outcome: Outcome) -> int:
+def _tied(outcome: Outcome) -> _Found | None:
     """The largest scores are equal, or differ by rounding only."""
     if outcome.hard:
-        return 0
+        return None
     largest = [sorted(row)[:-3:-1] for row in outcome.rows if len(row) > 1]
     tied = sum(_equal(*pair) for pair in largest)
-    return tied if tied >= _TIED * len(outcome.rows) else 0
+    text = (
+        "{count} of {total} predictions have a tie for the largest score, to rounding: the first, or rounding, decides"
+    )
+    return (tied, text) if tied and tied >= _TIED * len(outcome.rows) else None
 
 
-def _ordered(outcome: Outcome) -> int:
+def _ordered(outcome: Outcome) -> _Found | None:
     """The scores of every row rise, or fall, in the order of the labels."""
     rows = outcome.rows
-    if outcome.hard or not rows or len(rows[0]) < _ORDERED_LABELS or _equal_scores(outcome):
-        return 0
+    if outcome.hard or len(rows[0]) < _ORDERED_LABELS or _equal_scores(outcome):
+        return None
     falls = all(a > b for row in rows for a, b in pairwise(row))
-    return len(rows) if falls or all(a < b for row in rows for a, b in pairwise(row)) else 0
+    if not falls and not all(a < b for row in rows for a, b in pairwise(row)):
+        return None
+    return len(rows), "the scores of all {count} predictions follow the order of the labels"
 
 
-def _saturated(outcome: Outcome) -> int:
+def _saturated(outcome: Outcome) -> _Found | None:
     """The largest probability is 1 to rounding in most rows."""
-    rows = () if outcome.hard or not outcome.rows else outcome.normalised.probabilities or ()
+    rows = () if outcome.hard else outcome.normalised.probabilities or ()
     saturated = sum(max(row) > _SATURATED for row in rows if len(row) > 1)
-    return saturated if len(rows) >= _PREDICTIONS and saturated >= _MOSTLY * len(rows) else 0
+    if len(rows) < _PREDICTIONS or saturated < _MOSTLY * len(rows):
+        return None
+    text = "in {count} of {total} predictions the largest probability is 1 to rounding: "
+    return saturated, f"{text}likelihood and ECE-1 add nothing to accuracy"
 
 
-def _ambiguous(outcome: Outcome) -> int:
-    return len(outcome.rows) if outcome.kind == "ambiguous" else 0
+def _ambiguous(outcome: Outcome) -> _Found | None:
+    text = "the numbers are not clearly probabilities or logits: set outputs='probabilities' or outputs='logits'"
+    return (len(outcome.rows), text) if outcome.kind == "ambiguous" else None
 
 
-def _collapsed_text(count: int, total: int, outcome: Outcome) -> str:
-    label = outcome.answered[0]
-    place = " (the first label)" if label == 0 else ""
-    return f"all {count} predictions are one label, {outcome.queries[0].label_space[label]!r}{place}"
+def _renamed(outcome: Outcome) -> _Found | None:
+    """A renaming that one half of the rows chooses raises the accuracy on the other half, also above chance.
+
+    The half that tests the renaming did not choose it, so the test needs no correction for the number of renamings.
+    """
+    rows, space = _rows(outcome), outcome.queries[0].label_space
+    if len(rows) < 4:
+        return None
+    renaming = _renaming(_units(rows[::2], outcome))
+    pairs = [f"{space[old]!r} to {space[new]!r}" for old, new in enumerate(renaming) if old != new]
+    tested = _units(rows[1::2], outcome)
+    renamed = [
+        unit._replace(matches=[unit.matches[renaming.index(label)] for label in range(len(renaming))])
+        for unit in tested
+    ]
+    gains = [
+        unit._replace(matches=[new - old for new, old in zip(unit.matches, before.matches, strict=True)])
+        for unit, before in zip(renamed, tested, strict=True)
+    ]
+    _, gain, z = _association(gains)
+    if not pairs or min(z, _association(renamed)[2]) <= _Z:
+        return None
+    more = f" and {len(pairs) - 3} more" if len(pairs) > 3 else ""
+    return (
+        len(outcome.rows),
+        f"the labels of {{count}} predictions may be exchanged: renaming {', '.join(pairs[:3])}{more} raises the "
+        f"accuracy by {gain:.2f}, on rows that did not choose the names",
+    )
 
 
-_TEXTS: dict[Callable[[Outcome], int], Callable[[int, int, Outcome], str]] = {
-    _same: lambda count, total, _: f"all {count} predictions are the same: they do not depend on the query",
-    _collapsed: _collapsed_text,
-    _tied: lambda count, total, _: (
-        f"{count} of {total} predictions have a tie for the largest score, to rounding: the first, or rounding, decides"
-    ),
-    _ordered: lambda count, total, _: f"the scores of all {count} predictions follow the order of the labels",
-    _saturated: lambda count, total, _: (
-        f"in {count} of {total} predictions the largest probability is 1 to rounding: "
-        "likelihood and ECE-1 add nothing to accuracy"
-    ),
-    _ambiguous: lambda *_: (
-        "the numbers are not clearly probabilities or logits: set outputs='probabilities' or outputs='logits'"
-    ),
-    **BROKEN_MODELS,
-}
+def _below_chance(outcome: Outcome) -> _Found | None:
+    """The accuracy is below that of random predictions with the same frequencies, and no renaming explains it."""
+    chance, excess, z = _association(_units(_rows(outcome), outcome))
+    if z >= -_Z or _renamed(outcome):
+        return None
+    return (
+        len(outcome.rows),
+        f"the accuracy of {{count}} predictions is {chance + excess:.3f}, below the {chance:.3f} of random predictions "
+        "with the same frequencies: are the scores negated, or the labels in another order?",
+    )
+
+
+def _echo(outcome: Outcome) -> _Found | None:
+    """The predictions are the label of the last demonstration, also where this label is wrong."""
+    shown = [query.last_label for query in outcome.queries if query.last_label is not None]
+    agreeing = sum(map(eq, outcome.answered, shown))
+    if not shown or len(shown) < len(outcome.queries) or agreeing < _ECHO * len(shown):
+        return None
+    wrong = [place for place, label in enumerate(shown) if label != outcome.truth[place]]
+    queries = _units(zip(((label,) for label in outcome.answered), shown, strict=True), outcome)
+    chance, excess, z = _association(queries)
+    if len(wrong) < _OTHER_LABELS or z <= _Z or excess < _ECHO * (1 - chance):
+        return None
+    if sum(outcome.answered[place] == shown[place] for place in wrong) < _ECHO * len(wrong):
+        return None
+    return agreeing, "{count} of {total} predictions are the label of the last demonstration, also where it is wrong"
+
+
+def _leak(outcome: Outcome) -> _Found | None:
+    """All predictions are right."""
+    if len(outcome.groups) < _LEAK_ROWS or outcome.answered != outcome.truth:
+        return None
+    return len(outcome.rows), "all {count} predictions are right: does the model see the true labels?"
+
+
+_BROKEN_MODELS = (_renamed, _below_chance, _echo, _leak)
+_CHECKS = (_same, _collapsed, _tied, _ordered, _saturated, _ambiguous, *_BROKEN_MODELS)
