@@ -401,25 +401,15 @@ def score_predictions(
     return ResultGroup(benchmark.name, parts) if isinstance(benchmark, BenchmarkGroup) else parts[benchmark.task.name]
 
 
-def _field(key: str, prediction: Mapping[str, Any]) -> str:
-    """Return the field of a prediction.
-
-    Raises:
-        OutputError: There is not exactly one.
-    """
-    fields = list(prediction) if isinstance(prediction, Mapping) else []
-    if len(fields) != 1 or fields[0] not in PREDICTION_FIELDS:
-        got = ", ".join(map(str, fields)) or f"{prediction!r:.60}"
-        raise OutputError(f"{key}: expected exactly one of {', '.join(PREDICTION_FIELDS)}, got {got}")
-    return str(fields[0])
-
-
 def _kind(predictions: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the kind of all predictions: ``"labels"``, ``"probabilities"`` or ``"logits"``."""
     first: dict[str, str] = {}
     for key, prediction in predictions.items():
-        field = _field(key, prediction)
-        first.setdefault(field if field in _NUMBERS else "labels", key)
+        fields = list(prediction) if isinstance(prediction, Mapping) else []
+        if len(fields) != 1 or fields[0] not in PREDICTION_FIELDS:
+            got = ", ".join(map(str, fields)) or f"{prediction!r:.60}"
+            raise OutputError(f"{key}: expected exactly one of {', '.join(PREDICTION_FIELDS)}, got {got}")
+        first.setdefault(fields[0] if fields[0] in _NUMBERS else "labels", key)
     if len(first) > 1:
         listed = ", ".join(f"{field} ({key})" for field, key in first.items())
         raise OutputError(f"the predictions are of different kinds: {listed}; use one kind for all queries")
@@ -435,8 +425,8 @@ def _check_ids(
     unknown = [key for key in predictions if key not in known]
     if unknown:
         raise ArgumentError(
-            f"{len(unknown)} of {len(predictions)} ids belong to no query of this benchmark, the first is {unknown[0]}"
-            f"{_why_unknown(unknown[0], queries)}"
+            f"{len(unknown)} of {len(predictions)} ids belong to no query of this benchmark: got {unknown[0]}, expected"
+            f" ids such as {queries[0].id}. Was the benchmark, data set, k, limit or template another one?"
         )
     missing = [query.id for query in queries if query.id not in predictions]
     if missing and not partial:
@@ -444,18 +434,6 @@ def _check_ids(
             f"{len(missing)} of {len(queries)} queries have no prediction, the first is {missing[0]} "
             f"({failures.get(missing[0], 'it is missing')}); predict all of them, or allow a partial result"
         )
-
-
-def _why_unknown(key: str, queries: Sequence[IdentifiedQuery]) -> str:
-    """Return which part of an id is unknown, as the end of a message."""
-    place, _, _ = key.rpartition("/")
-    if any(query.id.startswith(place + "/") for query in queries):
-        return ": there is such a query, but with another prompt; was k, the template or the data another one?"
-    existing = dict.fromkeys("/".join(query.id.split("/")[:2]) for query in queries)
-    names = "/".join(key.split("/")[:2])
-    if "/" in names and names not in existing:
-        return f": this benchmark has {', '.join(existing)}"
-    return ": there is no such row or repeat; was the limit another one?"
 
 
 def _check_parsed(answers: Mapping[str, Answer | Failure]) -> None:
@@ -502,13 +480,8 @@ _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 def _answer(query: IdentifiedQuery, prediction: Mapping[str, Any], unparsed: Unparsed) -> Answer | Failure:
     """Validate a prediction; return its numbers in the order of the labels, or a failure for an unparsed reply."""
     ((field, value),) = prediction.items()
-    space = query.query.label_space
+    space, (is_valid, expected) = query.query.label_space, _VALUES[field]
     try:
-        if isinstance(value, Mapping) and field in _NUMBERS:
-            if set(value) != set(space):
-                raise OutputError(f"the labels are {list(space)}, but the prediction has {list(value)}")
-            value = [value[label] for label in space]
-        is_valid, expected = _VALUES[field]
         if not is_valid(value):
             raise OutputError(f"{field} must be {expected}, not {value!r}")
         return read_reply(value, space, unparsed) if field == "reply" else check_answer(value, space)
