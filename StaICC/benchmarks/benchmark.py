@@ -26,6 +26,7 @@ from StaICC.prompting import Query
 from StaICC.registry import labelled, origin_of
 from StaICC.results import Result, ResultGroup, Signature, escaped, short_digest
 from StaICC.results.provenance import common
+from StaICC.results.result import SWEEPS
 from StaICC.safe_text import one_line
 from StaICC.version import SAMPLER_VERSION
 
@@ -51,6 +52,20 @@ class Settings(TypedDict, total=False):
     unparsed: Unparsed
     """How generated replies without a label count: ``"error"`` (the default) ends the run, ``"wrong"`` scores them as
     wrong predictions, ``"excluded"`` leaves them out and reports the scores if all were wrong and if all were right."""
+
+
+class ChannelSettings(Settings, total=False):
+    """Settings of benchmarks that take the channel by keyword only."""
+
+    noisy_channel: bool
+    """Score the text given the label (noisy channel)."""
+
+
+class ScoringSettings(ChannelSettings, total=False):
+    """Settings of benchmarks that take the metrics, too, by keyword only."""
+
+    metrics: Metrics
+    """Metric set by name, or functions by name."""
 
 
 class Benchmark(BaseBenchmark[Experimentor]):
@@ -280,6 +295,11 @@ class BenchmarkGroup(Displayed, FixedAttributes):
     def __init__(self, name: str, members: Mapping[str, Benchmark]) -> None:
         self.name = name
         self.members = dict(members)
+        if name in SWEEPS:
+            raise ArgumentError(f"name: got {name!r}, the name of another kind of results. Choose another one")
+        for part, member in self.members.items():
+            if not isinstance(member, Benchmark):
+                raise ArgumentError(f"the member {part!r} of {name!r}: got {member!r:.60}, expected a benchmark")
         over = {part: member.dataset_names for part, member in self.members.items()}
         if not over:
             raise ArgumentError(f"the group {name!r} has no members; give at least one benchmark")

@@ -549,13 +549,10 @@ class Experimentor(FixedAttributes, DatasetTask):
         Raises:
             ArgumentError: It cannot be called, or the name is not a text.
         """
-        if not callable(metric) and not isinstance(metric, Metric):
-            raise ArgumentError(f"the metric {name!r} must be callable, not {type(metric).__name__}")
-        if not isinstance(name, str):
-            raise ArgumentError(f"the name of a metric must be a text, not {name!r}")
-        if name in self.metrics:
-            warnings.warn(f"the metric {name!r} is replaced", stacklevel=2)
+        replaced = name in self.metrics
         self.metrics[name] = metric
+        if replaced:
+            warnings.warn(f"the metric {name!r} is replaced", stacklevel=2)
 
     def run(
         self,

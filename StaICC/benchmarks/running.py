@@ -447,18 +447,16 @@ class Tasks:
             if (part.longest_prompt or 0) <= (part.limit or math.inf):
                 fitting.append((function, chunk))
         total = replace(total, exact=certain and total.tokens is not None, seconds=None if self.chunks else 0.0)
-        # A kernel that forecasts its tokens counts them exactly; a server counts those of the probe.
+        # A kernel that forecasts its tokens counts them exactly; a server counts those of the probe, or none.
         counter = self._kernel if isinstance(self._kernel, CountsTokens) and total.tokens is None else None
         before = counter.tokens_used if counter is not None else None
-        share = 0.0
         if options.probe_seconds and fitting:
             share, seconds = _probe(fitting, weights, options.probe_seconds)
             total = replace(total, seconds=seconds)
-        used = counter.tokens_used if counter is not None else None
-        known = total.tokens is not None  # a local model counts before it computes, and a server may count none
-        if not known and used is not None and before is not None and share and used[0] > before[0]:
-            read, written = (round((now - then) / share) for now, then in zip(used, before, strict=True))
-            total = replace(total, tokens=read, output_tokens=written)
+            used = counter.tokens_used if counter is not None else None
+            if used and before and used[0] > before[0]:
+                read, written = (round((now - then) / share) for now, then in zip(used, before, strict=True))
+                total = replace(total, tokens=read, output_tokens=written)
         if options.prices is not None and total.tokens is not None and total.output_tokens is not None:
             total = replace(total, cost=token_cost(total.tokens, total.output_tokens, options.prices))
         return total

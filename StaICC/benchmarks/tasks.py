@@ -33,7 +33,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from StaICC.benchmarks.benchmark import Benchmark, BenchmarkGroup, Datasets, Metrics, Settings, TaskBenchmark
+from StaICC.benchmarks.benchmark import (
+    Benchmark,
+    BenchmarkGroup,
+    ChannelSettings,
+    Datasets,
+    Metrics,
+    ScoringSettings,
+    Settings,
+    TaskBenchmark,
+)
 from StaICC.benchmarks.evaluation import (
     Intervals,
     bias_intervals,
@@ -527,8 +536,7 @@ class GLER(Benchmark):
         metrics: Metric set, or functions by name.
         datasets: Data sets; the ten by default.
         interpolations: Number of noise rates, from 0 to 1 in equal steps.
-        noisy_channel: Score the text given the label (noisy channel).
-        **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
+        **settings: See :class:`~StaICC.benchmarks.benchmark.ChannelSettings`.
     """
 
     __slots__ = ()
@@ -540,12 +548,9 @@ class GLER(Benchmark):
         metrics: Metrics = "standard",
         datasets: Datasets = None,
         interpolations: int = 5,
-        *,
-        noisy_channel: bool = False,
-        **settings: Unpack[Settings],
+        **settings: Unpack[ChannelSettings],
     ) -> None:
-        task = GLERTask(interpolations=interpolations)
-        super().__init__(task, k, noisy_channel, metrics, datasets, **settings)
+        super().__init__(GLERTask(interpolations=interpolations), k, metrics=metrics, datasets=datasets, **settings)
 
 
 class TemplateSensitivity(Benchmark):
@@ -555,23 +560,16 @@ class TemplateSensitivity(Benchmark):
         k: Demonstrations per prompt.
         metrics: Metric set.
         datasets: Data sets; the ten by default.
-        noisy_channel: Score the text given the label (noisy channel).
-        **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
+        **settings: See :class:`~StaICC.benchmarks.benchmark.ChannelSettings`.
     """
 
     __slots__ = ()
     task_name = TemplateSensitivityTask.name
 
     def __init__(
-        self,
-        k: int = 4,
-        metrics: Metrics = "standard",
-        datasets: Datasets = None,
-        *,
-        noisy_channel: bool = False,
-        **settings: Unpack[Settings],
+        self, k: int = 4, metrics: Metrics = "standard", datasets: Datasets = None, **settings: Unpack[ChannelSettings]
     ) -> None:
-        super().__init__(TemplateSensitivityTask(), k, noisy_channel, metrics, datasets, **settings)
+        super().__init__(TemplateSensitivityTask(), k, metrics=metrics, datasets=datasets, **settings)
 
 
 class DemonstrationSensitivity(Benchmark):
@@ -580,24 +578,14 @@ class DemonstrationSensitivity(Benchmark):
     Args:
         k: Demonstrations per prompt.
         datasets: Data sets; the ten by default.
-        metrics: Metric set.
-        noisy_channel: Score the text given the label (noisy channel).
-        **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
+        **settings: See :class:`~StaICC.benchmarks.benchmark.ScoringSettings`.
     """
 
     __slots__ = ()
     task_name = DemonstrationSensitivityTask.name
 
-    def __init__(
-        self,
-        k: int = 4,
-        datasets: Datasets = None,
-        *,
-        metrics: Metrics = "standard",
-        noisy_channel: bool = False,
-        **settings: Unpack[Settings],
-    ) -> None:
-        super().__init__(DemonstrationSensitivityTask(), k, noisy_channel, metrics, datasets, **settings)
+    def __init__(self, k: int = 4, datasets: Datasets = None, **settings: Unpack[ScoringSettings]) -> None:
+        super().__init__(DemonstrationSensitivityTask(), k, datasets=datasets, **settings)
 
 
 class Generalisation(Benchmark):
@@ -612,9 +600,7 @@ class Generalisation(Benchmark):
         datasets: Data sets; the ten by default.
         draws: Number of lists of demonstrations.
         templates: Number of templates, at most nine, those of template sensitivity.
-        metrics: Metric set.
-        noisy_channel: Score the text given the label (noisy channel).
-        **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`; ``sampler`` is ``"nested-shared"``.
+        **settings: See :class:`~StaICC.benchmarks.benchmark.ScoringSettings`; ``sampler`` is ``"nested-shared"``.
     """
 
     __slots__ = ()
@@ -626,16 +612,12 @@ class Generalisation(Benchmark):
         datasets: Datasets = None,
         draws: int = 4,
         templates: int = 3,
-        *,
-        metrics: Metrics = "standard",
-        noisy_channel: bool = False,
-        **settings: Unpack[Settings],
+        **settings: Unpack[ScoringSettings],
     ) -> None:
         settings.setdefault("sampler", "nested-shared")
         limit = settings.get("limit")
         rows = max(_GENERALISATION_ROWS, limit if isinstance(limit, int) else 0)
-        task = GeneralisationTask(rows, draws, templates)
-        super().__init__(task, k, noisy_channel, metrics, datasets, **settings)
+        super().__init__(GeneralisationTask(rows, draws, templates), k, datasets=datasets, **settings)
 
 
 class TripletBias(BenchmarkGroup):
@@ -667,10 +649,11 @@ class TripletBias(BenchmarkGroup):
         domain_query_length: int = 128,
         **settings: Unpack[Settings],
     ) -> None:
-        self.contextual = ContextualBias(k, noisy_channel, metrics, datasets, **settings)
-        self.domain = DomainBias(k, noisy_channel, metrics, datasets, domain_query_length, **settings)
-        self.post = PosteriorBias(k, noisy_channel, metrics, datasets, **settings)
-        super().__init__(self.task_name, {"contextual": self.contextual, "domain": self.domain, "post": self.post})
+        common = (k, noisy_channel, metrics, datasets)
+        self.contextual = ContextualBias(*common, **settings)
+        self.domain = DomainBias(*common, domain_query_length, **settings)
+        self.post = PosteriorBias(*common, **settings)
+        super().__init__(self.task_name, {part: getattr(self, part) for part in ("contextual", "domain", "post")})
 
 
 class _Parts(BenchmarkGroup):

@@ -88,6 +88,18 @@ def test_how_many_queries_the_suite_has() -> None:
     assert (sum(map(len, queries)), sum(len(set(of_dataset)) for of_dataset in queries)) == (111_400, 87_360)
 
 
+@pytest.mark.parametrize("members", [{}, {"a": Suite(datasets=["mini"])}, {"a": Normal}, {"a": "Normal"}])
+def test_members_are_benchmarks(members: Any) -> None:
+    with pytest.raises(ArgumentError, match="benchmark"):
+        BenchmarkGroup("mine", members)
+
+
+def test_a_group_has_no_name_of_results_of_another_kind() -> None:
+    """Verification would take it for a race, and contradict it."""
+    with pytest.raises(ArgumentError, match="'Race'"):
+        BenchmarkGroup("Race", {"a": Normal(datasets=["mini"])})
+
+
 # -- predictions
 
 
