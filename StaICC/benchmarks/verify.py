@@ -22,7 +22,6 @@ so that no file can cause a long computation.
 from __future__ import annotations
 
 import inspect
-import itertools
 import math
 import os
 import random
@@ -60,7 +59,6 @@ from StaICC.inference.identity import TOLERANCE, Identity, RunCounts, RunRecord,
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.inference.workers import unlabelled
 from StaICC.metrics import MetricSet, metric_set
-from StaICC.metrics.intervals import INTERVAL_VERSION
 from StaICC.metrics.registry import METRICS
 from StaICC.prompting import Prompt, PromptRenderer, Query
 from StaICC.results import DIVIDED, DatasetDetails, Result, ResultGroup, Signature
@@ -73,12 +71,15 @@ if TYPE_CHECKING:
 
 _MOST = 4096
 """Largest number in an option: the size of the largest demonstration set of the benchmark."""
-_MOST_TRIED = 10**9
 _SETS = ("standard", "0.1.1")
 
 
 class ImplausibleError(ArgumentError):
     """The arguments of a file have a value that no run writes."""
+
+
+class _OwnDataError(ArgumentError):
+    """A data set is neither in this library nor in a recorded file."""
 
 
 def rebuild(
@@ -115,22 +116,19 @@ def rebuild(
         raise ArgumentError(
             f"changed by hand, or not the same for all data sets: {names:.99}; pass the benchmark itself"
         )
-    own = _reopened(first, data_files)
-    evaluated = [name for name, details in first.details.items() if details.asked or not long_icl]
-    try:
-        datasets = [own[name] if name in own else _builtin(name, long_icl) for name in evaluated]
-    except UnknownNameError as error:
-        raise ArgumentError(f"the result is over the user's own data ({error}); pass the benchmark itself") from error
     if isinstance(result, ResultGroup) and any(map(own_metrics, parts)):
         raise ArgumentError("the group has metrics of the user's own; pass the group itself")
+    evaluated = [name for name, details in first.details.items() if details.asked or not long_icl]
     try:
+        own = _reopened(first, data_files)
+        datasets = [own[name] if name in own else _builtin(name, long_icl) for name in evaluated]
         if make is None:
             from StaICC.benchmarks.long_icl import rebuild_long_icl  # with its own data and readers
 
-            return rebuild_long_icl(first, data_dir, datasets, _statistics(first.arguments))
+            return rebuild_long_icl(first, data_dir, datasets, Statistics(**first.arguments["statistics"]))
         benchmark: Benchmark | BenchmarkGroup = make(datasets=datasets, **_constructor_arguments(parts, make))
         _restore(benchmark, result)
-    except (DataError, ImplausibleError):
+    except (DataError, _OwnDataError):
         raise
     except (StaICCError, TypeError, ValueError, LookupError, AttributeError) as error:
         raise ImplausibleError(f"{error!s:.200}") from error
@@ -140,52 +138,42 @@ def rebuild(
 
 
 def _builtin(name: str, long_icl: bool) -> Dataset | str:
-    if long_icl:
-        from StaICC.benchmarks.long_icl.task_cards import card
+    try:
+        if long_icl:
+            from StaICC.benchmarks.long_icl.task_cards import card
 
-        return card(name).name
-    dataset = load_dataset(name, references=False)
-    if dataset.card.name != name:  # a run writes the exact name
-        raise UnknownNameError(f"{name!r} is not the built-in {dataset.card.name!r}")
+            return card(name).name
+        dataset = load_dataset(name, references=False)
+        if dataset.card.name != name:  # a run writes the exact name
+            raise UnknownNameError(f"{name!r} is not the built-in {dataset.card.name!r}")
+    except UnknownNameError as error:
+        raise _OwnDataError(f"the result is over the user's own data ({error}); pass the benchmark itself") from error
     return dataset
 
 
 def _reopened(result: Result, data_files: Sequence[str | os.PathLike[str]]) -> dict[str, Dataset]:
     """Return the user's own data sets by the names in the result."""
-    try:
-        datasets = {name: Dataset.reopen(record, data_files) for name, record in result.files.items()}
-    except DataMissingError:
-        raise
-    except (SchemaError, DataError) as error:
-        raise ImplausibleError(str(error)) from error
+    datasets = {name: Dataset.reopen(record, data_files) for name, record in result.files.items()}
     for name, dataset in datasets.items():
         if dataset.card.name != name:
-            raise ImplausibleError(
-                f"the record of the data file of {name!r:.60} has the name {dataset.card.name!r:.60}"
-            )
+            raise ArgumentError(f"the record of the data file of {name!r:.60} has the name {dataset.card.name!r:.60}")
         refuse_builtin(name)
     return datasets
 
 
 def _constructor_arguments(parts: Sequence[Result], make: Callable[..., Any]) -> dict[str, Any]:
     """Return the arguments of the first part, and the options of all parts that the constructor takes."""
-    recorded = parts[0].arguments
+    recorded, known = parts[0].arguments, inspect.signature(make).parameters
     given = {name: value for part in reversed(parts) for name, value in part.arguments["options"].items()}
     options = {name: validate_integer(name, value, 0, _MOST) for name, value in given.items()}
     metrics = _metrics(recorded["metrics"])
-    known = inspect.signature(make).parameters
     return {
         "k": validate_integer("k", recorded["k"], 0, _MOST),
         **{name: recorded[name] for name in ("noisy_channel", "limit", "outputs", "unparsed", "sampler")},
         "metrics": metrics.name if is_of_library(metrics) else metrics,
-        "statistics": _statistics(recorded),
+        "statistics": Statistics(**recorded["statistics"]),
         **{name: value for name, value in options.items() if name in known},
     }
-
-
-def _statistics(recorded: Mapping[str, Any]) -> Statistics:
-    statistics = Statistics(**recorded["statistics"])
-    return replace(statistics, tried=validate_integer("tried", statistics.tried, 1, _MOST_TRIED))
 
 
 def _metrics(recorded: Mapping[str, Any]) -> MetricSet:
@@ -203,13 +191,12 @@ def own_metrics(result: Result) -> Sequence[str]:
     Raises:
         ImplausibleError: They are no list.
     """
-    metrics = result.arguments.get("metrics")
-    return _names(metrics, "own") if isinstance(metrics, Mapping) else ()
+    return _names(result.arguments.get("metrics"), "own")
 
 
-def _names(recorded: Mapping[str, Any], key: str) -> Sequence[str]:
+def _names(recorded: object, key: str) -> Sequence[str]:
     """Return a list of names among the recorded arguments."""
-    names = recorded.get(key, [])
+    names = recorded.get(key, ()) if isinstance(recorded, Mapping) else ()
     if not isinstance(names, (list, tuple)):
         raise ImplausibleError(f"{key}: got {names!r:.60}, expected a list of names")
     return list(map(str, names))
@@ -221,11 +208,8 @@ def _restore(benchmark: Benchmark | BenchmarkGroup, result: Result | ResultGroup
         part = result.get(name) if isinstance(result, ResultGroup) else result
         if not isinstance(part, Result):
             continue  # verification says that this part is missing
-        given = any(GIVEN in predictor.who for predictor in part.provenance.predictors)
         for experimentor in member:
             _check_size(part, experimentor)
-            if given:  # their file states the kind of numbers
-                experimentor.outputs = part.arguments["outputs"]
             if part.arguments["demonstrations"] == "in-domain":
                 experimentor.set_in_domain_mode()
             elif part.arguments["demonstrations"] == "out-of-domain":
@@ -244,7 +228,7 @@ def _check_size(result: Result, experimentor: Experimentor) -> None:
     interpolations = options.get("interpolations", len(recorded))
     # Some tasks have a condition for each repeat.
     if interpolations != len(recorded) or (sum(recorded) != expected and {*recorded} != {expected}):
-        raise ImplausibleError(
+        raise ArgumentError(
             f"limit and options give {expected} queries on {experimentor.name} in {interpolations} conditions, but the "
             f"file has records of {'+'.join(map(str, recorded[:9]))}"
         )
@@ -263,32 +247,18 @@ def _class_of(result: Result | ResultGroup) -> type[Any]:
     )
 
 
-class _PartedPrompt(str):
-    """A prompt with the positions where its demonstrations begin, and the end of the last one."""
-
-    cuts: tuple[int, ...] = ()
-
-
 class _PartRenderer(PromptRenderer):
-    """Writes prompts that know their parts."""
+    """Writes each prompt as its parts; in the noisy channel, that of the first label."""
 
     __slots__ = ()
 
     def assemble(self, demonstrations: Sequence[tuple[str, int]], query: Sequence[str]) -> Prompt:
-        """Put a prompt together; in the noisy channel, that of the first label gets the parts."""
+        """Return instruction, demonstrations and query."""
         prompt = super().assemble(demonstrations, query)
-        texts = [_PartedPrompt(text) for text in ([prompt] if isinstance(prompt, str) else prompt)]
-        lengths = [len(text) + len(self._label_parts[label]) for text, label in demonstrations]
-        texts[0].cuts = tuple(accumulate(lengths, initial=len(self.settings.template.instruction)))
-        return texts[0] if isinstance(prompt, str) else tuple(texts)
-
-
-def _parts(prompt: Prompt) -> tuple[str, ...]:
-    """Return instruction, demonstrations and query."""
-    text = prompt if isinstance(prompt, str) else prompt[0]
-    cuts = (text.cuts or (0,)) if isinstance(text, _PartedPrompt) else (0,)
-    ends = [0, *cuts, len(text)]
-    return tuple(text[start:end] for start, end in pairwise(ends))
+        text = prompt if isinstance(prompt, str) else prompt[0]
+        lengths = [len(shown) + len(self._label_parts[label]) for shown, label in demonstrations]
+        ends = [0, *accumulate(lengths, initial=len(self.settings.template.instruction)), len(text)]
+        return tuple(text[start:end] for start, end in pairwise(ends))
 
 
 def written_prompts(
@@ -313,12 +283,13 @@ def written_prompts(
     assert isinstance(benchmark, Benchmark)  # only LongICL is another
     prompts: dict[str, list[tuple[str, ...]] | str] = {}
     for name, details in result.details.items():
-        queries = [query for condition in benchmark[name].conditions(_PartRenderer) for query in condition.queries]
+        queries = benchmark[name].all_queries()
         same, _, message = compare_prompts(details, *digest_prompts(queries))
         recorded = [pair for record in details.conditions for pair in zip(record.rows, record.truth, strict=True)]
         if same and recorded != [(query.row, query.label) for query in queries]:
             same, message = False, "the records of the queries are not those of the prompts"
-        prompts[name] = [_parts(query.prompt) for query in queries] if same else message
+        parted = [query for condition in benchmark[name].conditions(_PartRenderer) for query in condition.queries]
+        prompts[name] = [tuple(query.prompt) for query in parted] if same else message
     return prompts
 
 
@@ -421,7 +392,7 @@ def values_equal(saved: object, recomputed: object) -> bool:
     return saved == recomputed
 
 
-def compare_values(place: str, saved: Any, expected: Any) -> Iterator[Finding]:
+def compare_values(place: str, saved: Any, expected: Any, unknown: Mapping[str, str] = {}) -> Iterator[Finding]:
     """Compare a saved JSON value with the expected one, and the values in them; yield all that are not recomputed.
 
     A value that is saved, but that nothing computes again, is unchecked. So is one whose expected value is
@@ -431,17 +402,21 @@ def compare_values(place: str, saved: Any, expected: Any) -> Iterator[Finding]:
         place: Path of the values; empty for a whole file.
         saved: The value of the file.
         expected: The value that was computed again.
+        unknown: Keys whose differences are unchecked, with the reason: this version or benchmark cannot judge them.
     """
     if isinstance(expected, Unchecked):
         yield Unchecked(f"{place}: {expected.reason}")
     elif isinstance(saved, Mapping) and isinstance(expected, Mapping):
         for key in dict.fromkeys([*expected, *saved]):
             inner = f"{place} / {key}" if place else str(key)
-            yield from compare_values(inner, saved.get(key, ABSENT), expected.get(key, ABSENT))
+            for finding in compare_values(inner, saved.get(key, ABSENT), expected.get(key, ABSENT), unknown):
+                if key in unknown and isinstance(finding, Contradicted):
+                    finding = Unchecked(f"{finding.difference} ({unknown[key]})")
+                yield finding
     elif isinstance(saved, (list, tuple)) and isinstance(expected, (list, tuple)) and len(saved) == len(expected):
         if list(saved) != list(expected):
             for number, pair in enumerate(zip(saved, expected, strict=True)):
-                yield from compare_values(f"{place} / {number}", *pair)
+                yield from compare_values(f"{place} / {number}", *pair, unknown)
     elif expected is ABSENT:
         yield Unchecked(f"{place}: saved {short_value(saved)}, which nothing computes again")
     elif not values_equal(saved, expected):
@@ -481,18 +456,13 @@ class Rerun:
 class Source:
     """A data set whose queries can be predicted again, because its prompts are those of the result."""
 
-    where: str
-    """Path of the result within its file."""
+    place: str
+    """Path of the data set within its file."""
     result: Result
     experimentor: DatasetTask
     queries: Sequence[Query]
     stored: Sequence[Answer | Failure]
     """The stored prediction of each query."""
-
-    @property
-    def place(self) -> str:
-        """Path of the data set."""
-        return f"{self.where}{self.experimentor.name}"
 
     @property
     def predictor(self) -> Identity:
@@ -501,20 +471,6 @@ class Source:
             if self.experimentor.name in predictor.datasets:
                 return Identity(predictor.who, predictor.how)
         return Identity({})
-
-    def refusal(self, model: Identity, several: bool) -> str | None:
-        """Return why a model cannot predict the data set again; ``None`` if it can.
-
-        Args:
-            model: The model.
-            several: Whether the data sets have predictions of several models.
-        """
-        if self.result.method != "vanilla":
-            return f"its method is {self.result.method:.60}"
-        differ = Identity({}, self.predictor.settings).differences(Identity({}, model.settings))
-        if differ and GIVEN not in self.predictor.who:
-            return f"{_listed(differ)}; give the options of the run"
-        return "another model predicted it" if several and self.predictor.digest != model.digest else None
 
     def place_of(self, number: int) -> str:
         """Return the path of a query."""
@@ -544,13 +500,21 @@ def predict_again(rerun: Rerun, name: str, sources: Sequence[Source]) -> Verific
     model = identity_of(rerun.model)
     several = len({source.predictor.digest for source in sources if GIVEN not in source.predictor.who}) > 1
     for place, source in enumerate(sources):
-        if (why := source.refusal(model, several)) is not None:
-            findings.append(Unchecked(f"{source.place}: not predicted again, {why}"))
+        predictor = source.predictor
+        known = {} if GIVEN in predictor.who else predictor.differences(model)
+        settings = {key: pair for key, pair in known.items() if key in {**predictor.settings, **model.settings}}
+        if source.result.method != "vanilla":
+            why = f"its method is {source.result.method:.60}"
+        elif settings:
+            why = f"{_listed(settings)}; give the options of the run"
+        elif several and predictor.digest != model.digest:
+            why = "another model predicted it"
         else:
             drawn_from += [(place, number) for number in range(len(source.stored))]
-            differ = Identity(source.predictor.who, {}).differences(Identity(model.who, {}))
-            if differ and GIVEN not in source.predictor.who:
-                others.append(Unchecked(f"{source.place}: another model: {_listed(differ)}"))
+            if known:
+                others.append(Unchecked(f"{source.place}: another model: {_listed(known)}"))
+            continue
+        findings.append(Unchecked(f"{source.place}: not predicted again, {why}"))
     if not drawn_from:
         findings.append(Unchecked("rerun: no query has a known prompt and a prediction of this model"))
     chosen = sorted(random.Random(rerun.seed).sample(drawn_from, min(rerun.queries, len(drawn_from))))
@@ -561,25 +525,23 @@ def predict_again(rerun: Rerun, name: str, sources: Sequence[Source]) -> Verific
         context.start([rerun.model])
         for place, drawn in groupby(chosen, itemgetter(0)):
             source, numbers = sources[place], [number for _, number in drawn]
-            free_text = source.experimentor.free_text
-            options = replace(context.options_for(rerun.model, free_text=free_text), unparsed="wrong")
+            options = context.options_for(rerun.model, free_text=source.experimentor.free_text)
             queries = [source.queries[number] for number in numbers]
-            answers = predict_queries(rerun.model, queries, Part("rerun"), options)
+            answers = predict_queries(rerun.model, queries, Part("rerun"), replace(options, unparsed="wrong"))
             for number, again in source.experimentor.read_again(dict(zip(numbers, answers, strict=True))).items():
                 where, stored = source.place_of(number), source.stored[number]
-                if isinstance(again, Failure) and again.reply is None:
-                    findings.append(Unchecked(f"{where}: it failed when predicted again: {again.reason}"))
-                    continue
-                if not isinstance(stored, Failure):
-                    distances.append(difference(stored, again))
-                elif stored.reply is None:
-                    findings.append(Unchecked(f"{where}: it failed in the run: {stored.reason}"))
-                else:  # a reply without a label
-                    distances.append(0.0 if isinstance(again, Failure) else math.inf)
-                if distances[-1] > tolerance:
-                    text = f"{where}: saved {short_value(stored)}, predicted again {short_value(again)}"
-                    kind = Unchecked if declared is None else Contradicted  # its predictions may change
-                    findings.append(kind(f"{text} (accepted difference: {tolerance:g})"))
+                for when, answer in (("when predicted again", again), ("in the run", stored)):
+                    if isinstance(answer, Failure) and answer.reply is None:
+                        findings.append(Unchecked(f"{where}: it failed {when}: {answer.reason}"))
+                        break
+                else:
+                    unparsed = [isinstance(answer, Failure) for answer in (again, stored)]
+                    same = 0.0 if all(unparsed) else math.inf
+                    distances.append(same if any(unparsed) else difference(stored, again))
+                    if distances[-1] > tolerance:
+                        text = f"{where}: saved {short_value(stored)}, predicted again {short_value(again)}"
+                        kind = Unchecked if declared is None else Contradicted  # its predictions may change
+                        findings.append(kind(f"{text} (accepted difference: {tolerance:g})"))
     findings += others
     differing = sum(distance > tolerance for distance in distances)
     message = (
@@ -705,8 +667,8 @@ class _Verifier:
     """Files and folders of the user's own data."""
     sources: list[Source] = field(default_factory=list)
     """The queries that can be predicted again."""
-    raced: dict[str, _BenchmarkRecords] = field(default_factory=dict)
-    """The results of a race, by their path."""
+    scored: dict[str, _Scored] = field(default_factory=dict)
+    """The results whose data sets are all scored, by their path."""
 
     def findings(
         self, result: Result | ResultGroup, saved: Mapping[str, Any], benchmark: Any
@@ -723,6 +685,40 @@ class _Verifier:
         if isinstance(result, ResultGroup):
             return self._group(result, saved, benchmark, where)
         return self._result(result, saved, benchmark, where, race)
+
+    def _result(
+        self, result: Result, saved: Mapping[str, Any], benchmark: Any, where: str, race: bool
+    ) -> Iterator[Verification]:
+        if isinstance(benchmark, BenchmarkGroup):
+            raise ArgumentError(
+                f"a group of benchmarks was given for a single result of {result.benchmark}; pass the benchmark"
+            )
+        own: Sequence[str] = ()
+        try:
+            if benchmark is None:
+                benchmark, own = rebuild(result, self.data_dir, self.data_files), own_metrics(result)
+            elif isinstance(benchmark, Benchmark) and result.stopping is not None:
+                benchmark = first_rows(benchmark, result.stopping.rounds)
+            benchmark = _with_outputs(benchmark, result)
+        except StaICCError as error:
+            yield Verification(result.benchmark, None, "nothing was computed again", (_refused(error, where),))
+            return
+        names = [*benchmark.dataset_names, *benchmark.absent]
+        if not set(result.details) == set(result.divided) == set(names):
+            differ = f"{where}details: saved {short_value(list(result.divided))}, recomputed {short_value(names)}"
+            yield Verification(result.benchmark, None, "the data sets differ", (Contradicted(differ),))
+            return
+        scored = _Scored(result, saved, benchmark, where, _unknown(result, own), self.rerun is not None)
+        for name in result.details:
+            yield scored.dataset(name)
+        lost = [name for name in names if name not in scored.runs]
+        findings: Iterable[Finding] = [Unchecked(f"{where}means and signature: {', '.join(lost)} cannot be scored")]
+        if not lost:
+            findings = scored.shared(race)
+            self.scored[where] = scored
+        self.sources += scored.sources
+        message = "the means, the signature and the provenance"
+        yield Verification(result.benchmark, None, message, limited(f"{where}means", findings))
 
     # -- groups
 
@@ -758,169 +754,172 @@ class _Verifier:
             findings += self._decision(group, where)
         others = {"parts", *(sweep.recorded if sweep is not None else ())}
         entries = {key: value for key, value in saved.items() if key not in others}
-        expected = {"schema": _schema(saved), "kind": "group", "name": name}
-        findings += compare_values(where.removesuffix(" / "), entries, expected)
+        expected = {"schema": RESULT_SCHEMA, "kind": "group", "name": name}
+        findings += compare_values(where.removesuffix(" / "), entries, expected, _OTHER_SCHEMA)
         yield Verification(group.name, None, "the parts, their arguments and their models", limited(where, findings))
 
     def _decision(self, group: ResultGroup, where: str) -> Iterator[Finding]:
         """Follow the stopping rule of a race over the predictions of both models."""
         yield from compare_values(f"{where}parts", sorted(group), ["first", "second"])
-        parts = {f"{where}parts / {name} / ": group.get(name) for name in ("first", "second")}
-        raced = [self.raced[place] for place in parts if place in self.raced]
-        if len(raced) < 2:
+        places = [f"{where}parts / {name} / " for name in ("first", "second")]
+        models = [self.scored[place] for place in places if place in self.scored]
+        if len(models) < 2:
             yield Unchecked(f"{where}stopping: the decision follows from predictions that cannot be scored")
-            return
-        for (place, result), records in zip(parts.items(), raced, strict=True):
-            assert isinstance(result, Result)
-            yield from _replayed(place, result, records, raced)
+        else:
+            for model in models:
+                yield from model.replayed(models)
 
-    # -- single results
 
-    def _result(
-        self, result: Result, saved: Mapping[str, Any], benchmark: Any, where: str, race: bool
-    ) -> Iterator[Verification]:
-        if isinstance(benchmark, BenchmarkGroup):
-            raise ArgumentError(
-                f"a group of benchmarks was given for a single result of {result.benchmark}; pass the benchmark"
+@dataclass(slots=True)
+class _Scored:
+    """A result whose records are scored again, data set by data set."""
+
+    result: Result
+    saved: Mapping[str, Any]
+    """Its JSON values."""
+    benchmark: BaseBenchmark[Any]
+    where: str
+    """Path of the result within its file."""
+    unknown: Mapping[str, str]
+    """As for :func:`compare_values`."""
+    reruns: bool
+    """Whether queries are predicted again."""
+    runs: dict[str, DatasetRun] = field(default_factory=dict)
+    """The scored data sets."""
+    sources: list[Source] = field(default_factory=list)
+    """The data sets that can be predicted again."""
+
+    def dataset(self, name: str) -> Verification:
+        """Write the prompts of a data set, score its records, and compare."""
+        details, place = self.result.details[name], f"{self.where}details / {name}"
+        same, first, message = None, None, "nothing was computed again"
+        findings: list[Finding] = []
+        absent = self.benchmark.absent.get(name)
+        try:
+            if absent is not None and details.asked:
+                raise DataMissingError(absent.details.notes[0])
+            conditions = () if absent is not None else self.benchmark[name].conditions()
+            digests = digest_prompts(query for condition in conditions for query in condition.queries)
+            same, first, message = compare_prompts(details, *(("", "") if absent is not None else digests))
+            if not same:
+                findings.append(Contradicted(f"{place} / {'prompts' if first is None else 'query_digests'}: {message}"))
+            run, values, expected = self._score(name, conditions)
+        except (StaICCError, ArithmeticError, LookupError, ValueError) as error:
+            missing = isinstance(error, DataError)
+            findings.append(
+                Unchecked(f"{place}: {error}") if missing else Contradicted(f"{place} / conditions: {error}")
             )
-        own: Sequence[str] = ()
-        if isinstance(benchmark, Benchmark) and result.stopping is not None:
-            benchmark = first_rows(benchmark, result.stopping.rounds)
-        elif benchmark is None:
-            try:
-                benchmark, own = rebuild(result, self.data_dir, self.data_files), own_metrics(result)
-            except StaICCError as error:
-                yield Verification(result.benchmark, None, "nothing was computed again", (_refused(error, where),))
-                return
-        records = _BenchmarkRecords(_without_intervals(benchmark) if _has_other_intervals(result) else benchmark)
-        if not set(result.details) == set(result.divided) == set(records.names):
-            saved_names, names = short_value(list(result.divided)), short_value(list(records.names))
-            differ = Contradicted(f"{where}details: saved {saved_names}, recomputed {names}")
-            yield Verification(result.benchmark, None, "the data sets differ", (differ,))
-            return
-        unscored: list[str] = []
-        for name, details in result.details.items():
-            place = f"{where}details / {name}"
-            same, first, message = None, None, "nothing was computed again"
-            findings: list[Finding] = []
-            try:
-                same, first, message = compare_prompts(details, *records.prompts(result, name))
-                if not same:
-                    field = "prompts" if first is None else "query_digests"
-                    findings.append(Contradicted(f"{place} / {field}: {message}"))
-                values, expected = records.score(result, name)
-            except (StaICCError, ArithmeticError, LookupError, ValueError) as error:
-                unscored.append(name)
-                missing = isinstance(error, DataError)
-                findings.append(
-                    Unchecked(f"{place}: {error}") if missing else Contradicted(f"{place} / conditions: {error}")
-                )
-            else:
-                written: dict[str, Any] = {
-                    "prompts": details.prompts,
-                    "query_digests": details.query_digests,
-                }  # compared
-                version = result.signature.fields.get("version")
-                other = f"of version {short_value(version)}, this is {__version__}"
-                if version != __version__ and list(details.notes) != list(expected["notes"]):
-                    written["notes"] = Unchecked(f"warnings {other}")
-                if version != __version__:  # which may have had fewer p-values
-                    stated = saved["details"][name].get("baselines", {})
-                    written["baselines"] = {
-                        score: {
-                            key: Unchecked(f"p-values {other}") if own.get(key) is None is not value else value
-                            for key, value in base.items()
-                        }
-                        for score, base in expected["baselines"].items()
-                        for own in [stated.get(score, {})]
-                    }
-                findings += compare_values(f"{where}{DIVIDED} / {name}", saved[DIVIDED][name], values)
-                findings += compare_values(place, saved["details"][name], expected | written)
-                if same and self.rerun is not None:
-                    self.sources += records.sources(where, result, name)
-            yield Verification(result.benchmark, name, message, limited(place, findings), same, first)
-        shared: Iterable[Finding] = [Unchecked(f"{where}means and signature: {', '.join(unscored)} cannot be scored")]
-        if not unscored:
-            shared = self._shared(result, records, saved, where, race, own)
-        findings = [*limited(f"{where}means", shared)]
-        yield Verification(result.benchmark, None, "the means, the signature and the provenance", tuple(findings))
+        else:
+            self.runs[name] = run
+            compared = {"prompts": details.prompts, "query_digests": details.query_digests}
+            saved = self.saved[DIVIDED][name]
+            findings += compare_values(f"{self.where}{DIVIDED} / {name}", saved, values, self.unknown)
+            findings += compare_values(place, self.saved["details"][name], expected | compared, self.unknown)
+            if same and run.answers and self.reruns:
+                own, queries = self.benchmark[name], [query for condition in conditions for query in condition.queries]
+                source = Source(f"{self.where}{name}", self.result, own, queries, own.stored_predictions(run))
+                self.sources.append(source)
+        return Verification(self.result.benchmark, name, message, limited(place, findings), same, first)
 
-    def _shared(
-        self,
-        result: Result,
-        records: _BenchmarkRecords,
-        saved: Mapping[str, Any],
-        where: str,
-        race: bool,
-        own: Sequence[str],
-    ) -> Iterator[Finding]:
+    def _score(self, name: str, conditions: Sequence[Condition]) -> tuple[DatasetRun, Any, dict[str, Any]]:
+        """Score the records of a data set; return the run, its scores and its details as JSON values.
+
+        Raises:
+            StaICCError: The records are not those of the benchmark's queries.
+        """
+        details, run = self.result.details[name], self.benchmark.absent.get(name)
+        if run is not None:
+            return run, run.values, run.details.to_dict()
+        experimentor = self.benchmark[name]
+        if experimentor.unrecorded is not None:
+            values = self.result.divided[name]
+            averaged = {key: values.get(key) for key in self.result.averaged}
+            run = DatasetRun(values, averaged, details, (), details.intervals, ())
+            return run, Unchecked(experimentor.unrecorded), details.to_dict() | experimentor.known_details()
+        written = [(condition.name, len(condition.queries)) for condition in conditions]
+        recorded = [(record.name, len(record.truth)) for record in details.conditions]
+        if written != recorded:
+            raise SchemaError(f"saved {short_value(recorded)}, written {short_value(written)}")
+        run = experimentor.assemble(conditions, list(_answers(details, len(experimentor.get_label_space()))))
+        if experimentor.free_text:  # the run recorded the kind of its predictions, and the labels that were read
+            pairs = zip(run.details.conditions, details.conditions, strict=True)
+            kinds = tuple(replace(computed, output=saved.output) for computed, saved in pairs)
+            run = replace(run, details=replace(run.details, conditions=kinds))
+        return run, run.values, run.details.to_dict()
+
+    def shared(self, race: bool) -> Iterator[Finding]:
         """Compare what the data sets share with that of the recomputed result, into which the records of the run go."""
+        result, benchmark = self.result, self.benchmark
         names = [name for name, details in result.details.items() if details.asked]
-        expected = records.collect(result, _predictions(result, names))
+        runs = {name: self.runs[name] for name in benchmark.dataset_names}
+        again = benchmark.collect(runs, 0.0, _predictions(result, names), with_divided=result.with_divided)
         if result.stopping is not None:
-            expected = marked(expected, result.stopping)
-        expected.environment, expected.timing = result.environment, result.timing
-        expected.signature = Signature({**expected.signature.fields, "method": result.provenance.method})
+            again = marked(again, result.stopping)
+        again.environment, again.timing = result.environment, result.timing
+        again.signature = Signature({**again.signature.fields, "method": result.provenance.method})
         given = next((predictor for predictor in result.provenance.predictors if GIVEN in predictor.who), None)
-        predictors = expected.provenance.predictors
+        predictors = again.provenance.predictors
         if given is not None:
             known: dict[str, Any] = {"name": given.name, "finished": given.finished}
-            if any(experimentor.free_text for experimentor in records.benchmark):  # a digest of texts that no file has
+            if any(experimentor.free_text for experimentor in benchmark):  # a digest of texts that no file has
                 known |= {"who": given.who, "identity": given.identity}
             predictors = tuple(replace(predictor, **known) for predictor in predictors)
         method = result.signature.fields.get("method")
-        expected.provenance = replace(expected.provenance, predictors=predictors, method=method)
-        for name in expected.files.keys() & result.files.keys():
-            expected.files[name] = {**expected.files[name], "file": result.files[name].get("file")}
-        plain = expected.to_dict()
-        if result.stopping is not None and result.stopping.rule == "race" and not race:
-            plain["stopping"] = Unchecked("the decision of a race follows from both of its results, this is one")
-        elif result.stopping is not None and not race:
-            yield from _replayed(where, result, records, [records])
-        if race:
-            self.raced[where] = records
-        plain["schema"] = _schema(saved)
-        fields: dict[str, Any] = dict.fromkeys(FIELDS) | plain["signature"]  # a missing field states a default
-        signed = dict.fromkeys(FIELDS) | saved["signature"]
-        if signed["version"] != __version__:
-            other = Unchecked(f"computed by version {short_value(signed['version'])}, this is {__version__}")
-            fields |= {"version": other} | {
-                key: other for key in ("scoring", "statistics") if fields[key] != signed[key]
-            }
-            if _has_other_intervals(result):
-                plain["arguments"] = {**plain["arguments"], "statistics": other}
-        if own:
-            reason = Unchecked(f"{'+'.join(own)} is the user's own; pass the benchmark")
-            fields |= {"metrics": reason, "statistics": reason}
-            plain["arguments"] = {**plain["arguments"], "metrics": reason}
-        if "arguments" not in saved:  # as in files of StaICC 1.0.0
-            plain.pop("arguments", None)
-        yield from compare_values(f"{where}signature", signed, fields)
-        compared = (DIVIDED, "details", "signature")
-        rest = {key: value for key, value in saved.items() if key not in compared}
-        computed = {key: value for key, value in plain.items() if key not in compared}
-        yield from compare_values(where.removesuffix(" / "), rest, computed)
+        again.provenance = replace(again.provenance, predictors=predictors, method=method)
+        for name in again.files.keys() & result.files.keys():
+            again.files[name] = {**again.files[name], "file": result.files[name].get("file")}
+        expected = again.to_dict()
+        if result.stopping is not None and not race:
+            if result.stopping.rule == "race":
+                expected["stopping"] = Unchecked("the decision of a race follows from both of its results, this is one")
+            else:
+                yield from self.replayed([self])
+        if "arguments" not in self.saved:  # as in files of StaICC 1.0.0
+            expected.pop("arguments", None)
+        stated, computed = (  # a field that a signature lacks states a default
+            {key: value for key, value in document.items() if key not in (DIVIDED, "details")}
+            | {"signature": dict.fromkeys(FIELDS) | document["signature"]}
+            for document in (self.saved, expected)
+        )
+        yield from compare_values(self.where.removesuffix(" / "), stated, computed, self.unknown)
+
+    def replayed(self, models: Sequence[_Scored]) -> Iterator[Finding]:
+        """Follow the stopping rule over the predictions of the models, and compare with the saved record."""
+        stopping, place = self.result.stopping, f"{self.where}stopping"
+        if stopping is None:
+            yield Contradicted(f"{place}: saved nothing, but the results of a race have the record of its decision")
+            return
+        try:
+            expected = replay(stopping, self.benchmark.experimentor, [model.runs for model in models])
+        except (StaICCError, LookupError) as error:
+            yield Contradicted(f"{place}: {error}")
+        else:
+            yield from compare_values(place, stopping.to_dict(), expected.to_dict())
 
 
-def _schema(saved: Mapping[str, Any]) -> object:
-    """Return the expected schema of a file: that of this version, which cannot judge others."""
-    same = saved["schema"] == RESULT_SCHEMA
-    return RESULT_SCHEMA if same else Unchecked(f"got {saved['schema']}, this version writes {RESULT_SCHEMA}")
+_OTHER_SCHEMA = {"schema": f"another one than this version writes, {RESULT_SCHEMA}"}
+_OF_VERSIONS = ("version", "scoring", "statistics", "intervals", "missing", "baselines", "notes")
+"""What another version of this library may have computed in another way."""
 
 
-def _has_other_intervals(result: Result) -> bool:
-    """Return whether another version of this library computed the intervals, by other methods."""
-    statistics = result.signature.fields.get("statistics") or INTERVAL_VERSION
-    return result.signature.fields.get("version") != __version__ and INTERVAL_VERSION not in statistics
+def _unknown(result: Result, own: Sequence[str]) -> dict[str, str]:
+    """Return the keys whose values cannot be judged, with the reason: another version, or metrics of the user's own."""
+    reasons, version = dict(_OTHER_SCHEMA), result.signature.fields.get("version")
+    if version != __version__:
+        reasons |= dict.fromkeys(_OF_VERSIONS, f"computed by version {short_value(version)}, this is {__version__}")
+    if own:
+        reason = f"{'+'.join(own)} is the user's own; pass the benchmark"
+        reasons |= dict.fromkeys(("metrics", "statistics"), reason)
+    return reasons
 
 
-def _without_intervals(benchmark: BaseBenchmark[Any]) -> BaseBenchmark[Any]:
-    return benchmark.copy_with(
-        experimentor=[
-            experimentor.copy_with(statistics=replace(experimentor.statistics, intervals=False))
-            for experimentor in benchmark
-        ]
-    )
+def _with_outputs(benchmark: BaseBenchmark[Any], result: Result) -> BaseBenchmark[Any]:
+    """Return the benchmark of a result; the kind of given scores is that of their file, which the result records."""
+    given = any(GIVEN in predictor.who for predictor in result.provenance.predictors)
+    if not isinstance(benchmark, Benchmark) or not given or "outputs" not in result.arguments:
+        return benchmark
+    outputs = result.arguments["outputs"]
+    return benchmark.copy_with(experimentor=[own.copy_with(outputs=outputs) for own in benchmark])
 
 
 def _refused(error: StaICCError, where: str) -> Finding:
@@ -930,37 +929,21 @@ def _refused(error: StaICCError, where: str) -> Finding:
     return Unchecked(f"{where}benchmark: {error}")
 
 
-def _replayed(
-    where: str, result: Result, records: _BenchmarkRecords, models: Sequence[_BenchmarkRecords]
-) -> Iterator[Finding]:
-    """Follow the stopping rule over the predictions of the models, and compare with the saved record."""
-    if result.stopping is None:
-        yield Contradicted(f"{where}stopping: saved nothing, but the results of a race have the record of its decision")
-        return
-    try:
-        expected = replay(result.stopping, records.benchmark.experimentor, [model.scored for model in models])
-    except (StaICCError, LookupError) as error:
-        yield Contradicted(f"{where}stopping: {error}")
-    else:
-        yield from compare_values(f"{where}stopping", result.stopping.to_dict(), expected.to_dict())
-
-
 def _predictions(result: Result, names: Sequence[str]) -> Predictions:
     """Return who predicted, as the run recorded it; the run's code computes identities and counts from it again."""
-    ways = []
-    for replies, batched in itertools.product((False, True), repeat=2):
-        records: dict[str, RunRecord] = {}
-        started = ""
-        for saved in result.provenance.predictors:
-            counts = RunCounts(saved.computed, saved.reused, saved.rechecked, saved.retried)
-            identity = Identity(saved.who, saved.how, saved.unidentified)
-            times = (saved.started, saved.finished)
-            record = RunRecord(identity, saved.name, *times, counts, saved.editions, replies)
-            records |= dict.fromkeys(() if GIVEN in saved.who else saved.datasets, record)
-            started = saved.started
-        given = f"given;parser={PARSER_VERSION}" if replies else "given"
-        ways.append(Predictions(records, batched, started, given, result.warnings))
-    scoring = result.signature.fields.get("scoring")
+    scoring = result.signature.fields.get("scoring") or ""
+    replies = scoring.endswith(parser := f";parser={PARSER_VERSION}")
+    records: dict[str, RunRecord] = {}
+    started = ""
+    for saved in result.provenance.predictors:
+        counts = RunCounts(saved.computed, saved.reused, saved.rechecked, saved.retried)
+        identity = Identity(saved.who, saved.how, saved.unidentified, plain=True)  # equal ones may be two functions
+        times = saved.started, saved.finished
+        record = RunRecord(identity, saved.name, *times, counts, saved.editions, replies)
+        records |= dict.fromkeys(() if GIVEN in saved.who else saved.datasets, record)
+        started = saved.started
+    given = f"given{parser}" if replies else "given"
+    ways = [Predictions(records, batched, started, given, result.warnings) for batched in (False, True)]
     return next((way for way in ways if way.scoring(names) == scoring), ways[0])
 
 
@@ -975,11 +958,11 @@ def _shared_by_parts(group: ResultGroup, sweep: Sweep | None, where: str) -> Ite
             yield Contradicted(f"{place}: saved {len(results)} results, {first_name} has {len(first)}")
         for mine, other in zip(results, first, strict=False):
             if sweep is not None:
-                settings = (
+                own, shared = (
                     {key: result.signature.fields.get(key) for key in FIELDS if key not in sweep.varies}
                     for result in (mine, other)
                 )
-                yield from compare_values(f"{place} / signature", *settings)
+                yield from compare_values(f"{place} / signature", own, shared)
             if sweep is not RACE and _who(mine, sweep) != _who(other, sweep):
                 text = f"{place} / provenance: {mine.model} ({mine.method}), {first_name} has {other.model}"
                 # The function of a method may be one of its own; the members of a benchmark group share one.
@@ -995,70 +978,6 @@ def _who(result: Result, sweep: Sweep | None) -> list[object]:
     if sweep is None:
         return [*predictors, result.method]
     return [replace(predictor, how={}) for predictor in predictors]
-
-
-class _BenchmarkRecords:
-    """The records of a result of a benchmark.
-
-    Args:
-        benchmark: The benchmark.
-    """
-
-    def __init__(self, benchmark: BaseBenchmark[Any]) -> None:
-        self.benchmark = benchmark
-        self.names: Sequence[str] = [*benchmark.dataset_names, *benchmark.absent]
-        self.scored: dict[str, DatasetRun] = {}
-        self._written: dict[str, Sequence[Condition]] = {}
-
-    def prompts(self, result: Result, name: str) -> tuple[str, str]:
-        """Return the digest of the prompts of a data set, and the first bytes of the digest of each."""
-        if name in self.benchmark.absent:
-            if result.details[name].asked:
-                raise DataMissingError(self.benchmark.absent[name].details.notes[0])
-            return "", ""
-        self._written[name] = self.benchmark[name].conditions()
-        return digest_prompts(query for condition in self._written[name] for query in condition.queries)
-
-    def score(self, result: Result, name: str) -> tuple[Any, Any]:
-        """Return the scores and the details that follow from the records of a data set, as JSON values.
-
-        Raises:
-            StaICCError: The records are not those of the benchmark's queries.
-        """
-        details = result.details[name]
-        if name in self.benchmark.absent:
-            run = self.benchmark.absent[name]
-            return run.values, run.details.to_dict()
-        experimentor, conditions = self.benchmark[name], self._written[name]
-        if experimentor.unrecorded is not None:
-            values = result.divided[name]
-            averaged = {key: values.get(key) for key in result.averaged}
-            self.scored[name] = DatasetRun(values, averaged, details, (), details.intervals, ())
-            return Unchecked(experimentor.unrecorded), details.to_dict() | experimentor.known_details()
-        written = [(condition.name, len(condition.queries)) for condition in conditions]
-        recorded = [(record.name, len(record.truth)) for record in details.conditions]
-        if written != recorded:
-            raise SchemaError(f"saved {short_value(recorded)}, written {short_value(written)}")
-        answers = list(_answers(details, len(experimentor.get_label_space())))
-        run = experimentor.assemble(conditions, answers)
-        if experimentor.free_text:  # the run recorded the kind of its predictions, and the labels that were read
-            pairs = zip(run.details.conditions, details.conditions, strict=True)
-            kinds = tuple(replace(computed, output=saved.output) for computed, saved in pairs)
-            run = replace(run, details=replace(run.details, conditions=kinds))
-        self.scored[name] = run
-        return run.values, run.details.to_dict()
-
-    def collect(self, result: Result, predictions: Predictions) -> Result:
-        """Return the complete result, after all data sets are scored."""
-        return self.benchmark.collect(self.scored, 0.0, predictions, with_divided=result.with_divided)
-
-    def sources(self, where: str, result: Result, name: str) -> Iterator[Source]:
-        """Yield the queries of a scored data set, to predict them again, if it has records of them."""
-        run = self.scored.get(name)
-        if run is not None and run.answers:
-            experimentor = self.benchmark[name]
-            queries = [query for condition in self._written[name] for query in condition.queries]
-            yield Source(where, result, experimentor, queries, experimentor.stored_predictions(run))
 
 
 def _answers(details: DatasetDetails, labels: int) -> Iterator[Answer | Failure]:

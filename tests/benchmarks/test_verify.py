@@ -11,6 +11,7 @@ import pytest
 
 import StaICC
 from StaICC import Normal
+from StaICC.benchmarks.exchange import identified_queries, score_predictions
 from StaICC.benchmarks.verify import (
     Contradicted,
     Recomputed,
@@ -138,6 +139,28 @@ def test_of_another_version_the_intervals_are_unchecked_and_the_scores_are_not(
     result.signature = Signature({**fields, "version": "1.0.0"})
     result.averaged["accuracy"] = 0.99
     assert isinstance(status_of(verify(result, given)), Contradicted)
+
+
+def test_two_functions_with_one_source_are_two_predictors(make_own: Callable[..., Dataset], stand_in: Any) -> None:
+    """A closure may predict otherwise than another one of the same factory: the result has an entry for each."""
+
+    def shifted(by: int) -> Any:
+        return lambda prompt, label_space: (len(prompt) + by) % len(label_space)
+
+    benchmark = Normal(datasets=["mini", make_own(2)], limit=4)
+    result = benchmark([shifted(0), shifted(1)])
+    assert len({predictor.identity for predictor in result.provenance.predictors}) == 1
+    assert len(result.provenance.predictors) == 2
+    assert_recomputed(verify(result, benchmark))
+
+
+@pytest.mark.parametrize("make", [Normal, StaICC.Suite])
+def test_given_scores_are_read_as_their_file_says(make: Any) -> None:
+    """The automatic reading of the benchmark would take these logits for probabilities."""
+    benchmark = make(datasets=["mini"], limit=4)
+    given = {query.id: {"logits": [0.5, 0.25, 0.25]} for query in identified_queries(benchmark)}
+    for own in (None, benchmark):
+        assert status_of(verify(score_predictions(benchmark, given), own)) == Recomputed()
 
 
 @pytest.mark.parametrize(("ratio", "kinds"), [(1 + 1e-8, [Contradicted]), (1 + 1e-12, [])])
