@@ -418,6 +418,8 @@ def race(
         >>> results["first"].stopping.reason
         'the first model is better'
     """
+    if not isinstance(benchmark, BaseBenchmark):
+        raise ArgumentError(f"benchmark: got {benchmark!r:.60}, expected a single benchmark such as Normal()")
     rule = StoppingRule.for_experimentors("race", margin, score, benchmark.experimentor)
     models = [benchmark.functions_for_datasets(first), benchmark.functions_for_datasets(second)]
     context, results = run_early(rule, benchmark, models, False, return_outputs, True, run)

@@ -689,9 +689,9 @@ class _Verifier:
     def _result(
         self, result: Result, saved: Mapping[str, Any], benchmark: Any, where: str, race: bool
     ) -> Iterator[Verification]:
-        if isinstance(benchmark, BenchmarkGroup):
+        if benchmark is not None and not isinstance(benchmark, BaseBenchmark):
             raise ArgumentError(
-                f"a group of benchmarks was given for a single result of {result.benchmark}; pass the benchmark"
+                f"benchmark: got {benchmark!r:.60} for a single result of {result.benchmark}. Pass its benchmark"
             )
         own: Sequence[str] = ()
         try:

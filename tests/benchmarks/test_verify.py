@@ -12,6 +12,7 @@ import pytest
 import StaICC
 from StaICC import Normal
 from StaICC.benchmarks.exchange import identified_queries, score_predictions
+from StaICC.benchmarks.race import race
 from StaICC.benchmarks.verify import (
     Contradicted,
     Recomputed,
@@ -152,6 +153,14 @@ def test_two_functions_with_one_source_are_two_predictors(make_own: Callable[...
     assert len({predictor.identity for predictor in result.provenance.predictors}) == 1
     assert len(result.provenance.predictors) == 2
     assert_recomputed(verify(result, benchmark))
+
+
+@pytest.mark.parametrize("benchmark", ["normal", Normal, StaICC.Suite(datasets=["mini"])])
+def test_what_is_no_single_benchmark_is_refused(benchmark: Any, stand_in: Any) -> None:
+    with pytest.raises(ArgumentError, match="benchmark: got"):
+        verify(Normal(datasets=["mini"], limit=1)(stand_in), benchmark)
+    with pytest.raises(ArgumentError, match="benchmark: got"):
+        race(benchmark, stand_in, stand_in)
 
 
 @pytest.mark.parametrize("make", [Normal, StaICC.Suite])
