@@ -361,15 +361,11 @@ def digest_prompts(queries: Iterable[Query]) -> tuple[str, str]:
     whole, marks, before = hashlib.sha256(b"["), bytearray(), b""
     for query in queries:
         whole.update(before + _JSON(as_argument(query.prompt)).encode("utf-8", "surrogatepass"))
-        marks += _mark(query)
+        text = query.prompt if isinstance(query.prompt, str) else "\x1e".join(query.prompt)
+        marks += hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:_MARK]
         before = b","
     whole.update(b"]")
     return whole.hexdigest(), base64.b64encode(marks).decode()
-
-
-def _mark(query: Query) -> bytes:
-    text = query.prompt if isinstance(query.prompt, str) else "\x1e".join(query.prompt)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:_MARK]
 
 
 def compare_prompts(details: DatasetDetails, prompts: str, marks: str) -> tuple[bool, int | None, str]:
@@ -902,10 +898,10 @@ def _renamed(outcome: Outcome) -> _Found | None:
     The half that tests the renaming did not choose it, so the test needs no correction for the number of renamings.
     """
     rows, space = _rows(outcome), outcome.queries[0].label_space
-    if len(rows) < 4:
-        return None
-    renaming = _renaming(_units(rows[::2], outcome))
+    renaming = _renaming(_units(rows[::2], outcome)) if len(rows) > 3 else []
     pairs = [f"{space[old]!r} to {space[new]!r}" for old, new in enumerate(renaming) if old != new]
+    if not pairs:
+        return None
     tested = _units(rows[1::2], outcome)
     renamed = [
         unit._replace(matches=[unit.matches[renaming.index(label)] for label in range(len(renaming))])
@@ -916,7 +912,7 @@ def _renamed(outcome: Outcome) -> _Found | None:
         for unit, before in zip(renamed, tested, strict=True)
     ]
     _, gain, z = _association(gains)
-    if not pairs or min(z, _association(renamed)[2]) <= _Z:
+    if min(z, _association(renamed)[2]) <= _Z:
         return None
     more = f" and {len(pairs) - 3} more" if len(pairs) > 3 else ""
     return (

@@ -38,7 +38,6 @@ prompts are the exported ones. The harness scores a label by the log-probability
 
 from __future__ import annotations
 
-import copy
 import csv
 import hashlib
 import io
@@ -53,19 +52,19 @@ from dataclasses import dataclass
 from importlib import resources
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 from StaICC.benchmarks.base import Predictions
 from StaICC.benchmarks.benchmark import Benchmark, BenchmarkGroup, members
 from StaICC.benchmarks.evaluation import DatasetRun
+from StaICC.benchmarks.experimentor import strictest_policy
 from StaICC.benchmarks.task import Condition
 from StaICC.datasets.storage import parse_json, refuse_device, write_output
 from StaICC.errors import ArgumentError, OutputError, SchemaError, whole_number
 from StaICC.inference import Answer, Failure, Unparsed, check_answer
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.inference.workers import read_reply
-from StaICC.metrics import Kind
 from StaICC.prompting import Query, as_argument
 from StaICC.results import Result, ResultGroup, short_digest
 from StaICC.safe_text import csv_cell
@@ -378,12 +377,17 @@ def score_predictions(
     failures = failures or {}
     _check_ids(queries, predictions, partial, failures)
     kind = _kind(predictions)
-    unparsed = next(own.unparsed for member in members(benchmark).values() for own in member)
+    unparsed = strictest_policy(own for member in members(benchmark).values() for own in member)
     answers = {
         query.id: _answer(query, predictions[query.id], unparsed) for query in queries if query.id in predictions
     }
-    if not partial:
-        _check_parsed(answers)
+    failed = {key: answer for key, answer in answers.items() if isinstance(answer, Failure) and answer.reply is None}
+    if failed and not partial:
+        key = next(iter(failed))
+        raise OutputError(
+            f"{len(failed)} of {len(answers)} replies are unparsed, the first is of {key}: {failed[key].reason}. "
+            "A partial result leaves them out, too"
+        )
     answers |= {key: Failure(reason) for key, reason in failures.items()}
     has_replies = any("reply" in prediction for prediction in predictions.values())
     parts = {}
@@ -392,10 +396,8 @@ def score_predictions(
         predicted = Predictions(given=f"given;parser={PARSER_VERSION}" if has_replies else "given", warnings=warnings)
         runs = _runs(member, by_part[part], answers)
         read = {record.output for run in runs.values() for record in run.details.conditions}
-        if kind in _NUMBERS and read != {kind}:
-            member = member.copy_with(experimentor=[copy.copy(experimentor) for experimentor in member])
-            for experimentor in member:
-                experimentor.outputs = cast("Kind", kind)
+        if kind in _NUMBERS and read - {kind, "none"}:
+            member = member.copy_with(experimentor=[own.copy_with(outputs=kind) for own in member])
             runs = _runs(member, by_part[part], answers)
         parts[part] = member.collect(runs, time.monotonic() - started, predicted, return_outputs)
     return ResultGroup(benchmark.name, parts) if isinstance(benchmark, BenchmarkGroup) else parts[benchmark.task.name]
@@ -433,16 +435,6 @@ def _check_ids(
         raise ArgumentError(
             f"{len(missing)} of {len(queries)} queries have no prediction, the first is {missing[0]} "
             f"({failures.get(missing[0], 'it is missing')}); predict all of them, or allow a partial result"
-        )
-
-
-def _check_parsed(answers: Mapping[str, Answer | Failure]) -> None:
-    """Raise an error if a reply has no label."""
-    unparsed = {key: answer for key, answer in answers.items() if isinstance(answer, Failure) and answer.reply is None}
-    for key, first in unparsed.items():
-        raise OutputError(
-            f"{len(unparsed)} of {len(answers)} replies are unparsed, the first is of {key}: {first.reason}. A "
-            "partial result leaves them out, too"
         )
 
 

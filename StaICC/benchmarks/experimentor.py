@@ -689,6 +689,12 @@ class Experimentor(FixedAttributes, DatasetTask):
         }
 
 
+def strictest_policy(experimentors: Iterable[Experimentor]) -> Unparsed:
+    """Return how replies without a label count that several experimentors share."""
+    policies = [experimentor.unparsed for experimentor in experimentors]
+    return "error" if "error" in policies else policies[0]
+
+
 def run_together(
     function: Inference, experimentors: Mapping[str, Experimentor], part: Part, options: RunOptions
 ) -> list[DatasetRun]:
@@ -704,8 +710,7 @@ def run_together(
         ArgumentError: The settings of an experimentor changed during the run.
         OutputError: A query has no usable prediction.
     """
-    first, policies = next(iter(experimentors.values())), [own.unparsed for own in experimentors.values()]
-    unparsed = "error" if "error" in policies else first.unparsed
+    first, unparsed = next(iter(experimentors.values())), strictest_policy(experimentors.values())
     options = replace(options, watched=first.watched, unparsed=unparsed)
     settings = [experimentor.settings_for_signature() for experimentor in experimentors.values()]
     written = [experimentor.conditions() for experimentor in experimentors.values()]

@@ -329,17 +329,11 @@ class GLERTask(Task):
         """Return the number of noise rates."""
         return {"interpolations": self.interpolations}
 
-    def _rates(self) -> list[float]:
-        return [step / (self.interpolations - 1) for step in range(self.interpolations)]
-
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
         """Return one condition for each rate of label noise, from 0 to 1; all conditions share one generator."""
-        settings = task_input.settings
-        noise = StableRandom()
-        return [
-            Condition(str(step), task_input.queries(dataclasses.replace(settings, label_wrong_rate=rate), noise=noise))
-            for step, rate in enumerate(self._rates())
-        ]
+        noise, last = StableRandom(), self.interpolations - 1
+        noisy = [dataclasses.replace(task_input.settings, label_wrong_rate=step / last) for step in range(last + 1)]
+        return [Condition(str(step), task_input.queries(own, noise=noise)) for step, own in enumerate(noisy)]
 
     def shares_of_correct_labels(self, k: int) -> list[float]:
         """Return the share of demonstrations with their true label, condition by condition.

@@ -10,6 +10,7 @@ import pytest
 import StaICC
 from StaICC import Diagnosis, Normal, Suite, Triplet_bias
 from StaICC.benchmarks import BenchmarkGroup
+from StaICC.benchmarks.exchange import identified_queries, score_predictions
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, OutputError
 
@@ -105,8 +106,11 @@ def test_a_group_has_no_name_of_results_of_another_kind() -> None:
 
 def test_the_strictest_policy_for_unparsed_replies_counts(own: Dataset) -> None:
     members = {name: Normal(datasets=[own], limit=2, unparsed=name) for name in ("wrong", "error")}  # type: ignore
+    group = BenchmarkGroup("mine", members)
     with pytest.raises(OutputError, match="unparsed"):
-        BenchmarkGroup("mine", members)(lambda prompt, label_space: "?")
+        group(lambda prompt, label_space: "?")
+    with pytest.raises(OutputError, match="unparsed"):
+        score_predictions(group, {query.id: {"reply": "?"} for query in identified_queries(group)})
 
 
 def test_failures_name_the_group_and_make_its_parts_partial(own: Dataset, stand_in: Any) -> None:
