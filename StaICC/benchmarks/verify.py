@@ -119,8 +119,8 @@ def rebuild(
     if isinstance(result, ResultGroup) and any(map(own_metrics, parts)):
         raise ArgumentError("the group has metrics of the user's own; pass the group itself")
     evaluated = [name for name, details in first.details.items() if details.asked or not long_icl]
+    own = _reopened(first, data_files)
     try:
-        own = _reopened(first, data_files)
         datasets = [own[name] if name in own else _builtin(name, long_icl) for name in evaluated]
         if make is None:
             from StaICC.benchmarks.long_icl import rebuild_long_icl  # with its own data and readers
@@ -153,10 +153,15 @@ def _builtin(name: str, long_icl: bool) -> Dataset | str:
 
 def _reopened(result: Result, data_files: Sequence[str | os.PathLike[str]]) -> dict[str, Dataset]:
     """Return the user's own data sets by the names in the result."""
-    datasets = {name: Dataset.reopen(record, data_files) for name, record in result.files.items()}
+    try:
+        datasets = {name: Dataset.reopen(record, data_files) for name, record in result.files.items()}
+    except DataMissingError:
+        raise
+    except (SchemaError, DataError) as error:
+        raise ImplausibleError(str(error)) from error
     for name, dataset in datasets.items():
         if dataset.card.name != name:
-            raise ArgumentError(f"the record of the data file of {name!r:.60} has the name {dataset.card.name!r:.60}")
+            raise ImplausibleError(f"the data file of {name!r:.60} is recorded with the name {dataset.card.name!r:.60}")
         refuse_builtin(name)
     return datasets
 
