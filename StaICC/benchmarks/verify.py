@@ -7,16 +7,17 @@ time. Then it compares the two, value by value (fractions to 9 digits, since pla
 differently).
 
 A value that differs is :class:`Contradicted`. A value of the saved result that the second one does not have is
-:class:`Unchecked`, and so is all that needs data or code that is not there. Only a result in which neither remains is
-:class:`Recomputed`. A group of results is one object: its class says which parts it has, and with which arguments.
+:class:`Unchecked`, and so is all that needs data or code that is not there, or that another version of this library
+computed in another way. Only a result in which neither remains is :class:`Recomputed`. A group of results is one
+object: its class says which parts it has, and with which arguments.
 
 What the run alone can know is copied into the second result (``RECORDED``): times, counts, versions, who predicted, and
 why queries failed. Verification does not prove that a model computed the label scores: a file with invented label
 scores, and everything else computed from them, is recomputed. To predict some queries again, pass a
 :class:`~StaICC.benchmarks.verify.Rerun`.
 
-A file may hold any value. Numbers are compared with bounds and with the counts of the file before prompts are written,
-so that no file can cause a long computation.
+A file may hold any value. Numbers are compared with bounds and with the counts of the file before prompts are written.
+So a file costs at most as much time and memory as the prompts of a run with 4,096 demonstrations each.
 """
 
 from __future__ import annotations
