@@ -292,32 +292,7 @@ def reply_record(answer: object) -> dict[str, str | None]:
     return {"response": str(reply), "finish_reason": reason} if isinstance(reply, str) else {}
 
 
-def records_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """Return one record for each query: condition, number, test row, repeat, true label, prediction and reply."""
-    outputs = outputs_of(outcomes)
-    places = [
-        (outcome.condition.name, number, query, answer)
-        for outcome in outcomes
-        for number, (query, answer) in enumerate(zip(outcome.condition.queries, outcome.answers, strict=True))
-    ]
-    return [
-        {
-            "condition": condition,
-            "query": number,
-            "row": query.row,
-            "repeat": query.repeat,
-            "ground_truth": truth,
-            "prediction": prediction,
-            "predicted_probabilities": returned,
-            "normalised_probabilities": normalised,
-            **reply_record(answer),
-        }
-        for (condition, number, query, answer), truth, prediction, returned, normalised in zip(
-            places, *outputs.values(), strict=True
-        )
-    ]
-
-
+_OUTPUTS = ("ground_truth", "prediction", "predicted_probabilities", "normalised_probabilities")
 _RELEASED_KEYS = {"groundtruth": "ground_truth", "predicted": "predictions", "prob.": "predicted_probabilities"}
 
 
@@ -330,6 +305,29 @@ class Outputs(dict[str, list[Any]]):
         return self[_RELEASED_KEYS[key]]
 
 
+def records_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """Return one record for each query: condition, number, test row, repeat, true label, prediction and reply."""
+    records = []
+    for outcome in outcomes:
+        read = outcome.normalised.probabilities if outcome.queries else None
+        scored = iter(zip(outcome.rows, read or [()] * len(outcome.rows), strict=True))
+        for number, (query, answer) in enumerate(zip(outcome.condition.queries, outcome.answers, strict=True)):
+            rows = ((), ()) if isinstance(outcome.given[number], Failure) else next(scored)
+            returned, normalised = (None if isinstance(answer, Failure) else list(row) or None for row in rows)
+            record = {
+                "condition": outcome.condition.name,
+                "query": number,
+                "row": query.row,
+                "repeat": query.repeat,
+                "ground_truth": query.label,
+                "prediction": outcome.predictions[number],
+                "predicted_probabilities": returned,
+                "normalised_probabilities": normalised,
+            }
+            records.append(record | reply_record(answer))
+    return records
+
+
 def outputs_of(outcomes: Sequence[Outcome]) -> Outputs:
     """Return the outputs of all queries, in order; ``None`` where a query failed.
 
@@ -337,17 +335,8 @@ def outputs_of(outcomes: Sequence[Outcome]) -> Outputs:
     function returned (one-hot rows for labels), ``normalised_probabilities`` what the metrics read them as: ``None``
     if they may be probabilities or logits.
     """
-    outputs = Outputs(ground_truth=[], predictions=[], predicted_probabilities=[], normalised_probabilities=[])
-    for outcome in outcomes:
-        outputs["ground_truth"] += [query.label for query in outcome.condition.queries]
-        outputs["predictions"] += outcome.predictions
-        probabilities = outcome.normalised.probabilities if outcome.queries else None
-        for key, rows in (("predicted_probabilities", outcome.rows), ("normalised_probabilities", probabilities)):
-            scored = iter(rows if rows is not None else [()] * len(outcome.rows))
-            read = [() if isinstance(answer, Failure) else next(scored) for answer in outcome.given]
-            answered = zip(outcome.answers, read, strict=True)
-            outputs[key] += [None if isinstance(answer, Failure) else list(row) or None for answer, row in answered]
-    return outputs
+    records = records_of(outcomes)
+    return Outputs({f"{key}s" if key == "prediction" else key: [record[key] for record in records] for key in _OUTPUTS})
 
 
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
