@@ -294,8 +294,8 @@ def written_prompts(
         recorded = [pair for record in details.conditions for pair in zip(record.rows, record.truth, strict=True)]
         if same and recorded != [(query.row, query.label) for query in queries]:
             same, message = False, "the records of the queries are not those of the prompts"
-        parted = [query for condition in benchmark[name].conditions(_PartRenderer) for query in condition.queries]
-        prompts[name] = [tuple(query.prompt) for query in parted] if same else message
+        parted = benchmark[name].conditions(_PartRenderer) if same else ()
+        prompts[name] = [tuple(query.prompt) for condition in parted for query in condition.queries] or message
     return prompts
 
 
