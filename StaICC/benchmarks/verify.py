@@ -515,6 +515,8 @@ def predict_again(rerun: Rerun, name: str, sources: Sequence[Source]) -> Verific
             why = f"{_listed(settings)}; give the options of the run"
         elif several and predictor.digest != model.digest:
             why = "another model predicted it"
+        elif [own.identity for own in source.result.provenance.predictors].count(predictor.digest) > 1:
+            why = "two functions of the run have its identity"
         else:
             drawn_from += [(place, number) for number in range(len(source.stored))]
             if known:
