@@ -130,7 +130,7 @@ def unknown_name(kind: str, given: object, legal: Iterable[object], hint: str = 
     several = str(given).replace(",", " ").split()
     if len(several) > 1 and {*map(str.casefold, several)} <= folded.keys():
         guess = f"; name them one by one: {', '.join(map(repr, several))}."
-    known = f" There are: {', '.join(names)}." if len(names) <= 30 else ""
+    known = f" There are: {', '.join(names)}." if 0 < len(names) <= 30 else ""
     return UnknownNameError(f"there is no {kind} {given!r}{guess}{known}{' ' + hint if hint else ''}")
 
 

@@ -23,7 +23,7 @@ from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, OutputError, SchemaError, StaICCError, UnknownNameError
 from StaICC.inference.store import PredictionStore
 from StaICC.kernels.text_inference import text_inference
-from StaICC.methods.run import format_methods, run_all
+from StaICC.methods.run import run_all
 from StaICC.prompting.prompt_writer import TemplateWarning
 from StaICC.results import Result, Signature
 from StaICC.results.comparison import compare_all, format_comparisons
@@ -112,7 +112,6 @@ NAMES = ("own", "failing", "replies", "metric", "group", "constant", "file", "me
 def test_results_as_text_and_html(results: dict[str, Any], name: str) -> None:
     result = results[name]
     check(str(result))
-    check(format_methods(result) if name == "methods" else str(result))
     check(result._repr_html_(), markup=True)
     for part in result.results():
         check(str(part.signature))

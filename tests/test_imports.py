@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "methods": {*ORDER[:7], "kernels"},
     "cli": {*ORDER[:8], "kernels"},
     "compat": {"benchmarks"},
-    "prefabricate_inference": {"errors", "kernels", "methods"},
+    "prefabricate_inference": {*ORDER[:8], "kernels"},
 }
 """The rooms of the package, each with those that it may import from; docs/architecture.md explains them."""
 ANYWHERE = {"version", "optional", "safe_text", "layout", "registry", "progress"}

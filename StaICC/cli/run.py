@@ -17,7 +17,15 @@ from StaICC.cli.options import LONG_ICL, flag
 from StaICC.errors import ArgumentError
 from StaICC.kernels.registry import DESCRIPTIONS, load_kernel
 from StaICC.layout import Block, Line
-from StaICC.methods.run import different, display_methods, forecast_method, read_method, run_many_shot, run_method
+from StaICC.methods.run import (
+    different,
+    display_methods,
+    forecast_method,
+    read_all,
+    read_method,
+    run_all,
+    run_many_shot,
+)
 from StaICC.results.published import compare_with_published, display_published
 
 GENERALISATION = "generalisation"
@@ -233,7 +241,9 @@ def _evaluate(
         return run_many_shot(method, lambda k: options.make(args, k=k), args.k, save, **settings)
     if args.method is None:
         return benchmark(function, **settings)
-    return run_method(args.method, function, lambda: benchmark, variant, options=given, finished=save, **settings)
+    if args.method == "all":
+        return run_all(function, benchmark, variant, options=read_all(given), finished=save, **settings)
+    return read_method(args.method, function, variant, options=given).run(benchmark, **settings)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import cycle, islice
-from types import FunctionType, MappingProxyType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
 from StaICC.benchmarks import Experimentor
@@ -46,7 +46,6 @@ from StaICC.inference.contract import (
     check_answer,
     check_batch,
     forecast_prompts,
-    own_attribute,
 )
 from StaICC.inference.identity import Identity, RunCounter, RunCounts, combined, identity_of, tolerance_of
 from StaICC.inference.store import query_key
@@ -79,43 +78,29 @@ hidden state; the states of all layers; the mean loss of a text."""
 AT_ONCE = 256
 """Maximum number of prompts whose features are in memory: full-vocabulary logits are large."""
 
-NEEDS: dict[Feature, str] = {
-    "probabilities": "label probabilities",
-    "log_probabilities": "log-probabilities of the labels",
-    "vocabulary": "the logits of the full vocabulary",
-    "hidden": "hidden states",
-    "layers": "states of layers",
-    "losses": "losses of texts",
-}
-"""Features in words, for messages."""
-
-_LOCAL = "Use a local model, such as hf:NAME"
-
-_CAPABILITIES: dict[Feature, Capability] = {
+CAPABILITIES: dict[Feature, Capability] = {
+    "probabilities": Capability.LABEL_SCORES,
+    "log_probabilities": Capability.LABEL_SCORES,
     "vocabulary": Capability.FULL_VOCABULARY,
     "hidden": Capability.HIDDEN_STATES,
     "layers": Capability.LAYER_STATES,
     "losses": Capability.LOSSES,
 }
+"""The capability that computes a feature. Its value names the feature in messages."""
+
+_LOCAL = "Use a local model, such as hf:NAME"
 
 
 def ask_model(function: Inference, prompts: Sequence[Any], label_space: Sequence[str]) -> list[Any]:
-    """Return the unchecked prediction for each prompt, in order.
-
-    Each distinct prompt is computed once, in one batch if the function has ``batch``.
+    """Return the unchecked prediction for each prompt, in order: of one batch if the function has ``batch``.
 
     Raises:
         OutputError: The batch has another length than the list of prompts.
     """
-    keys = [prompt if isinstance(prompt, str) else tuple(prompt) for prompt in prompts]
-    distinct = dict(zip(keys, prompts, strict=True))
     batch = batch_form(function)
-    if batch is not None:
-        predictions = check_batch(batch(list(distinct.values()), list(label_space)), len(distinct))
-    else:
-        predictions = [function(prompt=prompt, label_space=list(label_space)) for prompt in distinct.values()]
-    by_prompt = dict(zip(distinct, predictions, strict=True))
-    return [by_prompt[key] for key in keys]
+    if batch is None:
+        return [function(prompt=prompt, label_space=list(label_space)) for prompt in prompts]
+    return list(check_batch(batch(list(prompts), list(label_space)), len(prompts)))
 
 
 def features_of(function: Inference, prompts: Sequence[Any], label_space: Sequence[str], feature: Feature) -> Any:
@@ -136,38 +121,23 @@ def features_of(function: Inference, prompts: Sequence[Any], label_space: Sequen
     """
     if feature == "probabilities":
         return ask_model(function, prompts, label_space)
-    capability = _CAPABILITIES[feature]
+    capability = CAPABILITIES[feature]
     if capability in capabilities_of(function):
         return getattr(function, METHODS[capability])(list(prompts))
-    # One prompt is enough to find out that a function does not return the feature.
-    answers = ask_model(function, prompts[:1], label_space)
-    for number in range(len(prompts)):
-        if number == 1:
-            answers += ask_model(function, prompts[1:], label_space)
-        answer = answers[number]
-        if not isinstance(answer, tuple) or len(answer) < 2:
-            raise ArgumentError(
-                f"{_name(function)} does not provide {NEEDS[feature]}: it returned a {type(answer).__name__}, expected "
-                f"a tuple of label probabilities and features. {_LOCAL}"
-            )
-    return [answer[1 if feature == "hidden" else -1] for answer in answers]
+    rows = []
+    for part in (prompts[:1], prompts[1:]):  # one prompt is enough to find out that a function does not return it
+        for answer in ask_model(function, part, label_space):
+            if not isinstance(answer, tuple) or len(answer) < 2:
+                raise ArgumentError(
+                    f"{_name(function)} does not provide {capability.value}: it returned a {type(answer).__name__}, "
+                    f"expected a tuple of label probabilities and features. {_LOCAL}"
+                )
+            rows.append(answer[1 if feature == "hidden" else -1])
+    return rows
 
 
 def _name(function: Any) -> str:
     return str(function.__name__) if isinstance(function, FunctionType) else type(function).__name__
-
-
-CacheEmpty = Callable[[], Any] | None
-"""Called without arguments when the model was run, as in 0.1.1."""
-
-
-def model_kernel(model: Any, tokenizer: Any) -> Any:
-    """Return the kernel of a model and its tokenizer, as 0.1.1 passes them; a kernel is returned unchanged."""
-    if tokenizer is None or Capability.HIDDEN_STATES in capabilities_of(model):
-        return model
-    from StaICC.kernels.huggingface.kernel import CausalLMKernel
-
-    return CausalLMKernel(model, tokenizer, label_mass=False)
 
 
 class CapabilityError(ArgumentError):
@@ -186,18 +156,21 @@ def check_capabilities(user: str, kernel: Any, requires: frozenset[Capability]) 
         CapabilityError: The kernel lacks one. The message names method, capability and kernel.
     """
     available = capabilities_of(kernel)
-    missing = [capability.value for capability in Capability if capability in requires - available]
+    missing = " and ".join(capability.value for capability in Capability if capability in requires - available)
     if missing:
         provided = ", ".join(capability.value for capability in Capability if capability in available)
-        methods = [METHODS[capability] for capability in Capability if capability in requires - available]
-        passed = [name for name in methods if own_attribute(kernel, name) is None and hasattr(kernel, name)]
-        remedy = f"{_LOCAL}, with its default options"
-        if passed:
-            remedy = f"Define {', '.join(passed)} in its class: what __getattr__ passes on does not count"
         raise CapabilityError(
-            f"{user} needs {' and '.join(missing)}, which {_name(kernel)} does not provide; "
-            f"it provides {provided}. {remedy}"
+            f"{user} needs {missing}, which {_name(kernel)} does not provide; it provides {provided}. {_LOCAL}, with "
+            "its default options"
         )
+
+
+def check_requests(user: str, kernel: Any, requests: Iterable[Request]) -> None:
+    """Refuse a kernel that lacks a requested feature; arguments and errors are those of :func:`check_capabilities`."""
+    wanted: set[Any] = {request.feature for request in requests if isinstance(request.feature, str)}
+    if "log_probabilities" in wanted - _joint(kernel):
+        raise CapabilityError(f"{user} needs log-probabilities, which {_name(kernel)} does not provide. {_LOCAL}")
+    check_capabilities(user, kernel, frozenset(CAPABILITIES[feature] for feature in wanted - {"probabilities"}))
 
 
 def without_failures(rows: Any, *others: Sequence[Any]) -> tuple[Any, ...]:
@@ -246,10 +219,9 @@ def check_answered(rows: Iterable[Any], what: str) -> list[Any]:
     """
     predictions = list(rows)
     for number, row in enumerate(predictions):
-        if isinstance(row, Failure):
-            raise OutputError(f"{what} {number} has no prediction: {row.reason}") from row.cause
-        if isinstance(row, BaseException):
-            raise OutputError(f"{what} {number} has no prediction: {row}") from row
+        if isinstance(row, (Failure, BaseException)):
+            failure = row if isinstance(row, Failure) else Failure(str(row), row)
+            raise OutputError(f"{what} {number} has no prediction: {failure.reason}") from failure.cause
     return predictions
 
 
@@ -278,10 +250,10 @@ def packed_row(feature: Feature, row: Any, label_space: Sequence[str]) -> Any:
     if feature == "layers":
         return [packed_row("hidden", state, label_space) for state in row]
     if feature in _VECTORS:
-        numpy = require("numpy", "hf", NEEDS[feature])
+        numpy = require("numpy", "hf", CAPABILITIES[feature].value)
         array = numpy.asarray(row)
         if array.ndim != 1 or not array.size or array.dtype.kind not in "fiu" or not numpy.isfinite(array).all():
-            raise OutputError(f"{NEEDS[feature]} must be a row of finite numbers, not NaN or infinite")
+            raise OutputError(f"{CAPABILITIES[feature].value} must be a row of finite numbers, not NaN or infinite")
         kind = "<f4" if array.dtype.kind == "f" and array.dtype.itemsize <= 4 else "<f8"
         return kind + base64.b64encode(array.astype(kind).tobytes()).decode("ascii")
     if not math.isfinite(row):
@@ -289,13 +261,18 @@ def packed_row(feature: Feature, row: Any, label_space: Sequence[str]) -> Any:
     return float(row)
 
 
-def _unpacked(feature: str, value: Any) -> Any:
+def _unpacked(feature: Any, value: Any) -> Any:
     if feature == "layers":
-        return require("numpy", "hf", NEEDS["layers"]).stack([_unpacked("hidden", state) for state in value])
+        return require("numpy", "hf", "layer states").stack([_unpacked("hidden", state) for state in value])
     if feature in _VECTORS:
-        numpy = require("numpy", "hf", NEEDS[feature])
+        numpy = require("numpy", "hf", CAPABILITIES[feature].value)
         return numpy.frombuffer(base64.b64decode(value[3:]), dtype=value[:3])
     return value
+
+
+def tokens_used(kernel: Any) -> tuple[int, int] | None:
+    """Return the tokens that a kernel has read and generated so far; ``None`` if it does not count them."""
+    return kernel.tokens_used if isinstance(kernel, CountsTokens) else None
 
 
 class KernelFunction:
@@ -319,7 +296,7 @@ class KernelFunction:
     @property
     def tokens_used(self) -> tuple[int, int] | None:
         """Those of the kernel, where it counts them."""
-        return self.kernel.tokens_used if isinstance(self.kernel, CountsTokens) else None
+        return tokens_used(self.kernel)
 
     def forecast_prompts(
         self, prompts: Sequence[Any], label_space: Sequence[str], kept: tuple[int, ...] = ()
@@ -368,6 +345,7 @@ class KernelCall(KernelFunction):
         return getattr(self.kernel, self.method)(prompts, label_space, *self.arguments)
 
 
+@dataclass
 class FeatureFunction(KernelFunction):
     """Features of a kernel as an inference function: its prediction is :class:`Features`.
 
@@ -377,15 +355,9 @@ class FeatureFunction(KernelFunction):
         some: The digests of the prompts that need only some of the features, with these.
     """
 
-    def __init__(
-        self,
-        kernel: Inference,
-        wanted: Collection[Feature],
-        some: Mapping[bytes, Collection[Feature]] = MappingProxyType({}),
-    ) -> None:
-        self.kernel = kernel
-        self.wanted = frozenset(wanted)
-        self.some = dict(some)
+    kernel: Inference
+    wanted: Collection[Feature]
+    some: Mapping[bytes, Collection[Feature]] = field(default_factory=dict)
 
     def added_identity(self) -> tuple[str, Identity]:
         """Return the names of the features."""
@@ -409,7 +381,9 @@ class FeatureFunction(KernelFunction):
 
     def features(self, prompt: Any, label_space: Sequence[str]) -> Collection[Feature]:
         """Return the features of a prompt that are wanted."""
-        return self.some.get(query_key(as_argument(prompt), label_space), self.wanted) if self.some else self.wanted
+        if not self.some:
+            return self.wanted
+        return self.some.get(query_key(as_argument(prompt), label_space), self.wanted)
 
     def forecast_prompts(
         self, prompts: Sequence[Any], label_space: Sequence[str], kept: tuple[int, ...] = ()
@@ -483,40 +457,31 @@ class _FeatureStore:
     """
 
     def __init__(self, stores: Mapping[Feature, AnswerStore], wanted: Mapping[Key, set[Feature]]) -> None:
-        self._stores = stores
-        self._wanted = wanted
-        self._present: set[tuple[Feature, Key]] = set()
+        self._stores, self._wanted = stores, wanted
 
     def get_many(self, queries: Sequence[Key]) -> dict[Key, Answer]:
         """Return the stored features of the prompts that have all."""
-        values: dict[Key, dict[str, Any]] = {key: {} for key in queries}
+        values = {key: Features() for key in queries}
         for feature, store in self._stores.items():
             places = {key: _place(feature, key) for key in queries if feature in self._wanted[key]}
             stored = store.get_many(list(dict.fromkeys(places.values())))
             for key, place in places.items():
                 if place in stored:
-                    self._present.add((feature, key))
                     values[key][feature] = _stored_value(feature, stored[place])
-        return {key: Features(answers) for key, answers in values.items() if answers.keys() == self._wanted[key]}
+        return {key: answer for key, answer in values.items() if answer.keys() == self._wanted[key]}
 
     def put_many(self, answers: Iterable[tuple[Key, Answer]]) -> dict[Key, Answer]:
-        """Store features; return those that another process stored earlier and that differ."""
-        computed = {key: dict(answer) for key, answer in answers if isinstance(answer, Features)}
+        """Store features; return those of which others were stored earlier, by another run or process."""
+        computed = {key: answer for key, answer in answers if isinstance(answer, Features)}
         changed: dict[Key, Answer] = {}
         for feature, store in self._stores.items():
-            new = {
-                _place(feature, key): (key, values[feature])
-                for key, values in computed.items()
-                if feature in values and (feature, key) not in self._present
-            }
-            items = [
-                (place, value if feature == "probabilities" else Features({feature: value}))
-                for place, (_, value) in new.items()
-            ]
+            keys = {_place(feature, key): key for key, answer in computed.items() if feature in answer}
+            values = {place: computed[key][feature] for place, key in keys.items()}
+            is_answer = feature == "probabilities"
+            items = [(place, value if is_answer else Features({feature: value})) for place, value in values.items()]
             for place, kept in (store.put_many(items) or {}).items():
-                key = new[place][0]
-                computed[key][feature] = _stored_value(feature, kept)
-                changed[key] = Features(computed[key])
+                changed[keys[place]] = computed[keys[place]]
+                computed[keys[place]][feature] = _stored_value(feature, kept)
         return changed
 
 
@@ -558,8 +523,8 @@ class Request:
     condition at a time (of full-vocabulary logits only some), without failures."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.feature, str) and self.feature not in NEEDS:
-            raise unknown_name("feature", self.feature, NEEDS)
+        if isinstance(self.feature, str) and self.feature not in CAPABILITIES:
+            raise unknown_name("feature", self.feature, CAPABILITIES)
 
     @cached_property
     def conditions(self) -> list[list[Key]]:
@@ -580,6 +545,11 @@ class Request:
         return "" if isinstance(self.feature, str) else self.feature
 
     @property
+    def of_kernel(self) -> bool:
+        """Whether the kernel computes it, not another function of texts."""
+        return isinstance(self.feature, (str, TextInference, KernelFunction))
+
+    @property
     def in_pieces(self) -> bool:
         """Whether few rows may be in memory at once."""
         return self.feature == "vocabulary" and bool(self.apply)
@@ -591,7 +561,6 @@ class FeatureCache:
     Args:
         kernel: Any inference function.
         compute: Evaluates an inference function on queries, as :func:`StaICC.inference.predict_queries`.
-        prefetch: Called with the cache before a method runs on a data set, to compute what several methods need.
 
     Attributes:
         predictor: The function whose predictions the requests of the current data set are: the kernel, or its noisy
@@ -599,22 +568,12 @@ class FeatureCache:
         computed: How many prompts it computed features of.
         reused: How many requested prompts were in memory or in the store.
         digest: Digest of the kernel's identity in the current run, or the last one; what is in memory belongs to it.
-        alone: The forecast of what was requested since it was set, as if nothing had been computed before; ``None``:
-            not counted.
     """
 
-    def __init__(
-        self,
-        kernel: Inference,
-        compute: Callable[..., list[Answer | Failure]] = predict_queries,
-        prefetch: Callable[[FeatureCache, Experimentor, Part], None] = lambda cache, experimentor, part: None,
-    ) -> None:
+    def __init__(self, kernel: Inference, compute: Callable[..., list[Answer | Failure]] = predict_queries) -> None:
         self.kernel = self.predictor = kernel
-        self.prefetch = prefetch
         self.digest = ""
         self.computed = self.reused = 0
-        self.alone: Forecast | None = None
-        self._requested: set[tuple[Any, Key]] = set()
         self._compute_queries = compute
         self._memory: dict[tuple[Any, Key], Any] = {}
         self._kept = 0
@@ -628,30 +587,26 @@ class FeatureCache:
     @property
     def tokens(self) -> tuple[int, int] | None:
         """Tokens that the kernel has read and generated so far, in workers too; ``None`` if it does not count them."""
-        used = self.kernel.tokens_used if isinstance(self.kernel, CountsTokens) else None
+        used = tokens_used(self.kernel)
         return None if used is None else _sums(used, self._tokens_of_workers)
 
-    def start_alone(self) -> None:
-        """Count from now on what was requested, as if nothing had been computed before."""
-        self.alone = Forecast()
-        self._requested.clear()
-
-    def _count_alone(self, wanted: Mapping[Key, set[Any]]) -> None:
-        """Add the forecast of features that were not requested before."""
-        if self.alone is None:
-            return
-        by_call: dict[Any, list[Key]] = {}
-        for key, features in wanted.items():
-            new = frozenset(name for name in features if (name, _place(name, key)) not in self._requested)
-            self._requested.update((name, _place(name, key)) for name in new)
-            if new:
-                by_call.setdefault((new, isinstance(key[0], str), key[1]), []).append(key)
-        for (features, _, labels), keys in by_call.items():
+    def forecast(self, requests: Iterable[Request]) -> Forecast:
+        """Return the forecast of all that was requested, as if nothing had been computed before."""
+        wanted: dict[Any, set[Any]] = {}
+        for request in requests:
+            for key in request.keys if request.of_kernel else ():
+                wanted.setdefault((request.kind, key), set()).add(request.feature)
+        calls: dict[Any, list[Any]] = {}
+        for (_, (prompt, labels)), features in wanted.items():
+            calls.setdefault((frozenset(features), isinstance(prompt, str), labels), []).append(prompt)
+        total = Forecast()
+        for (features, _, labels), prompts in calls.items():
             function = self.function(*features) if len(features) == 1 else FeatureFunction(self.kernel, features)
             try:
-                self.alone += forecast_prompts(function, [prompt for prompt, _ in keys], labels)
+                total += forecast_prompts(function, prompts, labels)
             except StaICCError:  # a prompt that the model cannot read; it fails when it is computed
-                self.alone += UNKNOWN
+                total += UNKNOWN
+        return total
 
     def function(self, feature: Any) -> Inference:
         """Return the inference function of a feature, under whose identity a store keeps it."""
@@ -698,7 +653,8 @@ class FeatureCache:
         rows_of_requests = []
         for request in requests:
             if not isinstance(request.feature, str):
-                computed[id(request)] = self._rows_of_function(request.feature, request.keys, part)
+                compute = self._rows_of_function if request.of_kernel else self._rows_of_texts
+                computed[id(request)] = compute(request.feature, request.keys, part)
             rows, functions = iter(computed.get(id(request), ())), cycle(request.apply or [list])
             applied: list[Any] = []
             for condition, function in zip(request.conditions, functions):  # noqa: B905
@@ -712,18 +668,19 @@ class FeatureCache:
             rows_of_requests.append(applied)
         return rows_of_requests
 
+    def _rows_of_texts(self, feature: Callable[[list[str]], Any], keys: Sequence[Key], part: Part) -> list[Any]:
+        """Return what a function of texts returns for each."""
+        places = [(feature, (text, ())) for text, _ in keys]
+        new = [place for place in dict.fromkeys(places) if place not in self._memory]
+        for start in range(0, len(new), AT_ONCE):
+            some = new[start : start + AT_ONCE]
+            self._memory.update(zip(some, feature([str(text) for _, (text, _) in some]), strict=True))
+        self.computed += len(new)
+        return [self._memory[place] for place in places]
+
     def _rows_of_function(self, feature: Any, keys: Sequence[Key], part: Part) -> list[Any]:
-        """Return what another function than the kernel returns for each prompt."""
-        if not isinstance(feature, (TextInference, KernelFunction)):
-            places = [(feature, (text, ())) for text, _ in keys]
-            new = [place for place in dict.fromkeys(places) if place not in self._memory]
-            for start in range(0, len(new), AT_ONCE):
-                some = new[start : start + AT_ONCE]
-                self._memory.update(zip(some, feature([text for _, (text, _) in some]), strict=True))
-            self.computed += len(new)
-            return [self._memory[place] for place in places]
+        """Return what another function of the kernel returns for each prompt."""
         function = self.function(feature)
-        self._count_alone({key: {feature} for key in keys})
         options = RunOptions() if self._context is None else self._context.options_for(function)
         options = replace(options, unparsed=self._unparsed)
         if isinstance(function, TextInference):
@@ -750,15 +707,12 @@ class FeatureCache:
         """Return the rows of requests for features of the kernel, all computed together."""
         places = [[(request.feature, _place(request.feature, key)) for key in request.keys] for request in requests]
         wanted: dict[Key, set[Feature]] = {}
-        requested: dict[Key, set[Feature]] = {}
         distinct = set()
         for request, own_places in zip(requests, places, strict=True):
             for key, place in zip(request.keys, own_places, strict=True):
-                requested.setdefault(key, set()).add(request.feature)
                 if place not in distinct and place not in self._memory:
                     wanted.setdefault(key, set()).add(request.feature)
                 distinct.add(place)
-        self._count_alone(requested)
         reused = len(distinct.intersection(self._memory))
         self.reused += reused
         self._options("probabilities").counter.counts += RunCounts(reused=reused)

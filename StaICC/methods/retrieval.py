@@ -4,17 +4,7 @@ TopK: Liu et al. 2022, "What Makes Good In-Context Examples". SA-ICL: Wu et al. 
 Learning". A text's encoding is the model's last hidden state at its last token; the distances of all queries to all
 demonstrations are one matrix product.
 
-:class:`SelfAdaptiveICL` has the call shape of 0.1.1, which names it ``SA_ICL``::
-
-    method = SelfAdaptiveICL(model, tokenizer, experimentor)
-    method.set_TopK_to_demonstration(4)                             # TopK: then run the experimentor, or
-    experimentor.auto_run(method.inference_interface, batched_inference=True)  # SA-ICL
-
 PPL-ICL (Gonen et al. 2023, "Demystifying Prompts in Language Models via Perplexity Estimation").
-
-:func:`ppl_icl` has the call shape of 0.1.1, which names it ``PPL_ICL``::
-
-    ppl_icl(model, tokenizer, None, experimentor)  # then run the experimentor
 """
 
 from __future__ import annotations
@@ -28,27 +18,15 @@ import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from StaICC.benchmarks import Experimentor
 from StaICC.errors import ArgumentError, OutputError, unknown_name, validate_integer
 from StaICC.inference import Answer, Failure
 from StaICC.kernels.protocol import Capability
-from StaICC.methods import features
+from StaICC.methods import specification as spec
 from StaICC.methods.calibration.neighbours import euclidean, finite_matrix, nearest
-from StaICC.methods.features import AT_ONCE, CacheEmpty, check_answered, check_capabilities, model_kernel, present
-from StaICC.methods.specification import (
-    MethodData,
-    MethodSpec,
-    Steps,
-    Variant,
-    check_variant,
-    fresh,
-    option,
-    refuse_several_lists,
-    with_demonstrations,
-    with_orders,
-)
+from StaICC.methods.features import check_answered, present
 from StaICC.metrics import released
 from StaICC.optional import require
 from StaICC.prompting import StableRandom, TemplateWarning
@@ -61,18 +39,18 @@ HIDDEN_STATES = frozenset({Capability.HIDDEN_STATES})
 class RetrievalOptions:
     """Options of TopK."""
 
-    demonstration_set_cut: int | None = option(
+    demonstration_set_cut: int | None = spec.option(
         None, "Choose from this many first demonstrations; none: from all (0.1.1: 512)."
     )
-    encoder: str | Callable[[list[str]], Any] = option(  # noqa: RUF009
+    encoder: str | Callable[[list[str]], Any] = spec.option(  # noqa: RUF009
         "hidden",
         "What compares texts: hidden (states of the model), bm25, hf:NAME_OR_FOLDER (mean states of an encoder), "
         "sentence-transformers:NAME, or a function.",
     )
-    rule: Literal["nearest", "diverse", "balanced", "vote-k"] = option(
+    rule: Literal["nearest", "diverse", "balanced", "vote-k"] = spec.option(
         "nearest", "How demonstrations are chosen: nearest, diverse, balanced (by label) or vote-k."
     )
-    exclude_duplicates: bool = option(False, "Never choose a demonstration with exactly the text of the query.")
+    exclude_duplicates: bool = spec.option(False, "Never choose a demonstration with exactly the text of the query.")
 
     @property
     def not_required(self) -> frozenset[Capability]:
@@ -86,20 +64,17 @@ class RetrievalOptions:
         return {"encoder": f"hf-{encoder(self.encoder).files[:12]}"} if is_model else {}
 
 
-def near_demonstrations(data: MethodData, count: int, at_least: int) -> Generator[Any, Any, list[list[int]]]:
+def near_demonstrations(data: spec.MethodData, count: int, at_least: int) -> Generator[Any, Any, list[list[int]]]:
     """Find the ``count`` nearest demonstrations of each test example, or as many as there are."""
     experimentor, options = data.experimentor, data.options
     if not experimentor.get_k():
         raise ArgumentError("got k = 0, expected at least 1: there are no demonstrations to choose")
-    refuse_several_lists(experimentor)
+    spec.refuse_several_lists(experimentor)
     pool = first_demonstrations(experimentor, data.variant, options.demonstration_set_cut)
     texts = [" ".join(pool[place][0]) for place in range(len(pool))]
     usable = sum(map(bool, texts))
-    if count > usable and getattr(options, "candidates", None) is not None:
-        raise ArgumentError(f"got candidates = {count}, expected at most {usable}, the demonstrations that have text")
-    count = max(at_least, min(count, usable))
-    if count > usable:
-        raise ArgumentError(f"got {usable} demonstrations with text, expected at least {count}")
+    if at_least > usable:
+        raise ArgumentError(f"got {usable} demonstrations with text, expected at least {at_least}")
     queries = [experimentor.test_set().get_input_text(row) for row in range(experimentor.row_count)]
     query_texts = [" ".join(query) for query in queries]
     distances: Distances = bm25_distances
@@ -107,6 +82,7 @@ def near_demonstrations(data: MethodData, count: int, at_least: int) -> Generato
         distinct = [text for text in dict.fromkeys([*texts, *query_texts]) if text]
         (states,) = yield [data.training(encoder(options.encoder), distinct, "encoding")]
         distances = vector_distances(distinct, states)
+    count = min(count, usable)
     lists = nearest_demonstrations(
         distances, pool, queries, count, data.variant, options.rule, options.exclude_duplicates
     )
@@ -116,27 +92,19 @@ def near_demonstrations(data: MethodData, count: int, at_least: int) -> Generato
     return lists
 
 
-def topk(data: MethodData) -> Steps:
+def topk(data: spec.MethodData) -> spec.Steps:
     """Show each test example the demonstrations that are nearest to it, nearest first."""
     k = data.experimentor.get_k()
     lists = yield from near_demonstrations(data, k, k)
-    data.experimentor = with_demonstrations(data.experimentor, lists)
+    data.experimentor = spec.with_demonstrations(data.experimentor, lists)
     (rows,) = yield [data.queries()]
     return rows
 
 
-TOPK = MethodSpec("topk", "TopK", topk, HIDDEN_STATES, options=RetrievalOptions)
+TOPK = spec.MethodSpec("topk", "TopK", topk, HIDDEN_STATES, options=RetrievalOptions)
 
 RELEASED_CUT = 512
 """Number of demonstrations that 0.1.1 chooses from."""
-
-
-class TextRows(Protocol):
-    """A set of rows: its size, and the input texts and label of each row."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int, /) -> tuple[Sequence[str], Any]: ...
 
 
 Distances = Callable[[list[str], list[str]], Any]
@@ -199,10 +167,10 @@ Rule = Literal["nearest", "diverse", "balanced", "vote-k"]
 
 def nearest_demonstrations(
     distances_of: Distances,
-    demonstrations: TextRows,
+    demonstrations: Any,
     queries: Sequence[Sequence[str]],
     count: int,
-    variant: Variant = "paper",
+    variant: spec.Variant = "paper",
     rule: Rule = "nearest",
     exclude_duplicates: bool = False,
 ) -> list[list[int]]:
@@ -210,7 +178,7 @@ def nearest_demonstrations(
 
     Args:
         distances_of: Compares the texts; several input texts of a row are joined by blanks.
-        demonstrations: Rows to choose from.
+        demonstrations: Rows to choose from, each its input texts and its label.
         queries: Input texts of each query.
         count: How many to choose.
         variant: ``"0.1.1"`` counts positions among the demonstrations with text only, so that every demonstration after
@@ -226,13 +194,11 @@ def nearest_demonstrations(
         in the order chosen). A demonstration without text is never chosen; a query without text gets the first ones.
 
     Raises:
-        ArgumentError: There are fewer demonstrations with text than ``count``.
+        ArgumentError: There are too many duplicates of a query.
         OutputError: A state has NaN or an infinity.
     """
     texts = [" ".join(demonstrations[place][0]) for place in range(len(demonstrations))]
     usable = [place for place, text in enumerate(texts) if text]
-    if len(usable) < count:
-        raise ArgumentError(f"got {len(usable)} demonstrations with text, expected at least {count}")
     query_texts = [" ".join(query) for query in queries]
     # Equal texts share a column, so that their distances are equal to the last bit and their order is that of the set.
     distinct = {text: column for column, text in enumerate(dict.fromkeys(texts[place] for place in usable))}
@@ -316,7 +282,7 @@ def representatives(between: Any, number: int) -> list[int]:
     return chosen
 
 
-def first_demonstrations(experimentor: Experimentor, variant: Variant, cut: int | None = None) -> Any:
+def first_demonstrations(experimentor: Experimentor, variant: spec.Variant, cut: int | None = None) -> Any:
     """Return the demonstrations to choose from: all, or the first ``cut`` (0.1.1: 512)."""
     rows = experimentor.demonstration_set()
     if cut is None and variant == "0.1.1":
@@ -336,26 +302,28 @@ CANDIDATES = 30
 class OrderOptions(RetrievalOptions):
     """Options of SA-ICL."""
 
-    orders: int = option(10, "Orders of the demonstrations that are tried.")
-    candidates: int | None = option(None, "Nearest demonstrations for the orders; none: 30, in other variants k + 1.")
+    orders: int = spec.option(10, "Orders of the demonstrations that are tried.")
+    candidates: int | None = spec.option(None, "Nearest demonstrations for orders; none: 30, in other variants k + 1.")
 
 
-def surest_order(data: MethodData) -> Steps:
+def surest_order(data: spec.MethodData) -> spec.Steps:
     """Predict with several orders of near demonstrations, and keep the prediction of the lowest entropy."""
     experimentor, k, given = data.experimentor, data.experimentor.get_k(), data.options.candidates
     number = validate_integer("orders", data.options.orders, 1)
     default = CANDIDATES if data.variant == "paper" else k + 1  # 5 for 4, as released
     count = default if given is None else validate_integer("candidates", given, k)
-    at_least = k + 1 if given is None and data.variant != "paper" else k
-    near = yield from near_demonstrations(data, count, at_least)
+    optional = given is None and data.variant == "paper"
+    near = yield from near_demonstrations(data, count, k if optional else count)
     patterns = order_patterns(len(near), len(near[0]), k, number, data.variant)
-    views = with_orders(experimentor, near, patterns)
+    views = spec.with_orders(experimentor, near, patterns)
     data.experimentor = views[0]
     answers = yield [data.queries(view=view) for view in views]
     return [_surest(candidates, data.variant) for candidates in zip(*answers, strict=True)]
 
 
-SA_ICL = MethodSpec("sa_icl", "SA-ICL", surest_order, HIDDEN_STATES | {Capability.LABEL_SCORES}, options=OrderOptions)
+SA_ICL = spec.MethodSpec(
+    "sa_icl", "SA-ICL", surest_order, HIDDEN_STATES | {Capability.LABEL_SCORES}, options=OrderOptions
+)
 
 
 def _surest(candidates: Sequence[Answer | Failure], variant: str) -> Answer | Failure:
@@ -365,7 +333,9 @@ def _surest(candidates: Sequence[Answer | Failure], variant: str) -> Answer | Fa
     return rows[lowest_entropy(rows, variant)] if rows else candidates[0]
 
 
-def order_patterns(queries: int, candidates: int, k: int, number: int, variant: Variant) -> list[list[tuple[int, ...]]]:
+def order_patterns(
+    queries: int, candidates: int, k: int, number: int, variant: spec.Variant
+) -> list[list[tuple[int, ...]]]:
     """Return the orders of demonstrations that self-adaptive in-context learning evaluates for each query.
 
     Args:
@@ -415,160 +385,13 @@ def lowest_entropy(rows: Sequence[Sequence[float]], variant: str = "paper") -> i
         >>> lowest_entropy([[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]])
         1
     """
-    entropy = released.entropy if check_variant(variant) == "0.1.1" else _entropy
+    entropy = released.entropy if spec.check_variant(variant) == "0.1.1" else _entropy
     entropies = [entropy(row) for row in rows]
     return entropies.index(min(entropies))
 
 
 def _entropy(row: Sequence[float]) -> float:
     return -math.fsum(value * math.log(value) for value in row if value > 0)
-
-
-class SelfAdaptiveICL:
-    """TopK (Liu et al. 2022) and SA-ICL (Wu et al. 2023, "Self-Adaptive In-Context Learning").
-
-    TopK gives each query the demonstrations whose encodings are nearest, nearest first. SA-ICL tries several orders of
-    them and keeps the prediction of the lowest entropy (its minimum description length).
-
-    Budget: one encoding for each demonstration and query; SA-ICL asks ``return_length`` prompts for each query. Needs
-    hidden states and label probabilities. Encodings are kept with the object: make a new one after a change of the
-    model. (:class:`~StaICC.methods.run.Method` notices a change.)
-
-    ``variant="paper"``: all demonstrations; orders at random. ``variant="0.1.1"``: the first 512 demonstrations; the
-    first ten orders in lexicographic order, its own entropy (:func:`lowest_entropy`).
-
-    Args:
-        model: A causal language model of ``transformers``, or a kernel with ``hidden_states`` and ``batch``.
-        tokenizer: Its tokenizer (``None`` for a kernel).
-        experimentor: Whose queries get demonstrations.
-        cache_empty: Called without arguments when the model was run.
-        calibrate_function: Called with (label probabilities, logits, hidden state) of each prediction.
-        demonstration_set_cut: Choose from this many first demonstrations only.
-        variant: ``"paper"`` or ``"0.1.1"``.
-
-    Raises:
-        ArgumentError: There is no experimentor, or the kernel has no hidden states.
-    """
-
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Any = None,
-        experimentor: Experimentor | None = None,
-        cache_empty: features.CacheEmpty = None,
-        calibrate_function: Callable[..., list[float]] | None = None,
-        demonstration_set_cut: int | None = None,
-        *,
-        variant: str = "paper",
-    ) -> None:
-        if experimentor is None:
-            raise ArgumentError("experimentor is missing: its queries get the demonstrations")
-        self.variant = check_variant(variant)
-        self.experimentor = experimentor
-        self.kernel = features.model_kernel(model, tokenizer)
-        features.check_capabilities("demonstration retrieval", self.kernel, frozenset({Capability.HIDDEN_STATES}))
-        self._states: dict[str, Any] = {}
-        self.cache_empty = cache_empty
-        self.calibrate_function = calibrate_function
-        self.demonstration_set = first_demonstrations(experimentor, self.variant, demonstration_set_cut)
-
-    def neighbours(self, rows: Sequence[int], count: int) -> list[list[int]]:
-        """Return the demonstrations nearest to test rows.
-
-        Args:
-            rows: Positions of the test set.
-            count: How many.
-
-        Returns:
-            For each row, positions of the demonstration set, nearest first.
-        """
-        test = self.experimentor.test_set()
-        texts = [test.get_input_text(row) for row in rows]
-        lists = nearest_demonstrations(self._distances, self.demonstration_set, texts, count, self.variant)
-        if self.cache_empty is not None:
-            self.cache_empty()
-        return lists
-
-    def _distances(self, queries: list[str], texts: list[str]) -> Any:
-        new = [text for text in dict.fromkeys([*queries, *texts]) if text not in self._states]
-        for start in range(0, len(new), AT_ONCE):
-            some = new[start : start + AT_ONCE]
-            self._states.update(zip(some, self.kernel.hidden_states(some), strict=True))
-        return vector_distances(list(self._states), self._states.values())(queries, texts)
-
-    def set_TopK_to_demonstration(self, k: int) -> None:
-        """Give each query of the experimentor its ``k`` nearest demonstrations; each is asked once then.
-
-        Args:
-            k: How many; the experimentor's ``k`` becomes this.
-
-        Raises:
-            ArgumentError: ``k`` is no whole number of at least 1, or there are fewer demonstrations.
-        """
-        k = validate_integer("k, the number of nearest demonstrations,", k, 1)
-        lists = self.neighbours(range(len(self.experimentor.test_set())), k)
-        if self.experimentor.get_k() != k:
-            self.experimentor.set_k(k)
-        self.experimentor.set_demonstration_sampler(lists)
-
-    def inference_interface(
-        self,
-        prompt: Sequence[str] | str,
-        label_space: Sequence[str],
-        nearest_k: int = 5,
-        inference_demos_number: int = 4,
-        return_length: int = 10,
-    ) -> Any:
-        """SA-ICL as an inference function for the experimentor's own prompts, batched or one by one.
-
-        A prompt only says which query it is; its demonstrations are replaced.
-
-        Args:
-            prompt: Prompts of the experimentor (``batched_inference=True``), or one.
-            label_space: The labels.
-            nearest_k: How many near demonstrations are considered.
-            inference_demos_number: How many of them a prompt has.
-            return_length: How many orders are tried.
-
-        Returns:
-            A list of probabilities for each prompt, or for the one.
-
-        Raises:
-            ArgumentError: A number is unfit, or a prompt is not one of the experimentor's.
-        """
-        k = validate_integer("inference_demos_number", inference_demos_number, 1)
-        nearest_k = validate_integer("nearest_k", nearest_k, k)
-        return_length = validate_integer("return_length", return_length, 1)
-        prompts = [prompt] if isinstance(prompt, str) else list(prompt)
-        places = {query.prompt: query.row for query in self.experimentor.all_queries()}
-        for number, text in enumerate(prompts):
-            if text not in places:
-                raise ArgumentError(
-                    f"prompt {number} is none of the experimentor's: got {text!r:.80}, expected one of its prompt_set()"
-                )
-        rows = sorted({places[text] for text in prompts})
-        patterns = order_patterns(len(self.experimentor.test_set()), nearest_k, k, return_length, self.variant)
-        write = self.experimentor.prompt_former.write_prompt
-        near = dict(zip(rows, self.neighbours(rows, nearest_k), strict=True))
-        tried = [write([near[row][place] for place in order], row) for row in rows for order in patterns[row]]
-        answers = iter(self._predict(tried, label_space))
-        if self.cache_empty is not None:
-            self.cache_empty()
-        surest = {}
-        for row in rows:
-            candidates = list(itertools.islice(answers, len(patterns[row])))
-            surest[row] = candidates[lowest_entropy(candidates, self.variant)]
-        predictions = [surest[places[text]] for text in prompts]
-        return predictions[0] if isinstance(prompt, str) else predictions
-
-    def _predict(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[list[float]]:
-        if self.calibrate_function is None:
-            return check_answered(features.features_of(self.kernel, prompts, label_space, "probabilities"), "prompt")
-        rows: list[list[float]] = []
-        for start in range(0, len(prompts), AT_ONCE):
-            details = self.kernel.score_in_detail(prompts[start : start + AT_ONCE], label_space)
-            rows += [self.calibrate_function(*detail) for detail in zip(*details, strict=True)]
-        return rows
 
 
 LOSSES = frozenset({Capability.LOSSES})
@@ -578,12 +401,12 @@ LOSSES = frozenset({Capability.LOSSES})
 class InstructionOptions:
     """Options of PPL-ICL."""
 
-    instructions: Sequence[str] | Mapping[str, Sequence[str]] | None = option(
+    instructions: Sequence[str] | Mapping[str, Sequence[str]] | None = spec.option(
         None, "Candidate instructions, or lists of them by data set; none: those of the release."
     )
 
 
-def choose_instruction(data: MethodData) -> Steps:
+def choose_instruction(data: spec.MethodData) -> spec.Steps:
     """Set the instruction whose prompts have the lowest mean perplexity."""
     experimentor, given = data.experimentor, data.options.instructions
     if isinstance(given, Mapping):
@@ -600,7 +423,7 @@ def choose_instruction(data: MethodData) -> Steps:
     return rows
 
 
-PPL_ICL = MethodSpec(
+PPL_ICL = spec.MethodSpec(
     "ppl_icl",
     "PPL-ICL",
     choose_instruction,
@@ -611,7 +434,7 @@ PPL_ICL = MethodSpec(
 
 
 def _with_instruction(experimentor: Experimentor, instruction: str) -> Experimentor:
-    changed = fresh(experimentor)
+    changed = spec.fresh(experimentor)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TemplateWarning)  # the signature says that the template was changed
         changed.prompt_former.change_instruction(instruction)
@@ -620,9 +443,7 @@ def _with_instruction(experimentor: Experimentor, instruction: str) -> Experimen
 
 @lru_cache(maxsize=1)
 def _instructions() -> Mapping[str, list[str]]:
-    data = pkgutil.get_data(__package__, "instructions.json")
-    assert data is not None
-    instructions: Mapping[str, list[str]] = json.loads(data)
+    instructions: Mapping[str, list[str]] = json.loads(pkgutil.get_data(__package__, "instructions.json") or b"{}")
     return instructions
 
 
@@ -642,7 +463,7 @@ def instructions_for(name: str) -> list[str]:
     if name not in _instructions():
         raise ArgumentError(
             f"no candidate instructions for {name!r}. Give a list of texts: the option instructions of the method "
-            '(--method-option \'instructions=["...", "..."]\'), or the argument instruction_set of ppl_icl'
+            '(--method-option \'instructions=["...", "..."]\'), or the argument instruction_set of PPL_ICL'
         )
     return list(_instructions()[name])
 
@@ -668,20 +489,17 @@ def least_perplexity(losses: Sequence[Any], candidates: int) -> int:
     if not all(math.isfinite(loss) for loss in losses):
         raise OutputError(f"the model's losses {losses[:5]} are not finite; use a wider number type")
     size = len(losses) // candidates
-    scores = [_mean_perplexity(losses[start : start + size]) for start in range(0, len(losses), size)]
+    scores = []  # logarithms of mean perplexities
+    for start in range(0, len(losses), size):
+        own = losses[start : start + size]
+        scores.append(max(own) + math.log(math.fsum(math.exp(loss - max(own)) for loss in own) / size))
     return scores.index(min(scores))
-
-
-def _mean_perplexity(losses: Sequence[float]) -> float:
-    """Return the logarithm of the mean of the exponentials."""
-    top = max(losses)
-    return top + math.log(math.fsum(math.exp(loss - top) for loss in losses) / len(losses))
 
 
 def instruction_prompts(
     instructions: Sequence[str], experimentor: Experimentor | None, variant: str, number: int
 ) -> list[list[str]]:
-    """Return the texts whose perplexity decides about each instruction; see :func:`ppl_icl`.
+    """Return the texts whose perplexity decides about each instruction: full prompts, or (0.1.1) instructions alone.
 
     Args:
         instructions: The candidates.
@@ -692,7 +510,7 @@ def instruction_prompts(
     Raises:
         ArgumentError: No experimentor was given (``"paper"``), or its calibration set is empty.
     """
-    if check_variant(variant) == "0.1.1":
+    if spec.check_variant(variant) == "0.1.1":
         return [[instruction] for instruction in instructions]
     if experimentor is None:
         raise ArgumentError("PPL-ICL: experimentor is missing; its prompts are needed to compare instructions")
@@ -707,51 +525,3 @@ def instruction_prompts(
         prompts = [write([], rows[index][0]) for index in indexes]
         tried.append([text for prompt in prompts for text in ([prompt] if isinstance(prompt, str) else prompt)])
     return tried
-
-
-def ppl_icl(
-    model: Any,
-    tokenizer: Any,
-    instruction_set: Sequence[str] | None = None,
-    experimentor: Experimentor | None = None,
-    cache_empty: CacheEmpty = None,
-    *,
-    variant: str = "paper",
-    calibration_number: int = 128,
-) -> str:
-    """Set the instruction with the lowest perplexity as the experimentor's.
-
-    ``variant="paper"``: the perplexity of the full prompt (instruction and input, without demonstrations and label),
-    averaged over ``calibration_number`` rows of the calibration set, one prompt each per instruction.
-    ``variant="0.1.1"``: the perplexity of the instruction alone; budget: one text for each.
-
-    Args:
-        model: A causal language model of ``transformers``, or a kernel with ``losses``.
-        tokenizer: Its tokenizer (``None`` for a kernel).
-        instruction_set: The candidates; those of the release for the experimentor's data set by default.
-        experimentor: Gets the instruction. Without one (``"0.1.1"``) it is only returned.
-        cache_empty: Called without arguments when the model was run.
-        variant: ``"paper"`` or ``"0.1.1"``.
-        calibration_number: How many rows of the calibration set.
-
-    Returns:
-        The instruction.
-
-    Raises:
-        ArgumentError: There are no candidates, or the model gives no losses.
-        OutputError: A loss is not finite.
-    """
-    if instruction_set is None:
-        if experimentor is None:
-            raise ArgumentError("PPL-ICL: got neither instruction_set nor experimentor, expected one of them")
-        instruction_set = instructions_for(experimentor.name)
-    kernel, candidates = model_kernel(model, tokenizer), check_instructions(instruction_set)
-    check_capabilities("PPL-ICL", kernel, LOSSES)
-    tried = instruction_prompts(candidates, experimentor, variant, calibration_number)
-    losses = kernel.losses([text for texts in tried for text in texts])
-    chosen = candidates[least_perplexity(losses, len(candidates))]
-    if cache_empty is not None:
-        cache_empty()
-    if experimentor is not None:
-        experimentor.prompt_former.change_instruction(chosen)
-    return chosen

@@ -20,6 +20,7 @@ import functools
 import math
 import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
@@ -31,26 +32,15 @@ from StaICC.benchmarks.experimentor import data_warnings
 from StaICC.benchmarks.running import ForecastOptions, RunContext, Tasks
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions
-from StaICC.inference.contract import Features, Forecast, ReplyLabel, Text, check_answer, own_attribute
+from StaICC.inference.contract import Features, Forecast, ReplyLabel, Text, own_attribute
 from StaICC.inference.identity import Identity, RunCounts, code_mark
-from StaICC.inference.workers import read_reply
+from StaICC.inference.workers import checked, read_reply
 from StaICC.kernels.huggingface.forward import distinct_positions
 from StaICC.kernels.registry import options_of
 from StaICC.kernels.text_inference import TextInference
-from StaICC.layout import Block, Line, TextTable, layout
+from StaICC.layout import Block, Line, TextTable
+from StaICC.methods import features
 from StaICC.methods.calibration.base import calibrated as calibrated
-from StaICC.methods.features import (
-    CapabilityError,
-    Feature,
-    FeatureCache,
-    FeatureFunction,
-    KernelCall,
-    Key,
-    Request,
-    check_capabilities,
-    extra_features,
-    packed_row,
-)
 from StaICC.methods.specification import METHODS as METHODS
 from StaICC.methods.specification import TABLE_2 as TABLE_2
 from StaICC.methods.specification import (
@@ -129,14 +119,14 @@ class Method:
         self.variant = check_variant(variant)
         self.calibration_number = validate_integer("calibration_number", calibration_number, 1)
         self.options = make_options(self.spec.name, self.spec.options, options)
-        check_capabilities(self.spec.title, self.kernel, self.spec.required(self.options))
+        features.check_capabilities(self.spec.title, self.kernel, self.spec.required(self.options))
 
     def __repr__(self) -> str:
         return one_line(f"<{self.spec.title} ({self.variant}) on {self.kernel!r}>")
 
     def data(self, experimentor: Experimentor) -> MethodData:
         """Return what the method gets to know about a data set: no label of a test row."""
-        extra = extra_features(self.kernel)
+        extra = features.extra_features(self.kernel)
         return MethodData(without_labels(experimentor), self.variant, self.calibration_number, self.options, extra)
 
     def prepare(self, experimentor: Experimentor) -> Experimentor:
@@ -149,7 +139,7 @@ class Method:
             ArgumentError: The method cannot be applied to the data set.
             OutputError: The kernel has no features of a training prompt.
         """
-        data, cache = self.data(experimentor), FeatureCache(self.kernel)
+        data, cache = self.data(experimentor), features.FeatureCache(self.kernel)
         with self._named(experimentor):
             steps = self.spec.begin(data)
             requests = next(steps, [])
@@ -163,7 +153,11 @@ class Method:
         try:
             for experimentor in benchmark:
                 with self._named(experimentor):
-                    next(self.spec.begin(self.data(experimentor)), None)
+                    before = features.tokens_used(self.kernel)
+                    requests = next(self.spec.begin(self.data(experimentor)), ())
+                    features.check_requests(self.spec.title, self.kernel, requests)
+                    if features.tokens_used(self.kernel) != before:
+                        raise ArgumentError("the method calls the kernel by itself; it must request features")
         except Exception as error:
             return error
         return None
@@ -203,11 +197,11 @@ class Method:
             ArgumentError: The method cannot be applied to a data set; nothing was computed.
             OutputError: A prediction is invalid.
         """
-        return self.run_on(FeatureCache(self.kernel), benchmark, return_outputs=return_outputs, **run)
+        return self.run_on(features.FeatureCache(self.kernel), benchmark, return_outputs=return_outputs, **run)
 
     __call__ = run
 
-    def run_on(self, cache: FeatureCache, benchmark: Benchmark | BenchmarkGroup, **run: Any) -> Result | ResultGroup:
+    def run_on(self, cache: features.FeatureCache, benchmark: Any, **run: Any) -> Result | ResultGroup:
         """As :meth:`run`, with a cache that may contain features."""
         check_benchmark(benchmark)
         members = benchmark.members if isinstance(benchmark, BenchmarkGroup) else {benchmark.task.name: benchmark}
@@ -225,9 +219,12 @@ class Method:
                     run["progress"] = within(shown, place, len(members))
                     parts[name] = self._run(cache, member, **run)
         reasons = {name: str(error) for name, error in refusals.items()}
-        return MethodTable(benchmark.name, parts, {}, reasons) if reasons else ResultGroup(benchmark.name, parts)
+        titles = dict.fromkeys(parts, self.spec.title)
+        return MethodTable(benchmark.name, parts, titles, reasons) if reasons else ResultGroup(benchmark.name, parts)
 
-    def _run(self, cache: FeatureCache, benchmark: Benchmark, return_outputs: bool = False, **run: Any) -> Result:
+    def _run(
+        self, cache: features.FeatureCache, benchmark: Benchmark, return_outputs: bool = False, **run: Any
+    ) -> Result:
         runs: dict[str, DatasetRun] = {}
         predictors: dict[str, Inference] = {}
         views, cost = [], Cost(cache)
@@ -240,30 +237,33 @@ class Method:
                 cost.charge("loading")
                 data = self.data(experimentor)
                 with cache.running(running, run.get("recheck", True), experimentor.unparsed):
-                    cache.prefetch(cache, experimentor, part)
+                    if isinstance(cache, SharedFeatures):
+                        cache.compute(experimentor, part)
                     before = cache.computed, cache.reused
                     cost.start()
                     try:
                         with self._named(experimentor):
-                            predictions = self.predict(data, cache, part, cost)
+                            predictions, requests = self.predict(data, cache, part, cost)
+                        if isinstance(cache, SharedFeatures):
+                            forecast = cache.forecast(requests)
+                            alone = (forecast.tokens, forecast.output_tokens)
+                            cost.add(tokens_alone=math.nan if None in alone else sum(filter(None, alone)))
                     except OutputError as error:
                         if run.get("on_error") != "collect":
                             raise
                         _log.warning("%s", error)  # no query of this data set has a prediction
+                        cost.add(tokens_alone=math.nan)
                         data.experimentor = without_labels(experimentor)
                         predictions = [Failure(str(error), error)] * len(queries)
                     computed, reused = cache.computed - before[0], cache.reused - before[1]
                     predictor = cache.predictor
                     if data.facts:
-                        predictor = KernelCall(self.spec.name, "", (), Identity({}, data.facts), cache.kernel)
+                        predictor = features.KernelCall(self.spec.name, "", (), Identity({}, data.facts), cache.kernel)
                     predictors[experimentor.name] = predictor
                     options = running.options_for(predictor)
-                    if data.facts and options.counter is not None:
+                    if data.facts:
                         options.counter.counts += RunCounts(computed, reused)
                 cost.add(reused_prompts=reused, **data.notes)
-                if cache.alone is not None:
-                    alone = cache.alone.tokens, cache.alone.output_tokens
-                    cost.add(tokens_alone=math.nan if None in alone else sum(filter(None, alone)))
                 if data.notes.get("duplicates"):
                     _log.warning(
                         "%s: %d test examples are shown a demonstration of exactly their text; the option "
@@ -283,21 +283,24 @@ class Method:
         result.provenance = replace(result.provenance, method=result.signature.fields.get("method"))
         return running.deliver(result)
 
-    def predict(self, data: MethodData, cache: FeatureCache, part: Part, cost: Cost) -> Sequence[Any]:
-        """Return the predictions; charge what they cost to training and test."""
+    def predict(
+        self, data: MethodData, cache: features.FeatureCache, part: Part, cost: Cost
+    ) -> tuple[Sequence[Any], list[features.Request]]:
+        """Return the predictions and what was requested; charge what they cost to training and test."""
         steps = self.spec.begin(data)
         prompts: dict[str, set[Any]] = {"training": set(), "test": set()}
-        phase = ""
-        rows: Any = None
+        requested: list[features.Request] = []
+        phase, rows = "", None
         while True:
             try:
-                requests = steps.send(rows)
+                requests = steps.send(rows)  # type: ignore[arg-type]  # a generator begins with None
             except StopIteration as end:
                 cost.charge(phase or "test")
                 cost.add(**{f"{name}_prompts": len(keys) for name, keys in prompts.items()})
-                predictions: Sequence[Any] = end.value
-                return predictions
-            if not isinstance(requests, Sequence) or not all(isinstance(request, Request) for request in requests):
+                return end.value, requested
+            if not isinstance(requests, Sequence) or not all(
+                isinstance(request, features.Request) for request in requests
+            ):
                 raise ArgumentError(
                     f"{part.name}: the method yielded {requests!r:.80}, expected a list of data.queries(...) and "
                     "data.training(...)"
@@ -306,13 +309,11 @@ class Method:
             cost.charge(learned or phase)
             answers: dict[int, list[Any]] = {}
             for name, keys in prompts.items():
-                chosen = [
-                    request for request in requests if bool(request.phase) is (name == "training") and not request.ahead
-                ]
+                chosen = [r for r in requests if bool(r.phase) is (name == "training") and not r.ahead]
                 if chosen:
-                    answers |= zip(
-                        map(id, chosen), cache.rows(chosen, replace(part, phase=chosen[0].phase)), strict=True
-                    )
+                    computed = cache.rows(chosen, replace(part, phase=chosen[0].phase))
+                    answers |= zip(map(id, chosen), computed, strict=True)
+                    requested += chosen
                     keys.update((request.kind, key) for request in chosen for key in request.keys)
                     cost.charge(name)
             rows = [answers.get(id(request), []) for request in requests]
@@ -326,12 +327,12 @@ class Method:
             raise ArgumentError(
                 f"{part.name}: got {given} predictions, expected one for each of {len(queries)} queries"
             )
-        if options.counter is not None and any(isinstance(answer, str) for answer in answers):
-            options.counter.replies = True
-        final = [
-            read_reply(_checked(answer, query.label_space), query.label_space, view.unparsed)
-            for answer, query in zip(answers, queries, strict=True)
-        ]
+        options.counter.replies |= any(isinstance(answer, str) for answer in answers)
+        final: list[Answer | Failure] = []
+        for answer, query in zip(answers, queries, strict=True):
+            read = isinstance(answer, (Failure, ReplyLabel))
+            prediction = answer if read else checked(answer, query.label_space)
+            final.append(read_reply(prediction, query.label_space, view.unparsed))
         if options.on_error == "raise":
             for number, answer in enumerate(final):
                 if isinstance(answer, Failure) and answer.reply is None:
@@ -361,16 +362,6 @@ class Method:
         return Signature({**signature.fields, "method": " ".join(parts)})
 
 
-def _checked(prediction: Any, label_space: Sequence[str]) -> Any:
-    """Return a prediction of a method; a failure where it is none."""
-    if isinstance(prediction, (str, Failure, ReplyLabel)):
-        return prediction
-    try:
-        return check_answer(prediction, label_space)
-    except OutputError as error:
-        return Failure(str(error), error)
-
-
 class Cost:
     """What a method costs: prompts, and by phase the seconds and the tokens that the kernel counted.
 
@@ -381,7 +372,7 @@ class Cost:
         timing: The costs by name.
     """
 
-    def __init__(self, cache: FeatureCache) -> None:
+    def __init__(self, cache: features.FeatureCache) -> None:
         names = ("training_prompts", "training_seconds", "test_prompts", "seconds", "reused_prompts")
         self.timing = dict.fromkeys(("loading_seconds", *names), 0.0)
         self._cache = cache
@@ -415,23 +406,26 @@ def check_benchmark(benchmark: object) -> None:
         raise ArgumentError(f"benchmark: got {type(benchmark).__name__}, expected a Benchmark or BenchmarkGroup")
 
 
-class SharedFeatures:
-    """What several methods request before any of them has run, computed together for each data set.
+class SharedFeatures(features.FeatureCache):
+    """A cache that computes together, for each data set, what several methods request before any of them has run.
 
     Args:
+        kernel: The kernel of all methods.
         runs: The methods with their benchmarks.
         same_data: Whether all have one benchmark; else prompts that fail do not stop the others.
+        **more: As for any cache.
 
     Attributes:
         cost: What computing took, without the methods' own costs.
     """
 
-    def __init__(self, runs: Sequence[tuple[Method, Any]], same_data: bool) -> None:
-        self.cost: dict[str, float] = {"prompts": 0, "seconds": 0.0}
+    def __init__(self, kernel: Inference, runs: Sequence[tuple[Method, Any]], same_data: bool, **more: Any) -> None:
+        super().__init__(kernel, **more)
+        self.cost: dict[str, float] = defaultdict(float, prompts=0)
         self._runs, self._same_data = runs, same_data
         self._done: list[Experimentor] = []
 
-    def compute(self, cache: FeatureCache, experimentor: Experimentor, part: Part) -> None:
+    def compute(self, experimentor: Experimentor, part: Part) -> None:
         """Compute the features of one data set, unless that was done; failures are left to the methods."""
         if any(experimentor is done for done in self._done) or len(self._runs) < 2:
             return
@@ -440,15 +434,17 @@ class SharedFeatures:
             for method, benchmark in self._runs
         ]
         self._done += [own for _, own in runs]
-        cost, computed = Cost(cache), cache.computed
-        requests: list[Request] = []
+        cost, computed = Cost(self), self.computed
+        requests: list[features.Request] = []
         for method, own in runs:
             try:
-                requests += next(method.spec.begin(method.data(own)))
+                first = next(method.spec.begin(method.data(own)))
+                features.check_requests(method.spec.title, method.kernel, first)
+                requests += first
             except Exception as error:
                 _log.debug("%s, %s: %s", method.spec.title, experimentor.name, error)
         try:
-            cache.rows(
+            self.rows(
                 [replace(request, apply=()) for request in requests if isinstance(request.feature, str)],
                 replace(part, name=f"features of {len(runs)} runs: {experimentor.name}"),
                 None if self._same_data else "collect",
@@ -456,11 +452,10 @@ class SharedFeatures:
         except Exception as error:
             _log.warning("%s: features could not be computed for all runs together: %s", experimentor.name, error)
         cost.charge("test")
-        self.cost["prompts"] += cache.computed - computed
+        self.cost["prompts"] += self.computed - computed
         for name in ("seconds", "test_tokens_read", "test_tokens_generated"):
             if name in cost.timing:
-                shown = name.removeprefix("test_")
-                self.cost[shown] = self.cost.get(shown, 0) + cost.timing[name]
+                self.cost[name.removeprefix("test_")] += cost.timing[name]
 
 
 def _signed_value(value: Any) -> str:
@@ -491,16 +486,16 @@ def chosen_methods(
     if len(set(names)) < len(names):
         raise ArgumentError(f"got two methods of one name: {', '.join(names)}; expected different names")
     declared = [{fact.name for fact in options_of(spec.options)} for spec in specs]
-    given = dict(options or {})
-    if unknown := [name for name in given if name not in set().union(*declared)]:
-        raise unknown_name("option of these methods", unknown[0], sorted(set().union(*declared)))
+    given, known = options or {}, set().union(*declared)
+    if unknown := [name for name in given if name not in known]:
+        raise unknown_name("option of these methods", unknown[0], sorted(known))
     made: list[Method] = []
     skipped: dict[str, str] = {}
-    for spec, known in zip(specs, declared, strict=True):
-        own_options = {name: value for name, value in given.items() if name in known}
+    for spec, own in zip(specs, declared, strict=True):
         try:
-            made.append(Method(spec, kernel, variant, calibration_number, **own_options))
-        except CapabilityError as error:
+            settings = {name: value for name, value in given.items() if name in own}
+            made.append(Method(spec, kernel, variant, calibration_number, **settings))
+        except features.CapabilityError as error:
             skipped[spec.name] = str(error)
             _log.warning("left out: %s", error)
     if not made:
@@ -568,19 +563,9 @@ def _run_each(
     Raises:
         ArgumentError: None could be run.
     """
-    fitting = [
-        (method, benchmark)
-        for _, method, benchmark in runs.values()
-        if isinstance(benchmark, BenchmarkGroup) or method.refusal(benchmark) is None
-    ]
-    shared = SharedFeatures(fitting, same_data)
-
-    def prefetch(cache: FeatureCache, experimentor: Experimentor, part: Part) -> None:
-        cache.alone = None
-        shared.compute(cache, experimentor, part)
-        cache.start_alone()
-
-    cache = FeatureCache(next(method.kernel for _, method, _ in runs.values()), prefetch=prefetch)
+    pairs = [(method, benchmark) for _, method, benchmark in runs.values()]
+    fitting = [pair for pair in pairs if isinstance(pair[1], BenchmarkGroup) or pair[0].refusal(pair[1]) is None]
+    cache = SharedFeatures(pairs[0][0].kernel, fitting, same_data)
     with drawn_progress(run.get("progress")) as shown:
         for place, (name, (title, method, benchmark)) in enumerate(runs.items()):
             run["progress"] = within(shown, place, len(runs))
@@ -592,48 +577,12 @@ def _run_each(
                 table.skipped[name] = reason if reason.startswith(title) else f"{title}: {reason}"
                 _log.warning("left out: %s", table.skipped[name], exc_info=None if expected else error)
                 continue
-            table.shared = dict(shared.cost)
+            table.shared = dict(cache.cost)
             if finished is not None:
                 finished(table)
     if not table:
         raise ArgumentError(f"none of {', '.join(runs)} could be run: {'; '.join(table.skipped.values())}")
     return table
-
-
-def run_method(
-    name: str,
-    kernel: Inference,
-    make_benchmark: Callable[[], Benchmark | BenchmarkGroup],
-    variant: str = "paper",
-    calibration_number: int = 128,
-    options: Sequence[str] = (),
-    finished: Callable[[MethodTable], None] | None = None,
-    **run: Any,
-) -> Result | ResultGroup:
-    """Return the result of one method, or of all, as the command line's ``--method``.
-
-    Args:
-        name: A method, or ``"all"`` for the ten of Table 2.
-        kernel: Any inference function.
-        make_benchmark: Returns the benchmark; called after the method and its options were checked.
-        variant: ``"paper"``, ``"staicc"`` or ``"0.1.1"``.
-        calibration_number: Number of training prompts for each data set.
-        options: Options as ``NAME=VALUE``.
-        finished: See :func:`run_all`.
-        **run: Options of the run; see :meth:`Method.run`.
-
-    Returns:
-        A result, or a table of them; :func:`~StaICC.methods.run.format_methods` prints either.
-
-    Raises:
-        UnknownNameError: There is no such method.
-        ArgumentError: An option is unknown or invalid, or the kernel lacks a required capability.
-    """
-    if name == "all":
-        given = read_all(options)
-        return run_all(kernel, make_benchmark(), variant, calibration_number, options=given, finished=finished, **run)
-    method = read_method(name, kernel, variant, calibration_number, options)  # before the data is read
-    return method.run(make_benchmark(), **run)
 
 
 def read_all(options: Sequence[str]) -> dict[str, Any]:
@@ -644,7 +593,7 @@ def read_all(options: Sequence[str]) -> dict[str, Any]:
 def read_method(
     name: str, kernel: Inference, variant: str = "paper", calibration_number: int = 128, options: Sequence[str] = ()
 ) -> Method:
-    """Return a method with options given as ``NAME=VALUE``; arguments and errors are those of :func:`run_method`."""
+    """Return a method with options given as ``NAME=VALUE``; arguments and errors are those of :class:`Method`."""
     spec = _find(name)
     return Method(spec, kernel, variant, calibration_number, **read_options(spec.name, [spec.options], options))
 
@@ -676,40 +625,19 @@ def _figures(result: Result) -> dict[str, str]:
     return {column: cell for column, cell in figures if cell and column not in _SAME_FOR_ALL}
 
 
-def display_methods(results: Result | ResultGroup, titles: Mapping[str, str] | None = None) -> list[Block]:
-    """Return the results of methods as tables.
+def display_methods(results: Result | ResultGroup) -> list[Block]:
+    """Return what a run with a method prints: its tables and its cost.
 
     Args:
-        results: The results by method, or the result of one.
-        titles: Display names of the methods.
-
-    Returns:
-        One row for each method, its figures (means over the data sets) and its cost; then the accuracies by data set.
-        For the result of one method, its own table and its cost. A :class:`MethodTable` as it prints.
+        results: The results of several methods, or of one, on one benchmark or on a group.
     """
-    if titles is None and isinstance(results, MethodTable):
+    if isinstance(results, MethodTable):
         return results.display_blocks()
-    titles = titles or {}
-    if isinstance(results, Result):
-        costs = ", ".join(f"{head} {_cost(results, key)}" for key, head in _COSTS.items())
-        return [*results.display_blocks(), Line(costs)]
-    if len({part.benchmark if isinstance(part, Result) else part.name for part in results.values()}) > 1:
-        tables = [display_methods(part, titles) for part in results.values()]  # one method, several benchmarks
-    elif all(isinstance(part, Result) for part in results.values()):
-        tables = [[table] for table in _tables(dict(results.items()), titles)]
-    else:
-        tables = list(_by_part(results, titles))
-    return [block for table in tables for block in (*table, Line(""))][:-1]
-
-
-def format_methods(results: Result | ResultGroup, titles: Mapping[str, str] | None = None) -> str:
-    """Return the results of methods as text.
-
-    Args:
-        results: As for :func:`display_methods`.
-        titles: As for :func:`display_methods`.
-    """
-    return layout(display_methods(results, titles))
+    blocks = results.display_blocks()
+    for result in results.results():
+        costs = ", ".join(f"{head} {_cost(result, key)}" for key, head in _COSTS.items())
+        blocks.append(Line(costs if isinstance(results, Result) else f"{result.benchmark}: {costs}"))
+    return blocks
 
 
 def _tables(results: Mapping[str, Result], titles: Mapping[str, str]) -> list[TextTable]:
@@ -730,14 +658,6 @@ def _tables(results: Mapping[str, Result], titles: Mapping[str, str]) -> list[Te
             rows.append([titles.get(name, name), *("-" if value is None else f"{value:.4f}" for value in values)])
         tables.append(TextTable(["accuracy", *datasets], rows))
     return tables
-
-
-def _by_part(results: ResultGroup, titles: Mapping[str, str]) -> Iterator[list[Block]]:
-    """Yield the tables of each part of the groups that the methods ran on."""
-    groups: dict[str, Any] = {name: part for name, part in results.items() if isinstance(part, ResultGroup)}
-    for part in dict.fromkeys(name for group in groups.values() for name in group):
-        of_part = ResultGroup(part, {name: group[part] for name, group in groups.items() if part in group})
-        yield [Line(part, "title"), *display_methods(of_part, titles)]
 
 
 class MethodTable(ResultGroup):
@@ -793,14 +713,23 @@ class MethodTable(ResultGroup):
 
     def display_blocks(self) -> list[Block]:
         """Return the tables, what was left out, the models and the signatures."""
-        notes = [*bracket_note(self.results()), *(f"left out: {reason}" for reason in self.skipped.values())]
+        tables = [self, *(part for part in self.values() if isinstance(part, MethodTable))]
+        skipped = [f"left out: {reason}" for table in tables for reason in table.skipped.values()]
+        notes = [*bracket_note(self.results()), *skipped]
         if self.shared.get("prompts"):
             shared = "computed for several runs together: {prompts:.0f} prompts in {seconds:.1f} s"
             notes.insert(0, shared.format(**self.shared))
         notes += dict.fromkeys(f"model: {result.model}" for result in self.results())
         signatures = dict.fromkeys(str(result.signature) for result in self.results())
-        tables = display_methods(self, self.titles)
-        return [*tables, *map(Line, notes), *(Line(signature, "code") for signature in signatures)]
+        parts: dict[str, dict[str, Result]] = {}  # by benchmark
+        for name, part in self.items():
+            for member, result in part.items() if isinstance(part, ResultGroup) else [(part.benchmark, part)]:
+                parts.setdefault(member, {})[name] = result
+        blocks: list[Block] = []
+        for member, results in parts.items():
+            blocks += [Line(member, "title")] * (len(parts) > 1)
+            blocks += [block for table in _tables(results, self.titles) for block in (table, Line(""))]
+        return [*blocks[:-1], *map(Line, notes), *(Line(signature, "code") for signature in signatures)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values; a saved table is read back as a group of results."""
@@ -872,8 +801,8 @@ def run_many_shot(
     return _run_each(table, runs, measured, same_data=False, **run)
 
 
-_VOCABULARY = 8
-"""Logits of the full vocabulary choose no prompt, so few are enough."""
+_WIDTH = 8
+"""Of made-up hidden states and logits of the full vocabulary."""
 
 
 def forecast_method(
@@ -885,7 +814,7 @@ def forecast_method(
     options: Sequence[str] = (),
     **how: Any,
 ) -> Forecast:
-    """Forecast the run of a method; the model computes the probe, and one hidden state where prompts depend on some.
+    """Forecast the run of a method; the model computes the probe, and for task vectors the states of one prompt.
 
     Args:
         name: A method, or ``"all"`` for the ten of Table 2.
@@ -931,8 +860,7 @@ def forecast_method(
 def _tasks_of(runs: Sequence[tuple[Method, Benchmark | BenchmarkGroup]], seed: int, options: ForecastOptions) -> Tasks:
     kernel = runs[0][0].kernel
     made_up = _MadeUp(kernel, seed)
-    shared = SharedFeatures(runs, runs[0][1] is runs[-1][1])
-    cache = FeatureCache(kernel, made_up)
+    cache = SharedFeatures(kernel, runs, runs[0][1] is runs[-1][1], compute=made_up)
     with options.context() as context:
         context.start([kernel])
         for method, benchmark in runs:
@@ -946,7 +874,7 @@ def _tasks_of(runs: Sequence[tuple[Method, Benchmark | BenchmarkGroup]], seed: i
                     part = Part(f"{method.spec.title}, {experimentor.name}")
                     made_up.tasks.queries += len(experimentor)
                     with cache.running(context, recheck=False):
-                        shared.compute(cache, experimentor, part)
+                        cache.compute(experimentor, part)
                         method.predict(method.data(experimentor), cache, part, Cost(cache))
     return made_up.tasks
 
@@ -958,7 +886,6 @@ class _MadeUp:
         self.kernel, self.tasks = kernel, Tasks(kernel)
         self._random = random.Random(seed)
         self._losses, self._sign = 0, 1 - 2 * seed  # in the second forecast, another text has the lowest loss
-        self._width: int | None = None
         self._layers: Any = None
 
     def __call__(
@@ -969,27 +896,24 @@ class _MadeUp:
         keys = [(query.prompt, query.label_space) for query in queries]
         return [stored[key] if key in stored else self._prediction(function, key) for key in keys]
 
-    def _prediction(self, function: Inference, key: Key) -> Answer:
-        if isinstance(function, FeatureFunction):
-            rows: dict[str, Any] = {
-                name: packed_row(name, self._row(name, key), key[1]) for name in function.features(*key)
-            }
-            return Features(rows)
+    def _prediction(self, function: Inference, key: features.Key) -> Answer:
+        if isinstance(function, features.FeatureFunction):
+            return Features(
+                {name: features.packed_row(name, self._row(name, key), key[1]) for name in function.features(*key)}
+            )
         if isinstance(function, TextInference):
             return Text(" ".join(str(self._random.randrange(10)) for _ in range(function.max_new_tokens)))
         row: list[float] = self._row("probabilities", key)
         return row
 
-    def _row(self, feature: Feature, key: Key) -> Any:
+    def _row(self, feature: features.Feature, key: features.Key) -> Any:
         if feature == "losses":
             self._losses += 1
             return 1.0 + self._sign * self._losses * 1e-6
-        kernel: Any = self.kernel
-        if feature == "layers":
+        if feature == "layers":  # whose number decides how many prompts follow
+            kernel: Any = self.kernel
             self._layers = kernel.layer_states([key[0]])[0] if self._layers is None else self._layers
             return self._layers
-        if feature == "hidden" and self._width is None:
-            self._width = len(kernel.hidden_states([key[0]])[0])
-        size = {"hidden": self._width or 0, "vocabulary": _VOCABULARY}.get(feature, len(key[1]))
+        size = _WIDTH if feature in ("hidden", "vocabulary") else len(key[1])
         row = [self._random.uniform(-1.0, -0.01) for _ in range(size)]
         return [value / sum(row) for value in row] if feature == "probabilities" else row

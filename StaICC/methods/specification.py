@@ -264,13 +264,9 @@ class NoOptions:
     """The record of a method without options."""
 
 
-def _choices(hint: Any) -> Iterator[Any]:
+def _choices(hint: Any) -> Sequence[Any]:
     """Return the alternatives of a union, or the type itself."""
-    if get_origin(hint) in (Union, types.UnionType):
-        for part in get_args(hint):
-            yield from _choices(part)
-    else:
-        yield hint
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
 def _accepts(hint: Any, value: Any) -> bool:
@@ -286,29 +282,35 @@ def _accepts(hint: Any, value: Any) -> bool:
     return accepted.get(hint, value is not None and not isinstance(value, str))  # the method checks other values
 
 
-def _exact(hint: Any, value: Any) -> Any:
-    """Return a whole number as ``int``, or as a float where only floats are expected: 3 and 3.0 have one signature."""
-    whole = whole_number(value)
-    if whole is None:
-        return value
-    return float(whole) if float in _choices(hint) and int not in _choices(hint) else whole
-
-
-def _read(hints: Any, text: str) -> list[Any]:
-    """Return the values of a type that a text can be."""
+def _readings(text: str) -> Iterator[Any]:
+    """Yield the values that the text of an option can mean."""
     words = {"none": None, "true": True, "false": False}
-    values: list[Any] = [words[text.casefold()]] if text.casefold() in words else []
+    if text.casefold() in words:
+        yield words[text.casefold()]
     with contextlib.suppress(ValueError, RecursionError):
-        values.append(json.loads(text))
-    values.append(text)
-    return [_exact(hints, value) for hint in _choices(hints) for value in values if _accepts(hint, value)]
+        yield json.loads(text)
+    yield text
 
 
-def _unknown(owner: str, name: str, known: Iterable[str]) -> ArgumentError:
-    names = list(known)
-    if not names:
-        return ArgumentError(f"{owner} has no option {name!r}; it has no options at all")
-    return ArgumentError(str(unknown_name(f"option of {owner}", name, names)))
+def _checked_options(
+    owner: str, records: Iterable[type[Any]], given: Mapping[str, Any], readings: Callable[[Any], Iterable[Any]]
+) -> dict[str, Any]:
+    """Return for each option the first of its readings that has its type: 3 and 3.0 become one value."""
+    records, checked = list(records), {}
+    hints = {name: hint for record in records for name, hint in get_type_hints(record).items()}
+    facts = {fact.name: fact for record in records for fact in options_of(record)}
+    for name, value in given.items():
+        if name not in facts:
+            raise ArgumentError(str(unknown_name(f"option of {owner}", name, facts)))
+        choices = _choices(hints[name])
+        fitting = [reading for choice in choices for reading in readings(value) if _accepts(choice, reading)]
+        if not fitting:
+            raise ArgumentError(f"{owner}, option {name!r}: got {value!r:.80}, expected {facts[name].type}")
+        whole = whole_number(fitting[0])
+        if whole is not None:
+            fitting[0] = float(whole) if float in choices and int not in choices else whole
+        checked[name] = fitting[0]
+    return checked
 
 
 def make_options(owner: str, record: type[Any], given: Mapping[str, Any]) -> Any:
@@ -322,14 +324,7 @@ def make_options(owner: str, record: type[Any], given: Mapping[str, Any]) -> Any
     Raises:
         ArgumentError: An option is unknown (the nearest is suggested), or a value has another type.
     """
-    hints = get_type_hints(record)
-    facts = {fact.name: fact for fact in options_of(record)}
-    for name, value in given.items():
-        if name not in facts:
-            raise _unknown(owner, name, facts)
-        if not any(_accepts(hint, value) for hint in _choices(hints[name])):
-            raise ArgumentError(f"{owner}, option {name!r}: got {value!r:.80}, expected {facts[name].type}")
-    return record(**{name: _exact(hints[name], value) for name, value in given.items()})
+    return record(**_checked_options(owner, [record], given, lambda value: [value]))
 
 
 def read_options(owner: str, records: Iterable[type[Any]], texts: Iterable[str]) -> dict[str, Any]:
@@ -347,24 +342,16 @@ def read_options(owner: str, records: Iterable[type[Any]], texts: Iterable[str])
         >>> read_options("knn_prompt", [METHODS["knn_prompt"].options], ["knn_k=5"])
         {'knn_k': 5}
     """
-    records = list(records)
-    hints = {name: hint for record in records for name, hint in get_type_hints(record).items()}
-    facts = {fact.name: fact for record in records for fact in options_of(record)}
-    options: dict[str, Any] = {}
+    given: dict[str, str] = {}
     for item in texts:
         name, equals, text = item.partition("=")
         name = name.strip().replace("-", "_")
         if not equals:
             raise ArgumentError(f"method option: got {item!r}, expected NAME=VALUE")
-        if name not in facts:
-            raise _unknown(owner, name, facts)
-        if name in options:
+        if name in given:
             raise ArgumentError(f"the option {name!r} is given twice")
-        values = _read(hints[name], text)
-        if not values:
-            raise ArgumentError(f"{owner}, option {name!r}: got {text!r:.80}, expected {facts[name].type}")
-        options[name] = values[0]
-    return options
+        given[name] = text
+    return _checked_options(owner, records, given, _readings)
 
 
 # -- a method

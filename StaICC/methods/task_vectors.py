@@ -15,25 +15,16 @@ from typing import Any
 from StaICC.errors import ArgumentError, validate_integer
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
+from StaICC.methods import specification as spec
 from StaICC.methods.calibration.base import labelled_prompts
 from StaICC.methods.features import KernelCall, Request, present, without_failures
-from StaICC.methods.specification import (
-    MethodData,
-    MethodSpec,
-    PromptMaker,
-    Steps,
-    option,
-    prompt_makers,
-    refuse_several_lists,
-    with_demonstrations,
-)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskVectorOptions:
     """Options of task vectors."""
 
-    layer: int | None = option(None, "The layer, from 0; none: the one of the highest accuracy on calibration rows.")
+    layer: int | None = spec.option(None, "The layer, from 0; none: that of the highest accuracy on calibration rows.")
 
 
 def patched_kernel(layer: int, state: tuple[float, ...]) -> KernelCall:
@@ -42,14 +33,14 @@ def patched_kernel(layer: int, state: tuple[float, ...]) -> KernelCall:
     return KernelCall("task vector", "patched", (layer, state), Identity({"layer": str(layer), "state": digest}))
 
 
-def task_vectors(data: MethodData) -> Steps:
+def task_vectors(data: spec.MethodData) -> spec.Steps:
     """Predict without demonstrations, with the mean state of prompts with demonstrations in one layer.
 
     The paper has a vector for each query, from its own demonstrations and two other queries; the mean over many prompts
     is ``multi_context`` in the authors' code.
     """
     experimentor = data.experimentor
-    refuse_several_lists(experimentor)
+    spec.refuse_several_lists(experimentor)
     if not experimentor.get_k() or experimentor.prompt_former.settings.noisy_channel:
         raise ArgumentError("task vectors need demonstrations (k > 0), and no noisy channel")
     if "patched" not in data.provides:
@@ -58,14 +49,14 @@ def task_vectors(data: MethodData) -> Steps:
             "state), or a class that overrides other methods, which patched might not use. Define patched in that class"
         )
     patched: list[KernelCall] = []
-    for maker in prompt_makers(experimentor, data.variant):
+    for maker in spec.prompt_makers(experimentor, data.variant):
         patched.append((yield from _learned(data, maker)))
-    data.experimentor = with_demonstrations(experimentor, [[] for _ in data.demonstrations])
+    data.experimentor = spec.with_demonstrations(experimentor, [[] for _ in data.demonstrations])
     parts = yield [Request(kernel, keys) for kernel, keys in zip(cycle(patched), data.queries().conditions)]
     return [row for rows in parts for row in rows]
 
 
-def _learned(data: MethodData, maker: PromptMaker) -> Generator[Any, Any, KernelCall]:
+def _learned(data: spec.MethodData, maker: spec.PromptMaker) -> Generator[Any, Any, KernelCall]:
     """Return the kernel with the vector of one template: half of the rows make it, the others choose the layer."""
     number = validate_integer("calibration_number", data.calibration_number, 2)
     experimentor, half = data.experimentor, number // 2
@@ -93,7 +84,7 @@ def _accuracy(rows: Sequence[Any], labels: Sequence[int]) -> float:
     return sum(correct) / len(correct)
 
 
-TASK_VECTORS = MethodSpec(
+TASK_VECTORS = spec.MethodSpec(
     "task_vectors",
     "Task vectors",
     task_vectors,

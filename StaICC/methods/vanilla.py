@@ -17,33 +17,23 @@ from StaICC.benchmarks.tasks import L9, TemplateSensitivityTask
 from StaICC.errors import ArgumentError, validate_integer
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
+from StaICC.methods import specification as spec
 from StaICC.methods.calibration.base import label_rows, mean_row, read_probabilities
 from StaICC.methods.features import KernelCall, apply_present, present
 from StaICC.methods.retrieval import order_patterns
-from StaICC.methods.specification import (
-    MethodData,
-    MethodSpec,
-    Steps,
-    fresh,
-    option,
-    refuse_several_lists,
-    with_demonstrations,
-    with_orders,
-    with_template,
-)
 from StaICC.prompting import sample_demonstrations
 
 
-def vanilla(data: MethodData) -> Steps:
+def vanilla(data: spec.MethodData) -> spec.Steps:
     """Predict what the model predicts."""
     (rows,) = yield [data.queries()]
     return rows
 
 
-VANILLA = MethodSpec("vanilla", "Vanilla", vanilla, frozenset())
+VANILLA = spec.MethodSpec("vanilla", "Vanilla", vanilla, frozenset())
 
 
-def noisy_channel(data: MethodData) -> Steps:
+def noisy_channel(data: spec.MethodData) -> spec.Steps:
     """Predict with prompts that begin with the label; a kernel without variants computes those of the benchmark."""
     feature: Any = "probabilities"
     if "noisy_channel" in data.provides:
@@ -54,12 +44,12 @@ def noisy_channel(data: MethodData) -> Steps:
             "variant '0.1.1': the kernel has no method noisy_channel (or overrides what it calls). "
             "Use variant 'paper', or a local model, such as hf:NAME"
         )
-    data.experimentor = fresh(data.experimentor, noisy_channel=True)
+    data.experimentor = spec.fresh(data.experimentor, noisy_channel=True)
     (rows,) = yield [data.queries(feature)]
     return rows
 
 
-NOISY_CHANNEL = MethodSpec(
+NOISY_CHANNEL = spec.MethodSpec(
     "noisy_channel", "Noisy channel", noisy_channel, requires=frozenset({Capability.NOISY_CHANNEL})
 )
 
@@ -68,29 +58,31 @@ NOISY_CHANNEL = MethodSpec(
 class EnsembleOptions:
     """Options of the ensemble."""
 
-    sets: int = option(4, "Demonstration lists for each test example.")
-    templates: int = option(1, "Templates: the first ones of template sensitivity, of nine; 1: the benchmark's own.")
+    sets: int = spec.option(4, "Demonstration lists for each test example.")
+    templates: int = spec.option(1, "Templates: the first of the nine of template sensitivity; 1: the benchmark's own.")
 
 
-def ensemble(data: MethodData) -> Steps:
+def ensemble(data: spec.MethodData) -> spec.Steps:
     """Average the predictions over demonstration lists and templates."""
     experimentor = data.experimentor
     sets = validate_integer("sets", data.options.sets, 1)
     templates = validate_integer("templates", data.options.templates, 1, len(L9))
-    refuse_several_lists(experimentor)
+    spec.refuse_several_lists(experimentor)
     if sets > 1 and not experimentor.get_k():
         raise ArgumentError("got k = 0, expected at least 1: there are no demonstrations to vary. Use sets=1")
     if templates > 1 and isinstance(experimentor.task, TemplateSensitivityTask):
         raise ArgumentError(f"{experimentor.task.name} sets the template itself. Use templates=1")
     size = len(experimentor.test_set())
     lists = sample_demonstrations(len(experimentor.demonstration_set()), experimentor.get_k(), size * sets)
-    views = [with_demonstrations(experimentor, lists[start : start + size]) for start in range(0, size * sets, size)]
+    views = [
+        spec.with_demonstrations(experimentor, lists[start : start + size]) for start in range(0, size * sets, size)
+    ]
     if templates > 1:
-        views = [with_template(view, levels) for levels in L9[:templates] for view in views]
+        views = [spec.with_template(view, levels) for levels in L9[:templates] for view in views]
     return (yield from mean_of_views(data, views))
 
 
-def mean_of_views(data: MethodData, views: Sequence[Experimentor]) -> Steps:
+def mean_of_views(data: spec.MethodData, views: Sequence[Experimentor]) -> spec.Steps:
     """Average the predictions for several prompts of each query; the result has the prompts of the first view."""
     width, data.experimentor = len(data.experimentor.get_label_space()), views[0]
     answers = yield [data.queries(view=view) for view in views]
@@ -104,22 +96,22 @@ def mean_of_views(data: MethodData, views: Sequence[Experimentor]) -> Steps:
 class PermutationOptions:
     """Options of the ensemble over orders."""
 
-    orders: int = option(4, "Different orders of the demonstrations of each test example, drawn at random.")
+    orders: int = spec.option(4, "Different orders of the demonstrations of each test example, drawn at random.")
 
 
-def permutation_ensemble(data: MethodData) -> Steps:
+def permutation_ensemble(data: spec.MethodData) -> spec.Steps:
     """Average the predictions over orders of the same demonstrations."""
     experimentor, k = data.experimentor, data.experimentor.get_k()
     orders = validate_integer("orders", data.options.orders, 1)
-    refuse_several_lists(experimentor)
+    spec.refuse_several_lists(experimentor)
     if k < 2:
         raise ArgumentError(f"got k = {k}, expected at least 2: there is one order of the demonstrations only")
     lists = data.demonstrations
     patterns = order_patterns(len(lists), k, k, orders, "staicc")
-    return (yield from mean_of_views(data, with_orders(experimentor, lists, patterns)))
+    return (yield from mean_of_views(data, spec.with_orders(experimentor, lists, patterns)))
 
 
-ENSEMBLE = MethodSpec("ensemble", "Ensemble", ensemble, options=EnsembleOptions)
-PERMUTATION_ENSEMBLE = MethodSpec(
+ENSEMBLE = spec.MethodSpec("ensemble", "Ensemble", ensemble, options=EnsembleOptions)
+PERMUTATION_ENSEMBLE = spec.MethodSpec(
     "permutation_ensemble", "Permutation ensemble", permutation_ensemble, options=PermutationOptions
 )

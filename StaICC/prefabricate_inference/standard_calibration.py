@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from StaICC.methods.calibration import CalibratedKernel, batch_calibration, load_calibration
-from StaICC.methods.calibration import Calibration as calibration
-from StaICC.methods.calibration import ContextualCalibration as contextual_calibration
-from StaICC.methods.calibration import DomainCalibration as domain_calibration
-from StaICC.methods.calibration import HiddenCalibration as hidden_calibration
-from StaICC.methods.calibration import KNNPrompting as knn_prompt
-from StaICC.methods.calibration import KNNPromptingCentroid as knn_prompt_centroid
+from StaICC.methods import calibration as _calibration
+from StaICC.methods.calibration import CalibratedKernel as CalibratedKernel
+from StaICC.methods.calibration import batch_calibration as batch_calibration
+from StaICC.methods.calibration import load_calibration as load_calibration
 
-__all__ = [
-    "CalibratedKernel",
-    "batch_calibration",
-    "calibration",
-    "contextual_calibration",
-    "domain_calibration",
-    "hidden_calibration",
-    "knn_prompt",
-    "knn_prompt_centroid",
-    "load_calibration",
-]
+calibration = _calibration.Calibration
+contextual_calibration = _calibration.ContextualCalibration
+domain_calibration = _calibration.DomainCalibration
+hidden_calibration = _calibration.HiddenCalibration
+knn_prompt = _calibration.KNNPrompting
+knn_prompt_centroid = _calibration.KNNPromptingCentroid

@@ -12,7 +12,7 @@ from StaICC.errors import ArgumentError
 from StaICC.inference.contract import batch_form
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.kernels.text_inference import text_inference
-from StaICC.methods.run import forecast_method, run_method
+from StaICC.methods.run import Method, forecast_method
 
 
 class Parrot:
@@ -44,6 +44,6 @@ def test_identities() -> None:
 
 
 def test_methods_that_calibrate_scores_are_refused_before_the_run() -> None:
-    for forecast_or_run in (forecast_method, lambda name, kernel, some: run_method(name, kernel, lambda: some[0])):
+    for forecast_or_run in (forecast_method, lambda name, kernel, _: Method(name, kernel)):
         with pytest.raises(ArgumentError, match="Contextual calibration needs label scores, which TextInference"):
             forecast_or_run("contextual-calibration", text_inference(Parrot()), [Normal(datasets=["mini"], limit=1)])

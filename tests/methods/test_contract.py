@@ -96,6 +96,25 @@ def test_the_harness_counts_what_the_kernel_runs(name: str, variant: str) -> Non
         assert sum(timing[f"{phase}_tokens_{kind}"] for phase in PHASES) == kernel.tokens_used[place]
 
 
+def test_a_method_that_calls_the_kernel_by_itself_is_refused_or_counted() -> None:
+    kernel = Counting()
+
+    def before(data: Any) -> Any:
+        kernel.batch(["behind the harness"], ["a", "b"])
+        rows = yield [data.queries()]
+        return rows[0]
+
+    def after(data: Any) -> Any:
+        rows = yield [data.queries()]
+        kernel.batch(["behind the harness"] * 5, ["a", "b"])
+        return rows[0]
+
+    with pytest.raises(ArgumentError, match="kernel by itself"):
+        ms.Method(MethodSpec("before", "Before", before), kernel).run(mini())
+    timing = ms.Method(MethodSpec("after", "After", after), kernel).run(mini()).timing
+    assert timing["test_tokens_generated"] == timing["test_prompts"] + 5
+
+
 def text_kernel(make_model: Any, make_tokenizer: Any) -> Any:
     from StaICC.kernels.huggingface.kernel import CausalLMKernel
 
@@ -157,10 +176,36 @@ def test_only_the_member_of_a_group_that_does_not_fit_is_left_out(name: str) -> 
     assert member in parts.skipped[member]
     assert f"left out: {parts.skipped[member]}" in str(parts)
     assert all(result.complete for result in parts.results())
+    table = ms.run_all(Kernel(), suite, calibration_number=4, methods=[name])
+    assert f"left out: {parts.skipped[member]}" in str(table)
     kernel = Kernel()
     with pytest.raises(ArgumentError, match=member):
         ms.Method(name, kernel, calibration_number=4).run(suite[member])
     assert not kernel.ran
+
+
+@pytest.mark.parametrize(
+    ("feature", "named"), [("log_probabilities", "log-probabilities"), ("hidden", "hidden states")]
+)
+def test_a_requested_feature_that_the_kernel_lacks_is_refused_first(feature: str, named: str) -> None:
+    """Nothing that the record of the method declares; the request says it."""
+    called = []
+
+    def kernel(prompt: str, label_space: list[str]) -> list[float]:
+        called.append(prompt)
+        return [1 / len(label_space)] * len(label_space)
+
+    def method(data: Any) -> Any:
+        rows = yield [data.queries(), data.training(feature, ["a prompt"])]
+        return rows[0]
+
+    mine = MethodSpec("mine", "Mine", method)
+    with pytest.raises(ArgumentError, match=f"Mine.* needs {named}"):
+        ms.Method(mine, kernel).run(mini())
+    assert not called
+    table = ms.run_all(kernel, mini(), methods=["vanilla", mine])
+    assert named in table.skipped["mine"]
+    assert "vanilla" in table
 
 
 def changing_rows(data: Any) -> Any:

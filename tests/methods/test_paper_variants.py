@@ -156,7 +156,7 @@ def test_sa_icl_has_the_authors_candidates() -> None:
     small = Normal(datasets=[few], limit=2, k=2)
     size = len(small[0].demonstration_set())
     assert ms.Method("sa_icl", Kernel()).run(small).complete
-    with pytest.raises(ArgumentError, match=f"candidates = {size + 1}, expected at most {size}"):
+    with pytest.raises(ArgumentError, match=f"got {size} demonstrations with text, expected at least {size + 1}"):
         ms.Method("sa_icl", Kernel(), candidates=size + 1).run(small)
     with pytest.raises(ArgumentError, match="candidates must be an integer of at least 2"):
         ms.Method("sa_icl", Kernel(), candidates=1).run(small)

@@ -24,6 +24,7 @@ from StaICC.methods.retrieval import (
     vector_distances,
 )
 from StaICC.methods.run import Method
+from StaICC.prefabricate_inference.prompt_template_edit import PPL_ICL, SA_ICL
 
 numpy = pytest.importorskip("numpy")
 
@@ -80,9 +81,9 @@ def test_instruction_of_the_lowest_perplexity() -> None:
     """The made-up losses fall with length: the longest instruction wins, in both variants."""
     for variant in ("paper", "0.1.1"):
         experimentor = mini()
-        assert instructions.ppl_icl(
-            Kernel(), None, ["Topic? ", "What is the topic? ", "x"], experimentor, variant=variant
-        ) == ("What is the topic? ")
+        assert PPL_ICL(Kernel(), None, ["Topic? ", "What is the topic? ", "x"], experimentor, variant=variant) == (
+            "What is the topic? "
+        )
         assert experimentor.prompt_former.get_config_dict()["instruction"] == "What is the topic? "
         assert experimentor.prompt_set()[0].startswith("What is the topic? ")
 
@@ -122,7 +123,7 @@ def test_nearest_is_a_stable_sort_by_distance(texts: list[str], query: str) -> N
 def test_topk_sets_demonstrations_and_nothing_else() -> None:
     experimentor, kernel = mini(), Kernel()
     before = len(experimentor.demonstration_set())
-    method = retrieval.SelfAdaptiveICL(kernel, None, experimentor)
+    method = SA_ICL(kernel, None, experimentor)
     method.set_TopK_to_demonstration(3)
     assert experimentor.get_k() == 3
     assert len(experimentor.demonstration_set()) == before
@@ -153,12 +154,14 @@ def test_entropy_by_hand() -> None:
 def test_sa_icl_keeps_the_surest_order(variant: str) -> None:
     """The made-up kernel is surer the longer the first line is: the order that begins with the longest wins."""
     experimentor, kernel = mini(k=2, limit=4), Kernel()
-    method = retrieval.SelfAdaptiveICL(kernel, None, experimentor, variant=variant)
+    method = SA_ICL(kernel, None, experimentor, variant=variant)
     chosen = method.inference_interface(experimentor.prompt_set(), experimentor.get_label_space(), 3, 2, 6)
     assert len(chosen) == 8
     assert chosen[:4] == chosen[4:]  # both repeats ask the same rows
     assert len(kernel.prompts) == 4 * 6  # all six orders of each row, each once
-    lengths = [len(prompt.split("\n")[0]) for prompt in kernel.prompts[:6]]
+    query = experimentor.test_set().get_input_text(0)[0]
+    lengths = [len(prompt.split("\n")[0]) for prompt in kernel.prompts if query in prompt]
+    assert len(lengths) == 6
     assert chosen[0][0] == pytest.approx(1.0 - 2 / (max(lengths) + 3))
     assert (
         method.inference_interface(experimentor.prompt_set()[1], experimentor.get_label_space(), 3, 2, 6) == chosen[1]

@@ -14,9 +14,7 @@ Prompts that calibrations learn from: content-free ones, random words, and rows 
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-import inspect
 import io
 import json
 import math
@@ -35,28 +33,8 @@ from StaICC.errors import ArgumentError, OutputError, SchemaError, validate_inte
 from StaICC.inference import Inference
 from StaICC.inference.contract import Served, served_function
 from StaICC.inference.identity import Identity, identity_of
-from StaICC.methods.features import (
-    AT_ONCE,
-    NEEDS,
-    Feature,
-    KernelFunction,
-    apply_present,
-    check_answered,
-    features_of,
-    without_failures,
-)
-from StaICC.methods.specification import (
-    MethodData,
-    MethodSpec,
-    NoOptions,
-    PromptMaker,
-    Steps,
-    Variant,
-    check_variant,
-    prompt_makers,
-    refuse_several_lists,
-    with_demonstrations,
-)
+from StaICC.methods import features
+from StaICC.methods import specification as spec
 from StaICC.metrics import Kind, normalise
 from StaICC.metrics.classification import numeric_rows
 from StaICC.optional import require
@@ -90,12 +68,12 @@ def _checked(calibration_set: CalibrationSet | None, number: int, k: int) -> tup
 
 
 def neutral_prompts(
-    make_prompt: PromptMaker,
+    make_prompt: spec.PromptMaker,
     calibration_set: CalibrationSet | None,
     number: int,
     k: int,
-    variant: Variant,
-    queries_of: Callable[[CalibrationSet, Variant], Iterator[Sequence[str]]],
+    variant: spec.Variant,
+    queries_of: Callable[[CalibrationSet, spec.Variant], Iterator[Sequence[str]]],
 ) -> LabelledPrompts:
     """Return prompts with demonstrations of the calibration set and queries that should favour no label.
 
@@ -122,13 +100,13 @@ def neutral_prompts(
     return LabelledPrompts(prompts, [])
 
 
-def content_free_queries(rows: CalibrationSet, variant: Variant) -> Iterator[Sequence[str]]:
+def content_free_queries(rows: CalibrationSet, variant: spec.Variant) -> Iterator[Sequence[str]]:
     """Return the texts of :data:`CONTENT_FREE` in turn; in ``"0.1.1"`` only the empty text."""
     columns = len(rows[0][0])
     return empty_queries(columns) if variant == "0.1.1" else ((text,) * columns for text in cycle(CONTENT_FREE))
 
 
-def random_word_queries(length: int, rows: CalibrationSet, variant: Variant) -> Iterator[Sequence[str]]:
+def random_word_queries(length: int, rows: CalibrationSet, variant: spec.Variant) -> Iterator[Sequence[str]]:
     """Return texts of random words of the calibration set.
 
     ``"0.1.1"`` draws a row, then a word of it, and never the last row or a row's last word; the others draw from all
@@ -138,8 +116,8 @@ def random_word_queries(length: int, rows: CalibrationSet, variant: Variant) -> 
     if variant == "0.1.1":
         plain: Any = [Row(tuple(rows[index][0]), 0) for index in range(len(rows))]
         return domain_queries(SubsetView("the calibration set", plain, range(len(rows)), []), length)
-    bags, generator = _bags_of_words([rows[index][0] for index in range(len(rows))]), StableRandom()
-    return ([" ".join(bag[generator.integer(0, len(bag))] for _ in range(length)) for bag in bags] for _ in repeat(0))
+    texts = [rows[index][0] for index in range(len(rows))]
+    return _random_texts(texts, [length] * len(texts[0]))
 
 
 def domain_texts(rows: CalibrationSet, number: int, length: int | None = None) -> list[tuple[str, ...]]:
@@ -152,33 +130,30 @@ def domain_texts(rows: CalibrationSet, number: int, length: int | None = None) -
     """
     texts = [[text.lower() for text in rows[index][0]] for index in range(len(rows))]
     means = [sum(len(text.split()) for text in column) // len(texts) for column in zip(*texts, strict=True)]
-    generator = StableRandom()
-    bags = _bags_of_words(texts)
     lengths = [max(1, mean) if length is None else validate_integer("sample_length", length, 1) for mean in means]
-    return [
-        tuple(
-            " ".join(bag[generator.integer(0, len(bag))] for _ in range(count)) + " ."
-            for bag, count in zip(bags, lengths, strict=True)
-        )
-        for _ in range(validate_integer("texts", number, 1))
-    ]
+    drawn = islice(_random_texts(texts, lengths), validate_integer("texts", number, 1))
+    return [tuple(f"{text} ." for text in columns) for columns in drawn]
 
 
-def _bags_of_words(texts: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return the words of each column of texts."""
+def _random_texts(texts: Sequence[Sequence[str]], lengths: Sequence[int]) -> Iterator[list[str]]:
+    """Return texts of random words of each column, each occurrence alike."""
     bags = [[word for text in column for word in text.split()] for column in zip(*texts, strict=True)]
     if not bags or not all(bags):
         raise ArgumentError("the calibration set has no words to draw a domain text from")
-    return bags
+    generator, drawn = StableRandom(), list(zip(bags, lengths, strict=True))
+    return (
+        [" ".join(bag[generator.integer(0, len(bag))] for _ in range(length)) for bag, length in drawn]
+        for _ in repeat(0)
+    )
 
 
 def labelled_prompts(
-    make_prompt: PromptMaker,
+    make_prompt: spec.PromptMaker,
     calibration_set: CalibrationSet | None,
     label_space: Sequence[str],
     number: int,
     k: int,
-    variant: Variant,
+    variant: spec.Variant,
     per_label: int | None = None,
 ) -> LabelledPrompts:
     """Write prompts about rows of the calibration set, whose labels are known.
@@ -283,7 +258,7 @@ class Calibration:
 
     name: ClassVar[str]
     """Name in files and identities."""
-    feature: ClassVar[Feature]
+    feature: ClassVar[features.Feature]
     """The feature that it uses."""
     options: ClassVar[tuple[str, ...]] = ()
     """Its arguments other than label space and variant: numbers that are attributes, too."""
@@ -306,7 +281,7 @@ class Calibration:
         if len(set(label_space)) != len(label_space):
             raise ArgumentError(f"the labels must be distinct, not {list(label_space)!r}")
         self.label_space = list(label_space)
-        self.variant: Variant = check_variant(variant)
+        self.variant: spec.Variant = spec.check_variant(variant)
         self.trained = False
         self.training_prompts = 0
         self._training: dict[str, str] | None = None
@@ -319,7 +294,7 @@ class Calibration:
     # -- to be written by each calibration
 
     def samples(
-        self, make_prompt: PromptMaker, calibration_set: CalibrationSet | None, number: int, k: int, **options: Any
+        self, make_prompt: spec.PromptMaker, calibration_set: CalibrationSet | None, number: int, k: int, **options: Any
     ) -> LabelledPrompts:
         """Return the prompts to learn from, with their labels (none where the method needs none).
 
@@ -343,7 +318,7 @@ class Calibration:
 
     def train(
         self,
-        default_prompt_maker: PromptMaker,
+        default_prompt_maker: spec.PromptMaker,
         feedforward: Inference | None = None,
         calibration_set: CalibrationSet | None = None,
         calibration_number: int = 128,
@@ -372,19 +347,19 @@ class Calibration:
         if feedforward is None:
             raise ArgumentError("train needs feedforward, the function that returns the model's predictions")
         prompts, labels = self.samples(default_prompt_maker, calibration_set, calibration_number, k, **options)
-        rows = features_of(feedforward, prompts, self.label_space, self.feature)
+        rows = features.features_of(feedforward, prompts, self.label_space, self.feature)
         prompts, labels = self.train_on(rows, prompts, labels)
         self._trained_on(feedforward, prompts, labels)
 
     def train_on(self, rows: Any, prompts: Sequence[Any], labels: Sequence[int] = ()) -> tuple[list[Any], list[int]]:
         """Learn from the features of prompts; failures are left out. Return the prompts and labels that are left."""
-        rows, prompts, labels = without_failures(rows, prompts, labels or [0] * len(prompts))
+        rows, prompts, labels = features.without_failures(rows, prompts, labels or [0] * len(prompts))
         self.learn(rows, labels)
         self.training_prompts, self.trained = len(prompts), True
         return list(prompts), list(labels)
 
     @property
-    def reads(self) -> Feature:
+    def reads(self) -> features.Feature:
         """The feature that it uses in its present state."""
         return self.feature
 
@@ -410,7 +385,7 @@ class Calibration:
         self.check_trained()
         given = {"probabilities": label_space_prob, "vocabulary": full_vocab_prob, "hidden": hidden_state}[self.reads]
         if given is None:
-            raise ArgumentError(f"{self.name}: got None for {NEEDS[self.reads]}, which it uses")
+            raise ArgumentError(f"{self.name}: got None for {features.CAPABILITIES[self.reads].value}, which it uses")
         return self.apply([given])[0]
 
     def __call__(self, label_space_prob: Any, full_vocab_prob: Any = None, hidden_state: Any = None) -> list[float]:
@@ -589,7 +564,7 @@ def _read_state(value: Any, shape: Any, made: Calibration) -> Any:
 
 
 @dataclass(eq=False)
-class CalibratedKernel(KernelFunction):
+class CalibratedKernel(features.KernelFunction):
     """A kernel with a trained calibration: an inference function with ``batch`` and ``identity``.
 
     Args:
@@ -633,9 +608,10 @@ class CalibratedKernel(KernelFunction):
                 f"{calibration.name} was trained on the labels {calibration.label_space}, not {list(label_space)}"
             )
         rows: list[Any] = []
-        for start in range(0, len(prompts), AT_ONCE):
-            features = features_of(self.kernel, prompts[start : start + AT_ONCE], label_space, calibration.reads)
-            rows += apply_present(features, calibration.apply)
+        for start in range(0, len(prompts), features.AT_ONCE):
+            some = prompts[start : start + features.AT_ONCE]
+            read = features.features_of(self.kernel, some, label_space, calibration.reads)
+            rows += features.apply_present(read, calibration.apply)
         return rows
 
 
@@ -660,7 +636,7 @@ def label_rows(answers: Sequence[Any], width: int, what: str) -> list[list[float
     Raises:
         OutputError: A prediction is an exception, a label, of another length, or not finite.
     """
-    predictions = check_answered(answers, what)
+    predictions = features.check_answered(answers, what)
     for number, row in enumerate(predictions):
         if isinstance(row, (int, str)) or (hasattr(row, "ndim") and not row.ndim):
             raise OutputError(f"{what} {number}: got the label {row!r}, expected a probability for each label")
@@ -692,7 +668,7 @@ FLOOR = 1e-300
 class FittedCalibration(Calibration):
     """Is fitted to the label probabilities of labelled prompts."""
 
-    feature: ClassVar[Feature] = "probabilities"
+    feature: ClassVar[features.Feature] = "probabilities"
     kind: Any = "probabilities"
 
     def learn(self, rows: Any, labels: Sequence[int]) -> None:
@@ -719,11 +695,11 @@ def logarithms(row: Sequence[float]) -> list[float]:
 
 # -- calibrations as methods
 
-Make = Callable[[MethodData, Sequence[str]], Calibration]
-Arguments = Callable[[MethodData], dict[str, Any]]
+Make = Callable[[spec.MethodData, Sequence[str]], Calibration]
+Arguments = Callable[[spec.MethodData], dict[str, Any]]
 
 
-def calibrated(make: Make, arguments: Arguments | None = None) -> Callable[[MethodData], Steps]:
+def calibrated(make: Make, arguments: Arguments | None = None) -> Callable[[spec.MethodData], spec.Steps]:
     """Return the function of a method that is a calibration.
 
     Args:
@@ -733,39 +709,36 @@ def calibrated(make: Make, arguments: Arguments | None = None) -> Callable[[Meth
     return partial(_calibrated, make, arguments)
 
 
-def _prompt_makers(data: MethodData) -> list[PromptMaker]:
+def _prompt_makers(data: spec.MethodData) -> list[spec.PromptMaker]:
     """Return what writes training prompts; where the option says so, with the same demonstrations as all queries."""
-    makers = prompt_makers(data.experimentor, data.variant)
+    makers = spec.prompt_makers(data.experimentor, data.variant)
     if not getattr(data.options, "shared_demonstrations", False):
         return makers
     experimentor = data.experimentor
-    refuse_several_lists(experimentor)
+    spec.refuse_several_lists(experimentor)
     shared = experimentor.demonstration_lists()[0]
-    data.experimentor = with_demonstrations(experimentor, [shared] * len(experimentor.test_set()))
+    data.experimentor = spec.with_demonstrations(experimentor, [shared] * len(experimentor.test_set()))
     rows = [experimentor.demonstration_set()[position] for position in shared]
     return [partial(_write_after, maker, rows) for maker in makers]
 
 
-def _write_after(maker: PromptMaker, rows: list[Any], demonstrations: list[Any], query: list[str]) -> Any:
+def _write_after(maker: spec.PromptMaker, rows: list[Any], demonstrations: list[Any], query: list[str]) -> Any:
     return maker(rows, query)
 
 
-def _calibrated(make: Make, arguments: Arguments | None, data: MethodData) -> Steps:
+def _calibrated(make: Make, arguments: Arguments | None, data: spec.MethodData) -> spec.Steps:
     makers = _prompt_makers(data)
     experimentor, labels = data.experimentor, data.experimentor.get_label_space()
     options = {} if arguments is None else arguments(data)
+    drawn = experimentor.calibration_set(), data.calibration_number, experimentor.get_k()
     calibrations = [make(data, labels) for _ in makers]  # one for each template
-    samples = [
-        calibration.samples(
-            maker, experimentor.calibration_set(), data.calibration_number, experimentor.get_k(), **options
-        )
-        for calibration, maker in zip(calibrations, makers, strict=True)
-    ]
+    pairs = zip(calibrations, makers, strict=True)
+    samples = [calibration.samples(maker, *drawn, **options) for calibration, maker in pairs]
     feature = calibrations[0].feature
     training = [data.training(feature, prompts) for prompts, _ in samples]
     *features, _ = yield [*training, data.queries(feature, ahead=True)]
-    for calibration, drawn, rows in zip(calibrations, samples, features, strict=True):
-        calibration.train_on(rows, *drawn)
+    for calibration, sample, rows in zip(calibrations, samples, features, strict=True):
+        calibration.train_on(rows, *sample)
     apply = [calibration.apply for calibration in calibrations]
     (rows,) = yield [data.queries(calibrations[0].reads, apply=apply)]
     return rows
@@ -774,23 +747,22 @@ def _calibrated(make: Make, arguments: Arguments | None, data: MethodData) -> St
 def calibration_method(
     kind: type[Calibration],
     title: str,
-    options: type[Any] = NoOptions,
+    options: type[Any] = spec.NoOptions,
     arguments: Arguments | None = None,
     **record: Any,
-) -> MethodSpec:
-    """Return the record of a calibration, whose class takes some of the options.
+) -> spec.MethodSpec:
+    """Return the record of a calibration.
 
     Args:
-        kind: The class.
+        kind: The class; of the options, it gets those that it takes.
         title: As in Table 2.
         options: The record of its options.
         arguments: Returns further arguments of ``samples`` for the data.
         **record: Other fields of the record.
     """
-    taken = {field.name for field in dataclasses.fields(options)} & {*inspect.signature(kind).parameters}
-    steps = calibrated(partial(_make, kind, sorted(taken)), arguments)
-    return MethodSpec(kind.name, title, steps, options=options, **{"trains": True, **record})
 
+    def make(data: spec.MethodData, labels: Sequence[str]) -> Calibration:
+        taken = {name: getattr(data.options, name) for name in kind.options if hasattr(data.options, name)}
+        return kind(labels, variant=data.variant, **taken)
 
-def _make(kind: type[Calibration], options: Sequence[str], data: MethodData, labels: Sequence[str]) -> Calibration:
-    return kind(labels, variant=data.variant, **{name: getattr(data.options, name) for name in options})
+    return spec.MethodSpec(kind.name, title, calibrated(make, arguments), options=options, **{"trains": True, **record})

@@ -15,17 +15,7 @@ from typing import Any, ClassVar
 
 from StaICC.errors import ArgumentError, OutputError, validate_integer
 from StaICC.kernels.protocol import Capability
-from StaICC.methods.calibration.base import (
-    KINDS,
-    LABELS,
-    Calibration,
-    CalibrationSet,
-    FittedCalibration,
-    LabelledPrompts,
-    calibration_method,
-    label_rows,
-    logarithms,
-)
+from StaICC.methods.calibration import base
 from StaICC.methods.features import Feature
 from StaICC.methods.specification import MethodData, MethodSpec, PromptMaker, option
 from StaICC.metrics import softmax
@@ -64,7 +54,7 @@ class NeighbourOptions(AnchorOptions):
     knn_k: int = option(3, "Nearest neighbours that vote.")
 
 
-class _LabelledCalibration(Calibration):
+class _LabelledCalibration(base.Calibration):
     """Learns from prompts about rows whose label is known; the nearer the prompts of a label, the more probable it is.
 
     Hidden states are compared by their Euclidean distance; logits of the full vocabulary as distributions, by their
@@ -81,8 +71,8 @@ class _LabelledCalibration(Calibration):
         return "probabilities" if self.failed else self.feature
 
     def samples(
-        self, make_prompt: PromptMaker, calibration_set: CalibrationSet | None, number: int, k: int, **options: Any
-    ) -> LabelledPrompts:
+        self, make_prompt: PromptMaker, calibration_set: base.CalibrationSet | None, number: int, k: int, **options: Any
+    ) -> base.LabelledPrompts:
         """Return labelled prompts; too small a number of them is refused."""
         if options.get("per_label") is None:
             self._check_number(number)
@@ -100,7 +90,7 @@ class _LabelledCalibration(Calibration):
         """Turn what the model gives, shape (n, d), into probabilities of the labels: n rows."""
         self.check_trained()
         if self.failed:
-            return label_rows(features, self.n_label, "prompt")
+            return base.label_rows(features, self.n_label, "prompt")
         rows: list[list[float]] = self._scores(finite_matrix(features, _ROWS[self.feature])).tolist()
         return rows
 
@@ -121,7 +111,7 @@ class _LabelledCalibration(Calibration):
         """Turn what the model gives, (n, d), into probabilities of the labels."""
         return _softmax(-self._distances(rows, self.centroid))
 
-    state: ClassVar[Mapping[str, Any]] = {"failed": frozenset({True, False}), "centroid": (LABELS, None)}
+    state: ClassVar[Mapping[str, Any]] = {"failed": frozenset({True, False}), "centroid": (base.LABELS, None)}
     centroid: Any = None
     """The mean of each label."""
 
@@ -315,8 +305,8 @@ def kullback_leibler(logits: Any, anchors: Any) -> Any:
     numpy = _numpy()
     _same_width(logits, anchors)
     _refuse_probabilities(logits)
-    logarithms = numpy.log(anchors, out=numpy.zeros_like(anchors), where=anchors > 0)
-    negative_entropy = (anchors * logarithms).sum(1)
+    logs = numpy.log(anchors, out=numpy.zeros_like(anchors), where=anchors > 0)
+    negative_entropy = (anchors * logs).sum(1)
     return numpy.maximum(negative_entropy[None, :] - _log_softmax(logits) @ anchors.T, 0.0)
 
 
@@ -407,7 +397,7 @@ def any_rows(options: SampleOptions, variant: str) -> bool:
 
 
 def _method(kind: type[_LabelledCalibration], title: str, options: type[Any], capability: Capability) -> MethodSpec:
-    return calibration_method(kind, title, options, per_label, requires=frozenset({capability}), trains=any_rows)
+    return base.calibration_method(kind, title, options, per_label, requires=frozenset({capability}), trains=any_rows)
 
 
 KNN_PROMPT = _method(KNNPrompting, "k-NN", NeighbourOptions, Capability.FULL_VOCABULARY)
@@ -422,7 +412,7 @@ class MixtureOptions:
     restarts: int = option(100, "Fits of the mixture, from different starts.")
 
 
-class PrototypicalCalibration(FittedCalibration):
+class PrototypicalCalibration(base.FittedCalibration):
     r"""Prototypical calibration (Han et al. 2023, "Prototypical Calibration for Few-shot Learning of Language Models").
 
     A Gaussian mixture with one component for each label is fitted to the log-probabilities of unlabelled prompts. The
@@ -439,9 +429,9 @@ class PrototypicalCalibration(FittedCalibration):
     name: ClassVar[str] = "prototypical_calibration"
     options: ClassVar[tuple[str, ...]] = ("restarts",)
     state: ClassVar[Mapping[str, Any]] = {
-        "means": (LABELS, LABELS),
-        "covariances": (LABELS, LABELS, LABELS),
-        "kind": KINDS,
+        "means": (base.LABELS, base.LABELS),
+        "covariances": (base.LABELS, base.LABELS, base.LABELS),
+        "kind": base.KINDS,
     }
     arrays: ClassVar[bool] = True
 
@@ -459,7 +449,7 @@ class PrototypicalCalibration(FittedCalibration):
                 "fitted to them. Raise calibration_number"
             )
         numpy = _numpy()
-        points = numpy.array([logarithms(row) for row in rows])
+        points = numpy.array([base.logarithms(row) for row in rows])
         generator = StableRandom()
         best = -math.inf
         for _ in range(self.restarts):
@@ -474,7 +464,7 @@ class PrototypicalCalibration(FittedCalibration):
 
     def _map(self, rows: list[list[float]]) -> list[list[float]]:
         numpy = _numpy()
-        logs = log_densities(numpy.array([logarithms(row) for row in rows]), self.means, self.covariances)
+        logs = log_densities(numpy.array([base.logarithms(row) for row in rows]), self.means, self.covariances)
         return [softmax(row) for row in logs.tolist()]
 
 
@@ -540,37 +530,27 @@ def assignment(costs: Sequence[Sequence[float]]) -> list[int]:
         >>> assignment([[4, 1, 3], [2, 0, 5], [3, 2, 2]])
         [1, 0, 2]
     """
-    size = len(costs)
-    rows, columns = [0.0] * (size + 1), [0.0] * (size + 1)  # potentials
-    owner = [0] * (size + 1)  # the row of each column, counted from 1; column 0 is the start of a path
-    for row in range(1, size + 1):
-        owner[0], column = row, 0
-        slack, came_from = [math.inf] * (size + 1), [0] * (size + 1)
-        done = [False] * (size + 1)
-        while owner[column]:
-            done[column] = True
-            current, delta, best = owner[column], math.inf, 0
-            for other in range(1, size + 1):
-                if not done[other]:
-                    reduced = costs[current - 1][other - 1] - rows[current] - columns[other]
-                    if reduced < slack[other]:
-                        slack[other], came_from[other] = reduced, column
-                    if slack[other] < delta:
-                        delta, best = slack[other], other
-            for other in range(size + 1):
-                if done[other]:
-                    rows[owner[other]] += delta
-                    columns[other] -= delta
-                else:
-                    slack[other] -= delta
-            column = best
-        while column:
-            owner[column] = owner[came_from[column]]
-            column = came_from[column]
-    columns_of_rows = [0] * size
-    for column in range(1, size + 1):
-        columns_of_rows[owner[column] - 1] = column - 1
-    return columns_of_rows
+    numpy, size = _numpy(), len(costs)
+    matrix, rows, columns = numpy.asarray(costs, float), numpy.zeros(size), numpy.zeros(size + 1)  # and potentials
+    owner = numpy.full(size + 1, -1)  # the row of each column; the last column is the start of a path
+    for row in range(size):
+        owner[size], column = row, size
+        slack, came_from = numpy.full(size, math.inf), numpy.zeros(size, int)
+        done = numpy.zeros(size + 1, bool)
+        while owner[column] >= 0:
+            done[column], current = True, owner[column]
+            reduced = matrix[current] - rows[current] - columns[:size]
+            nearer = ~done[:size] & (reduced < slack)
+            slack[nearer], came_from[nearer] = reduced[nearer], column
+            column = int(numpy.where(done[:size], math.inf, slack).argmin())
+            delta = slack[column]
+            rows[owner[done]] += delta
+            columns[done] -= delta
+            slack[~done[:size]] -= delta
+        while column < size:
+            owner[column], column = owner[came_from[column]], int(came_from[column])
+    order: list[int] = numpy.argsort(owner[:size]).tolist()
+    return order
 
 
-PROTOTYPICAL_CALIBRATION = calibration_method(PrototypicalCalibration, "Prototypical calibration", MixtureOptions)
+PROTOTYPICAL_CALIBRATION = base.calibration_method(PrototypicalCalibration, "Prototypical calibration", MixtureOptions)

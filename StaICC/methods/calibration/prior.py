@@ -16,27 +16,8 @@ from typing import Any, ClassVar
 
 from StaICC.errors import ArgumentError, OutputError, validate_integer
 from StaICC.inference import Failure, Inference
-from StaICC.methods.calibration.base import (
-    CONTENT_FREE,
-    KINDS,
-    LABELS,
-    Arguments,
-    Calibration,
-    CalibrationSet,
-    FittedCalibration,
-    LabelledPrompts,
-    Read,
-    calibration_method,
-    content_free_queries,
-    domain_texts,
-    label_rows,
-    logarithms,
-    mean_row,
-    neutral_prompts,
-    random_word_queries,
-    read_probabilities,
-)
-from StaICC.methods.features import Feature
+from StaICC.methods.calibration import base
+from StaICC.methods.features import Feature, apply_present
 from StaICC.methods.specification import MethodData, MethodSpec, PromptMaker, Steps, check_variant, option, with_query
 from StaICC.metrics import softmax
 from StaICC.prompting import StableRandom
@@ -79,13 +60,13 @@ def divided(row: Sequence[float], prior: Sequence[float]) -> list[float]:
     return [ratio / total for ratio in ratios]
 
 
-class PriorCalibration(Calibration):
+class PriorCalibration(base.Calibration):
     """Learns the mean prediction on prompts that should favour no label."""
 
     feature: ClassVar[Feature] = "probabilities"
-    state: ClassVar[Mapping[str, Any]] = {"prior": (LABELS,), "kind": KINDS}
+    state: ClassVar[Mapping[str, Any]] = {"prior": (base.LABELS,), "kind": base.KINDS}
     prior: Sequence[float] = ()
-    kind: Read = "probabilities"
+    kind: base.Read = "probabilities"
 
     def learn(self, rows: Any, labels: Sequence[int] = ()) -> None:
         """Learn the mean of the rows.
@@ -93,12 +74,12 @@ class PriorCalibration(Calibration):
         Raises:
             OutputError: A row is invalid, or a label has probability 0 in all rows.
         """
-        rows = label_rows(rows, self.n_label, "calibration prompt")
+        rows = base.label_rows(rows, self.n_label, "calibration prompt")
         if self.variant == "0.1.1":
             self.prior = [(math.fsum(column) + RELEASED_FLOOR) / len(rows) for column in zip(*rows, strict=True)]
             return
-        rows, self.kind = read_probabilities(rows, "auto")
-        self.prior = mean_row(rows)
+        rows, self.kind = base.read_probabilities(rows, "auto")
+        self.prior = base.mean_row(rows)
         for label, value in zip(self.label_space, self.prior, strict=True):
             if value <= 0:
                 raise OutputError(
@@ -109,10 +90,10 @@ class PriorCalibration(Calibration):
     def apply(self, features: Any) -> list[list[float]]:
         """Calibrate label probabilities, one row for each prompt."""
         self.check_trained()
-        rows = label_rows(features, self.n_label, "prompt")
+        rows = base.label_rows(features, self.n_label, "prompt")
         if self.variant == "0.1.1":
             return [softmax([value / base for value, base in zip(row, self.prior, strict=True)]) for row in rows]
-        return [self.correct(row, self.prior) for row in read_probabilities(rows, self.kind)[0]]
+        return [self.correct(row, self.prior) for row in base.read_probabilities(rows, self.kind)[0]]
 
     @staticmethod
     def correct(row: Sequence[float], prior: Sequence[float]) -> list[float]:
@@ -141,10 +122,10 @@ class ContextualCalibration(PriorCalibration):
     name: ClassVar[str] = "contextual_calibration"
 
     def samples(
-        self, make_prompt: PromptMaker, calibration_set: CalibrationSet | None, number: int, k: int, **options: Any
-    ) -> LabelledPrompts:
+        self, make_prompt: PromptMaker, calibration_set: base.CalibrationSet | None, number: int, k: int, **options: Any
+    ) -> base.LabelledPrompts:
         """Return content-free prompts."""
-        return neutral_prompts(make_prompt, calibration_set, number, k, self.variant, content_free_queries)
+        return base.neutral_prompts(make_prompt, calibration_set, number, k, self.variant, base.content_free_queries)
 
     @staticmethod
     def correct(row: Sequence[float], prior: Sequence[float]) -> list[float]:
@@ -176,7 +157,7 @@ class DomainCalibration(PriorCalibration):
         self,
         default_prompt_maker: PromptMaker,
         feedforward: Inference,
-        calibration_set: CalibrationSet | None = None,
+        calibration_set: base.CalibrationSet | None = None,
         calibration_number: int = 128,
         sample_length: int = 64,
         k: int = 4,
@@ -187,11 +168,11 @@ class DomainCalibration(PriorCalibration):
         )
 
     def samples(
-        self, make_prompt: PromptMaker, calibration_set: CalibrationSet | None, number: int, k: int, **options: Any
-    ) -> LabelledPrompts:
+        self, make_prompt: PromptMaker, calibration_set: base.CalibrationSet | None, number: int, k: int, **options: Any
+    ) -> base.LabelledPrompts:
         """Return prompts about random words."""
-        queries_of = partial(random_word_queries, options.get("sample_length", 64))
-        return neutral_prompts(make_prompt, calibration_set, number, k, self.variant, queries_of)
+        queries_of = partial(base.random_word_queries, options.get("sample_length", 64))
+        return base.neutral_prompts(make_prompt, calibration_set, number, k, self.variant, queries_of)
 
 
 Correct = Callable[[Sequence[float], Sequence[float]], list[float]]
@@ -220,30 +201,30 @@ def calibrated_in_context(
     Raises:
         OutputError: A prediction is not a row of numbers.
     """
-    predictions: list[Any] = [
-        next((row for row in texts if isinstance(row, Failure)), None) for texts in zip(rows, *free, strict=True)
-    ]
-    kept = [number for number, failure in enumerate(predictions) if failure is None]
-    if not kept:
-        return predictions
-    parts = [label_rows([part[number] for number in kept], width, "prediction") for part in (rows, *free)]
-    if logarithms:
-        queries, texts = read_probabilities(parts[0], "auto")[0], parts[1:]
-    else:
-        flat = read_probabilities([row for part in parts for row in part], "auto")[0]
-        queries, *texts = [flat[start : start + len(kept)] for start in range(0, len(flat), len(kept))]
-    for number, row, *others in zip(kept, queries, *texts, strict=True):
+
+    def calibrate(columns: Sequence[Any]) -> list[Any]:
+        parts = [base.label_rows(part, width, "prediction") for part in zip(*columns, strict=True)]
         if logarithms:
-            top = max(map(max, others))
-            others = [[math.exp(value - top) for value in other] for other in others]
-        sums = [math.fsum(column) for column in zip(*others, strict=True)]
-        if min(sums) <= 0:
-            predictions[number] = Failure(
-                "a label has probability 0 on all content-free texts; there is nothing to divide by"
-            )
+            queries, texts = base.read_probabilities(parts[0], "auto")[0], parts[1:]
         else:
-            predictions[number] = correct(row, [value / math.fsum(sums) for value in sums])
-    return predictions
+            flat = base.read_probabilities([row for part in parts for row in part], "auto")[0]
+            queries, *texts = [flat[start : start + len(columns)] for start in range(0, len(flat), len(columns))]
+        calibrated: list[Any] = []
+        for row, *others in zip(queries, *texts, strict=True):
+            if logarithms:
+                top = max(map(max, others))
+                others = [[math.exp(value - top) for value in other] for other in others]
+            sums = [math.fsum(column) for column in zip(*others, strict=True)]
+            if min(sums) > 0:
+                calibrated.append(correct(row, [value / math.fsum(sums) for value in sums]))
+            else:
+                reason = "a label has probability 0 on all content-free texts; there is nothing to divide by"
+                calibrated.append(Failure(reason))
+        return calibrated
+
+    columns = zip(rows, *free, strict=True)
+    answered = [next((row for row in column if isinstance(row, Failure)), column) for column in columns]
+    return apply_present(answered, calibrate)
 
 
 class DomainPMI(PriorCalibration):
@@ -256,8 +237,8 @@ class DomainPMI(PriorCalibration):
     name: ClassVar[str] = "dc_pmi"
 
     def samples(
-        self, make_prompt: PromptMaker, calibration_set: CalibrationSet | None, number: int, k: int, **options: Any
-    ) -> LabelledPrompts:
+        self, make_prompt: PromptMaker, calibration_set: base.CalibrationSet | None, number: int, k: int, **options: Any
+    ) -> base.LabelledPrompts:
         """Return the domain premise, or the option ``premise``."""
         premise = options.get("premise")
         if premise is None:
@@ -267,7 +248,7 @@ class DomainPMI(PriorCalibration):
             premise = first[len(first) - alike.index(False) :]
         if not premise.strip():
             raise ArgumentError("no text between query and label for the domain premise. Give the option premise")
-        return LabelledPrompts([premise], [])
+        return base.LabelledPrompts([premise], [])
 
 
 def in_context(shared: Callable[[MethodData], Steps], correct: Correct, data: MethodData) -> Steps:
@@ -276,9 +257,9 @@ def in_context(shared: Callable[[MethodData], Steps], correct: Correct, data: Me
         return (yield from shared(data))
     experimentor, options = data.experimentor, data.options
     if isinstance(options, DomainOptions):
-        texts = domain_texts(experimentor.calibration_set(), options.texts, options.sample_length)
+        texts = base.domain_texts(experimentor.calibration_set(), options.texts, options.sample_length)
     else:
-        texts = [(text,) * len(experimentor.card.template.input_text_prefixes) for text in CONTENT_FREE]
+        texts = [(text,) * len(experimentor.card.template.input_text_prefixes) for text in base.CONTENT_FREE]
     logarithms = "log_probabilities" in data.provides and not experimentor.prompt_former.settings.noisy_channel
     feature = "log_probabilities" if logarithms else "probabilities"
     views = [with_query(experimentor, text) for text in texts]
@@ -295,10 +276,10 @@ def context_method(
     kind: type[ContextualCalibration | DomainCalibration],
     title: str,
     options: type[Any],
-    arguments: Arguments | None = None,
+    arguments: base.Arguments | None = None,
 ) -> MethodSpec:
     """Return the record of a calibration by texts after the query's own demonstrations."""
-    shared = calibration_method(kind, title, options, arguments, trains=one_prior)
+    shared = base.calibration_method(kind, title, options, arguments, trains=one_prior)
     return replace(shared, steps=partial(in_context, shared.steps, kind.correct))
 
 
@@ -309,7 +290,7 @@ DOMAIN_CALIBRATION = context_method(
     DomainOptions,
     lambda data: {"sample_length": data.options.sample_length or 64},
 )
-DC_PMI = calibration_method(
+DC_PMI = base.calibration_method(
     DomainPMI, "DC-PMI", PremiseOptions, lambda data: {"premise": data.options.premise}, trains=False
 )
 
@@ -357,9 +338,9 @@ def batch_calibration(
     """
     size = validate_integer("batch_size", batch_size, 1)
     width = len(label_space_probs[0]) if len(label_space_probs) and hasattr(label_space_probs[0], "__len__") else 1
-    rows = label_rows(label_space_probs, width, "prediction")
+    rows = base.label_rows(label_space_probs, width, "prediction")
     if check_variant(variant) == "0.1.1":
-        means = [mean_row(rows[start : start + size]) for start in range(0, len(rows), size)]
+        means = [base.mean_row(rows[start : start + size]) for start in range(0, len(rows), size)]
         return [
             softmax([value - base for value, base in zip(row, means[number // size], strict=True)])
             for number, row in enumerate(rows)
@@ -371,11 +352,11 @@ def batch_calibration(
             f"batch calibration over batches of {min(size, len(rows))} makes every prediction uniform; it needs two "
             "predictions at least, and better a hundred"
         )
-    probabilities, _ = read_probabilities(rows, "auto")
+    probabilities, _ = base.read_probabilities(rows, "auto")
     predictions: list[list[float]] = []
     for start in range(0, len(rows), size):
         end = min(start + size, len(rows))
-        mean = mean_row(probabilities[max(0, end - size) : end])
+        mean = base.mean_row(probabilities[max(0, end - size) : end])
         predictions += [divided(row, mean) for row in probabilities[start:end]]
     return predictions
 
@@ -433,7 +414,7 @@ class _Probe:
             yield _Probe([*weights], [*bias])
 
 
-class LinearCalibration(FittedCalibration):
+class LinearCalibration(base.FittedCalibration):
     r"""Linear calibration (Abbas et al. 2024, "Enhancing In-context Learning via Linear Probe Calibration", LinC).
 
     Predictions become :math:`\operatorname{softmax}(A p + b)`. As in the authors' code, :math:`A` begins as
@@ -453,7 +434,11 @@ class LinearCalibration(FittedCalibration):
 
     name: ClassVar[str] = "linear_calibration"
     options: ClassVar[tuple[str, ...]] = ("learning_rate", "epochs")
-    state: ClassVar[Mapping[str, Any]] = {"weights": (LABELS, LABELS), "bias": (LABELS,), "kind": KINDS}
+    state: ClassVar[Mapping[str, Any]] = {
+        "weights": (base.LABELS, base.LABELS),
+        "bias": (base.LABELS,),
+        "kind": base.KINDS,
+    }
 
     def __init__(
         self,
@@ -464,22 +449,21 @@ class LinearCalibration(FittedCalibration):
         variant: str = "paper",
     ) -> None:
         super().__init__(label_space, variant=variant)
-        if learning_rate is not None:
-            if not (isinstance(learning_rate, (int, float)) and 0 < learning_rate < math.inf):
-                raise ArgumentError(f"learning_rate: got {learning_rate!r}, expected a positive number")
-            learning_rate = float(learning_rate)
-        self.learning_rate = learning_rate
+        rate = 1 if learning_rate is None else learning_rate
+        if not (isinstance(rate, (int, float)) and 0 < rate < math.inf):
+            raise ArgumentError(f"learning_rate: got {learning_rate!r}, expected a positive number")
+        self.learning_rate = None if learning_rate is None else float(learning_rate)
         self.epochs = None if epochs is None else validate_integer("epochs", epochs, 0)
         self.weights: list[list[float]] = []
         self.bias: list[float] = []
 
     def samples(
-        self, make_prompt: PromptMaker, calibration_set: CalibrationSet | None, number: int, k: int, **options: Any
-    ) -> LabelledPrompts:
+        self, make_prompt: PromptMaker, calibration_set: base.CalibrationSet | None, number: int, k: int, **options: Any
+    ) -> base.LabelledPrompts:
         """Return content-free prompts (label -1) and labelled prompts."""
-        free, _ = neutral_prompts(make_prompt, calibration_set, number, k, self.variant, content_free_queries)
+        free, _ = base.neutral_prompts(make_prompt, calibration_set, number, k, self.variant, base.content_free_queries)
         prompts, labels = super().samples(make_prompt, calibration_set, number, k)
-        return LabelledPrompts([*free, *prompts], [*[-1] * len(free), *labels])
+        return base.LabelledPrompts([*free, *prompts], [*[-1] * len(free), *labels])
 
     def _fit(self, rows: list[list[float]], labels: Sequence[int]) -> None:
         width = self.n_label
@@ -503,7 +487,7 @@ class LinearCalibration(FittedCalibration):
                 for epoch, probe in enumerate(islice(start.descent(kept, rate), max(epochs)), 1):
                     if epoch in epochs:
                         losses[rate, epoch] += sum(
-                            -logarithms(softmax(probe.scores(row)))[label] for row, label in data[fold::FOLDS]
+                            -base.logarithms(softmax(probe.scores(row)))[label] for row, label in data[fold::FOLDS]
                         )
         return min(losses, key=losses.__getitem__)
 
@@ -512,10 +496,10 @@ class LinearCalibration(FittedCalibration):
         return [softmax(probe.scores(row)) for row in rows]
 
 
-LINEAR_CALIBRATION = calibration_method(LinearCalibration, "Linear calibration", LinearOptions)
+LINEAR_CALIBRATION = base.calibration_method(LinearCalibration, "Linear calibration", LinearOptions)
 
 
-class TemperatureScaling(FittedCalibration):
+class TemperatureScaling(base.FittedCalibration):
     r"""Temperature scaling (Guo, Pleiss, Sun and Weinberger 2017, "On Calibration of Modern Neural Networks").
 
     Predictions become :math:`\operatorname{softmax}(\log p / T)` with the temperature :math:`T` in [0.05, 20] that
@@ -524,11 +508,11 @@ class TemperatureScaling(FittedCalibration):
     """
 
     name: ClassVar[str] = "temperature_scaling"
-    state: ClassVar[Mapping[str, Any]] = {"temperature": (), "kind": KINDS}
+    state: ClassVar[Mapping[str, Any]] = {"temperature": (), "kind": base.KINDS}
     temperature = 1.0
 
     def _fit(self, rows: list[list[float]], labels: Sequence[int]) -> None:
-        logs = [logarithms(row) for row in rows]
+        logs = [base.logarithms(row) for row in rows]
 
         def loss(logarithm: float) -> float:
             slope = math.exp(logarithm)
@@ -552,7 +536,7 @@ class TemperatureScaling(FittedCalibration):
     def _map(self, rows: list[list[float]]) -> list[list[float]]:
         calibrated = []
         for row in rows:
-            scaled = softmax([value / self.temperature for value in logarithms(row)])
+            scaled = softmax([value / self.temperature for value in base.logarithms(row)])
             top = row.index(max(row))
             if scaled.index(max(scaled)) != top:  # rounding made two labels equal
                 scaled[top] = math.nextafter(max(scaled), math.inf)
@@ -570,4 +554,4 @@ def _log_sum(row: Sequence[float], slope: float) -> float:
     return top + math.log(math.fsum(math.exp(slope * value - top) for value in row))
 
 
-TEMPERATURE_SCALING = calibration_method(TemperatureScaling, "Temperature scaling")
+TEMPERATURE_SCALING = base.calibration_method(TemperatureScaling, "Temperature scaling")
