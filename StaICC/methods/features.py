@@ -165,8 +165,22 @@ def check_capabilities(user: str, kernel: Any, requires: frozenset[Capability]) 
         )
 
 
-def check_requests(user: str, kernel: Any, requests: Iterable[Request]) -> None:
-    """Refuse a kernel that lacks a requested feature; arguments and errors are those of :func:`check_capabilities`."""
+def check_requests(user: str, kernel: Any, requests: object) -> None:
+    """Refuse what is no list of requests, and a kernel that lacks a requested feature.
+
+    Args:
+        user: The name of the method, for the message.
+        kernel: A kernel or any inference function.
+        requests: What the method yielded.
+
+    Raises:
+        ArgumentError: It is something else.
+        CapabilityError: The kernel lacks a feature.
+    """
+    if not isinstance(requests, Sequence) or not all(isinstance(request, Request) for request in requests):
+        raise ArgumentError(
+            f"{user}: the method yielded {requests!r:.80}, expected a list of data.queries(...) and data.training(...)"
+        )
     wanted: set[Any] = {request.feature for request in requests if isinstance(request.feature, str)}
     if "log_probabilities" in wanted - _joint(kernel):
         raise CapabilityError(f"{user} needs log-probabilities, which {_name(kernel)} does not provide. {_LOCAL}")

@@ -298,13 +298,7 @@ class Method:
                 cost.charge(phase or "test")
                 cost.add(**{f"{name}_prompts": len(keys) for name, keys in prompts.items()})
                 return end.value, requested
-            if not isinstance(requests, Sequence) or not all(
-                isinstance(request, features.Request) for request in requests
-            ):
-                raise ArgumentError(
-                    f"{part.name}: the method yielded {requests!r:.80}, expected a list of data.queries(...) and "
-                    "data.training(...)"
-                )
+            features.check_requests(self.spec.title, self.kernel, requests)
             learned, phase = phase, "training" if any(request.phase for request in requests) else "test"
             cost.charge(learned or phase)
             answers: dict[int, list[Any]] = {}

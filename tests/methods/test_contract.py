@@ -208,6 +208,16 @@ def test_a_requested_feature_that_the_kernel_lacks_is_refused_first(feature: str
     assert "vanilla" in table
 
 
+@pytest.mark.parametrize("yielded", [None, "probabilities", ["probabilities"]])
+def test_a_method_that_yields_no_requests_is_refused(yielded: Any) -> None:
+    def method(data: Any) -> Any:
+        rows = yield yielded
+        return rows
+
+    with pytest.raises(ArgumentError, match=r"Mine.*expected a list of data\.queries"):
+        ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())
+
+
 def changing_rows(data: Any) -> Any:
     """A method that works in place: each row of the same prompt is its own."""
     rows, again, vectors = yield [data.queries(), data.queries(), data.queries("hidden")]

@@ -92,7 +92,7 @@ class PriorCalibration(base.Calibration):
         self.check_trained()
         rows = base.label_rows(features, self.n_label, "prompt")
         if self.variant == "0.1.1":
-            return [softmax([value / base for value, base in zip(row, self.prior, strict=True)]) for row in rows]
+            return [ContextualCalibration.correct(row, self.prior) for row in rows]
         return [self.correct(row, self.prior) for row in base.read_probabilities(rows, self.kind)[0]]
 
     @staticmethod
@@ -130,7 +130,7 @@ class ContextualCalibration(PriorCalibration):
     @staticmethod
     def correct(row: Sequence[float], prior: Sequence[float]) -> list[float]:
         """Return the softmax of the quotients."""
-        return softmax([value / base for value, base in zip(row, prior, strict=True)])
+        return softmax([value / mean for value, mean in zip(row, prior, strict=True)])
 
 
 class DomainCalibration(PriorCalibration):
