@@ -126,7 +126,7 @@ def features_of(function: Inference, prompts: Sequence[Any], label_space: Sequen
         return getattr(function, METHODS[capability])(list(prompts))
     rows = []
     for part in (prompts[:1], prompts[1:]):  # one prompt is enough to find out that a function does not return it
-        for answer in ask_model(function, part, label_space):
+        for answer in ask_model(function, part, label_space) if part else ():
             if not isinstance(answer, tuple) or len(answer) < 2:
                 raise ArgumentError(
                     f"{_name(function)} does not provide {capability.value}: it returned a {type(answer).__name__}, "
@@ -359,7 +359,7 @@ class KernelCall(KernelFunction):
         return getattr(self.kernel, self.method)(prompts, label_space, *self.arguments)
 
 
-@dataclass
+@dataclass(eq=False)
 class FeatureFunction(KernelFunction):
     """Features of a kernel as an inference function: its prediction is :class:`Features`.
 

@@ -85,7 +85,7 @@ def PPL_ICL(
     return chosen
 
 
-@dataclass
+@dataclass(eq=False)
 class _CalibratedInDetail(features.KernelFunction):
     """A kernel whose predictions are what a function makes of label probabilities, logits and hidden state."""
 
