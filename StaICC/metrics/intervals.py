@@ -135,8 +135,8 @@ def student_quantile(level: float, rows: int) -> float:
         UndefinedMetricError: There are fewer than two rows.
 
     Source:
-        Newton's method, which converges from below; the distribution function of an integer number of degrees of
-        freedom is a finite sum (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4).
+        Bisection of the distribution function, which is a finite sum for an integer number of degrees of freedom
+        (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4).
 
     Example:
         >>> round(student_quantile(0.95, 20), 4)
@@ -144,15 +144,12 @@ def student_quantile(level: float, rows: int) -> float:
     """
     if rows < 2:
         raise UndefinedMetricError(f"an interval needs at least two test rows, not {rows}")
-    df = rows - 1
-    height = 2.0 * math.exp(math.lgamma(rows / 2.0) - math.lgamma(df / 2.0)) / math.sqrt(df * math.pi)
-    t = 0.0
-    for _ in range(100):
-        step = (level - _within(t, df)) / height * (1.0 + t * t / df) ** (rows / 2.0)
-        t += step
-        if step <= 1e-14 * t:
-            break
-    return t
+    low, high = 0.0, 2.0
+    while _within(high, rows - 1) < level:
+        low, high = high, 2.0 * high
+    while low < (t := (low + high) / 2.0) < high:
+        low, high = (t, high) if _within(t, rows - 1) < level else (low, t)
+    return high
 
 
 def _within(t: float, df: int) -> float:

@@ -18,7 +18,8 @@ keeps its size and takes either sign with probability 1/2.
 A tail of the number of right guesses, whose chances may differ (Poisson binomial), is the integral of its generating
 function around a circle whose radius is near the saddlepoint (Daniels 1954). The integrand does not cancel there, so
 all digits are correct, however small the tail. The trapezoidal rule is exact for a number with a bound, and needs few
-nodes where the distribution is wide. Binomial probabilities are computed by their ratios, from the mode outwards.
+nodes where the distribution is wide. Binomial probabilities are computed by their ratios, from the mode outwards, and
+added by convolution.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, takewhile
 from operator import mul
 
 from StaICC.errors import ArgumentError, validate_integer
@@ -39,86 +40,77 @@ from StaICC.errors import ArgumentError, validate_integer
 Groups = tuple[tuple[float, int], ...]
 """Pairs of (probability of a success, number of such trials)."""
 
-SMALLEST = 1e-320
-"""The ratios of a binomial distribution end here: smaller numbers have too few digits for a product to fall further."""
+_Terms = Sequence[tuple[float, float, int]]
+"""Independent trials: what a success adds, its log-odds, and the number of such trials."""
 
 _ZERO = 1e-300
 """Smaller chances of success count as zero."""
-_FAR = 6.0
-"""Standard deviations from the mean up to which tails share circles, ..."""
-_WIDE = 8.0
-"""... if the standard deviation is larger than this: the ends of the distribution are then further away."""
+_SMALLEST = 1e-320
+"""Smaller weights have too few digits for a product to fall further."""
 _NOTHING = 1e-18
 """Terms that change no digit of a sum."""
 
 
-def binomial_probabilities(n: int, p: float, negligible: float = SMALLEST) -> tuple[int, list[float]]:
-    """Probabilities of a binomial distribution, by default wherever floating point can hold them.
-
-    Args:
-        n: Number of trials, at least 0.
-        p: Probability of a success, from 0 to 1.
-        negligible: What is below this share of the largest probability is left out.
-
-    Returns:
-        The smallest number of successes in the list, and the probabilities from there on.
-
-    Example:
-        >>> binomial_probabilities(2, 0.5)
-        (0, [0.25, 0.5, 0.25])
-    """
-    if p in (0.0, 1.0) or n == 0:
-        return (n if p == 1.0 else 0), [1.0]
-    mode = min(n, int((n + 1) * p))
-    odds = p / (1.0 - p)
-    weight, above = 1.0, [1.0]
-    for k in range(mode, n):
-        weight *= (n - k) / (k + 1) * odds
-        if weight < negligible:
-            break
-        above.append(weight)
-    weight, below = 1.0, []
-    for k in range(mode, 0, -1):
-        weight *= k / (n - k + 1) / odds
-        if weight < negligible:
-            break
-        below.append(weight)
-    total = math.fsum(above) + math.fsum(below)
-    return mode - len(below), [weight / total for weight in [*reversed(below), *above]]
+def _terms(groups: Groups) -> list[tuple[int, float, int]]:
+    """Return trials of which none is certain to fail or to succeed."""
+    return [(1, math.log(rate) - math.log1p(-rate), count) for rate, count in groups if _ZERO <= rate < 1.0]
 
 
-def _saddlepoint(terms: Sequence[tuple[float, float, int]], score: float) -> tuple[float, float, float, list[float]]:
-    """Return how far a sum of independent terms must be tilted so that its mean is a score.
+def _binomial(n: int, log_odds: float, negligible: float = _NOTHING) -> tuple[int, list[float]]:
+    """Return the smallest number of successes that is not negligible, and the probabilities from there on."""
+    odds = math.exp(log_odds)
+    mode = min(n, int((n + 1) * (odds / (1.0 + odds))))
+    rising = ((n - k) / (k + 1) * odds for k in range(mode, n))
+    falling = (k / (n - k + 1) / odds for k in range(mode, 0, -1))
+    above, below = (
+        list(takewhile(lambda weight: weight > negligible, accumulate(ratios, mul, initial=1.0)))
+        for ratios in (rising, falling)
+    )
+    total = math.fsum(above) + math.fsum(below) - 1.0
+    return mode + 1 - len(below), [weight / total for weight in [*below[:0:-1], *above]]
 
-    Tilting by theta multiplies the probability of a sum s by ``exp(theta * s)`` and normalises. The log-odds of each
-    trial grow by theta times what a success adds.
 
-    Args:
-        terms: What a success adds, its log-odds, and the number of such trials.
-        score: The mean, between the smallest and the largest sum.
+def _sum_of(terms: Iterable[tuple[int, float, int]], negligible: float = _NOTHING) -> tuple[int, list[float]]:
+    """Return the smallest sum of trials that is not negligible, and the probabilities from there on."""
+    first, chances = 0, [1.0]
+    for weight, log_odds, count in terms:
+        low, binomial = _binomial(count, log_odds, negligible)
+        spread = [0.0] * (weight * (len(binomial) - 1) + 1)
+        spread[::weight] = binomial
+        first, size = first + weight * low, len(spread)
+        longer, shorter = sorted((chances, spread), key=len, reverse=True)
+        size, ends = len(shorter), [0.0] * (len(shorter) - 1)
+        shorter, longer = shorter[::-1], [*ends, *longer, *ends]
+        chances = [sum(map(mul, shorter, longer[place : place + size])) for place in range(len(longer) - len(ends))]
+    return first, chances
+
+
+def _tilt(terms: _Terms, score: float) -> tuple[float, float, list[float]]:
+    """Return how far a sum must be tilted so that its mean is a score.
+
+    Tilting by theta multiplies the probability of a sum s by ``exp(theta * s)`` and normalises.
 
     Returns:
-        Theta; how much the logarithms of the chances of failure, added up over all trials, shrink under it; the tilted
-        variance; and the tilted log-odds, which end at 700.
+        Theta, the logarithm of the mean of ``exp(theta * s)``, and the tilted log-odds of each term.
     """
     high = 800.0 / max(weight for weight, *_ in terms)
     low, theta = -high, 0.0
-    for _ in range(200):
-        odds = [max(-700.0, min(700.0, log_odds + theta * weight)) for weight, log_odds, _ in terms]
-        chances = [1.0 / (1.0 + math.exp(-x)) for x in odds]
-        slope = variance = 0.0
-        for (weight, _, count), chance in zip(terms, chances, strict=True):
-            slope += weight * count * chance
-            variance += weight**2 * count * chance * (1.0 - chance)
-        low, high = (theta, high) if slope < score else (low, theta)
-        step = theta + (score - slope) / variance if variance > 0.0 else math.nan
-        before, theta = theta, step if low < step < high else (low + high) / 2.0
-        if abs(theta - before) <= 1e-12 * abs(theta):
-            break
-    odds = [log_odds + theta * weight for weight, log_odds, _ in terms]
-    sizes = (max(0.0, x) + math.log1p(math.exp(-abs(x))) for x in odds)
-    value = math.fsum(size * count for size, (*_, count) in zip(sizes, terms, strict=True))
-    return theta, value, variance, [max(-700.0, min(700.0, x)) for x in odds]
+    while high - low > 1e-9 * max(abs(low), abs(high)):
+        theta = (low + high) / 2.0
+        chances = (_chance(log_odds + theta * weight) for weight, log_odds, _ in terms)
+        mean = math.fsum(weight * count * p for (weight, _, count), p in zip(terms, chances, strict=True))
+        low, high = (theta, high) if mean < score else (low, theta)
+    tilted = [log_odds + theta * weight for weight, log_odds, _ in terms]
+    grown = (count * (_softplus(x) - _softplus(y)) for x, (_, y, count) in zip(tilted, terms, strict=True))
+    return theta, math.fsum(grown), tilted
+
+
+def _chance(log_odds: float) -> float:
+    return 1.0 / (1.0 + math.exp(max(-700.0, min(700.0, -log_odds))))
+
+
+def _softplus(x: float) -> float:
+    return max(0.0, x) + math.log1p(math.exp(-abs(x)))
 
 
 def _centre(groups: Groups) -> tuple[float, float]:
@@ -127,47 +119,15 @@ def _centre(groups: Groups) -> tuple[float, float]:
     return math.fsum(rate * count for rate, count in groups), math.sqrt(variance)
 
 
-@lru_cache(maxsize=64)
-def _circle(groups: Groups, mean: float) -> tuple[float, float, int, list[complex]]:
-    """Return the generating function on the circle under whose tilt the number of successes has a mean.
-
-    Returns:
-        Logarithm of the radius; that of the generating function at the radius; the number of nodes, which is odd; and
-        the values relative to that at the radius, for half of the circle, without negligible ones.
-    """
-    terms = [(1.0, math.log(rate) - math.log1p(-rate), count) for rate, count in groups]
-    theta, value, variance, odds = _saddlepoint(terms, mean)
-    value += math.fsum(math.log1p(-rate) * count for rate, count in groups)
-    tilted = [
-        (1.0 / (1.0 + math.exp(x)), 1.0 / (1.0 + math.exp(-x)), count)
-        for x, (_, count) in zip(odds, groups, strict=True)
-    ]
-    trials = sum(count for _, count in groups)
-    # no two numbers with a noticeable probability are the same modulo this, and the pole at 1 is far away
-    nodes = int(min(trials, 24.0 * math.sqrt(variance) + 60.0) + 40.0 / abs(theta)) | 1
-    values = []
-    for node in range(nodes // 2 + 1):
-        turn = cmath.rect(1.0, 2.0 * math.pi * node / nodes)
-        values.append(math.prod([(failure + success * turn) ** count for failure, success, count in tilted]))
-        if abs(values[-1]) < _NOTHING:
-            break
-    return theta, value, nodes, values
-
-
 def log_tail(groups: Groups, k: int) -> tuple[float, bool]:
     """Natural logarithm of the tail of the number of successes that begins at k, however small it is.
 
     Args:
-        groups: Chances of success with their numbers of trials.
-        k: Number of successes.
+        groups: Chances and numbers of trials.
+        k: The first number of successes of the tail.
 
     Returns:
-        The logarithm (minus infinity if impossible), and whether it is the upper tail: at least k if k is above the
-        mean, at most k otherwise.
-
-    Example:
-        >>> log_tail(((0.5, 2000),), 2000)[0] == 2000 * math.log(0.5)
-        True
+        The logarithm of P(X >= k) and True where k is above the mean, else that of P(X <= k) and False.
     """
     upper = k > _centre(groups)[0]
     k -= sum(count for rate, count in groups if rate == 1.0)
@@ -180,17 +140,19 @@ def log_tail(groups: Groups, k: int) -> tuple[float, bool]:
         return (end if bool(k) == upper else 0.0), upper
     sign = 1.0 if upper else -1.0
     mean, deviation = _centre(uncertain)
-    distance = abs(k - mean) / deviation
-    if distance < 1.0 or (distance <= _FAR and deviation > _WIDE):  # many k share a circle
-        tilted = mean + sign * deviation * max(1, int(distance))
-    else:
-        tilted = float(k)
-    theta, value, nodes, values = _circle(uncertain, tilted)
-    total = 0.0
-    for node, at_node in enumerate(values):
-        angle = 2.0 * math.pi / nodes
+    theta, value, tilted = _tilt(_terms(uncertain), mean + sign * max(deviation, abs(k - mean)))
+    chances = [(_chance(-x), _chance(x), count) for x, (_, count) in zip(tilted, uncertain, strict=True)]
+    variance = math.fsum(failure * success * count for failure, success, count in chances)
+    # no two numbers with a noticeable probability are the same modulo this, and the pole at 1 is far away
+    nodes = int(min(trials, 24.0 * math.sqrt(variance) + 60.0) + 40.0 / abs(theta)) | 1
+    total, angle = 0.0, 2.0 * math.pi / nodes
+    for node in range(nodes // 2 + 1):
+        turn = cmath.rect(1.0, angle * node)
+        at_node = math.prod([(failure + success * turn) ** count for failure, success, count in chances])
         turned = at_node * cmath.rect(1.0, -angle * (node * k % nodes))
         total += (2.0 if node else 1.0) * (turned / (1.0 - cmath.exp(-sign * complex(theta, angle * node)))).real
+        if abs(at_node) < _NOTHING:
+            break
     return min(0.0, value - theta * k + math.log(total / nodes)), upper
 
 
@@ -298,23 +260,11 @@ class RandomBaseline:
             ArgumentError: t is no positive integer.
         """
         t = validate_integer("t", t, 1)
-        mean, deviation = _centre(self.p)
         if t == 1:
-            return mean / self.n
-        step = 1 + 2 * int(deviation / (8.0 + 8.0 * math.sqrt(math.log(t))))  # the sum is as smooth as an integral
-        middle, total = int(mean) + 1, 0.0
-        for k in range(middle - step, 0, -step):
-            reached = -math.expm1(t * self._below(k)[0])
-            total += step * reached
-            if reached == 1.0:
-                total += max(0, k - step // 2 - 1)
-                break
-        for k in range(middle, self.n + 1, step):
-            reached = -math.expm1(t * self._below(k)[0])
-            total += step * reached
-            if reached < _NOTHING * total:
-                break
-        return total / self.n
+            return _centre(self.p)[0] / self.n
+        certain = sum(count for rate, count in self.p if rate == 1.0)
+        first, chances = _sum_of(_terms(self.p), _NOTHING / t)
+        return (certain + first + math.fsum(_best_of(t, _tails(chances)[1:]))) / self.n
 
     def p_value(self, acc: float, t: int = 1) -> float:
         """Probability that the best of t guessers reaches an accuracy (equation 20).
@@ -477,10 +427,10 @@ _EXACT_SCORES = 20_000
 """Number of different scores up to which their distribution is exact."""
 _STEPS = 64
 """Grid points for a standard deviation, if there are more."""
-_NEGLIGIBLE = 1e-15
+_GRID_NOTHING = 1e-15
 """On a grid, smaller probabilities are left out, ..."""
 _THIN = 1e-9
-"""... and smaller tails come from the saddlepoint approximation."""
+"""... and smaller tails are computed after tilting."""
 
 
 def _sorted(guesses: Guesses) -> tuple[tuple[float, int, int], ...]:
@@ -513,27 +463,45 @@ def _on_grid(chances: Mapping[int, float], scale: Fraction) -> dict[int, float]:
 
 
 @lru_cache(maxsize=64)
-def _score_distribution(guesses: tuple[tuple[float, int, int], ...]) -> tuple[list[float], list[float], float]:
+def _score_distribution(
+    guesses: tuple[tuple[float, int, int], ...], score: float | None = None
+) -> tuple[list[float], list[float], float]:
     """Return the scores in rising order, the probability of at least each, and half a step of their grid.
 
     The few large weights come first, so that their sums are exact. From the weight on with which there could be more
-    than ``_EXACT_SCORES`` scores, scores are rounded to a grid.
+    than ``_EXACT_SCORES`` scores, scores are rounded to a grid. With a score, tails near it have their digits, however
+    small they are.
     """
     shares = [Fraction(weight).limit_denominator(10**8) for weight, *_ in guesses]
     unit, step = Fraction(1, math.lcm(*(share.denominator for share in shares))), Fraction(0)
+    terms = [(weight, -math.log(max(labels - 1, _ZERO)), count) for weight, labels, count in guesses]
+    theta, value, tilted = (0.0, 0.0, [x for _, x, _ in terms]) if score is None else _tilt(terms, score)
     chances = {0: 1.0}
-    for share, (_, labels, count) in zip(shares, guesses, strict=True):
+    for share, log_odds, (*_, count) in zip(shares, tilted, guesses, strict=True):
         products = len(chances) * (count + 1)
         span = max(chances) - min(chances) + 1 + int(share * count / unit)
         if not step and (min(products, span) > _EXACT_SCORES or products > 40 * _EXACT_SCORES):
             step = Fraction(_moments(guesses)[1] / _STEPS)
-            chances = {place: chance for place, chance in chances.items() if chance > _NEGLIGIBLE}
+            chances = {place: chance for place, chance in chances.items() if chance > _GRID_NOTHING}
             chances, unit = _on_grid(chances, unit / step), step
-        first, weights = binomial_probabilities(count, 1.0 / labels, _NEGLIGIBLE if step else SMALLEST)
+        first, weights = _binomial(count, log_odds, _GRID_NOTHING if step else _SMALLEST)
         chances = _sums(chances, _on_grid(dict(enumerate(weights, first)), share / unit))
-    places = sorted(chances)
-    tails = list(accumulate(chances[place] for place in reversed(places)))[::-1]
-    return [float(place * unit) for place in places], tails, float(step / 2)
+    scores = {float(place * unit): chance for place, chance in sorted(chances.items())}
+    return (
+        list(scores),
+        _tails([chance * math.exp(value - theta * place) for place, chance in scores.items()]),
+        float(step / 2),
+    )
+
+
+def _tails(chances: Sequence[float]) -> list[float]:
+    """Return the probability of each number or a larger one."""
+    return list(accumulate(reversed(chances)))[::-1]
+
+
+def _best_of(tried: int, tails: Sequence[float]) -> list[float]:
+    """Return the tails of the best of several independent guessers."""
+    return [1.0 if tail >= 1.0 else -math.expm1(tried * math.log1p(-tail)) for tail in tails]
 
 
 def _equal(guesses: Guesses) -> RandomBaseline | None:
@@ -553,28 +521,10 @@ def _moments(guesses: Guesses) -> tuple[float, float]:
     return mean, math.sqrt(variance)
 
 
-def _thin_tail(guesses: Guesses, score: float) -> float:
-    """Return a small probability of at least a score, by the formula of Lugannani and Rice (1980)."""
-    score -= math.fsum(weight * count for weight, labels, count in guesses if labels == 1)
-    guesses = [guess for guess in guesses if guess[1] > 1]
-    most = math.fsum(weight * count for weight, _, count in guesses)
-    if score >= most - 1e-12:
-        all_right = math.exp(-math.fsum(count * math.log(labels) for _, labels, count in guesses))
-        return all_right if score < most + 1e-9 else 0.0
-    terms = [(weight, -math.log(labels - 1), count) for weight, labels, count in guesses]
-    theta, value, variance, _ = _saddlepoint(terms, score)
-    value += math.fsum(count * math.log((labels - 1) / labels) for _, labels, count in guesses)
-    w, u = math.sqrt(max(0.0, 2.0 * (theta * score - value))), theta * math.sqrt(variance)
-    density = math.exp(-w * w / 2.0) / math.sqrt(2.0 * math.pi)
-    tail = math.erfc(w / math.sqrt(2.0)) / 2.0 + density * (1.0 / u - 1.0 / w)
-    return min(1.0, max(0.0, tail))
-
-
 def guessing_p_value(guesses: Guesses, score: float, tried: int = 1) -> float:
     """Return the probability that the best of several guessers reaches a score.
 
-    Exact if all guesses add the same, or if few scores are possible. Otherwise scores are rounded to a grid, and tails
-    below 1e-9 come from the saddlepoint approximation.
+    Exact if all guesses add the same, or if few scores are possible. Otherwise scores are rounded to a grid.
 
     Args:
         guesses: The guesser's score as a sum.
@@ -590,12 +540,12 @@ def guessing_p_value(guesses: Guesses, score: float, tried: int = 1) -> float:
     if exact is not None:
         count = math.ceil(score / guesses[0][0] - 1e-6)
         return exact.p_value_of_count(min(exact.n, max(0, count)), tried) if count <= exact.n else 0.0
-    scores, tails, slack = _score_distribution(guesses)
-    place = bisect_left(scores, score - max(slack, 1e-9))
-    tail = tails[place] if place < len(tails) else 0.0
-    if slack and tail < _THIN:
-        tail = min(_THIN, _thin_tail(guesses, score))
-    return 1.0 if tail >= 1.0 else -math.expm1(tried * math.log1p(-tail))
+    for tilted in (None, score):
+        scores, tails, slack = _score_distribution(guesses, tilted)
+        tail = [*tails, 0.0][bisect_left(scores, score - max(slack, 1e-9))]
+        if not slack or tail >= _THIN:
+            break
+    return _best_of(tried, [tail])[0]
 
 
 def expected_best(guesses: Guesses, tried: int = 1) -> float:
@@ -619,9 +569,8 @@ def expected_best(guesses: Guesses, tried: int = 1) -> float:
     if exact is not None:
         return exact.max_random_baseline(tried) * exact.n * guesses[0][0]
     scores, tails, _ = _score_distribution(guesses)
-    reached = [1.0 if tail >= 1.0 else -math.expm1(tried * math.log1p(-tail)) for tail in tails[1:]]
     steps = [high - low for low, high in pairwise(scores)]
-    return scores[0] + math.fsum(map(mul, steps, reached))
+    return scores[0] + math.fsum(map(mul, steps, _best_of(tried, tails[1:])))
 
 
 def sign_test(differences: Sequence[float]) -> float:
@@ -645,18 +594,6 @@ def sign_test(differences: Sequence[float]) -> float:
         least = math.fsum(map(abs, differences))
         return guessing_p_value([(2.0 * size / rows, 2, n) for size, n in signs.items()], (total + least) / rows)
     sizes = Counter(abs(int(value)) for value in differences if value)
-    if not sizes:
-        return 1.0
-    size, count = max(sizes.items(), key=lambda item: item[1])
-    del sizes[size]
-    sums = {0: 1.0}
-    for other, number in sorted(sizes.items(), reverse=True):
-        lowest, weights = binomial_probabilities(number, 0.5)
-        sums = _sums(sums, {(2 * up - number) * other: weight for up, weight in enumerate(weights, lowest)})
-    first, chances = binomial_probabilities(count, 0.5)
-    tails = [*list(accumulate(reversed(chances)))[::-1], 0.0]
-    p_value = 0.0
-    for place, chance in sums.items():
-        least = -(-(int(total) - place + size * count) // (2 * size))  # ups that are needed
-        p_value += chance * tails[min(max(0, least - first), len(chances))]
-    return min(1.0, p_value)
+    first, chances = _sum_of((size, 0.0, count) for size, count in sizes.items())
+    least = -(-int(total + sum(map(abs, differences))) // 2)  # of the sizes with a plus, added up
+    return min(1.0, math.fsum(chances[max(0, least - first) :]))

@@ -19,7 +19,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -212,47 +212,34 @@ def _relabelled(records: _Records, labels: tuple[str, ...]) -> _Records:
     return replace(records, conditions=conditions, labels=labels)
 
 
-@dataclass(frozen=True)
 class PairedRecords:
-    """Several runs on the same queries of one data set."""
+    """Several runs on the same queries of one data set.
 
-    score: ScoreRecord
-    runs: Mapping[str, _Records]
-    keys: Mapping[str, Sequence[Key]]
-    """The queries of each condition that every run predicted."""
-    notes: tuple[str, ...]
-    """Queries that are not compared, by run."""
+    Args:
+        score: The score by which they are compared.
+        runs: Their records, with labels in the same order.
+        keys: The queries of each condition that every run predicted.
+    """
 
-    @cached_property
-    def _places(self) -> dict[int, int]:
-        """The number of each test row."""
-        return {row: n for n, row in enumerate(sorted({row for keys in self.keys.values() for row, _ in keys}))}
-
-    @cached_property
-    def _queries(self) -> dict[str, Queries]:
-        reference = next(iter(self.runs.values()))
-        return {
+    def __init__(self, score: ScoreRecord, runs: Mapping[str, _Records], keys: Mapping[str, Sequence[Key]]) -> None:
+        self.score, self.runs, self._keys = score, runs, keys
+        self.queries = sum(map(len, keys.values()))
+        reference = next(iter(runs.values()))
+        places = {row: n for n, row in enumerate(sorted({row for own in keys.values() for row, _ in own}))}
+        self._queries = {
             name: Queries(
-                [reference.conditions[name][key][0] for key in keys],
-                [self._places[row] for row, _ in keys],
-                len(self._places),
+                [reference.conditions[name][key][0] for key in own],
+                [places[row] for row, _ in own],
+                len(places),
                 len(reference.labels),
             )
-            for name, keys in self.keys.items()
+            for name, own in keys.items()
         }
-
-    @cached_property
-    def _predictions(self) -> dict[str, dict[str, list[Any]]]:
-        """The predictions of each run, by condition, in the order of the keys."""
-        return {
-            run: {name: [records.conditions[name][key][1] for key in keys] for name, keys in self.keys.items()}
-            for run, records in self.runs.items()
+        self._predictions = {
+            run: {name: [records.conditions[name][key][1] for key in own] for name, own in keys.items()}
+            for run, records in runs.items()
         }
-
-    @property
-    def queries(self) -> int:
-        """Number of queries, over all conditions."""
-        return sum(map(len, self.keys.values()))
+        self._known_terms: dict[str, list[_Term]] = {}
 
     def difference(self, first: str, second: str) -> PairedDifference:
         """Return the difference of the metric between two runs."""
@@ -263,6 +250,15 @@ class PairedRecords:
     def alone(self, run: str) -> PairedDifference:
         """Return the metric of one run as a sum over test rows, in the place of a difference from 0."""
         return paired_difference(self._own_terms(run), [])
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """The number of queries that are not compared, by run."""
+        for run, records in self.runs.items():
+            failed = sum(answer is None for queries in records.conditions.values() for _, answer in queries.values())
+            if left_out := records.queries - self.queries:
+                reason = f"; {failed} of them failed in it" if failed else ""
+                yield f"{left_out} of {records.queries} queries of {run} are not compared{reason}"
 
     @property
     def _independent(self) -> bool:
@@ -282,7 +278,7 @@ class PairedRecords:
         if len(weights) > 1 or several_labels or self.score.statistic in (None, "consistency"):
             return {}
         values: dict[str, dict[str, float]] = {}
-        for name, keys in self.keys.items():
+        for name, keys in self._keys.items():
             for repeat in sorted({repeat for _, repeat in keys}):
                 places = [place for place, key in enumerate(keys) if key[1] == repeat]
                 truth = [self._queries[name].truth[place] for place in places]
@@ -292,10 +288,6 @@ class PairedRecords:
                     own = [predictions[name][place] for place in places]
                     of_runs[run] = contributions(self.score.statistic, queries, own, own)[0].value
         return values
-
-    @cached_property
-    def _known_terms(self) -> dict[str, list[_Term]]:
-        return {}
 
     def _own_terms(self, run: str) -> list[_Term]:
         """Return the weights of the conditions with what each row contributes to the metric of one run."""
@@ -376,7 +368,7 @@ def pair_records(results: Mapping[str, Result], name: str, metric: str) -> Paire
         keys = dict.fromkeys(keys, sorted(whole))
     if not all(keys.values()):
         return "no test row has a prediction in every run"
-    return PairedRecords(score, runs, keys, tuple(_dropped(runs, keys)))
+    return PairedRecords(score, runs, keys)
 
 
 def _unlike(name: str, first: Result, reference: _Records, second: Result, records: _Records) -> str | None:
@@ -398,17 +390,6 @@ def _unlike(name: str, first: Result, reference: _Records, second: Result, recor
     if data[0] == data[1] is not None:
         return None
     return f"other data under this name (digests {data[0]!s:.12} and {data[1]!s:.12})"
-
-
-def _dropped(runs: Mapping[str, _Records], keys: Mapping[str, Sequence[Key]]) -> list[str]:
-    notes = []
-    compared = sum(map(len, keys.values()))
-    for run, records in runs.items():
-        failed = sum(answer is None for queries in records.conditions.values() for _, answer in queries.values())
-        if compared < records.queries:
-            reason = f"; {failed} of them failed in it" if failed else ""
-            notes.append(f"{records.queries - compared} of {records.queries} queries of {run} are not compared{reason}")
-    return notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -718,7 +699,14 @@ class Comparison(Displayed):
 
     def display_blocks(self) -> list[Block]:
         """Return the table with what a reader must know before and after it."""
-        return display_table(_table_of(self))
+        return [
+            Line(f"{self.benchmark}: first {self.first}, second {self.second}", "title"),
+            *map(Line, self.introduction()),
+            TextTable(*self.table()),
+            *map(Line, self.conclusion()),
+            Line(f"The signature of {self.first}:", "code"),
+            Line(self.signature, "code"),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -828,35 +816,52 @@ def compare_runs(
     ):
         raise ArgumentError(f"margin: got {margin!r}, expected a number between 0 and 1, such as 0.01")
     aligned = align(results, metric, reference)
-    kept, pairs, values, better = aligned.runs, aligned.datasets, aligned.values, aligned.higher_is_better
-    every, all_pairs = _pairs(aligned, reference)
-    notes = {run: list(_table_notes(run, aligned)) for run in kept}
+    datasets, better = aligned.datasets, aligned.higher_is_better
+    pairs, all_pairs = _pairs(aligned, reference)
+    steps = [[paired.difference(*pair) for paired in datasets.values()] for pair in pairs]
+    means = [mean_difference(own) for own in steps]
+    outcomes = of_datasets = corrected(list(map(difference_outcome, means)), all_tests=all_pairs)
+    if len(datasets) > 1:
+        tests = [difference_outcome(step) for own in steps for step in own]
+        of_datasets = corrected(tests, holm, all_pairs and all_pairs * len(datasets))
+    lines = iter(of_datasets)
+    gains = [(mean, mean.negated) if better else (mean.negated, mean) for mean in means]
+    margins = [
+        corrected([_above(gain, -(margin or 0.0)) for gain in side], holm, all_pairs)
+        for side in zip(*gains, strict=True)
+    ]
+    notes = {run: list(_table_notes(run, aligned)) for run in aligned.runs}
     made = []
-    for first_run, second_run in every:
-        a, b = kept[first_run], kept[second_run]
-        steps = {dataset: paired.difference(first_run, second_run) for dataset, paired in pairs.items()}
-        total = mean_difference(list(steps.values()))
-        queries = sum(paired.queries for paired in pairs.values())
+    for number, pair in enumerate(pairs):
+        first, second = (aligned.runs[run] for run in pair)
+        figures = [
+            _figures(name, step, paired.queries, next(lines))
+            for (name, paired), step in zip(datasets.items(), steps[number], strict=True)
+        ]
+        queries = sum(paired.queries for paired in datasets.values())
+        of_mean = _figures(f"mean of {len(datasets)} data sets", means[number], queries, outcomes[number])
         made.append(
             Comparison(
                 aligned.benchmark,
                 aligned.metric,
                 better,
-                first_run,
-                second_run,
-                (a.model, b.model),
-                (*_label_differences(a, b, pairs), *list_differences(a, b)),
-                tuple(_figures(name, steps[name], pairs[name].queries) for name in pairs),
-                _figures(f"mean of {len(pairs)} data sets", total, queries) if len(pairs) > 1 else None,
-                _non_inferiority(first_run, second_run, total, margin, better),
-                tuple(dict.fromkeys([*aligned.left_out, *notes[first_run], *notes[second_run]])),
-                str(a.signature),
+                *pair,
+                (first.model, second.model),
+                (*_label_differences(first, second, datasets), *list_differences(first, second)),
+                tuple(figures),
+                of_mean if len(datasets) > 1 else None,
+                tuple(
+                    NonInferiority(*runs, margin, test.holm if isinstance(test, Tested) else None)
+                    for runs, test in zip((pair, pair[::-1]), [side[number] for side in margins], strict=True)
+                    if margin is not None
+                ),
+                tuple(dict.fromkeys([*aligned.left_out, *(note for run in pair for note in notes[run])])),
+                str(first.signature),
             )
         )
-    corrected = tuple(_corrected(made, all_pairs))
-    outcomes = {frozenset((pair.first, pair.second)): pair.overall.outcome for pair in corrected}
-    ranking = ranks_of(aligned.order, values, outcomes, aligned.partial) if reference is None else ()
-    return BenchmarkComparison(aligned.benchmark, aligned.metric, corrected, ranking, aligned.left_out)
+    tested = dict(zip(map(frozenset, pairs), outcomes, strict=True))
+    ranking = ranks_of(aligned.order, aligned.values, tested, aligned.partial) if reference is None else ()
+    return BenchmarkComparison(aligned.benchmark, aligned.metric, tuple(made), ranking, aligned.left_out)
 
 
 @dataclass(frozen=True)
@@ -1006,7 +1011,11 @@ def standings(runs: Mapping[str, Result], metric: str, higher_is_better: bool) -
         return verdicts if known else {}
     try:
         aligned = align({name: runs[name] for name in known}, metric)
-        ranks, reason = _tested_ranks(aligned), "; ".join(aligned.left_out)
+        pairs, all_pairs = _pairs(aligned)
+        outcomes = corrected([difference_outcome(aligned.difference(*pair)) for pair in pairs], all_tests=all_pairs)
+        tested = dict(zip(map(frozenset, pairs), outcomes, strict=True))
+        ranks = ranks_of(aligned.order, aligned.values, tested, aligned.partial)
+        reason = "; ".join(aligned.left_out)
     except StaICCError as error:
         ranks, reason = (), str(error)
     best = (max if higher_is_better else min)(known.values())
@@ -1017,31 +1026,28 @@ def standings(runs: Mapping[str, Result], metric: str, higher_is_better: bool) -
     return verdicts | {name: Best() if value == best else shown.get(name, untested) for name, value in known.items()}
 
 
-def _tested_ranks(aligned: AlignedRuns) -> tuple[Rank, ...]:
-    """Return the ranking of :func:`compare_runs`, without its intervals and data sets."""
-    pairs, all_pairs = _pairs(aligned)
-    outcomes = [difference_outcome(aligned.difference(*pair)) for pair in pairs]
-    tested = corrected_outcomes(pairs, outcomes, all_pairs)
-    return ranks_of(aligned.order, aligned.values, tested, aligned.partial)
-
-
-def corrected_outcomes(
-    pairs: Sequence[tuple[str, str]], outcomes: Sequence[Outcome], all_pairs: int | None = None
-) -> dict[frozenset[str], Outcome]:
-    """Return the outcome of each pair of runs, corrected for both directions of all pairs.
+def corrected(
+    outcomes: Sequence[Outcome],
+    method: Callable[[Sequence[float | None]], list[float | None]] = directional_holm,
+    all_tests: int | None = None,
+) -> list[Outcome]:
+    """Return tests with corrected p-values.
 
     Args:
-        pairs: The pairs.
-        outcomes: Their tests.
-        all_pairs: Number of pairs from which these were chosen by their values (Bonferroni); ``None`` if they were not
-            chosen (Holm).
+        outcomes: The tests.
+        method: The correction; by default that for both directions of all pairs of runs.
+        all_tests: Number of tests from which these were chosen by their values (Bonferroni); ``None`` if they were not
+            chosen.
     """
     p_values = [outcome.p_value if isinstance(outcome, Tested) else None for outcome in outcomes]
-    corrected = _corrected_p(p_values, directional_holm, all_pairs)
-    return {
-        frozenset(pair): replace(outcome, holm=p) if isinstance(outcome, Tested) and p is not None else outcome
-        for pair, outcome, p in zip(pairs, outcomes, corrected, strict=True)
-    }
+    if all_tests is None:
+        adjusted = method(p_values)
+    else:
+        adjusted = [None if p is None else min(1.0, p * all_tests) for p in p_values]
+    return [
+        replace(outcome, holm=p) if isinstance(outcome, Tested) and p is not None else outcome
+        for outcome, p in zip(outcomes, adjusted, strict=True)
+    ]
 
 
 def _pairs(aligned: AlignedRuns, reference: str | None = None) -> tuple[list[tuple[str, str]], int | None]:
@@ -1067,7 +1073,15 @@ def difference_outcome(difference: PairedDifference) -> Outcome:
     return Tested(p, p)
 
 
-def _figures(name: str, difference: PairedDifference, queries: int) -> DatasetComparison:
+def _above(difference: PairedDifference, least: float) -> Outcome:
+    """Return the one-sided test of "the difference is at most `least`"."""
+    if difference.unbounded:
+        return Untested("one more row could change the metric without limit")
+    p = upper_p_value(difference, least)
+    return Tested(p, p)
+
+
+def _figures(name: str, difference: PairedDifference, queries: int, outcome: Outcome) -> DatasetComparison:
     return DatasetComparison(
         dataset=name,
         rows=len(difference.steps),
@@ -1075,19 +1089,8 @@ def _figures(name: str, difference: PairedDifference, queries: int) -> DatasetCo
         values=(difference.first, difference.second),
         difference=difference.difference,
         interval=difference_interval(difference, COVERAGE),
-        outcome=difference_outcome(difference),
+        outcome=outcome,
         detectable=detectable_difference(difference),
-    )
-
-
-def _non_inferiority(
-    first: str, second: str, difference: PairedDifference, margin: float | None, better: bool
-) -> tuple[NonInferiority, ...]:
-    gains = (difference, difference.negated) if better else (difference.negated, difference)
-    return tuple(
-        NonInferiority(run, than, margin, None if gain.unbounded else upper_p_value(gain, -margin))
-        for run, than, gain in zip((first, second), (second, first), gains, strict=True)
-        if margin is not None
     )
 
 
@@ -1110,46 +1113,6 @@ def _label_differences(first: Result, second: Result, pairs: Mapping[str, Paired
         labels = [result.details[dataset].labels for result in (first, second)]
         if labels[0] != labels[1]:
             yield Difference(f"labels of {dataset}", *("/".join(names) or None for names in labels))
-
-
-def _corrected_p(
-    p_values: Sequence[float | None],
-    method: Callable[[Sequence[float | None]], list[float | None]],
-    all_tests: int | None,
-) -> list[float | None]:
-    """Return corrected p-values: by a method, or by Bonferroni for the number of tests from which they were chosen."""
-    if all_tests is None:
-        return method(p_values)
-    return [None if p is None else min(1.0, p * all_tests) for p in p_values]
-
-
-def _corrected(made: Sequence[Comparison], all_pairs: int | None) -> Iterator[Comparison]:
-    """Correct the p-values of data sets over data sets and pairs, those of means over pairs and directions.
-
-    Args:
-        made: The comparisons.
-        all_pairs: Number of pairs from which these were chosen by their values (Bonferroni); ``None`` if they were not
-            chosen (Holm).
-    """
-
-    def tested(line: DatasetComparison, p: float | None) -> DatasetComparison:
-        return line if p is None or line.p_value is None else replace(line, outcome=Tested(line.p_value, p))
-
-    each = None if all_pairs is None else all_pairs * sum(len(pair.datasets) for pair in made) // len(made)
-    method = holm if made[0].mean else directional_holm  # the only data set is ranked
-    of_datasets = iter(_corrected_p([line.p_value for pair in made for line in pair.datasets], method, each))
-    of_means = iter(_corrected_p([pair.overall.p_value for pair in made], directional_holm, all_pairs))
-    of_margins = [
-        iter(_corrected_p([margin.p_value for margin in side], holm, all_pairs))
-        for side in zip(*(pair.non_inferiority for pair in made), strict=True)
-    ]
-    for pair in made:
-        datasets = tuple(tested(line, next(of_datasets)) for line in pair.datasets)
-        p_of_mean = next(of_means)
-        mean = tested(pair.mean, p_of_mean) if pair.mean else None
-        sides = zip(pair.non_inferiority, of_margins, strict=True)
-        margins = tuple(replace(margin, p_value=next(p_values)) for margin, p_values in sides)
-        yield replace(pair, datasets=datasets, mean=mean, non_inferiority=margins)
 
 
 def _leaves_queries_out(result: Result) -> str | None:
@@ -1274,74 +1237,34 @@ def compare_all(
     return tuple(compared), (*left_out, *(reason for comparison in compared for reason in comparison.left_out))
 
 
-class Table(NamedTuple):
-    """A comparison of two runs, or a ranking, with what is written around its table."""
-
-    title: str
-    notes: list[str]
-    head: list[str]
-    rows: list[list[str]]
-    words: int
-    """Number of columns with text, which come first; the others have numbers."""
-    below: list[str]
-    signature: tuple[str, str] = ("", "")
-    """What it is the signature of, and the signature."""
-
-
-def _table_of(pair: Comparison) -> Table:
-    title = f"{pair.benchmark}: first {pair.first}, second {pair.second}"
-    signature = f"The signature of {pair.first}:", pair.signature
-    return Table(title, pair.introduction(), *pair.table(), 1, pair.conclusion(), signature)
-
-
-_GROUPS = "Runs share a letter if they are not shown to differ in the mean."
-
-
-def _tables(comparisons: Sequence[BenchmarkComparison]) -> Iterator[Table]:
-    for comparison in comparisons:
-        yield from map(_table_of, comparison.comparisons)
-        if len(comparison.ranking) > 2:
-            rows = [
-                [str(n), rank.interval_cell, rank.run, rank.groups, describe(rank.verdict), f"{rank.value:.4f}"]
-                for n, rank in enumerate(comparison.ranking, 1)
-            ]
-            below = [f"The verdict is in comparison with the best run (Holm, level {LEVEL:g})."]
-            below += [_GROUPS] if any(rank.groups for rank in comparison.ranking) else []
-            head = ["rank", "95 %", "run", "group", "verdict", comparison.metric]
-            yield Table(f"{comparison.benchmark}: ranking", [], head, rows, 5, below)
-
-
-def display_table(table: Table) -> list[Block]:
-    """Return a table with the lines around it.
-
-    Args:
-        table: The table.
-    """
-    rows = [[_line(cell) for cell in row] for row in table.rows]
-    below = [Line(_line(text)) for text in table.below]
-    whose, signature = table.signature
-    return [
-        Line(_line(table.title), "title"),
-        *(Line(_line(note)) for note in table.notes),
-        TextTable(table.head, rows, range(table.words)),
-        *below,
-        *([Line(_line(whose)), Line(_line(signature), "code")] if signature else []),
+def _ranking_blocks(comparison: BenchmarkComparison) -> list[Block]:
+    head = ["rank", "95 %", "run", "group", "verdict", comparison.metric]
+    rows = [
+        [str(n), rank.interval_cell, rank.run, rank.groups, describe(rank.verdict), f"{rank.value:.4f}"]
+        for n, rank in enumerate(comparison.ranking, 1)
     ]
+    below = [f"The verdict is in comparison with the best run (Holm, level {LEVEL:g})."]
+    if any(rank.groups for rank in comparison.ranking):
+        below.append("Runs share a letter if they are not shown to differ in the mean.")
+    return [Line(f"{comparison.benchmark}: ranking", "title"), TextTable(head, rows, range(5)), *map(Line, below)]
+
+
+def _groups_of_blocks(comparisons: Sequence[BenchmarkComparison]) -> Iterator[list[Block]]:
+    for comparison in comparisons:
+        yield from (pair.display_blocks() for pair in comparison.comparisons)
+        if len(comparison.ranking) > 2:
+            yield _ranking_blocks(comparison)
 
 
 def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Block]:
-    """Return comparisons with what their columns mean; lines that all tables have come first.
+    """Return comparisons and rankings as tables with what is known about them.
 
     Args:
         comparisons: The comparisons.
     """
-    groups, shared = shared_lines([display_table(table) for table in _tables(comparisons)])
+    groups, shared = shared_lines(list(_groups_of_blocks(comparisons)))
     spaced = [block for group in groups for block in (*group, Line(""))]
     return [*shared, *spaced, Line(_MEANING)]
-
-
-def _text(table: Table) -> str:
-    return layout(display_table(table))
 
 
 def _line(text: str) -> str:
@@ -1359,14 +1282,19 @@ def _markdown_code(text: str) -> str:
     return f"{fence}{text}{fence}" if len(fence) == 1 else f"{fence} {text} {fence}"
 
 
-def _markdown(written: Table) -> str:
-    rule = [*["---"] * written.words, *["---:"] * (len(written.head) - written.words)]
-    head, *rows = ([_markdown_cell(cell) for cell in row] for row in (written.head, *written.rows))
-    table = "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
-    notes, below = ("\n".join(f"* {_markdown_cell(note)}" for note in part) for part in (written.notes, written.below))
-    whose, signature = written.signature
-    code = f"{_markdown_cell(whose)}\n{_markdown_code(_line(signature))}" if signature else ""
-    return "\n\n".join(filter(None, [f"**{_markdown_cell(written.title)}**", notes, table, below, code]))
+def _markdown(blocks: Iterable[Block]) -> str:
+    parts = []
+    for block in blocks:
+        if isinstance(block, TextTable):
+            rule = ["---" if column in block.texts else "---:" for column in range(len(block.head))]
+            head, *rows = ([_markdown_cell(cell) for cell in row] for row in (block.head, *block.rows))
+            parts.append("\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows)))
+        elif block.kind == "code":
+            parts.append(_markdown_code(_line(block.text)))
+        else:
+            text = _markdown_cell(block.text)
+            parts.append(f"**{text}**" if block.kind == "title" else f"* {text}")
+    return "\n\n".join(parts)
 
 
 _LATEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
@@ -1415,12 +1343,15 @@ def latex_table(caption: Sequence[str], head: Sequence[str], rows: Sequence[Sequ
     )
 
 
-def _latex(written: Table) -> str:
+def _latex(blocks: Sequence[Block]) -> str:
+    lines = [block for block in blocks if isinstance(block, Line)]
+    (table,) = (block for block in blocks if isinstance(block, TextTable))
     cells = [
-        [*map(latex_cell, row[: written.words]), *map(_latex_number, row[written.words :])] for row in written.rows
+        [latex_cell(cell) if column in table.texts else _latex_number(cell) for column, cell in enumerate(row)]
+        for row in table.rows
     ]
-    table = latex_table([written.title, *written.notes, *written.below], written.head, cells, written.words)
-    return table + "".join(f"% {_line(text)}\n" for text in written.signature if text) + "\\end{table}"
+    text = latex_table([line.text for line in lines if line.kind != "code"], table.head, cells, len(table.texts))
+    return text + "".join(f"% {_line(line.text)}\n" for line in lines if line.kind == "code") + "\\end{table}"
 
 
 def _csv(comparisons: Sequence[BenchmarkComparison]) -> str:
@@ -1449,7 +1380,7 @@ def _plain(comparison: BenchmarkComparison) -> dict[str, Any]:
     return plain
 
 
-TABLE_FORMATS = {"text": _text, "markdown": _markdown, "latex": _latex}
+TABLE_FORMATS: Mapping[str, Callable[[Sequence[Block]], str]] = {"text": layout, "markdown": _markdown, "latex": _latex}
 """What writes a table down, by format."""
 FORMATS = (*TABLE_FORMATS, "csv", "json")
 """What :func:`format_comparisons` can write."""
@@ -1476,4 +1407,4 @@ def format_comparisons(comparisons: Sequence[BenchmarkComparison], form: str = "
         return json.dumps(list(map(_plain, comparisons)), ensure_ascii=False, indent=1, allow_nan=False)
     if form == "text":
         return layout(display_comparisons(comparisons))
-    return "\n\n".join(map(TABLE_FORMATS[form], _tables(comparisons)))
+    return "\n\n".join(map(TABLE_FORMATS[form], _groups_of_blocks(comparisons)))

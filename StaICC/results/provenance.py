@@ -29,10 +29,9 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from StaICC.datasets.catalogue import plain_values
-from StaICC.datasets.storage import read_value
 from StaICC.errors import SchemaError
 from StaICC.inference.identity import Identity, RunCounts, RunRecord
 from StaICC.metrics.classification import ConfidenceBin, Kind, normalise
@@ -40,30 +39,16 @@ from StaICC.metrics.intervals import Interval
 from StaICC.safe_text import one_line
 from StaICC.version import __version__
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 
 class SavedRecord:
     """A part of a result that goes to JSON values and back: the base of a dataclass. A file has all its fields."""
 
     __slots__ = ()
-    _what = ""
-    """What it is, for errors."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
         plain: dict[str, Any] = plain_values(self)
         return plain
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what :meth:`to_dict` wrote: lists become tuples, and mappings the records that the annotations name.
-
-        Raises:
-            SchemaError: A field is missing, unknown, or holds a value of another type.
-        """
-        return cast("Self", read_value(cls, data, cls._what))
 
     def check_saved(self, where: str) -> None:
         """Raise a SchemaError for fields that contradict each other."""
@@ -100,8 +85,6 @@ class Baselines:
 @dataclass(frozen=True, slots=True)
 class MeanDetails(SavedRecord):
     """Intervals and baselines of the means over the data sets."""
-
-    _what = "the details of the means"
 
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     """Confidence intervals by key of the mean."""
@@ -197,8 +180,6 @@ def query_keys(rows: Sequence[int]) -> list[Key]:
 class DatasetDetails(SavedRecord):
     """Everything about the run over one data set, except its scores."""
 
-    _what = "the details of a data set"
-
     asked: int
     """Queries of the benchmark."""
     distinct: int
@@ -251,8 +232,6 @@ class EarlyStopping(SavedRecord):
     A run that stopped early is never confused with a full one: its signature has the field ``stopping``, its table
     begins with a remark, and ``compare`` refuses it.
     """
-
-    _what = "the record of early stopping"
 
     rule: str
     """``"precision"``: until the interval of the score is narrow; ``"race"``: until the better model is known, or
@@ -544,7 +523,6 @@ class Provenance(SavedRecord):
         failures: Digest of the numbers of the failed queries; ``None`` if none failed.
     """
 
-    _what = "the provenance"
     predictors: tuple[Predictor, ...] = ()
     method: str | None = None
     failures: str | None = None

@@ -49,7 +49,7 @@ from statistics import NormalDist
 from typing import Any
 
 from StaICC.errors import unknown_name, validate_integer
-from StaICC.layout import Block, Displayed
+from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.paired_tests import (
     LEVEL,
@@ -64,14 +64,12 @@ from StaICC.results.comparison import (
     AlignedRuns,
     Outcome,
     Rank,
-    Table,
     Tested,
     align,
     as_dict,
-    corrected_outcomes,
+    corrected,
     describe,
     difference_outcome,
-    display_table,
     ranks_of,
 )
 from StaICC.results.result import Result
@@ -135,8 +133,8 @@ class Ranking(Displayed):
             values["verdict"] = as_dict(run.verdict)
         return plain
 
-    def table(self) -> Table:
-        """Return the ranking as a table, with what is written around it."""
+    def display_blocks(self) -> list[Block]:
+        """Return the table with what its columns mean."""
         several, conditions = len(self.datasets) > 1, any(run.condition_ranks for run in self.runs)
         head = ["rank", "95 %", "run", "group", "verdict", self.metric, "best"]
         head += ["conditions"] if conditions else []
@@ -168,11 +166,8 @@ class Ranking(Displayed):
             ["wins: share of other runs and data sets; strength: Bradley-Terry; over data sets."] if several else []
         )
         below += [f"left out: {reason}" for reason in self.left_out]
-        return Table(f"{self.benchmark}: {len(self.runs)} runs", notes, head, rows, 5, below)
-
-    def display_blocks(self) -> list[Block]:
-        """Return the table with what its columns mean."""
-        return display_table(self.table())
+        title = Line(f"{self.benchmark}: {len(self.runs)} runs", "title")
+        return [title, *map(Line, notes), TextTable(head, rows, range(5)), *map(Line, below)]
 
 
 def _ends(ends: tuple[float, float] | None, form: str) -> str:
@@ -220,11 +215,7 @@ def rank(results: Mapping[str, Result], metric: str | None = None, *, draws: int
         seed,
         tuple(
             RankedRun(
-                place.run,
-                place.value,
-                place.groups,
-                place.verdict,
-                place.ranks,
+                *(getattr(place, item.name) for item in dataclasses.fields(place)),
                 best[place.run],
                 conditions.get(place.run),
                 wins.get(place.run),
@@ -310,7 +301,7 @@ def _outcomes(aligned: AlignedRuns, packed: PackedRows) -> dict[frozenset[str], 
     for first, second in pairs:
         p = None if screen is None or first in leaders else screen.p_value(first, second)
         outcomes.append(difference_outcome(aligned.difference(first, second)) if p is None else Tested(p, p))
-    return corrected_outcomes(pairs, outcomes)
+    return dict(zip(map(frozenset, pairs), corrected(outcomes), strict=True))
 
 
 class _Screen:
@@ -481,4 +472,4 @@ def format_rankings(rankings: Sequence[Ranking], form: str = "text") -> str:
         raise unknown_name("format", form, FORMATS)
     if form == "json":
         return json.dumps([ranking.to_dict() for ranking in rankings], ensure_ascii=False, indent=1, allow_nan=False)
-    return "\n\n".join(TABLE_FORMATS[form](ranking.table()) for ranking in rankings)
+    return "\n\n".join(TABLE_FORMATS[form](ranking.display_blocks()) for ranking in rankings)

