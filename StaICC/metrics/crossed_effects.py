@@ -46,7 +46,7 @@ interval is undefined.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from statistics import NormalDist, variance
@@ -118,9 +118,9 @@ class CrossedEffects:
                     added = len(other) % 2 == len(source) % 2
                     below.append(distances[not added])
                     above.append(distances[added])
-            combine: Callable[..., float] = math.hypot if 0 in source else _sum
+            reach = [math.hypot(*side) if 0 in source else math.fsum(side) for side in (below, above)]
             most = max(value, 0.25 / math.prod(self.sizes[factor] for factor in source))
-            ends = (min(most, max(0.0, end)) for end in (value - combine(*below), value + combine(*above)))
+            ends = (min(most, max(0.0, end)) for end in (value - reach[0], value + reach[1]))
             found[name] = None if self.freedom[source] < 2 or not self.squares[source] else (next(ends), next(ends))
         return found
 
@@ -222,10 +222,6 @@ def _observed_spread(source: Source, effects: Mapping[Source, _Effects], sizes: 
         quantile = student_quantile(0.95, sizes[factor]) / NormalDist().inv_cdf(0.975)
         spread += (scale * quantile) ** 2 * variance(slopes) / sizes[factor]
     return spread
-
-
-def _sum(*distances: float) -> float:
-    return math.fsum(distances)
 
 
 def _limits(square: float, spread: float, level: float) -> tuple[float, float]:

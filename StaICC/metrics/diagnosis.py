@@ -278,16 +278,11 @@ def consistency(predictions: Sequence[Sequence[int]]) -> float:
             raise ArgumentError(
                 f"query {query} has {len(predicted)} predictions, query 0 has {runs}; expected one per run"
             )
-        counts: dict[int, int] = {}
-        for prediction in predicted:
-            try:
-                label = operator.index(prediction)
-            except TypeError:
-                raise ArgumentError(
-                    f"a prediction of query {query} is {prediction!r}; expected a label index"
-                ) from None
-            counts[label] = counts.get(label, 0) + 1
-        agreeing += max(counts.values())
+        try:
+            labels = list(map(operator.index, predicted))
+        except TypeError:
+            raise ArgumentError(f"the predictions of query {query} are {predicted!r}; expected label indexes") from None
+        agreeing += max(map(labels.count, labels))
     return agreeing / (len(predictions) * runs)
 
 

@@ -700,10 +700,9 @@ class _LowerBound:
     """
 
     def __init__(self, count: int, threshold: float) -> None:
-        self._threshold = threshold
         self._parts = [0.0] * count  # sum of the values of each data set, divided by its size
         self._total_bet = 0.0  # of each data set that has rows left
-        self._evidence = 0.0  # logarithm of the capital, without the terms of the unknown means
+        self._evidence = -threshold  # logarithm of the capital, without the terms of the unknown means
         self._known = 0.0  # sum of the means of the data sets without rows left
         self.value = 0.0
 
@@ -714,18 +713,16 @@ class _LowerBound:
             draws: The rows.
             bet: The common factor of the bets; reduced where it is too large.
         """
-        bet = min(bet, _LARGEST_BET / max(left * max(centre, _LEAST) for _, _, centre, left, _, _ in draws))
+        bet = min(bet, _LARGEST_BET / max(draw.left * max(draw.centre, _LEAST) for draw in draws))
         self._total_bet += bet
-        parts, evidence = self._parts, self._evidence
         for dataset, value, centre, left, size, last in draws:
             own = bet * left
-            evidence += math.log1p(own * (value - centre)) + own * centre + bet * parts[dataset]
-            parts[dataset] += value / size
+            self._evidence += math.log1p(own * (value - centre)) + own * centre + bet * self._parts[dataset]
+            self._parts[dataset] += value / size
             if last:
-                evidence -= self._total_bet * parts[dataset]
-                self._known += parts[dataset]
-        self._evidence = evidence
-        self.value = max(self.value, (evidence - self._threshold) / self._total_bet + self._known, sum(parts))
+                self._evidence -= self._total_bet * self._parts[dataset]
+                self._known += self._parts[dataset]
+        self.value = max(self.value, self._evidence / self._total_bet + self._known, sum(self._parts))
 
 
 class ConfidenceSequence:

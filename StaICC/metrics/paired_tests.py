@@ -476,8 +476,7 @@ def _of_run(statistic: Statistic, queries: Queries, run: Sequence[Any]) -> Contr
     if statistic == "likelihood":
         return of_mean([row[label] for row, label in zip(run, truth, strict=True)], rows, n_rows)
     if statistic == "mean entropy":
-        scores = [math.fsum(p * math.log(p) for p in row if p > 0.0) for row in run]
-        return of_mean(scores, rows, n_rows, (-math.log(len(run[0])), 0.0))
+        return of_mean([-_entropy(row) for row in run], rows, n_rows, (-math.log(len(run[0])), 0.0))
     if statistic == "entropy of mean":
         return of_entropy(run, rows, n_rows)
     of_truth = {"calibration error": of_calibration_error, "divergence": of_divergence}

@@ -373,13 +373,12 @@ class RandomBaseline:
         digits = min(20, max(0, len(mantissa.strip().partition(".")[2]) - int(exponent or 0)))
         half = Fraction(1, 2 * 10**digits)
         low, high = (math.ceil((Fraction(acc) - half) * self.n), math.floor((Fraction(acc) + half) * self.n))
-        if low > high:
-            below, above = (f"{k}/{self.n} = {k / self.n:.{digits}f}" for k in (int(exact), int(exact) + 1))
-            what = f"is no share of n = {self.n} queries: the nearest are {below} and {above}"
-            raise ArgumentError(f"an accuracy of {acc} {what}; give the accuracy with more digits, or the right n")
-        if low < high:
-            what = f"can be any of {low}/{self.n} to {high}/{self.n}"
-            raise ArgumentError(f"an accuracy of {acc} {what}; give the accuracy with more digits")
+        if low != high:
+            near = " and ".join(f"{k}/{self.n} = {k / self.n:.{digits}f}" for k in (int(exact), int(exact) + 1))
+            raise ArgumentError(
+                f"an accuracy of {acc} is no share of n = {self.n} queries, or that of several counts: near it are "
+                f"{near}. Give the accuracy with more digits, or the right n"
+            )
         return low
 
     def count(self, acc: float) -> int:
@@ -511,8 +510,7 @@ def _equal(guesses: Guesses) -> RandomBaseline | None:
     counts: Counter[int] = Counter()
     for _, labels, count in guesses:
         counts[labels] += count
-    n = counts.total()
-    return RandomBaseline(n, dict(counts)) if len(counts) > 1 else RandomBaseline(n, 1 / next(iter(counts)))
+    return RandomBaseline(counts.total(), counts)
 
 
 def _moments(guesses: Guesses) -> tuple[float, float]:

@@ -515,18 +515,15 @@ def display_published(comparisons: Sequence[PublishedComparison]) -> list[Block]
     """
     if not comparisons:
         return [Line("there are no published figures for this benchmark")]
-    places = [
-        comparison.metric if comparison.dataset is None else f"{comparison.dataset}, {comparison.metric}"
-        for comparison in comparisons
-    ]
-    rows = [[place, *published_cells(comparison)] for place, comparison in zip(places, comparisons, strict=True)]
+    rows: list[list[str]] = []
+    differences: dict[str, None] = {}
+    cautions: dict[str, None] = {}
+    for comparison in comparisons:
+        place = comparison.metric if comparison.dataset is None else f"{comparison.dataset}, {comparison.metric}"
+        rows.append([place, *published_cells(comparison)])
+        differences |= dict.fromkeys(f"differs: {difference}" for difference in comparison.differences)
+        cautions |= dict.fromkeys(f"{comparison.metric}: {caution}" for caution in comparison.cautions)
     head = [comparisons[0].benchmark, "this result", "better than", "nearest published"]
-    differences = dict.fromkeys(
-        f"differs: {difference}" for comparison in comparisons for difference in comparison.differences
-    )
-    cautions = dict.fromkeys(
-        f"{comparison.metric}: {caution}" for comparison in comparisons for caution in comparison.cautions
-    )
     above = [f"model: {comparisons[0].model}", *differences]
     return [*map(Line, above), TextTable(head, rows, (0, len(head) - 1)), *map(Line, cautions)]
 
