@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
-from itertools import combinations
+from itertools import combinations, groupby
 from typing import Any, NamedTuple
 
 from StaICC.errors import ArgumentError, StaICCError, UnknownNameError, unknown_name
@@ -1282,19 +1282,20 @@ def _markdown_code(text: str) -> str:
     return f"{fence}{text}{fence}" if len(fence) == 1 else f"{fence} {text} {fence}"
 
 
+def _markdown_block(block: Block) -> str:
+    if isinstance(block, TextTable):
+        rule = ["---" if column in block.texts else "---:" for column in range(len(block.head))]
+        head, *rows = ([_markdown_cell(cell) for cell in row] for row in (block.head, *block.rows))
+        return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
+    if block.kind == "code":
+        return _markdown_code(_line(block.text))
+    text = _markdown_cell(block.text)
+    return f"**{text}**" if block.kind == "title" else f"* {text}"
+
+
 def _markdown(blocks: Iterable[Block]) -> str:
-    parts = []
-    for block in blocks:
-        if isinstance(block, TextTable):
-            rule = ["---" if column in block.texts else "---:" for column in range(len(block.head))]
-            head, *rows = ([_markdown_cell(cell) for cell in row] for row in (block.head, *block.rows))
-            parts.append("\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows)))
-        elif block.kind == "code":
-            parts.append(_markdown_code(_line(block.text)))
-        else:
-            text = _markdown_cell(block.text)
-            parts.append(f"**{text}**" if block.kind == "title" else f"* {text}")
-    return "\n\n".join(parts)
+    groups = groupby(blocks, lambda block: "table" if isinstance(block, TextTable) else block.kind)
+    return "\n\n".join("\n".join(map(_markdown_block, group)) for _, group in groups)
 
 
 _LATEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
