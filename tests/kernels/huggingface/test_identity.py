@@ -350,6 +350,7 @@ def test_a_shortcut_that_is_wrong_is_not_used(kernel, tokenizer, plain, caplog, 
         token = tokenizer(" answer")["input_ids"][-1]
         kernel = CausalLMKernel(HeadWithContext(kernel.model, token).eval(), tokenizer)
     prompts = [*PROMPTS, "question: "] if in_trial else PROMPTS
+    kernel(prompts[0], LABELS)  # alone it is right, which says nothing of batches
     found = kernel.batch(prompts, LABELS)
     assert found == close((plain.labels(kernel.model, tokenizer, prompt, LABELS) for prompt in prompts), 1e-4)
     assert "differ from single calls" in kernel.unbatched
