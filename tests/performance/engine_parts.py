@@ -39,7 +39,6 @@ def parts(kernel: Any) -> dict[str, Callable[[], AbstractContextManager[Any]]]:
         "all parts": nullcontext,
         "segmented attention": lambda: without(kernel, flat=False),
         "oneDNN": lambda: without(kernel, onednn=False),
-        "aligned keys": lambda: mock.patch.object(forward, "ALIGNMENT", 1),
         "packed rows": lambda: mock.patch.object(forward, "_joined", lambda pool, *_: [[i] for i in range(len(pool))]),
         "cached prefixes": lambda: mock.patch.object(
             batching, "plan", lambda *given, **more: plan(*given, **{**more, "cache_from": None})

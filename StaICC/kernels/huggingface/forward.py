@@ -21,8 +21,8 @@ Operators that replace those of torch inside a context, in one thread: nothing i
 
 **Matrix products.** On a CPU, PyTorch multiplies float32 matrices with the library that it was built with, usually MKL,
 which uses AVX2 on processors of other makers even where they have AVX-512. oneDNN, which PyTorch ships too, generates
-code for the current processor. The arithmetic is the same (float32, only the order of additions differs), the speed can
-differ by a factor of two. On Intel's processors MKL is the faster one, by 10 to 15 % for 512 rows and more. Inside
+code for the current processor. The arithmetic is the same (float32, only the order of additions differs), the speed
+differs by 6 to 15 % of a run. On Intel's processors MKL is the faster one, by 10 to 15 % for 512 rows and more. Inside
 :func:`fast_linear`, calls of ``torch.nn.functional.linear`` and ``torch.addmm`` are redirected where the operands are
 plain float32 tensors on the CPU. This is decided by the processor's maker and instruction set (AVX-512), not by a
 timing trial: results must not depend on how busy the machine is.
@@ -31,9 +31,7 @@ timing trial: results must not depend on how busy the machine is.
 to itself only, so most pairs of positions would be masked out. Inside :func:`segmented_attention`, calls of
 ``torch.nn.functional.scaled_dot_product_attention`` with its mask are computed segment by segment instead. All entries
 of the mask are NaN: in a model that computes attention in another way, or changes the mask, the result is NaN, never a
-wrong number, and the trial finds that such a model cannot be run in this way. Attention over a number of
-keys that is no multiple of :data:`ALIGNMENT` takes up to twice as long. A segment therefore includes the positions that
-follow it up to the next multiple, as keys that are masked out and as queries whose results are dropped.
+wrong number, and the trial finds that such a model cannot be run in this way.
 
 **Compiled layers.** Normalisation, rotary positions, activation functions and additions read and write every number
 once per operator, and in bfloat16 on a CPU they take as long as the matrix products. ``torch.compile`` fuses them. The
@@ -411,9 +409,6 @@ def fast_linear(onednn: bool) -> AbstractContextManager[Any]:
     return context
 
 
-ALIGNMENT = 16
-"""Numbers of type float32 in a register of AVX-512."""
-
 _SCHEMA = (
     "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, "
     "float? scale=None, bool enable_gqa=False) -> Tensor"
@@ -432,30 +427,13 @@ class Segment:
         start: First position of the row.
         first: First position of the segment.
         end: Position after the last one.
-        mask: Additive mask of shape (end - first, keys), with at least ``end - start`` keys; None for causal attention,
-            with ``first == start``.
+        mask: Additive mask of shape (end - first, end - start); None for causal attention, with ``first == start``.
     """
 
     start: int
     first: int
     end: int
     mask: Any = None
-
-
-def aligned(start: int, end: int, limit: int) -> int:
-    """Return the end of the keys from ``start`` on that attention is computed over.
-
-    Args:
-        start: First position.
-        end: Position after the last one.
-        limit: Number of positions of the sequence.
-
-    Example:
-        >>> aligned(0, 86, 200), aligned(100, 186, 190)
-        (96, 186)
-    """
-    wide = start - (start - end) // ALIGNMENT * ALIGNMENT
-    return wide if wide <= limit else end
 
 
 def _attend(
@@ -477,20 +455,10 @@ def _attend(
         return attention(query, key, value, attn_mask, dropout_p, is_causal, **kwargs)
     parts = []
     for piece in pieces:
-        causal = piece.mask is None
-        last = aligned(piece.start, piece.end, key.shape[-2]) if causal else piece.start + piece.mask.shape[-1]
-        seen = slice(piece.start, last)
-        part = attention(
-            query[..., piece.first : last if causal else piece.end, :],
-            key[..., seen, :],
-            value[..., seen, :],
-            piece.mask,
-            dropout_p,
-            causal,
-            **kwargs,
-        )
-        # The layout in which attention returns its result.
-        parts.append(part[..., : piece.end - piece.first, :].transpose(-3, -2))
+        own, seen = slice(piece.first, piece.end), slice(piece.start, piece.end)
+        inputs = query[..., own, :], key[..., seen, :], value[..., seen, :]
+        part = attention(*inputs, piece.mask, dropout_p, piece.mask is None, **kwargs)
+        parts.append(part.transpose(-3, -2))  # the layout in which attention returns its result
     return torch.cat(parts, -3).transpose(-3, -2)
 
 
@@ -699,9 +667,8 @@ class Forward:
             end, chain = start + len(row.tokens), start + row.chain
             pieces.append(Segment(start, start, chain))
             if chain < end:
-                padding = (0, aligned(start, end, total) - end)
-                allowed = torch.nn.functional.pad(self.tree_mask(row)[row.chain :], padding)
-                pieces.append(Segment(start, chain, end, self.additive(allowed[None, None]).to(self.device)))
+                allowed = self.tree_mask(row)[None, None, row.chain :]
+                pieces.append(Segment(start, chain, end, self.additive(allowed).to(self.device)))
             start = end
         ids = torch.tensor([[token for row in rows for token in row.tokens]])
         positions = torch.tensor([[depth for row in rows for depth in row.depths()]])
