@@ -582,7 +582,8 @@ def _changed(group: Group) -> str:
 def _published(group: Group) -> str:
     """Compare runs with the published figures, or say why not."""
     parts: list[str] = []
-    refused: dict[str, dict[str, None]] = {}
+    refused: dict[tuple[str, str], dict[str, None]] = {}
+    runs: dict[tuple[str, str], list[str]] = {}
     for name, benchmark, result in _each_result(group):
         compared = compare_with_published(result) if benchmark in HEADLINE else ()
         usable = [figure for figure in compared if figure.reason is None]
@@ -591,9 +592,11 @@ def _published(group: Group) -> str:
             parts.append(fold(title, displayed(display_published(usable), title)))
         for figure in compared:
             if figure.reason is not None:
-                refused.setdefault(figure.reason, {})[f"{name} ({benchmark})"] = None
-    for reason, runs in refused.items():
-        text = f"Not comparable with the published figures: {', '.join(runs)}: {reason}."
+                refused.setdefault((name, figure.reason), {})[benchmark] = None
+    for (name, reason), benchmarks in refused.items():
+        runs.setdefault((", ".join(benchmarks), reason), []).append(name)
+    for (listed, reason), names in runs.items():
+        text = f"Not comparable with the published figures of {listed}: {', '.join(names)}: {reason}."
         parts.append(element("p", text, class_="soft"))
     return join(parts)
 
