@@ -92,14 +92,7 @@ def join(parts: Iterable[str]) -> Markup:
     return Markup("".join(part if isinstance(part, Markup) else escape(part) for part in parts))
 
 
-def void(name: str, /, **attributes: str | bool | None) -> Markup:
-    """Return an element without content, such as ``meta``.
-
-    Args:
-        name: Its name.
-        **attributes: See :func:`element`.
-    """
-    return Markup(f"<{name}{_attributes(attributes)}>")
+_WITHOUT_CONTENT = ("meta", "wbr")
 
 
 def element(name: str, /, *children: str, **attributes: str | bool | None) -> Markup:
@@ -115,17 +108,14 @@ def element(name: str, /, *children: str, **attributes: str | bool | None) -> Ma
         >>> element("p", "1 < 2", class_="note")
         '<p class="note">1 &lt; 2</p>'
     """
-    return Markup(f"<{name}{_attributes(attributes)}>{join(children)}</{name}>")
-
-
-def _attributes(attributes: dict[str, str | bool | None]) -> str:
-    written = []
-    for name, value in attributes.items():
-        if value is None or value is False:
-            continue
-        plain = name.rstrip("_").replace("_", "-")
-        written.append(f" {plain}" if value is True else f' {plain}="{escape(value)}"')
-    return "".join(written)
+    written = name
+    for key, value in attributes.items():
+        plain = key.rstrip("_").replace("_", "-")
+        if value is True:
+            written += f" {plain}"
+        elif value is not None and value is not False:
+            written += f' {plain}="{escape(value)}"'
+    return Markup(f"<{written}>" if name in _WITHOUT_CONTENT else f"<{written}>{join(children)}</{name}>")
 
 
 def table(

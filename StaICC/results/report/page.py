@@ -47,7 +47,6 @@ from StaICC.results.report.html import (
     join,
     resource,
     table,
-    void,
 )
 from StaICC.results.report.plots import STYLE, Figure, row_axis
 from StaICC.results.result import Prompts, Result, ResultGroup, by_benchmark
@@ -679,7 +678,10 @@ def _provenance(benchmarks: Group) -> Section:
     environments: dict[str, str] = {}
     predictors: dict[tuple[str, ...], None] = {}
     for name, benchmark, result in _each_result(benchmarks):
-        sums = [sum(getattr(own, key) for own in result.details.values()) for key in _COUNTS]
+        sums = [
+            sum(getattr(own, key) for own in result.details.values())
+            for key in ("asked", "distinct", "scored", "failed")
+        ]
         seconds = result.timing.get("seconds")
         shown = Missing("not recorded") if seconds is None else f"{seconds:.1f}"
         counts.append([name, benchmark, *map(str, sums), shown])
@@ -704,9 +706,6 @@ def _provenance(benchmarks: Group) -> Section:
     parts.append(fold("Models", table("Models", head, list(map(list, predictors)), words=(1, 2, 3, 4, 5))))
     parts.append(fold("Environments", items(f"{name}: {text}" for name, text in environments.items())))
     return Section("runs", "Runs", join(parts))
-
-
-_COUNTS = ("asked", "distinct", "scored", "failed")
 
 
 def _warnings(benchmarks: Group) -> Iterator[Markup]:
@@ -878,10 +877,10 @@ def report_html(
     scripts = [resource(f"{name}.js") for name in ("page", *assets)]
     style = "".join(resource(f"{name}.css") for name in ("style", *assets))
     head = [
-        void("meta", charset="utf-8"),
-        void("meta", http_equiv="Content-Security-Policy", content=_policy(scripts)),
-        void("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        void("meta", name="color-scheme", content="light dark"),
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=_policy(scripts)),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
         element("title", title),
         element("style", Markup(style + STYLE)),
     ]
