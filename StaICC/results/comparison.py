@@ -1000,7 +1000,7 @@ def standings(runs: Mapping[str, Result], metric: str, higher_is_better: bool) -
         higher_is_better: Whether larger values are better.
 
     Returns:
-        The verdicts; none if fewer than two runs without failed queries have a value.
+        The verdicts.
     """
     values = {name: value for name, result in runs.items() if (value := result.averaged.get(metric)) is not None}
     verdicts: dict[str, Verdict] = {
@@ -1008,7 +1008,7 @@ def standings(runs: Mapping[str, Result], metric: str, higher_is_better: bool) -
     }
     known = {name: value for name, value in values.items() if name not in verdicts}
     if len(known) < 2:
-        return verdicts if known else {}
+        return verdicts | {name: Best() for name in known}
     try:
         aligned = align({name: runs[name] for name in known}, metric)
         pairs, all_pairs = _pairs(aligned)

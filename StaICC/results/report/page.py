@@ -192,22 +192,10 @@ def _headlines(group: Group) -> Iterator[_Headline]:
             scores = {name: every[benchmark, name].get((None, mean_key(benchmark, key)), Score()) for name in runs}
             stated = {score_record(benchmark, key, run.higher_is_better).higher_is_better for run in runs.values()}
             better = stated.pop() if len(stated) == 1 else None
-            known = {} if better is None else tests.standings(runs, key, better)
-            verdicts = {
-                name: known.get(name) or _alone(runs[name], better)
-                for name, score in scores.items()
-                if score.value is not None
-            }
+            unknown = Untested("it is not recorded which values are better")
+            verdicts: dict[str, Verdict] = {name: unknown for name, score in scores.items() if score.value is not None}
+            verdicts |= {} if better is None else tests.standings(runs, key, better)
             yield _Headline(column, better, scores, verdicts)
-
-
-def _alone(result: Result, better: bool | None) -> Verdict:
-    """Return the verdict about a run that no other one is compared with."""
-    if better is None:
-        return Untested("it is not recorded which values are better")
-    if not result.complete or result.excluded:
-        return Untested("some of its queries have no prediction")
-    return Best()
 
 
 def _ranked(group: Group) -> tuple[list[_Headline], dict[str, Rank]]:
@@ -833,16 +821,10 @@ def _probabilities(record: ConditionRecord, width: int) -> list[list[int] | None
 
 def _policy(scripts: Sequence[str]) -> str:
     """Return a content security policy that allows only the scripts of the page."""
-    hashes = [hashlib.sha256(script.encode()).digest() for script in scripts]
-    allowed = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in hashes]
-    parts = (
-        "default-src 'none'",
-        "style-src 'unsafe-inline'",  # the style element, and widths of figures
-        f"script-src {' '.join(allowed)}",
-        "base-uri 'none'",
-        "form-action 'none'",
-    )
-    return "; ".join(parts)
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    style = "style-src 'unsafe-inline'"  # the style element, and widths of figures
+    return f"default-src 'none'; {style}; script-src {allowed}; base-uri 'none'; form-action 'none'"
 
 
 def report_html(
