@@ -42,7 +42,7 @@
   });
   var closed = [];
   window.addEventListener("beforeprint", function () {
-    closed = folds.filter(function (one) { return one.matches("section > details, .short") && !one.open; });
+    closed = folds.filter(function (one) { return one.matches("section > details") && !one.open; });
     closed.forEach(function (one) { one.open = true; });
   });
   window.addEventListener("afterprint", function () {
