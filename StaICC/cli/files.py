@@ -588,8 +588,9 @@ class ResultSaver:
         if self._file is not None:
             try:
                 self.check(result=self._file)
+                fresh = not self._file.exists()  # another program may save there meanwhile
                 self._refuse_other_run(self._file, result)
-                write_result_file(result.to_dict(), self._file)
+                write_result_file(result.to_dict(), self._file, fresh)
                 messages = [f"{self._file} was replaced"] if self._replaces else []
                 if self.path is not None and self.path != self._file:  # with what there was so far
                     with contextlib.suppress(OSError):  # other results are in the folder

@@ -335,6 +335,26 @@ def test_the_same_name_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert saved() == [result] * 8
 
 
+def test_a_file_that_another_run_saves_meanwhile_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both runs see no file, and save at once: one of them is in the folder of results."""
+    results = [
+        StaICC.Normal(datasets=["mini"], limit=limit)(lambda prompt, label_space: 0, model_name="m") for limit in (1, 2)
+    ]
+    given = Namespace(json=Path("one.json"), records=None, overwrite=False, output=FOLDER, save=True)
+    first, second = ResultSaver(given), ResultSaver(given)
+    refuse = ResultSaver._refuse_other_run
+
+    def meanwhile(self: ResultSaver, path: Path, result: Any) -> None:
+        refuse(self, path, result)
+        if self is second:
+            assert first.save(results[0])
+
+    monkeypatch.setattr(ResultSaver, "_refuse_other_run", meanwhile)
+    assert not second.save(results[1])
+    assert StaICC.load("one.json") == results[0]
+    assert saved() == [results[1]]
+
+
 def test_records_of_an_unsaved_result(tmp_path: Path) -> None:
     """In Python, saving replaces a file, as in 0.1.1."""
     first, second = (
