@@ -34,7 +34,18 @@ MAY_IMPORT: dict[str, set[str]] = {
 ANYWHERE = {"version", "optional", "safe_text", "layout", "registry", "progress"}
 EXTRAS = {
     *("argcomplete", "bitsandbytes", "cloudpickle", "datasets", "gguf", "huggingface_hub", "ipywidgets", "matplotlib"),
-    *("numpy", "openai", "pandas", "peft", "pyarrow", "tokenizers", "torch", "transformers", "typing_extensions"),
+    *(
+        "numpy",
+        "certifi",
+        "llama_cpp",
+        "pandas",
+        "peft",
+        "pyarrow",
+        "tokenizers",
+        "torch",
+        "transformers",
+        "typing_extensions",
+    ),
 }
 """Packages that a function may ask for; the documented extras bring them."""
 

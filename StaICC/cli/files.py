@@ -24,6 +24,7 @@ from typing import Any, NoReturn, TextIO
 from StaICC.datasets.pack import data_home
 from StaICC.datasets.storage import StrPath, check_outputs, remove_leftovers, write_output
 from StaICC.errors import ArgumentError, DataMissingError, StaICCError, unknown_name
+from StaICC.kernels.registry import FOREIGN
 from StaICC.layout import Block, print_blocks
 from StaICC.registry import fold
 from StaICC.results import Result, ResultGroup, Signature, load, save_records
@@ -107,8 +108,8 @@ def safe_streams() -> Iterator[None]:
 
 
 _CARD = "write it into the card of your own data: [template] in FILE.card.toml, with --data FILE"
-_BATCHES = "batches are made by tokens: use --token-budget (hf:), or --concurrency for requests (servers)"
 INSTEAD = {
+    **{f"--{name.replace('_', '-')}": target for name, target in FOREIGN.items()},
     "--seed": "rows, demonstrations and prompts are fixed, so there is nothing to seed",
     "--shots": "use --k for the number of demonstrations",
     "--num-fewshot": "--k",
@@ -118,34 +119,19 @@ INSTEAD = {
     "--tasks": "--datasets",
     "--use-cache": "--store",
     "--max-new-tokens": "--max-tokens",
+    "--max-gen-toks": "--max-tokens",
     "--stop-seqs": "use --stop TEXT ... for texts before which a reply ends",
     "--log-samples": "use --records FILE to save prompts and predictions",
     "--model-args": "write options behind the model, as in --model 'hf:gpt2;dtype=float32', or as --dtype float32",
     "--model-name-or-path": "use --model hf:NAME_OR_PATH",
-    "--base-url": "use --model openai:BASE_URL#MODEL",
-    "--api-key": "set the environment variable OPENAI_API_KEY",
     "--template": _CARD,
     "--instruction": _CARD,
-    "--batch-size": _BATCHES,
-    "--max-batch-size": _BATCHES,
-    "--per-device-eval-batch-size": _BATCHES,
-    "--torch-dtype": "dtype",
-    "--max-model-len": "max_length",
-    "--system-instruction": "system",
-    "--system-message": "system",
-    "--chat": "prompt_format=chat",
-    "--apply-chat-template": "prompt_format=chat",
-    "--fewshot-as-multiturn": "prompt_format=chat-turns",
-    "--load-in-4bit": "quantization=4bit",
-    "--max-connections": "concurrency",
     "--data-parallel": "--workers",
     "--data-parallel-size": "--workers",
-    "--max-retries": "retries",
     "--tensor-parallel-size": "tensor_parallel_size",
     "--gpu-memory-utilization": "gpu_memory_utilization",
 }
-"""Options of lm-evaluation-harness, inspect_ai, transformers and vLLM: the option of the command that has the same
-meaning, the option of models (with its value, if the other is a flag), or a sentence that says what to do instead."""
+"""Options of other tools: the option of the command that has the same meaning, or what :data:`FOREIGN` has for it."""
 
 
 def _dashed(name: str) -> str:

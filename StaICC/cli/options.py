@@ -281,7 +281,7 @@ def shown_model(spec: str) -> str:
     kind, colon, rest = spec.partition(":")
     if kind == "openai":
         return f"{kind}{colon}{rest.partition('#')[2] or 'the model of its server'}"
-    loaded = kind in ("hf", "vllm")
+    loaded = kind in ("hf", "vllm", "llama")
     if kind in KERNELS and not loaded:
         return spec if kind == "litellm" else kind
     name = rest.removeprefix("hf:") if loaded else spec

@@ -19,12 +19,12 @@ import itertools
 import json
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args, get_origin, get_type_hints, runtime_checkable
 
-from StaICC.errors import ArgumentError, unknown_name
+from StaICC.errors import ArgumentError, UnknownNameError, unknown_name
 from StaICC.registry import Registry, is_reference
 
 if TYPE_CHECKING:
@@ -133,6 +133,44 @@ def names_option(text: str, option: str) -> bool:
     return any(setting.partition("=")[0].strip() == option for setting in text.split(";")[1:])
 
 
+_BATCHES = "batches are made by tokens: use --token-budget (hf:), or --concurrency for requests (servers)"
+FOREIGN: Mapping[str, str] = {
+    "apply_chat_template": "prompt_format=chat",
+    "chat": "prompt_format=chat",
+    "fewshot_as_multiturn": "prompt_format=chat-turns",
+    "system_instruction": "system",
+    "system_message": "system",
+    "torch_dtype": "dtype",
+    "load_in_4bit": "quantization=4bit",
+    "load_in_8bit": "quantization=8bit",
+    "max_model_len": "max_length",
+    "n_ctx": "max_length",
+    "max_new_tokens": "max_tokens",
+    "max_gen_toks": "max_tokens",
+    "stop_seqs": "stop",
+    "max_connections": "concurrency",
+    "num_concurrent": "concurrency",
+    "max_retries": "retries",
+    "api_key": "set the environment variable OPENAI_API_KEY",
+    "base_url": "name the server with openai:BASE_URL#MODEL",
+    "batch_size": _BATCHES,
+    "max_batch_size": _BATCHES,
+    "per_device_eval_batch_size": _BATCHES,
+}
+"""Options of lm-evaluation-harness, inspect_ai, transformers, vLLM and llama.cpp: the option of a model that has the
+same meaning (with its value, if the other is a flag), or a sentence that says what to do instead."""
+
+
+def unknown_option(model: str, option: str, legal: Iterable[str]) -> UnknownNameError:
+    """Return the error for an option that a model does not have, with what to use instead."""
+    instead = FOREIGN.get(option, "")
+    known = {*legal}
+    if " " in instead or instead.partition("=")[0] in known:
+        advice = instead if " " in instead else f"use {instead}"
+        return UnknownNameError(f"there is no option of {model} {option!r}: {advice}")
+    return unknown_name(f"option of {model}", option, sorted(known))
+
+
 def split_options(
     text: str,
     types: Mapping[str, str],
@@ -164,13 +202,13 @@ def split_options(
     model = model or name
     options = dict(given or {})
     if other is None and (unknown := next((option for option in options if option not in types), None)):
-        raise unknown_name(f"option of {model}", unknown, types)
+        raise unknown_option(model, unknown, types)
     for setting in settings:
         option, equals, value = (part.strip() for part in setting.partition("="))
         if not option or not equals:
             raise ArgumentError(f"option of {model}: got {setting!r}, expected name=value")
         if option not in types and other is None:
-            raise unknown_name(f"option of {model}", option, types)
+            raise unknown_option(model, option, types)
         if option in options:
             raise ArgumentError(f"option {option} of {model}: given twice, expected once")
         annotated = types.get(option, "")
@@ -234,6 +272,7 @@ KERNELS: Registry[KernelFactory] = Registry(
         "smollm2": _CAUSAL_LM,
         "hf": _CAUSAL_LM,
         "vllm": "StaICC.kernels.vllm_kernel:VLLMKernel",
+        "llama": "StaICC.kernels.llama_kernel:LlamaKernel",
         "openai": "StaICC.kernels.endpoint:EndpointKernel",
         "litellm": "StaICC.kernels.text_inference:LiteLLMKernel",
     },
@@ -247,7 +286,8 @@ DESCRIPTIONS: Mapping[str, str] = {
     "smollm2": "SmolLM2-135M, fetched with pip (extra hf)",
     "hf": "hf:NAME_OR_PATH, by transformers (extra hf)",
     "vllm": "vllm:NAME_OR_PATH, by vLLM's offline engine (extra vllm); it takes the engine's arguments as options too",
-    "openai": "openai:BASE_URL#MODEL, an OpenAI-compatible server (extra endpoint)",
+    "llama": "llama:FILE.gguf, by llama.cpp with the file's quantised weights (extra llama); options as for vllm",
+    "openai": "openai:BASE_URL#MODEL, an OpenAI-compatible server",
     "litellm": "litellm:PROVIDER/MODEL, by litellm: providers with interfaces of their own (extra litellm)",
 }
 """What each built-in kind is."""

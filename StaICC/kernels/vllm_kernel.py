@@ -19,9 +19,7 @@ import atexit
 import copy
 import dataclasses
 import importlib.util
-import json
 import os
-import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -31,11 +29,10 @@ from StaICC.datasets.storage import passing_folder
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError, unknown_name
 from StaICC.inference.contract import Text, ending
 from StaICC.inference.identity import Identity
-from StaICC.kernels.huggingface.kernel import LabelScores, Logits, Logs, TokenKernel
-from StaICC.kernels.huggingface.prompts import NEUTRAL, KernelOptions
+from StaICC.kernels.engine import EngineKernel
+from StaICC.kernels.huggingface.kernel import LabelScores, Logits, Logs
+from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import NUMBER_TYPES, ModelSource
-from StaICC.kernels.protocol import Capability
-from StaICC.kernels.registry import OptionFact, option_types, options_of, read_json_or_text, split_options
 from StaICC.optional import require
 
 FEATURE = "the vLLM kernel"
@@ -43,14 +40,10 @@ NOT_PASSED_ON = frozenset(
     {"model", "tokenizer", "revision", "tokenizer_revision", "skip_tokenizer_init", "max_logprobs"}
 )
 """Engine arguments that the kernel sets."""
-NO_NUMBER = frozenset({"download_dir", "hf_token"})
-"""Engine arguments that change no number; the token is a secret."""
 TOKENS_PER_REQUEST = 128
 """The maximum number of tokens whose log-probabilities one request returns, set by vLLM."""
 GRAMMAR_LIBRARIES = ("xgrammar", "llguidance")
 """vLLM needs one of them for guided decoding."""
-NOT_TAKEN = NEUTRAL | {"compile"}
-"""Options of the torch kernel that say how it computes; vLLM has options of its own for that."""
 _ALIASES = {"half": "float16", "float": "float32"}
 Guided = Literal["", "choice"]
 Tokens = tuple[int, ...]
@@ -75,7 +68,7 @@ def _shut_down(client: weakref.ref[Any]) -> None:
         alive.shutdown()
 
 
-class VLLMKernel(TokenKernel):
+class VLLMKernel(EngineKernel):
     """A model on vLLM's offline engine; it is loaded when it is first needed.
 
     Args:
@@ -95,80 +88,33 @@ class VLLMKernel(TokenKernel):
         [0.83, 0.17]
     """
 
-    _can = frozenset(Capability) - {Capability.HIDDEN_STATES, Capability.LAYER_STATES, Capability.FULL_VOCABULARY}
+    kind = "vllm"
+    option_record = VLLMOptions
+    no_number = frozenset({"download_dir", "hf_token", "dtype"})  # the token is a secret; facts have the number type
     _least_new = 1
     _keeps_prefix = False
 
     options: VLLMOptions
 
     def __init__(self, spec: str, **options: Any) -> None:
-        scoring = set(VLLMOptions.__dataclass_fields__) - NOT_TAKEN
-        self.options = VLLMOptions(**{name: value for name, value in options.items() if name in scoring})
-        self.engine_arguments: dict[str, Any] = {k: v for k, v in options.items() if k not in scoring}
+        super().__init__(spec, **options)
         if (dtype := str(self.engine_arguments.get("dtype", "auto"))) not in (*NUMBER_TYPES, *_ALIASES):
             raise unknown_name("dtype", dtype, NUMBER_TYPES)
-        _check_engine_arguments(self.engine_arguments, scoring)
-        self._source = _source(spec)
-        self._reset()
 
-    def _reset(self) -> None:
-        self._lock = threading.RLock()
-        self._engine: Any = None
-        self._content: Mapping[str, str] | None = None
-
-    @classmethod
-    def declared_options(cls) -> list[OptionFact]:
-        """Return the options of scoring, length and text; all others are arguments of ``vllm.EngineArgs``."""
-        return options_of(VLLMOptions, *NOT_TAKEN)
-
-    @classmethod
-    def from_spec(cls, text: str, **options: Any) -> VLLMKernel:
-        """Return the kernel of ``"vllm:MODEL;option=value"``.
-
-        Raises:
-            ArgumentError: The text names no model, or an option is given twice.
-        """
-        name, options = split_options(text, option_types(VLLMOptions), read_json_or_text, given=options)
-        if name in ("vllm", "vllm:"):
-            raise ArgumentError(f"the kernel 'vllm' needs a model: got {text!r}, expected 'vllm:NAME_OR_PATH'")
-        return cls(name.removeprefix("vllm:"), **options)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("options", "engine_arguments", "_source")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._reset()
+    def _known_arguments(self) -> set[str]:
+        return _fields(require("vllm.engine.arg_utils", "vllm", FEATURE).EngineArgs) - NOT_PASSED_ON
 
     def identity(self) -> Identity:
         """Return the model's files, the engine with its arguments, and the scoring options."""
-        vllm = _vllm()
-        content = self._content or self._read_content()
-        facts = {name: value for name, value in content.items() if name not in ("device", "gguf")}
-        arguments = {k: v for k, v in self.engine_arguments.items() if k not in NO_NUMBER | {"dtype"}}
         platform = require("vllm.platforms", "vllm", FEATURE).current_platform
-        who = {
-            **facts,
-            "kernel": "VLLMKernel",
-            "vllm": str(vllm.__version__),
-            "device": str(platform.device_type),
-            "attention backend": os.environ.get("VLLM_ATTENTION_BACKEND", "auto"),
-            "engine arguments": json.dumps(arguments, sort_keys=True, default=lambda value: type(value).__qualname__),
-        }
-        reasons = {
-            f"engine argument {name!r} {why}" for name, value in arguments.items() for why in _unidentified(value)
-        }
-        return Identity(who, self.options.settings(), tuple(sorted(reasons)))
+        backend = os.environ.get("VLLM_ATTENTION_BACKEND", "auto")
+        facts = {"vllm": str(_vllm().__version__), "device": str(platform.device_type), "attention backend": backend}
+        return self._identity(facts)
 
     @property
     def recheck_tolerance(self) -> float:
         """How much a probability may differ when it is computed again in another batch."""
         return 1e-3 if self._read_content()["dtype"] == "float32" else 5e-2
-
-    @property
-    def display_name(self) -> str:
-        """The name of the model: of the hub, or of its folder or file."""
-        return f"vllm:{self._source.short_name()}"
 
     def _read_content(self) -> dict[str, str]:
         """Return facts about the files; the number type is the given one, or the checkpoint's.
@@ -177,7 +123,7 @@ class VLLMKernel(TokenKernel):
         """
         given = str(self.engine_arguments.get("dtype", "auto"))
         dtype = self._source.checkpoint_type() if given == "auto" else _ALIASES.get(given, given)
-        return {**self._source.content(), "dtype": dtype}
+        return {name: fact for name, fact in self._source.content().items() if name != "gguf"} | {"dtype": dtype}
 
     @property
     def engine(self) -> Any:
@@ -199,11 +145,6 @@ class VLLMKernel(TokenKernel):
     def tokenizer(self) -> Any:
         """The model's tokenizer; starts the engine."""
         return self.engine.get_tokenizer()
-
-    def release(self) -> None:
-        """Stop the engine and free its memory; it is started again when it is needed."""
-        with self._lock:
-            self._engine = self._content = None
 
     # Scores of labels
 
@@ -331,17 +272,6 @@ def _choice(choices: Sequence[str]) -> Any:
     return parameters(choice=list(choices))
 
 
-def _unidentified(value: Any) -> list[str]:
-    """Return why the text of an engine argument does not say what it is."""
-    if isinstance(value, Mapping):
-        return [why for item in value.values() for why in _unidentified(item)]
-    if isinstance(value, (list, tuple)):
-        return [why for item in value for why in _unidentified(item)]
-    if isinstance(value, str):
-        return ["names a file or folder, which can change"] if os.path.exists(value) else []
-    return [] if value is None or isinstance(value, (bool, int, float)) else [f"is a {type(value).__qualname__}"]
-
-
 def _vllm() -> Any:
     try:
         return require("vllm", "vllm", FEATURE)
@@ -351,23 +281,6 @@ def _vllm() -> Any:
 
 def _fields(record: Any) -> set[str]:
     return set(getattr(record, "__struct_fields__", None) or (field.name for field in dataclasses.fields(record)))
-
-
-def _check_engine_arguments(arguments: Mapping[str, Any], scoring: set[str]) -> None:
-    """Refuse options that neither the kernel nor the engine has."""
-    if not arguments:
-        return
-    known = _fields(require("vllm.engine.arg_utils", "vllm", FEATURE).EngineArgs) - NOT_PASSED_ON
-    for name in arguments:
-        if name not in known:
-            raise unknown_name("option of vllm:", name, sorted(known | scoring))
-
-
-def _source(spec: str) -> ModelSource:
-    """Return the source of a name: a folder, a file, ``smollm2``, or a model of the hub with or without ``hf:``."""
-    if spec != "smollm2" and not spec.startswith("hf:") and not os.path.exists(spec):
-        spec = f"hf:{spec}"
-    return ModelSource(spec, "cpu", "float32")
 
 
 def _checkpoint(source: ModelSource) -> tuple[str, str | None]:

@@ -68,6 +68,7 @@ NAMES = {
     "openai": "openai:http://localhost:1/v1#m",
     "hf": "hf:x/y",
     "vllm": "vllm:x/y",
+    "llama": "llama:smollm2",
     "litellm": "litellm:m",
 }
 CASES = [
@@ -84,12 +85,12 @@ def test_an_option_is_read_and_is_in_the_identity(kind: str, fact: OptionFact) -
     value = OTHER[fact.name]
     wanted = {} if kind == "litellm" or (kind, fact.name) == ("vllm", "guided") else NEEDS.get(fact.name, {})
     if fact.name == "system":
-        wanted = {"hf": CHAT, "vllm": CHAT, "openai": {"scoring": "text", "api": "chat"}, "litellm": {}}[kind]
+        wanted = {"openai": {"scoring": "text", "api": "chat"}, "litellm": {}}.get(kind, CHAT)
     needs = "".join(f";{name}={text}" for name, text in wanted.items())
     plain, changed = load_kernel(NAMES[kind] + needs), load_kernel(f"{NAMES[kind]}{needs};{fact.name}={value}")
-    holder = (lambda kernel: kernel.options) if kind in ("hf", "vllm") else (lambda kernel: kernel)
+    holder = (lambda kernel: kernel.options) if kind in ("hf", "vllm", "llama") else (lambda kernel: kernel)
     assert getattr(holder(changed), fact.name) != getattr(holder(plain), fact.name)
-    if kind in ("hf", "vllm"):  # their identity needs the files
+    if kind in ("hf", "vllm", "llama"):  # their identity needs the files
         before, after = plain.options.settings(), changed.options.settings()
     else:
         before, after = (str(kernel.identity()) for kernel in (plain, changed))
@@ -98,6 +99,28 @@ def test_an_option_is_read_and_is_in_the_identity(kind: str, fact: OptionFact) -
         load_kernel(f"{NAMES[kind]}{needs};{fact.name}x={value}") if kind != "vllm" else load_kernel(
             NAMES["openai" if fact.name == "guided" else "hf"] + f";{fact.name}x={value}"
         )
+
+
+FOREIGN = {
+    "hf:x/y;torch_dtype=float32": "use dtype",
+    "hf:x/y;batch_size=8": "--token-budget",
+    "hf:x/y;max_model_len=9": "use max_length",
+    "hf:x/y;system_instruction=Hello": "use system",
+    "hf:x/y;apply_chat_template=true": "use prompt_format=chat",
+    "hf:x/y;load_in_4bit=true": "use quantization=4bit",
+    "llama:smollm2;n_ctx=9": "use max_length",
+    "openai:http://localhost:1/v1#m;num_concurrent=2": "use concurrency",
+    "openai:http://localhost:1/v1#m;api_key=sk": "OPENAI_API_KEY",
+    "litellm:a/b;max_new_tokens=5": "use max_tokens",
+    "ppm;max_model_len=9": "There are: ",
+}
+"""Options of other tools, and what the error says."""
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_an_option_of_another_tool_has_a_suggestion(name: str) -> None:
+    with pytest.raises(UnknownNameError, match=FOREIGN[name]):
+        load_kernel(name)
 
 
 # -- loading

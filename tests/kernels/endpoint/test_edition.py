@@ -6,11 +6,8 @@ import contextlib
 import dataclasses
 import pickle
 
-import pytest
-
-pytest.importorskip("openai")
-
 import endpoint_server as wrong
+import pytest
 
 from StaICC import Normal
 from StaICC.errors import ArgumentError, EditionError, OutputError

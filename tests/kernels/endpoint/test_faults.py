@@ -6,11 +6,8 @@ import hashlib
 import re
 from typing import NamedTuple
 
-import pytest
-
-pytest.importorskip("openai")
-
 import endpoint_server as wrong
+import pytest
 
 from StaICC import Normal
 from StaICC.errors import OutputError

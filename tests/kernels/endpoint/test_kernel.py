@@ -8,11 +8,8 @@ import math
 import time
 from typing import Any
 
-import pytest
-
-pytest.importorskip("openai")
-
 import endpoint_server as wrong
+import pytest
 
 from StaICC.errors import ArgumentError
 from StaICC.kernels.endpoint import (
