@@ -854,8 +854,10 @@ class EndpointKernel(ReplyKernel, ServerOptions):
                 thread.start()
             for thread in threads:
                 thread.join()
-        except BaseException:  # an interrupt: no thread begins another query
+        except BaseException:  # an interrupt: no thread begins another query or attempt
             transport.ended = RunEndingError("the run was interrupted")
+            for _ in places:
+                pass
             raise
         transport.understood |= any(not isinstance(outcome, OutputError) for outcome in outcomes.values())
         return [outcomes[place] for place in range(len(prompts))]

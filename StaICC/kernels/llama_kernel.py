@@ -10,6 +10,7 @@ Prompts are computed in the order of their prefixes. A prefix that the next prom
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -156,9 +157,11 @@ class LlamaKernel(EngineKernel):
                 library, content = _library(), self._read_content()
                 self.release()
                 size = max(SMALLEST, 1 << (positions - 1).bit_length())
-                arguments = {"n_gpu_layers": -1, "n_ctx": size, "n_batch": AT_ONCE, "verbose": False}
+                threads = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)  # as torch
+                arguments = {"n_threads": threads, "n_threads_batch": threads, "n_gpu_layers": -1, "n_ctx": size}
+                arguments |= {"n_batch": AT_ONCE, "verbose": False, **self.engine_arguments}
                 try:
-                    model = library.Llama(str(self._path()), **arguments | self.engine_arguments)
+                    model = library.Llama(str(self._path()), **arguments)
                 except (TypeError, ValueError, RuntimeError, ctypes.ArgumentError) as error:
                     raise StaICCError(f"llama.cpp cannot load {self._path().name!r}: {error}") from error
                 if self._read_content() != content:

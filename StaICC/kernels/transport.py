@@ -468,7 +468,8 @@ class Transport:
                 import certifi
 
                 context.load_verify_locations(certifi.where())
-            connection = http.client.HTTPSConnection(str(via.hostname), via.port, timeout=timeout, context=context)
+            port = address.port if via is address else via.port or 80
+            connection = http.client.HTTPSConnection(str(via.hostname), port, timeout=timeout, context=context)
             if via is not address:
                 connection.set_tunnel(str(address.hostname), address.port, self._proxy_headers)
         connection.connect()

