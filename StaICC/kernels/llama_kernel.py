@@ -22,7 +22,7 @@ from StaICC.inference.identity import Identity
 from StaICC.kernels.engine import EngineKernel
 from StaICC.kernels.huggingface.batching import Ending
 from StaICC.kernels.huggingface.forward import shared_length
-from StaICC.kernels.huggingface.kernel import Logits, Logs, RunReport
+from StaICC.kernels.huggingface.kernel import Logits, Logs
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import digest_of_file, smollm2_file
 from StaICC.kernels.protocol import stable_seed
@@ -212,7 +212,7 @@ class LlamaKernel(EngineKernel):
         for number in self._in_order(sequences):
             (logits,) = self._logits(sequences[number], len(sequences[number]) - 1)
             rows[number], sums[number] = logits[list(tokens)].tolist(), _log_sum(logits)
-        return rows, sums if totals else None, RunReport()
+        return rows, sums if totals else None
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
         computed = self._computed(sequences, starts, labels)
@@ -221,7 +221,7 @@ class LlamaKernel(EngineKernel):
             following = sequences[number][starts[number] + 1 :]
             rows = self._logits(computed[number], starts[number])
             logs[number] = [float(row[token]) - _log_sum(row) for token, row in zip(following, rows, strict=True)]
-        return logs, RunReport()
+        return logs
 
     def _continued(
         self, ids: Sequence[Tokens], most: int, stop: Sequence[str], sampling: dict[str, Any], choices: Sequence[str]
