@@ -675,8 +675,8 @@ class _Verifier:
     """Files and folders of the user's own data."""
     sources: list[Source] = field(default_factory=list)
     """The queries that can be predicted again."""
-    scored: dict[str, _Scored] = field(default_factory=dict)
-    """The results whose data sets are all scored, by their path."""
+    raced: dict[str, _Scored] = field(default_factory=dict)
+    """The results of a race whose data sets are all scored, by their path."""
 
     def findings(
         self, result: Result | ResultGroup, saved: Mapping[str, Any], benchmark: Any
@@ -723,7 +723,7 @@ class _Verifier:
         findings: Iterable[Finding] = [Unchecked(f"{where}means and signature: {', '.join(lost)} cannot be scored")]
         if not lost:
             findings = scored.shared(race)
-            self.scored[where] = scored
+            self.raced |= {where: scored} if race else {}  # others would keep the prompts of all parts in memory
         self.sources += scored.sources
         message = "the means, the signature and the provenance"
         yield Verification(result.benchmark, None, message, limited(f"{where}means", findings))
@@ -770,7 +770,7 @@ class _Verifier:
         """Follow the stopping rule of a race over the predictions of both models."""
         yield from compare_values(f"{where}parts", sorted(group), ["first", "second"])
         places = [f"{where}parts / {name} / " for name in ("first", "second")]
-        models = [self.scored[place] for place in places if place in self.scored]
+        models = [self.raced[place] for place in places if place in self.raced]
         if len(models) < 2:
             yield Unchecked(f"{where}stopping: the decision follows from predictions that cannot be scored")
         else:
