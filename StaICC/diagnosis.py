@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from StaICC.errors import removed_names
 
-__all__: list[str] = []
-
 __getattr__ = removed_names(
     "StaICC.diagnosis", "__path__ Contextual_bias Demo_sens Domain_bias GLER Post_bias Template_sens Triplet_bias"
 )

@@ -15,18 +15,6 @@ from unicodedata import combining, east_asian_width
 
 from StaICC.safe_text import one_line
 
-__all__ = [
-    "Block",
-    "Displayed",
-    "Line",
-    "TextTable",
-    "format_columns",
-    "html",
-    "layout",
-    "print_blocks",
-    "shared_lines",
-]
-
 _GAP = "  "
 _NARROW = 16  # columns of text are not made narrower than this
 _STYLES = {"title": "1", "warning": "33", "code": "2"}

@@ -4,6 +4,4 @@ from __future__ import annotations
 
 from StaICC.errors import removed_names
 
-__all__: list[str] = []
-
 __getattr__ = removed_names("StaICC.normal", "__path__ Normal")

@@ -131,16 +131,8 @@ def _origin_of_module(module: str, path: tuple[str, ...]) -> str:
         return ""
     from importlib import metadata
 
-    top = module.partition(".")[0]
-    installed = [metadata.distribution(name) for name in sorted({*metadata.packages_distributions().get(top, ())})]
-    if len(installed) > 1:  # a namespace package; the distribution that lists the file
-        inside = root.replace(".", "/")
-        installed = [
-            distribution
-            for distribution in installed
-            if any(str(path).startswith(inside) for path in distribution.files or ())
-        ]
-    return ", ".join(map(_text, installed))
+    installed = sorted({*metadata.packages_distributions().get(module.partition(".")[0], ())})
+    return ", ".join(_text(metadata.distribution(name)) for name in installed)
 
 
 def _regular_package(module: str) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from StaICC.errors import removed_names
 
-__all__: list[str] = []
-
 __getattr__ = removed_names(
     "StaICC.util", "__path__ configs dataset_interface experimentor functional hgf_dataset_loader stable_random"
 )

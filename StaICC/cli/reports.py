@@ -30,7 +30,7 @@ from StaICC.benchmarks.verify import (
 from StaICC.cli import files, options
 from StaICC.datasets.pack import data_home
 from StaICC.datasets.source import file_digest
-from StaICC.datasets.storage import write_beside, write_output
+from StaICC.datasets.storage import replacing, write_output
 from StaICC.errors import ArgumentError, DataMissingError, StaICCError
 from StaICC.results import Result, ResultGroup, load
 from StaICC.results.comparison import MOST_RUNS
@@ -210,7 +210,8 @@ def _remember(digests: set[str]) -> None:
     with contextlib.suppress(DataMissingError, OSError):
         data_home().mkdir(parents=True, exist_ok=True)
         document = {"code": _digest_of_code(), "recomputed": sorted(digests)}
-        write_beside(data_home() / _VERDICTS, [json.dumps(document).encode("ascii")])
+        with replacing(data_home() / _VERDICTS) as file:
+            file.write(json.dumps(document).encode("ascii"))
 
 
 def _digest_of_code() -> str:

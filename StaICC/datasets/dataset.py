@@ -339,8 +339,11 @@ class Dataset(Displayed):
         if isinstance(rows, (FileSource, HubSource)):
             rows = rows.rows(label_space if isinstance(label_space, Sequence) else ())
         read = rows if isinstance(rows, Records) else reading.given_rows(rows, label_space, name)
+        if not read.rows:
+            raise ArgumentError(f"{read.source or 'rows'}: there is no row")
         indexes, space = _label_indexes(read, label_space)
-        table = MemoryTable((texts, index) for (texts, _), index in zip(read.rows, indexes, strict=True))
+        pairs = [(texts, index) for (texts, _), index in zip(read.rows, indexes, strict=True)]
+        table = MemoryTable(pairs, read.place)
         where = f"card {name!r}"
         written = _part(Template, default_template(table.columns), template, f"{where}: 'template'")
         generated = generated_alternatives(written, space)

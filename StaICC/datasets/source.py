@@ -520,24 +520,6 @@ def column_names(texts: object, label: object, where: str) -> tuple[list[str], s
     return list(chosen), label
 
 
-def checked_texts(records: Records, texts: Sequence[str], label: str) -> Records:
-    """Return records of columns after checking that their texts are texts."""
-    if not records.rows:
-        raise ArgumentError(f"{records.source} has no rows")
-    for number, (row, own) in enumerate(records.rows):
-        for column, text in zip((*texts, label), (*row, own), strict=True):
-            wrong = None
-            if isinstance(text, str):
-                if not text.isascii() and text.encode("utf-8", "ignore").decode() != text:
-                    wrong = f"{text!r:.60} with a lone surrogate, which is no character"
-            elif column != label:
-                wrong = "nothing" if text is None else f"{text!r:.60} ({type(text).__name__})"
-            if wrong is not None:
-                place = f"{records.place(number)}, column {column!r}"
-                raise ArgumentError(f"{place}: got {wrong}, expected a text. Correct or remove the row")
-    return records
-
-
 def given_rows(rows: Any, labels: Labels, name: str) -> Records:
     """Return the rows of a program.
 
@@ -551,9 +533,7 @@ def given_rows(rows: Any, labels: Labels, name: str) -> Records:
     """
     if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
         raise ArgumentError(f"rows: expected (text or texts, label) pairs, got {rows!r:.80}")
-    pairs = [split_pair(number, row) for number, row in enumerate(rows)]
-    if not pairs:
-        raise ArgumentError("rows: there is no row")
+    pairs = [split_pair(f"row {number}", row) for number, row in enumerate(rows)]
     if isinstance(labels, Sequence):
         for number, (texts, label) in enumerate(pairs):
             index = None if isinstance(label, str) else whole_number(label)
@@ -568,7 +548,7 @@ def file_records(path: Path, texts: Sequence[str], label: str, encoding: str | N
     """Return the rows of a user's file, of which each has all texts."""
     records, digest = read_records(path, [*texts, label], encoding)
     file = TableFile(os.fspath(path), digest, tuple(texts), label, {}, encoding)
-    return dataclasses.replace(checked_texts(records, texts, label), file=file)
+    return dataclasses.replace(records, file=file)
 
 
 def listed_columns(file: Path, encoding: str | None) -> str:
@@ -592,7 +572,7 @@ def pandas_records(frame: Any, texts: Sequence[str] | str, label: str) -> Record
     columns = [frame.iloc[:, position].astype(object) for position in positions]
     # pandas has several values for a missing cell; all become None.
     values = [column.where(column.notna(), None).tolist() for column in columns]
-    return checked_texts(of_columns("the data frame", values), texts, label)
+    return of_columns("the data frame", values)
 
 
 def huggingface_records(data: Any, texts: Sequence[str] | str, label: str) -> tuple[Records, list[str] | None]:
@@ -611,7 +591,7 @@ def huggingface_records(data: Any, texts: Sequence[str] | str, label: str) -> tu
         names = list(feature.names)
         known = range(len(names))  # -1 marks a row without a label
         columns[-1] = [names[index] if index in known else None for index in columns[-1]]
-    return checked_texts(of_columns("the data set", columns), texts, label), names
+    return of_columns("the data set", columns), names
 
 
 Source = BuiltIn | ReleasedWheel | FileSource | HubSource | TableFile | GivenRows

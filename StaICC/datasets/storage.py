@@ -4,10 +4,10 @@ A file is written under a temporary name in the same folder, flushed to the disk
 sees half a file, and a full disk or a killed process leaves the old state.
 
 Output files are written atomically, and never over an input, a prediction store or a folder. A regular file is
-replaced as a whole and keeps its mode; a symlink stays, and its target is replaced; FIFOs, character devices and open
-descriptors (``/dev/stdout``, ``/dev/fd/63``) are written to. Every function that writes a file whose path the user
-gave goes through :func:`write_output` or :func:`open_output`. A command with inputs calls :func:`check_outputs`
-before it starts, so that nothing is computed that cannot be saved.
+replaced as a whole and keeps its mode; a symlink stays, and its target is replaced; FIFOs, character devices and
+``/dev/stdout`` are written to. Every function that writes a file whose path the user gave goes through
+:func:`write_output` or :func:`open_output`. A command with inputs calls :func:`check_outputs` before it starts, so
+that nothing is computed that cannot be saved.
 
 JSON from files that anybody may have written: read with bounds, refused in one line.
 
@@ -45,19 +45,16 @@ import errno
 import functools
 import hashlib
 import json
+import mmap
 import os
-import re
 import stat
 import struct
 import sys
-import threading
 import time
 import unicodedata
-import weakref
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from operator import index as as_index
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -87,56 +84,34 @@ def file_digest(path: str | os.PathLike[str]) -> str:
         OSError: The file cannot be read.
     """
     digest = hashlib.sha256()
-    buffer = bytearray(_CHUNK)
-    view = memoryview(buffer)
-    with open(path, "rb", buffering=0) as file:
-        while size := file.readinto(buffer):
-            digest.update(view[:size])
+    with open(path, "rb") as file:
+        while data := file.read(_CHUNK):
+            digest.update(data)
     return digest.hexdigest()
 
 
-def _passing_name(name: str) -> str:
-    return f".{name[:40]}.{os.getpid()}-{os.urandom(6).hex()}{PASSING}"
-
-
-def write_beside(path: Path, parts: Iterable[bytes | bytearray]) -> None:
-    """Write a file under a passing name in the same folder, flush it to the disk, and rename it into place.
-
-    Args:
-        path: The file; its folder must exist.
-        parts: The content, piece by piece.
-
-    Raises:
-        OSError: The file could not be written; whatever stood at the path still does, and nothing else is left.
-    """
-    with replacing(path) as file:
-        for part in parts:
-            file.write(part)
-
-
 @contextlib.contextmanager
-def replacing(path: Path, keep: os.stat_result | None = None, fresh: bool = False) -> Iterator[BinaryIO]:
+def replacing(path: Path, fresh: bool = False) -> Iterator[BinaryIO]:
     """A file that takes its name when the block ends without an error.
 
     Args:
-        path: The file's name; its folder must exist. A symlink of that name is replaced.
-        keep: The file that is replaced, whose mode is kept.
+        path: The file's name; its folder must exist. A file of that name is replaced, and its mode is kept.
         fresh: Replace nothing, also if a file of that name appears meanwhile.
 
     Yields:
         The file, under a passing name in the same folder.
 
     Raises:
-        OSError: As for :func:`write_beside`.
+        OSError: The file could not be written; whatever had the name still has it, and nothing else is left.
     """
-    if not path.parent.is_dir():  # else the message would show the temporary name
+    if not path.parent.is_dir():  # else the message would show the passing name
         raise FileNotFoundError(errno.ENOENT, "the folder is not there; make it first", str(path.parent))
     # Not tempfile: its files are readable by their owner alone, and a folder of frozen data may be shared.
-    passing = path.with_name(_passing_name(path.name))
+    passing = path.with_name(f".{path.name[:40]}.{os.getpid()}-{os.urandom(6).hex()}{PASSING}")
     try:
         with open(passing, "xb") as file:
-            if keep is not None:
-                os.chmod(passing, stat.S_IMODE(keep.st_mode))
+            with contextlib.suppress(FileNotFoundError):
+                os.chmod(passing, stat.S_IMODE(os.stat(path).st_mode))
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -147,12 +122,6 @@ def replacing(path: Path, keep: os.stat_result | None = None, fresh: bool = Fals
         with contextlib.suppress(OSError):
             passing.unlink()
         raise
-    with contextlib.suppress(OSError):  # the rename outlives a loss of power, where the system lets us
-        handle = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 @contextlib.contextmanager
@@ -195,81 +164,52 @@ def remove_leftovers(folder: Path) -> None:
 StrPath: TypeAlias = "str | os.PathLike[str]"
 
 _STORE_SUFFIXES = ("-wal", "-shm", "-journal")
-_MOST_LINKS = 40
 _SQLITE = b"SQLite format 3\x00"
-_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]+)")
 
 
-def _descriptor(given: StrPath) -> int | None:
-    """Return the open descriptor of this process that a path names; ``/dev/stdout`` is a symlink to one."""
-    path = os.path.abspath(given)
-    for _ in range(_MOST_LINKS):
-        match = _DESCRIPTOR.fullmatch(path)
-        if match is not None or not os.path.islink(path):
-            return int(match[1]) if match is not None else None
-        path = os.path.abspath(os.path.join(os.path.dirname(path), os.readlink(path)))
-    return None
-
-
-def _is_database(path: Path) -> bool:
+def is_database(path: StrPath) -> bool:
+    """Return whether a path is a file of SQLite."""
     with contextlib.suppress(OSError):
-        if path.is_file():
+        if os.path.isfile(path):
             with open(path, "rb") as file:
                 return file.read(len(_SQLITE)) == _SQLITE
     return False
 
 
-def _resolved(path: StrPath) -> str:
-    """Return where a path leads."""
-    text = os.fsdecode(path)
-    try:
-        with contextlib.suppress(OSError):
-            os.stat(text)
-        return os.path.realpath(text)
-    except ValueError:
-        raise ArgumentError(f"{text!r} is no path: it has a character that no file name may contain") from None
-
-
-def _checked(given: StrPath) -> tuple[Path, os.stat_result | None]:
-    """Return where a path leads and what is there; refuse what cannot or must not be written."""
+def _target(given: StrPath) -> Path | None:
+    """Return the file to replace; ``None`` if the path is opened and written to. Refuse what must not be written."""
     text = os.fsdecode(given)
-    status = None
     try:
-        path = Path(_resolved(text))
-        with contextlib.suppress(FileNotFoundError):
-            status = os.stat(text)
-    except OSError as error:
-        raise ArgumentError(f"{text} cannot be written to: {error.strerror}; give another path") from error
-    if status is None and _descriptor(text) is not None:
-        raise ArgumentError(f"{text} cannot be written to: the descriptor is not open; give another path")
-    if status is not None and stat.S_ISDIR(status.st_mode):
+        mode = os.stat(text).st_mode
+    except FileNotFoundError:
+        mode = 0
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ArgumentError(f"{text!r} cannot be written to ({reason}); give another path") from error
+    if stat.S_ISDIR(mode):
         raise ArgumentError(f"{text} is a folder; give the name of a file")
-    if status is not None and not stat.S_ISREG(status.st_mode):
-        if not (stat.S_ISFIFO(status.st_mode) or stat.S_ISCHR(status.st_mode) or _descriptor(text) is not None):
+    if text.startswith("/dev/") or (mode and not stat.S_ISREG(mode)):  # /dev/stdout may be a regular file
+        if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
             raise ArgumentError(f"{text} is neither a file nor a pipe; give another path")
-        return path, status
-    databases = [path, *(path.with_name(path.name.removesuffix(suffix)) for suffix in _STORE_SUFFIXES)]
-    if any(map(_is_database, databases)):
+        return None
+    path = Path(os.path.realpath(text))
+    if any(is_database(path.with_name(path.name.removesuffix(suffix))) for suffix in ("", *_STORE_SUFFIXES)):
         raise ArgumentError(f"{text} is a file of a prediction store, or of another SQLite database; give another path")
-    if _descriptor(text) is not None:
-        return path, status
     if not path.parent.is_dir():
         folder = path.parent if os.path.islink(text) else Path(text).parent
         raise ArgumentError(f"the folder {folder} is not there; make it first, or give another path")
-    if not os.access(path.parent if status is None else path, os.W_OK) or not os.access(path.parent, os.W_OK):
+    if not os.access(path if mode else path.parent, os.W_OK) or not os.access(path.parent, os.W_OK):
         raise ArgumentError(f"{text} is read-only, or its folder is; give another path, or change the permissions")
-    return path, status
+    return path
 
 
 def _same(first: StrPath, second: StrPath) -> bool:
     """Tell whether two paths lead to one file, or would once it is made (a file system may fold case and accents)."""
-    with contextlib.suppress(OSError, ValueError):
-        if os.path.exists(first) and os.path.exists(second):
-            return os.path.samefile(first, second)
-        if not os.path.exists(first) and not os.path.exists(second):
-            paths = [unicodedata.normalize("NFC", os.path.realpath(path)) for path in (first, second)]
-            return paths[0].casefold() == paths[1].casefold()
-    return False
+    exist = {os.path.exists(first), os.path.exists(second)}
+    if exist == {True}:
+        return os.path.samefile(first, second)
+    paths = [unicodedata.normalize("NFC", os.path.realpath(path)).casefold() for path in (first, second)]
+    return exist == {False} and paths[0] == paths[1]
 
 
 def check_outputs(
@@ -288,24 +228,18 @@ def check_outputs(
         ArgumentError: An output is an input, a store or a file of one, a folder or a block device; its folder does not
             exist or is read-only; or two outputs are the same file.
     """
-    kept: list[tuple[StrPath, str]] = [(path, "an input of this command") for path in inputs]
+    kept = [(os.fsdecode(path), "an input of this command") for path in inputs]
     for store in stores:
-        files = [f"{_resolved(store)}{suffix}" for suffix in ("", *_STORE_SUFFIXES)]
+        files = [os.path.realpath(store) + suffix for suffix in ("", *_STORE_SUFFIXES)]
         kept += [(file, "the prediction store of this command") for file in files]
-    targets: list[str] = []
     for output in outputs:
-        if output is None:
+        if output is None or (_target(output) is None and not os.path.isfile(output)):
             continue
-        text, (_, status) = os.fsdecode(output), _checked(output)
-        if status is not None and stat.S_ISCHR(status.st_mode):
-            continue
+        text = os.fsdecode(output)
         for path, what in kept:
             if _same(text, path):
                 raise ArgumentError(f"{text} is {what}, which is never overwritten; give another path")
-        for other in targets:
-            if _same(text, other):
-                raise ArgumentError(f"{other} and {text} are the same file; give each output its own")
-        targets.append(text)
+        kept.append((text, "another output of this command"))
 
 
 @contextlib.contextmanager
@@ -323,19 +257,11 @@ def open_output(path: StrPath, fresh: bool = False) -> Iterator[BinaryIO]:
         ArgumentError: As for :func:`check_outputs`.
         OSError: The file could not be written, or exists already; a regular file is then as it was.
     """
-    (target, status), descriptor = _checked(path), _descriptor(path)
-    if descriptor is not None:
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stream.flush()
-        with open(os.dup(descriptor), "wb") as file:
-            yield file
-    elif status is not None and not stat.S_ISREG(status.st_mode):
-        with open(path, "wb") as file:
-            yield file
-    else:
-        with replacing(target, status, fresh) as file:
-            yield file
+    target = _target(path)
+    if sys.stdout is not None:
+        sys.stdout.flush()  # the path may be that of stdout
+    with replacing(target, fresh) if target is not None else open(path, "ab") as file:
+        yield file
 
 
 def write_output(path: StrPath, parts: Iterable[bytes | bytearray], fresh: bool = False) -> None:
@@ -352,8 +278,7 @@ def write_output(path: StrPath, parts: Iterable[bytes | bytearray], fresh: bool 
     """
     try:
         with open_output(path, fresh) as file:
-            for part in parts:
-                file.write(part)
+            file.writelines(parts)
     except OSError as error:  # a full disk names no file
         error.filename = error.filename or os.fspath(path)
         raise
@@ -437,9 +362,8 @@ def parse_json(data: str | bytes | bytearray, where: str, *, constants: bool = F
     text = text.removeprefix(_BOM)
     if not text.strip():
         raise SchemaError(f"{where}: expected JSON, found nothing")
-    decoder = _WITH_CONSTANTS if constants else _BOUNDED
     try:
-        value = decoder.decode(text)
+        value = (_WITH_CONSTANTS if constants else _BOUNDED).decode(text)
         if text.count("[") + text.count("{") > MAX_DEPTH:
             _check_depth(value)
     except (RecursionError, MemoryError) as error:
@@ -485,13 +409,9 @@ def read_json(path: str | os.PathLike[str], expected: str = "a file") -> Any:
     """
     where = os.fspath(path)
     refuse_device(path, expected)
-    try:
-        data = Path(path).read_bytes()
-    except MemoryError as error:
-        raise SchemaError(f"{where}: the file is too large for the memory") from error
-    if data.startswith(b"SQLite format 3\0"):
+    if is_database(path):
         raise SchemaError(f"{where}: this is a prediction store, expected {expected}")
-    return parse_json(data, where)
+    return parse_json(Path(path).read_bytes(), where)
 
 
 _WORDS: Mapping[Any, str] = {
@@ -580,9 +500,8 @@ MAGIC = b"\x89StaICC\n"
 VERSION = 1
 _START = struct.Struct("<8sII")
 _LABEL_LIMIT = 1 << 32
-_PIECE = 1 << 16
 
-_verified: set[tuple[str, int, int, int, str]] = set()
+_verified: set[tuple[str, int, int, int, str | None]] = set()
 """Files found good in this process: path, inode, size, time of change, digest. Each is hashed once."""
 
 
@@ -640,17 +559,7 @@ def table_digest(rows: Iterable[tuple[Sequence[str], int]]) -> str:
     return digest.hexdigest()
 
 
-def _position(number: int, rows: int) -> int:
-    """A row number counted from the start (negative numbers count from the end, as in a list)."""
-    position = as_index(number)
-    if position < 0:
-        position += rows
-    if not 0 <= position < rows:
-        raise IndexError(f"there is no row {number}; the table has {rows} rows")
-    return position
-
-
-def split_pair(number: int, row: object) -> tuple[Any, Any]:
+def split_pair(place: str, row: object) -> tuple[Any, Any]:
     """Return the texts and the label of a row, unchecked.
 
     Raises:
@@ -658,32 +567,32 @@ def split_pair(number: int, row: object) -> tuple[Any, Any]:
     """
     if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != 2:
         advice = "For a table with named columns use Dataset.from_file, from_pandas or from_huggingface"
-        raise ArgumentError(f"row {number}: expected (text or texts, label index), got {row!r:.80}. {advice}")
+        raise ArgumentError(f"{place}: expected (text or texts, label index), got {row!r:.80}. {advice}")
     return row[0], row[1]
 
 
-def _check_row(number: int, row: object, columns: int | None) -> Row:
-    given, label = split_pair(number, row)
+def _check_row(place: str, row: object, columns: int | None) -> Row:
+    given, label = split_pair(place, row)
     texts = (given,) if isinstance(given, str) else given
     if not isinstance(texts, Sequence) or isinstance(texts, bytes | bytearray):
-        raise ArgumentError(f"row {number}: expected a text or a sequence of texts, got {given!r}")
+        raise ArgumentError(f"{place}: expected a text or a sequence of texts, got {given!r:.80}")
     for column, text in enumerate(texts):
         if not isinstance(text, str):
-            raise ArgumentError(f"row {number}: text {column} must be a string, not {text!r}")
+            raise ArgumentError(f"{place}: text {column} must be a string, not {text!r:.80}. Correct or remove the row")
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise ArgumentError(f"row {number}: text {column} holds a lone surrogate: {text!r}") from error
+            raise ArgumentError(f"{place}: text {column} holds a lone surrogate: {text!r:.80}") from error
     if not texts:
-        raise ArgumentError(f"row {number}: there is no input text")
+        raise ArgumentError(f"{place}: there is no input text")
     if columns is not None and len(texts) != columns:
-        raise ArgumentError(f"row {number}: {len(texts)} input texts, but the rows before it have {columns}")
-    place = whole_number(label)
-    if place is None:
-        raise ArgumentError(f"row {number}: the label must be an index into the label space (0, 1, ...), not {label!r}")
-    if not 0 <= place < _LABEL_LIMIT:
-        raise ArgumentError(f"row {number}: the label index must be 0 or more, not {label!r}")
-    return Row(tuple(texts), place)
+        raise ArgumentError(f"{place}: {len(texts)} input texts, but the rows before it have {columns}")
+    index = whole_number(label)
+    if index is None:
+        raise ArgumentError(f"{place}: the label must be an index into the label space (0, 1, ...), not {label!r:.80}")
+    if not 0 <= index < _LABEL_LIMIT:
+        raise ArgumentError(f"{place}: the label index must be 0 or more, not {label!r:.80}")
+    return Row(tuple(texts), index)
 
 
 class MemoryTable:
@@ -691,9 +600,10 @@ class MemoryTable:
 
     Args:
         rows: ``(text or sequence of texts, label index)`` pairs, all with the same number of texts.
+        place: Names a row by its number, for messages.
 
     Raises:
-        ArgumentError: There is no row, or one is not as said (its number is named).
+        ArgumentError: There is no row, or one is not as said (its place is named).
 
     Example:
         >>> table = MemoryTable([("a fine day", 1), ("rain again", 0)])
@@ -706,25 +616,23 @@ class MemoryTable:
     columns: int
     digest: str
 
-    def __init__(self, rows: Iterable[tuple[str | Sequence[str], int]]) -> None:
-        if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
-            raise ArgumentError(f"rows: expected (text or texts, label index) pairs, got {rows!r}")
+    def __init__(
+        self, rows: Iterable[tuple[str | Sequence[str], int]], place: Callable[[int], str] = "row {}".format
+    ) -> None:
         checked: list[Row] = []
-        columns: int | None = None
         for number, row in enumerate(rows):
-            checked.append(_check_row(number, row, columns))
-            columns = len(checked[0].texts)
-        if columns is None:
+            checked.append(_check_row(place(number), row, len(checked[0].texts) if checked else None))
+        if not checked:
             raise ArgumentError("rows: there is no row")
         self._rows = tuple(checked)
-        self.columns = columns
+        self.columns = len(checked[0].texts)
         self.digest = table_digest(self._rows)
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __getitem__(self, number: int, /) -> Row:
-        return self._rows[_position(number, len(self._rows))]
+        return self._rows[number]
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self._rows)
@@ -756,7 +664,7 @@ def write_table(
     offsets, labels, body = array("Q", [0]), array("I"), bytearray()
     checked: list[Row] = []
     for number, row in enumerate(rows):
-        checked.append(_check_row(number, row, columns))
+        checked.append(_check_row(f"row {number}", row, columns))
         labels.append(checked[-1].label)
         for text in checked[-1].texts:
             body += text.encode()
@@ -771,18 +679,13 @@ def write_table(
     actual = digest.hexdigest()
     if sha256 is not None and actual != sha256:
         raise DataDamagedError(f"{path}: the rows give a file with the SHA-256 {actual}, but it must be {sha256}")
-    write_beside(Path(path), parts)
+    with replacing(Path(path)) as file:
+        file.writelines(parts)
     return actual
 
 
-def _refuse(path: str, reason: str) -> DataDamagedError:
-    return DataDamagedError(f"{path} is not a frozen table that can be used: {reason}")
-
-
 class FrozenTable:
-    """A table in a file of our format, read row by row.
-
-    Only the offsets and labels are kept in memory (12 bytes a row); texts are read when their row is used.
+    """A table in a file of our format, mapped into memory: texts are read when their row is used.
 
     Args:
         path: The file.
@@ -793,7 +696,7 @@ class FrozenTable:
         DataDamagedError: The file is not a frozen table, or not the one with that digest (both digests are named).
     """
 
-    __slots__ = ("__weakref__", "_base", "_file", "_labels", "_lock", "_offsets", "columns", "digest", "path", "sha256")
+    __slots__ = ("_body", "_labels", "_offsets", "columns", "digest", "path", "sha256")
 
     columns: int
     digest: str
@@ -804,85 +707,47 @@ class FrozenTable:
         self.path = os.path.abspath(path)
         self.sha256 = sha256
         try:
-            # Not a Python file object: one number that threads and forked children can read from at any position.
-            self._file = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
-            weakref.finalize(self, os.close, self._file)
-            self._lock = threading.Lock()
-            status = os.fstat(self._file)
-            if sha256 is not None:
-                self._verify(status, sha256)
-            self._load(status.st_size)
+            with open(self.path, "rb") as file:
+                status = os.fstat(file.fileno())
+                data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if status.st_size else b"")
         except OSError as error:
             raise DataMissingError(f"the frozen table {self.path} cannot be read: {error.strerror or error}") from error
-
-    def _verify(self, status: os.stat_result, expected: str) -> None:
-        """Hash the file, once in this process as long as it does not change."""
-        key = (self.path, status.st_ino, status.st_size, status.st_mtime_ns, expected)
-        if key in _verified:
-            return
-        digest, position = hashlib.sha256(), 0
-        while data := self._read(position, _PIECE):
-            digest.update(data)
-            position += len(data)
-        if digest.hexdigest() != expected:
-            digests = f"its SHA-256 is {digest.hexdigest()}, but it must be {expected}"
-            raise DataDamagedError(f"{self.path} is damaged: {digests}")
-        _verified.add(key)
-
-    def _load(self, size: int) -> None:
-        start = self._read(0, _START.size)
-        if len(start) < _START.size or not start.startswith(MAGIC):
-            raise _refuse(self.path, "it does not begin as one")
-        _, version, header_size = _START.unpack(start)
-        if version != VERSION:
-            raise _refuse(self.path, f"it has format version {version}, this library reads {VERSION}")
+        key = (self.path, status.st_ino, status.st_size, status.st_mtime_ns, sha256)
+        if sha256 is not None and key not in _verified:
+            if (actual := hashlib.sha256(data).hexdigest()) != sha256:
+                raise DataDamagedError(f"{self.path} is damaged: its SHA-256 is {actual}, but it must be {sha256}")
+            _verified.add(key)
         try:
-            facts: Any = json.loads(self._read(_START.size, min(header_size, size)))
-            rows, self.columns, body = (facts[key] for key in ("rows", "columns", "body"))
-            self.digest = facts["table"]
-            whole = all(type(fact) is int and fact >= 0 for fact in (rows, self.columns, body)) and self.columns > 0
-        except (ValueError, KeyError, TypeError) as error:
-            raise _refuse(self.path, f"its header cannot be read ({error})") from error
-        cells = rows * self.columns if whole else 0
-        begin = _START.size + header_size
-        self._base = begin + 8 * (cells + 1) + 4 * rows if whole else 0
-        if not whole or self._base + body != size or not isinstance(self.digest, str):
-            raise _refuse(self.path, f"its header does not fit its {size} bytes")
-        self._offsets, self._labels = array("Q"), array("I")
-        self._offsets.frombytes(self._read(begin, 8 * (cells + 1)))
-        self._labels.frombytes(self._read(begin + 8 * (cells + 1), 4 * rows))
-        ends = self._offsets
-        if ends[0] != 0 or ends[-1] != body:
-            raise _refuse(self.path, "its offsets do not cover its text")
-        if self.sha256 is None and any(ends[i] > ends[i + 1] for i in range(cells)):
-            raise _refuse(self.path, "its offsets go backwards")
+            magic, version, size = _START.unpack_from(data)
+            begin = _START.size + size
+            facts: Any = json.loads(bytes(data[_START.size : begin]))
+            rows, self.columns, self.digest = (facts[name] for name in ("rows", "columns", "table"))
+            labels = begin + 8 * (rows * self.columns + 1)
+            self._offsets = data[begin:labels].cast("Q")
+            self._labels = data[labels : labels + 4 * rows].cast("I")
+            self._body = data[labels + 4 * rows :]
+            sizes = (len(self._offsets), len(self._labels), len(self._body), self._offsets[-1], self._offsets[0])
+            fits = sizes == (rows * self.columns + 1, rows, facts["body"], facts["body"], 0)
+            good = (magic, version) == (MAGIC, VERSION) and fits and self.columns > 0 and isinstance(self.digest, str)
+        except (ValueError, LookupError, TypeError, struct.error) as error:
+            raise self._refused(f"its header cannot be read ({error})") from error
+        if not good or (sha256 is None and any(begin > end for begin, end in pairwise(self._offsets))):
+            raise self._refused(f"it is not in format {VERSION}, or its header does not fit its {status.st_size} bytes")
 
-    if hasattr(os, "pread"):
-
-        def _read(self, position: int, size: int) -> bytes:
-            return os.pread(self._file, size, position)
-
-    else:  # pragma: no cover
-
-        def _read(self, position: int, size: int) -> bytes:
-            with self._lock:
-                os.lseek(self._file, position, os.SEEK_SET)
-                return os.read(self._file, size)
+    def _refused(self, reason: str) -> DataDamagedError:
+        return DataDamagedError(f"{self.path} is not a frozen table that can be used: {reason}")
 
     def __len__(self) -> int:
         return len(self._labels)
 
     def __getitem__(self, number: int, /) -> Row:
-        position = _position(number, len(self._labels))
+        position = range(len(self))[number]
         first = position * self.columns
         ends = self._offsets[first : first + self.columns + 1]
-        data = self._read(self._base + ends[0], ends[-1] - ends[0])
-        if len(data) != ends[-1] - ends[0]:
-            raise _refuse(self.path, f"row {position} ends too early; the file changed while it was in use")
         try:
-            texts = tuple(data[begin - ends[0] : end - ends[0]].decode() for begin, end in pairwise(ends))
+            texts = tuple(str(self._body[begin:end], "utf-8") for begin, end in pairwise(ends))
         except UnicodeDecodeError as error:
-            raise _refuse(self.path, f"row {position} is not UTF-8 ({error})") from error
+            raise self._refused(f"row {position} is not UTF-8 ({error})") from error
         return Row(texts, self._labels[position])
 
     def __iter__(self) -> Iterator[Row]:

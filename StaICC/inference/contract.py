@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
@@ -104,8 +103,6 @@ a reply, or features for a method."""
 
 BatchForm = Callable[[Sequence[Any], list[str]], Any]
 
-_MOST_OVER = 1000  # values more than expected that are read to be counted
-
 
 def check_answer(value: object, label_space: Sequence[str], free_text: bool = False) -> Answer:
     """Check what the inference function returned for one query.
@@ -142,13 +139,9 @@ def _checked(value: object, label_space: Sequence[str], free_text: bool) -> Answ
         return text if free_text else _index_of_text(text, label_space)
     if isinstance(value, Features):
         return value
-    plain = _plain(_by_position(value, label_space), len(label_space))
+    plain = _plain(_by_position(value, label_space))
     if isinstance(plain, (list, tuple)):
         return _row(plain, label_space)
-    if isinstance(plain, bool):
-        raise OutputError(
-            f"got {plain!r}, a truth value; expected a number for each label, a label index, or a label's text"
-        )
     if (index := whole_number(plain)) is not None:
         if not 0 <= index < len(label_space):
             shown = index if index.bit_length() < 64 else f"of {index.bit_length()} bits"
@@ -193,67 +186,42 @@ def _series_index(value: object) -> list[object] | None:
     return keys if isinstance(keys, list) else None
 
 
-def _plain(value: object, expected: int) -> object:
-    """Turn arrays and tensors into lists or numbers, NumPy integers into ints, other sequences into lists.
-
-    A sequence is read up to a bound beyond the expected number: it may have no end, whatever length it says it has.
-    """
-    if isinstance(value, type):
-        return value
-    if _is_time(value):
-        raise OutputError(f"got {_describe(value)}: a date or a span of time is no number")
-    value = _converted(value)
-    if type(value) in (list, tuple, bool, int):
-        return value
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray, memoryview)):
-        return list(itertools.islice(value, expected + _MOST_OVER))
-    return value
-
-
-def _converted(value: object) -> object:
-    """Convert arrays and tensors to lists and numbers; return other values unchanged."""
-    if isinstance(value, type) or (isinstance(value, memoryview) and value.itemsize == 1):  # the latter: bytes
+def _plain(value: object) -> object:
+    """Turn arrays and tensors into lists or numbers, and other sequences into lists."""
+    if isinstance(value, (type, list, tuple)):
         return value
     convert = getattr(value, "tolist", None)
-    return convert() if callable(convert) else value
-
-
-def _is_time(value: object) -> bool:
-    """Tell NumPy's dates and spans of time, which turn into integers."""
-    return getattr(getattr(value, "dtype", None), "kind", None) in ("m", "M")
+    if callable(convert):
+        return convert()
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)) else value
 
 
 def _row(row: Sequence[object], label_space: Sequence[str]) -> list[float]:
-    try:  # the common case, at the speed of the C loop
-        numbers = [*map(float, row)]  # type: ignore[arg-type]
-    except Exception:
-        numbers = []
     if len(row) != len(label_space):
         hint = "; return one row for one prompt" if len(row) == 1 and isinstance(row[0], (list, tuple)) else ""
         raise OutputError(f"got {len(row)} values, expected {len(label_space)}, one for each label{hint}")
-    if len(numbers) != len(row) or not {*map(type, row)} <= {float, int}:
-        numbers = [_number(value, place, label_space) for place, value in enumerate(row)]
-    for place, number in enumerate(numbers):
+    if {*map(type, row)} == {float}:  # the common case
+        numbers: list[float] = list(row)  # type: ignore[arg-type]
+    else:
+        numbers = [_number(value, label) for value, label in zip(row, label_space, strict=True)]
+    for label, number in zip(label_space, numbers, strict=True):
         if not number < math.inf:
-            raise OutputError(f"the value for label {label_space[place]!r} is {number}, expected a finite number")
+            raise OutputError(f"the value for label {label!r} is {number}, expected a finite number")
     if numbers and max(numbers) == -math.inf:
         raise OutputError("the value for each label is minus infinity, expected a finite number for one label or more")
     return numbers
 
 
-def _number(value: object, place: int, label_space: Sequence[str]) -> float:
-    plain = _converted(value)
+def _number(value: object, label: str) -> float:
+    plain = _plain(value)
     if plain is not value and isinstance(plain, list) and len(plain) == 1:
         plain = plain[0]  # an array or a tensor of one number
-    no_number = isinstance(plain, (bool, str, bytes, list, tuple, complex, type)) or not hasattr(plain, "__float__")
-    if no_number or _is_time(value):
-        raise OutputError(f"the value for label {label_space[place]!r} is {_describe(value)}, expected a number")
+    if isinstance(plain, (bool, str, complex, type)) or not hasattr(plain, "__float__"):
+        raise OutputError(f"the value for label {label!r} is {_describe(value)}, expected a number")
     try:
-        return float(plain)  # type: ignore[arg-type]
+        return float(plain)
     except Exception as error:
-        raise OutputError(
-            f"the value for label {label_space[place]!r} cannot be read as a number: {_error(error)}"
-        ) from error
+        raise OutputError(f"the value for label {label!r} cannot be read as a number: {_error(error)}") from error
 
 
 def _index_of_text(text: str, label_space: Sequence[str]) -> int:
@@ -334,13 +302,11 @@ def check_batch(values: object, number: int) -> Sequence[object]:
     """
     try:
         refuse_other_order(values)
-        plain = _plain(values, number)
+        plain = _plain(values)
     except OutputError:
         raise
     except Exception as error:  # of the value's own methods
-        raise OutputError(
-            f"the batched function returned a {type(values).__name__} that cannot be read: {_error(error)}"
-        ) from error
+        raise OutputError(f"the batched function returned a {type(values).__name__} that cannot be read") from error
     if not isinstance(plain, (list, tuple)):
         raise OutputError(
             f"the batched function returned {_describe(values)}, expected a list of {number} answers. {_ONE_PROMPT}"
@@ -377,30 +343,12 @@ class DeclaresCapabilities(Interface, Protocol):
 
 
 @runtime_checkable
-class GuidesReplies(Interface, Protocol):
-    """An inference function that can let its model write nothing but a label."""
-
-    @property
-    def guided(self) -> str:
-        """How it does that; empty if it does not."""
-
-
-@runtime_checkable
 class CountsRetries(Interface, Protocol):
     """An inference function that counts the requests that it sent again."""
 
     @property
     def retried(self) -> int:
         """How many, since it was made."""
-
-
-@runtime_checkable
-class LimitsReplies(Interface, Protocol):
-    """An inference function whose replies are a :class:`Text` that says how it ended."""
-
-    @property
-    def reply_limit(self) -> str:
-        """The option that limits the tokens of a reply, with its value, such as ``"max_tokens=100"``."""
 
 
 @runtime_checkable
@@ -425,19 +373,11 @@ class Served(Interface, Protocol):
         """The editions seen in this process since the last :meth:`pin_edition`, in order; for the provenance."""
 
 
-@runtime_checkable
-class UsesServed(Interface, Protocol):
-    """An inference function that calls another one, which may be served."""
-
-    def served(self) -> Served | None:
-        """Return the served function, if there is one."""
-
-
 def served_function(function: object) -> Served | None:
     """Return the served function behind an inference function; ``None`` if there is none."""
-    if isinstance(function, UsesServed):
-        return function.served()
-    return function if isinstance(function, Served) else None
+    inner = own_attribute(function, "served")
+    served = inner() if callable(inner) else function
+    return served if isinstance(served, Served) else None
 
 
 def own_attribute(function: Any, name: str) -> Any:

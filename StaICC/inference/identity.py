@@ -37,10 +37,10 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import PurePath
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from StaICC.errors import ArgumentError, IdentityError
-from StaICC.inference.contract import Answer, Inference, Interface, own_attribute
+from StaICC.inference.contract import Answer, Inference, own_attribute
 from StaICC.prompting import Prompt
 from StaICC.registry import origin_of
 from StaICC.safe_text import logger
@@ -470,15 +470,6 @@ class RunRecord:
     """Whether it returned replies, whose labels the parser found."""
 
 
-@runtime_checkable
-class DeclaresTolerance(Interface, Protocol):
-    """A kernel that says by how much its numbers may differ when they are computed again."""
-
-    @property
-    def recheck_tolerance(self) -> float | None:
-        """Largest difference; ``None`` if its predictions may change, so that a difference is only a warning."""
-
-
 def tolerance_of(function: Inference) -> float | None:
     """Return by how much the numbers of an inference function may differ when they are computed again.
 
@@ -503,8 +494,9 @@ def _declared(function: object, deepest: int) -> list[float | None]:
             return [of_partials(**function.keywords)]
         if hasattr(function.func, "identity_for"):
             return []
-    if isinstance(function, DeclaresTolerance):
-        return [function.recheck_tolerance]
+    if inspect.getattr_static(function, "recheck_tolerance", function) is not function:  # it may be None
+        tolerance: float | None = function.recheck_tolerance  # type: ignore[attr-defined]
+        return [tolerance]
     if hasattr(type(function), "identity") or not deepest:  # do not look into kernels
         return []
     return [tolerance for value in referred(function) for tolerance in _declared(value, deepest - 1)]

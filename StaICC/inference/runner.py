@@ -17,17 +17,16 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError, set_integers
 from StaICC.inference.contract import (
     Answer,
     BatchForm,
     Inference,
-    Interface,
-    LimitsReplies,
     Text,
     batch_form,
+    own_attribute,
     served_function,
     user_batch_form,
 )
@@ -59,14 +58,6 @@ _Key = tuple[Prompt, tuple[str, ...]]
 _NONE = Failure("not predicted yet")
 
 _LOG = logger(__name__)
-
-
-@runtime_checkable
-class ChecksPrompts(Interface, Protocol):
-    """An inference function that knows what may spoil its predictions, before it computes them."""
-
-    def prompt_warnings(self, prompts: Sequence[Prompt], label_space: Sequence[str]) -> Sequence[str]:
-        """Return warnings about prompts and labels, one sentence each."""
 
 
 class AnswerStore(Protocol):
@@ -184,8 +175,9 @@ def predict_queries(
         rechecked = counter.due(part.parts - part.number, computes)
         if options.before_computing is not None and (computes or rechecked):
             options.before_computing()
-        if computes and options.warn is not None and isinstance(function, ChecksPrompts):
-            for warning in function.prompt_warnings([key[0] for key in keys if key not in stored], keys[0][1]):
+        prompt_warnings = own_attribute(function, "prompt_warnings")
+        if computes and options.warn is not None and prompt_warnings is not None:
+            for warning in prompt_warnings([key[0] for key in keys if key not in stored], keys[0][1]):
                 options.warn(f"{part.name}: {warning}")
         if rechecked:
             _recheck(function, part, options, rechecked)
@@ -194,8 +186,9 @@ def predict_queries(
     finally:
         failed_keys = {key for key, _ in collector.failures}
         counter.add(computed=len(collector.answers) - len(stored | failed_keys), failed=len(failed_keys))
-    if options.warn is not None and isinstance(function, LimitsReplies):
-        for warning in collector.ending_warnings(function.reply_limit):
+    reply_limit = own_attribute(function, "reply_limit")
+    if options.warn is not None and reply_limit is not None:
+        for warning in collector.ending_warnings(reply_limit):
             options.warn(f"{part.name}: {warning}")
     collector.refuse_failures(numbers)
     lost = next((key for key in numbers if key not in collector.answers), None)

@@ -145,10 +145,6 @@ def checked(value: object, label_space: Sequence[str]) -> Answer | Failure:
         return check_answer(value, label_space, free_text=True)
     except OutputError as error:
         return Failure(f"the inference function's answer cannot be scored: {error}", error)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # of the value's own methods
-        return _raised(f"reading the inference function's answer, a {type(value).__name__},", error)
 
 
 def unparsed_reason(rule: str, reply: str) -> str:
@@ -216,10 +212,6 @@ def batch_answers(
                 stacklevel=1,
             )
         return Failure(str(error), error)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        return _raised("reading the batched inference function's answers", error)
 
 
 def solve_chunk(
@@ -390,39 +382,32 @@ class RemoteFunction:
         with _LOADING:
             if self.identifier not in _LOADED:
                 _LOADED.clear()  # frees the memory of another model first
-                function = self.function if self.data is None else _unpickle(self.data)
-                _check_identity(function, self.identity)
-                _LOADED[self.identifier] = function
+                _LOADED[self.identifier] = self._loaded()
             return _LOADED[self.identifier]
 
+    def _loaded(self) -> Any:
+        import pickle
 
-def _unpickle(data: bytes) -> Any:
-    import pickle
-
-    try:
-        return pickle.loads(data)
-    except StaICCError:
-        raise
-    except Exception as error:
-        raise ArgumentError(
-            f"a worker process cannot load the inference function ({type(error).__name__}: {error}); define it in a "
-            "module that can be imported, not in a notebook or the text of a command"
-        ) from error
-
-
-def _check_identity(function: Any, expected: Identity | None) -> None:
-    """Refuse a function with another identity than the one that was sent."""
-    if expected is None:
-        return
-    loaded = identity_of(function)
-    if loaded != expected:
-        changes = [f"{name} was {before}, is {now}" for name, (before, now) in expected.differences(loaded).items()]
-        reasons = sorted({*expected.unidentified} ^ {*loaded.unidentified})
-        raise IdentityError(
-            "a worker process has another inference function than the one that was sent to it: "
-            f"{'; '.join([*changes, *reasons])}. Its predictions are not used. A change in memory does not "
-            "reach other processes: make it in the files or in the module, or run without worker processes"
-        )
+        try:
+            function = self.function if self.data is None else pickle.loads(self.data)
+        except StaICCError:
+            raise
+        except Exception as error:
+            raise ArgumentError(
+                f"a worker process cannot load the inference function ({type(error).__name__}: {error}); define it in "
+                "a module that can be imported, not in a notebook or the text of a command"
+            ) from error
+        loaded = identity_of(function)
+        if self.identity is not None and loaded != self.identity:
+            pairs = self.identity.differences(loaded).items()
+            changes = [f"{name} was {before}, is {now}" for name, (before, now) in pairs]
+            changes += sorted({*self.identity.unidentified} ^ {*loaded.unidentified})
+            raise IdentityError(
+                "a worker process has another inference function than the one that was sent to it: "
+                f"{'; '.join(changes)}. Its predictions are not used. A change in memory does not reach other "
+                "processes: make it in the files or in the module, or run without worker processes"
+            )
+        return function
 
 
 def _solve(remote: RemoteFunction, prompts: Sequence[Prompt], labels: tuple[str, ...], on_error: OnError) -> _Solved:
@@ -489,11 +474,7 @@ class WorkerPool:
         return sum(threads().values()) or 1 if callable(threads) else _UNKNOWN_CAPACITY
 
     def remote(self, function: Any) -> RemoteFunction:
-        """Return the function in the form to submit; the same object for the same function.
-
-        Raises:
-            ArgumentError: It cannot be sent to the workers.
-        """
+        """Return the function in the form to submit; the same object for the same function."""
         for remote in self._remotes:
             if remote.function is function:
                 return remote
@@ -502,10 +483,7 @@ class WorkerPool:
         if processes is not None and isinstance(executor, processes.ProcessPoolExecutor):
             import pickle
 
-            try:
-                made.data = pickle.dumps(function)
-            except Exception as error:
-                raise _cannot_run(error) from error
+            made.data = pickle.dumps(function)
             if not identity_of(function).complete:
                 _LOG.warning(
                     "worker processes load the inference function again. What was changed in this process after its "
@@ -513,23 +491,6 @@ class WorkerPool:
                 )
         self._remotes.append(made)  # Dask and others pickle with cloudpickle, which can do more
         return made
-
-    def submit(self, chunk: _Chunk, function: Any, on_error: OnError) -> Future[_Solved]:
-        """Submit a chunk.
-
-        Raises:
-            ArgumentError: The executor takes no chunks, or the function cannot be sent to it.
-            RunEndingError: A worker died.
-        """
-        prompts = [prompt for prompt, _ in chunk]
-        remote = self.remote(function)
-        try:
-            with _interrupts_held_back():
-                return self.executor.submit(_solve, remote, prompts, chunk[0][1], on_error)
-        except BrokenExecutor as error:
-            raise _died(error) from error
-        except RuntimeError as error:
-            raise ArgumentError(f"the executor takes no chunks ({error}); was it shut down?") from error
 
     def stop_threads(self) -> None:
         """Let threads of this process stop after their current query."""
@@ -549,10 +510,7 @@ class WorkerPool:
         self._executor = None
         processes = dict(getattr(executor, "_processes", None) or {}) if hurry else {}
         manager = getattr(executor, "_executor_manager_thread", None) if hurry else None
-        try:
-            executor.shutdown(wait=not hurry, cancel_futures=True)
-        except TypeError:  # Dask's knows no cancel_futures
-            executor.shutdown(wait=not hurry)
+        executor.shutdown(wait=not hurry)
         for process in processes.values():
             with contextlib.suppress(ValueError, OSError):  # it has ended and was closed
                 process.kill()
@@ -561,41 +519,15 @@ class WorkerPool:
 
 
 @contextlib.contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Deliver Ctrl-C after this: processes that start here inherit the mask, and have not yet chosen to ignore it."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _died(error: BaseException) -> RunEndingError:
-    return RunEndingError(
-        f"a worker died ({type(error).__name__}: {error}). Look at its messages on stderr and at the free memory. "
-        "Completed predictions are in the store, if there is one: run the same again to continue"
-    )
-
-
-def _cannot_run(error: Exception) -> ArgumentError:
-    return ArgumentError(
-        f"the executor could not run a chunk ({type(error).__name__}: {error}); the inference function must be "
-        "picklable to run in other processes: a function of a module, or a kernel made from a name"
-    )
-
-
-def _result(future: Future[_Solved]) -> _Solved:
-    """Return the result of a chunk.
+def _explained() -> Iterator[None]:
+    """Turn what an executor raises into an error that says what to do.
 
     Raises:
-        RunEndingError: Its worker died.
-        ArgumentError: The executor could not run it at all.
+        RunEndingError: A worker died.
+        ArgumentError: The executor cannot run the chunk.
     """
     try:
-        return future.result()
+        yield
     except StaICCError:
         raise
     except CancelledError as error:
@@ -603,8 +535,16 @@ def _result(future: Future[_Solved]) -> _Solved:
             "the executor cancelled a chunk; was it shut down, or the cluster restarted? Completed predictions are kept"
         ) from error
     except Exception as error:
-        dead = isinstance(error, BrokenExecutor) or type(error).__name__ in _LOST
-        raise (_died(error) if dead else _cannot_run(error)) from error
+        reason = f"({type(error).__name__}: {error})"
+        if isinstance(error, BrokenExecutor) or type(error).__name__ in _LOST:
+            raise RunEndingError(
+                f"a worker died {reason}. Look at its messages on stderr and at the free memory. Completed predictions "
+                "are in the store, if there is one: run the same again to continue"
+            ) from error
+        raise ArgumentError(
+            f"the executor could not run a chunk {reason}. If it was not shut down: the inference function must be "
+            "picklable to run in other processes, such as a function of a module, or a kernel made from a name"
+        ) from error
 
 
 def solve_in_workers(
@@ -633,13 +573,18 @@ def solve_in_workers(
                 chunk = next(source, None)
                 if chunk is None:
                     break
-                in_flight[pool.submit(chunk, function, on_error)] = chunk
+                prompts, labels = [prompt for prompt, _ in chunk], chunk[0][1]
+                with _explained():
+                    future = pool.executor.submit(_solve, pool.remote(function), prompts, labels, on_error)
+                in_flight[future] = chunk
             if not in_flight:
                 return
             # With a timeout: a signal may arrive in another thread, and this one must notice it.
             done = concurrent.futures.wait(in_flight, _POLL_SECONDS, concurrent.futures.FIRST_COMPLETED).done
             for future in done:
-                proceed = deliver(in_flight[future], *_result(future)) and proceed
+                with _explained():
+                    predictions, usage = future.result()
+                proceed = deliver(in_flight[future], predictions, usage) and proceed
                 del in_flight[future]  # only now: after an interrupt during the delivery it is delivered again
     except BaseException:
         pool.stop_threads()

@@ -32,7 +32,7 @@ from typing import Any, SupportsIndex
 
 from StaICC.datasets import Card, Template
 from StaICC.errors import ArgumentError, FixedAttributes, FrozenList, unknown_name, validate_integer, whole_number
-from StaICC.prompting.sampling import StableRandom, SubsetView, TripletSplit, check_position
+from StaICC.prompting.sampling import StableRandom, SubsetView, TripletSplit
 from StaICC.safe_text import one_line
 
 Prompt = str | tuple[str, ...]
@@ -325,19 +325,11 @@ class PromptWriter(FixedAttributes):
 
     def change_input_text_prefixes(self, input_text_prefixes: Sequence[str]) -> None:
         """Change the prefixes of the input texts (one for each input text of a row)."""
-        self._set(input_text_prefixes=self._one_per_text("prefix", input_text_prefixes))
+        self._set(input_text_prefixes=input_text_prefixes)
 
     def change_input_text_affixes(self, input_text_affixes: Sequence[str]) -> None:
         """Change the affixes of the input texts (one for each input text of a row)."""
-        self._set(input_text_affixes=self._one_per_text("affix", input_text_affixes))
-
-    def _one_per_text(self, kind: str, given: Sequence[str]) -> Sequence[str]:
-        expected = len(self._card.template.input_text_prefixes)
-        if isinstance(given, str) or not isinstance(given, Sequence):
-            raise ArgumentError(f"expected a list with one {kind} for each of {expected} input texts, not {given!r}")
-        if len(given) != expected:
-            raise ArgumentError(f"{len(given)} given, expected one {kind} for each of the {expected} input texts")
-        return given
+        self._set(input_text_affixes=input_text_affixes)
 
     def change_label_prefix(self, label_prefix: str) -> None:
         """Change the label prefix, which precedes each label and ends the prompt."""
@@ -358,16 +350,12 @@ class PromptWriter(FixedAttributes):
             ArgumentError: There are not as many names as labels, or they are not distinct, non-empty texts.
         """
         expected = len(self._card.label_space)
-        if isinstance(label_space, str) or not isinstance(label_space, Sequence):
-            raise ArgumentError(f"the label space must be a list of {expected} names, not {label_space!r}")
-        if len(label_space) != expected:
-            raise ArgumentError(f"{len(label_space)} labels given, but {self._card.name} has {expected}")
-        for label in label_space:
-            if not isinstance(label, str) or not label:
-                raise ArgumentError(f"a label must be a non-empty text, not {label!r}")
-        if len(set(label_space)) != expected:
-            raise ArgumentError(f"the labels must be distinct, not {list(label_space)!r}")
-        self._set(label_space=tuple(label_space))
+        names = list(label_space) if isinstance(label_space, Sequence) and not isinstance(label_space, str) else []
+        if len(names) != expected or not all(isinstance(name, str) and name for name in names):
+            raise ArgumentError(f"the label space must be a list of {expected} non-empty texts, not {label_space!r}")
+        if len(set(names)) != expected:
+            raise ArgumentError(f"the labels must be distinct, not {names!r}")
+        self._set(label_space=tuple(names))
 
     def change_label_wrong_rate(self, label_wrong_rate: float) -> None:
         """Falsify the labels of ``int(k * label_wrong_rate)`` demonstrations of each prompt.
@@ -478,9 +466,10 @@ class PromptWriter(FixedAttributes):
         Raises:
             ArgumentError: A position that does not exist, or no query index and no pseudo-query.
         """
-        shown = [check_position(position, self._split.demonstration) for position in demos_indexes]
+        pool, test = self._split.demonstration, self._split.test
+        shown = [validate_integer("a demonstration", position, 0, len(pool) - 1) for position in demos_indexes]
         if query_index is not None:
-            query: Sequence[str] = self._split.test.texts(check_position(query_index, self._split.test))
+            query: Sequence[str] = test.texts(validate_integer("query_index", query_index, 0, len(test) - 1))
         elif self.pseudo_prompt is not None:
             pseudo = next(self.pseudo_prompt, None)
             if pseudo is None:

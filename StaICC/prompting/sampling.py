@@ -31,7 +31,7 @@ from operator import index as as_index
 from typing import SupportsIndex, TypeVar
 
 from StaICC.datasets import Dataset, Row, SplitSizes, Table
-from StaICC.errors import ArgumentError, FixedAttributes, FrozenList, validate_integer, whole_number
+from StaICC.errors import ArgumentError, FixedAttributes, FrozenList, validate_integer
 from StaICC.safe_text import one_line
 
 SEED = 42
@@ -71,26 +71,6 @@ class StableRandom:
     def floats(self, n: int) -> Iterator[float]:
         """Draw ``n`` floats in [0, 1), all of them before the first is given."""
         return iter([self.random() for _ in range(n)])
-
-    def skip_samples(self, refused: Sequence[bool], n: int, most: int) -> int:
-        """Pass over samples whose first position is refused, as if they had been drawn.
-
-        Args:
-            refused: For each position, whether a sample must not begin with it.
-            n: How many positions a sample has, at least 1.
-            most: How many samples to pass over at most.
-
-        Returns:
-            How many samples were passed over; the next one begins well, unless that is ``most``.
-        """
-        multiplier, increment = 1, 0  # of n steps of the recurrence at once
-        for _ in range(n):
-            multiplier, increment = multiplier * _MULTIPLIER & _MASK, (increment * _MULTIPLIER + _INCREMENT) & _MASK
-        passed = 0
-        while passed < most and refused[int(StableRandom(self.state).random() * len(refused))]:
-            self.state = (multiplier * self.state + increment) & _MASK
-            passed += 1
-        return passed
 
     def integer(self, low: int, high: int) -> int:
         """Draw an integer in [low, high), or ``low`` if ``low == high``."""
@@ -508,11 +488,10 @@ def _redraw(
     lists, state = _draw(pool, k, len(query_labels))
     generator = StableRandom(state)
     redrawn = list(lists)
-    refused = {own: [not inside and label == own for label in labels] for own in set(query_labels)}
     for number, own in enumerate(query_labels):
         tries = 0
         while any(labels[position] == own for position in redrawn[number]) is not inside:
-            tries += 1 + generator.skip_samples(refused[own], k, _MOST_REDRAWS)
+            tries += 1
             if tries > _MOST_REDRAWS:
                 raise ArgumentError(
                     f"{'in' if inside else 'out-of'}-domain mode on {where}: {_MOST_REDRAWS} draws of k = {k} "
@@ -555,52 +534,15 @@ def check_demonstration_lists(sampler: object, queries: int, k: int, pool: int) 
     Raises:
         ArgumentError: The shape or a position is wrong; the first bad row is named.
     """
-    if isinstance(sampler, (str, bytes)) or not hasattr(sampler, "__len__") or not hasattr(sampler, "__getitem__"):
-        raise ArgumentError(f"the sampler must be a list of lists of positions, not {type(sampler).__name__}")
-    if len(sampler) != queries:
-        raise ArgumentError(f"the sampler has {len(sampler)} rows, expected one for each of the {queries} test rows")
-    checked: list[tuple[int, ...]] = []
-    for number in range(queries):
-        row = sampler[number]
-        if isinstance(row, (str, bytes)) or not hasattr(row, "__len__") or not hasattr(row, "__iter__"):
-            raise ArgumentError(f"row {number} of the sampler must be a list of positions, not {type(row).__name__}")
+    try:
+        rows = list(map(list, sampler if hasattr(sampler, "__getitem__") else None))  # type: ignore[call-overload]
+    except TypeError:
+        raise ArgumentError(f"the sampler must be a list of lists of positions, not {sampler!r:.80}") from None
+    if len(rows) != queries:
+        raise ArgumentError(f"the sampler has {len(rows)} rows, expected one for each of the {queries} test rows")
+    for number, row in enumerate(rows):
+        where = f"row {number} of the sampler"
         if len(row) != k:
-            raise ArgumentError(
-                f"row {number} of the sampler has {len(row)} positions, expected k = {k} (set_k changes k)"
-            )
-        positions = []
-        for position in row:
-            index = _as_index(position, pool)
-            if index is None:
-                raise ArgumentError(
-                    f"row {number} of the sampler holds {position!r}, expected positions 0 to {pool - 1} of the "
-                    "demonstration set"
-                )
-            positions.append(index)
-        checked.append(tuple(positions))
-    return tuple(checked)
-
-
-def check_position(position: object, rows: SubsetView) -> int:
-    """Check a position of a set.
-
-    Args:
-        position: What was given.
-        rows: The set.
-
-    Returns:
-        The position, as an ``int``.
-
-    Raises:
-        ArgumentError: The set has no such position.
-    """
-    index = _as_index(position, len(rows))
-    if index is None:
-        raise ArgumentError(f"{position!r} is no position of {rows.name}, expected 0 to {len(rows) - 1}")
-    return index
-
-
-def _as_index(value: object, size: int) -> int | None:
-    """Read a position; ``None`` if it is none."""
-    index = whole_number(value)
-    return index if index is not None and 0 <= index < size else None
+            raise ArgumentError(f"{where} has {len(row)} positions, expected k = {k} (set_k changes k)")
+        row[:] = [validate_integer(f"{where}: a demonstration", position, 0, pool - 1) for position in row]
+    return tuple(map(tuple, rows))

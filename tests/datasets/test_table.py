@@ -136,7 +136,7 @@ def test_missing_and_unreadable_files(tmp_path: Path, monkeypatch: pytest.Monkey
     def refuse(*_: Any) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(module.os, "open", refuse)
+    monkeypatch.setattr(module, "open", refuse, raising=False)
     with pytest.raises(DataMissingError, match="cannot be read: Permission denied"):
         FrozenTable(tmp_path / "locked.table")
 

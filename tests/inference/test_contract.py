@@ -138,7 +138,7 @@ BAD: list[tuple[Any, str]] = [
     ({"yes": math.nan, "no": 0.5}, "the value for label 'yes' is nan"),
     ({0.25, 0.75}, "got a set, which has no order"),
     (generator, "got a generator (return a list)"),
-    (True, "got True, a truth value"),
+    (True, "got 'True' of type bool; expected a sequence of 2 numbers"),
     (-1, "got label index -1, expected 0 to 1: 'no', 'yes'"),
     (2, "got label index 2, expected 0 to 1"),
     ("maybe", "got the text 'maybe', which is no label; expected one of 'no', 'yes'"),

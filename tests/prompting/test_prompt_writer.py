@@ -177,13 +177,13 @@ BAD: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     "change_instruction": [((5,), "must be a text, not 5"), ((None,), "not None"), (("\ud800",), "lone surrogate")],
     "change_label_prefix": [((["a"],), "must be a text, not ['a']")],
     "change_input_text_prefixes": [
-        (("a",), "one prefix for each of 1 input texts, not 'a'"),
-        ((["a", "b"],), "2 given, expected one prefix"),
+        (("a",), "'input_text_prefixes' must be a list, each item a text, not 'a'"),
+        ((["a", "b"],), "2 'input_text_prefixes' but 1 'input_text_affixes'"),
     ],
-    "change_input_text_affixes": [(([],), "0 given, expected one affix")],
+    "change_input_text_affixes": [(([],), "1 'input_text_prefixes' but 0 'input_text_affixes'")],
     "change_label_space": [
-        (("abc",), "must be a list of 3 names, not 'abc'"),
-        ((["a", "b"],), "2 labels given, but small has 3"),
+        (("abc",), "must be a list of 3 non-empty texts, not 'abc'"),
+        ((["a", "b"],), "must be a list of 3 non-empty texts, not ['a', 'b']"),
         ((["a", "b", "a"],), "must be distinct"),
     ],
     "change_label_wrong_rate": [
@@ -196,7 +196,7 @@ BAD: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     ],
     "__setattr__": [(("cut_by_length", -1), "cut_by_length must be an integer of at least 0, not -1")],
     "write_prompt": [
-        (([0], 8), "8 is no position of small-test, expected 0 to 7"),
+        (([0], 8), "query_index must be an integer from 0 to 7, not 8"),
         (([0],), "set pseudo_prompt"),
     ],
     "write_prompt_from_dataline": [

@@ -101,18 +101,21 @@ def test_lists_by_hand_are_taken_as_they_are() -> None:
     assert check_demonstration_lists([[]], 1, 0, 3) == ((),)
 
 
-NO_LIST = "must be a list"
+NO_LIST = "must be a list of lists"
 BAD = [
-    *((None, NO_LIST), ("ab", NO_LIST), (iter([[0, 1]]), NO_LIST), ({(0, 1), (1, 2)}, NO_LIST)),
-    *(([iter([0, 1]), [0, 1]], f"row 0 of the sampler {NO_LIST}"), ([[0, 1], 7], f"row 1 of the sampler {NO_LIST}")),
-    (["ab", [0, 1]], f"row 0 of the sampler {NO_LIST}"),
+    *((None, NO_LIST), (iter([[0, 1]]), NO_LIST), ({(0, 1), (1, 2)}, NO_LIST), ([[0, 1], 7], NO_LIST)),
+    ("ab", "row 0 of the sampler has 1 positions"),
     ([[0, 1]], "the sampler has 1 rows, expected one for each of the 2 test rows"),
     ([[0, 1]] * 3, "the sampler has 3 rows"),
     ([[0, 1], [0]], "row 1 of the sampler has 1 positions, expected k = 2 (set_k changes k)"),
     ([[0, 1, 2], [0, 1]], "row 0 of the sampler has 3 positions"),
-    ([[0, 1], [0, 3]], "row 1 of the sampler holds 3, expected positions 0 to 2 of the demonstration set"),
-    ([[0, 1], [True, 1]], "row 1 of the sampler holds True"),
-    *(([[bad, 1], [0, 1]], f"row 0 of the sampler holds {bad!r}") for bad in (-1, 0.0, "0", None)),
+    ([[0, 1], [0, 3]], "row 1 of the sampler: a demonstration must be an integer from 0 to 2, not 3"),
+    ([[0, 1], [True, 1]], "row 1 of the sampler: a demonstration must be an integer from 0 to 2, not True"),
+    *(
+        ([[bad, 1], [0, 1]], f"row 0 of the sampler: a demonstration must be an integer from 0 to 2, not {bad!r}")
+        for bad in (-1, 0.0, "0", None)
+    ),
+    (["ab", [0, 1]], "not 'a'"),
 ]
 
 

@@ -60,7 +60,7 @@ from StaICC.benchmarks.task import Condition, Statistics
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, DataMissingError, FixedAttributes, OutputError, unknown_name, validate_integer
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, Unparsed, predict_queries
-from StaICC.inference.contract import GuidesReplies, forecast_prompts
+from StaICC.inference.contract import forecast_prompts, own_attribute
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.inference.workers import alike, is_too_long, unparsed_reason
 from StaICC.metrics.intervals import Interval, combine
@@ -333,8 +333,8 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         """Refuse kernels that score labels, or let the model write one label, if the data set needs text."""
         if not self.card.structured:
             return
-        if isinstance(function, GuidesReplies) and function.guided:
-            raise ArgumentError(f"{self.card.needs_text}, and guided={function.guided!r} allows one label only")
+        if guided := own_attribute(function, "guided"):
+            raise ArgumentError(f"{self.card.needs_text}, and guided={guided!r} allows one label only")
         if callable(getattr(function, "generate", None)):
             raise ArgumentError(
                 f"{self.card.needs_text}, but {type(function).__name__} scores labels; wrap it: text_inference(kernel) "
