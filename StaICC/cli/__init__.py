@@ -27,16 +27,16 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from StaICC.cli.files import Parser, complete, escape_streams, safe_streams
+from StaICC.cli.files import Parser, Printed, complete, escape_streams, print_json, safe_streams, show
 from StaICC.errors import DataError, MissingDependencyError, StaICCError
 from StaICC.safe_text import one_line
 from StaICC.version import __version__
 
 __all__ = ["main", "script"]
 
-# Module and summary of each command. The module has ``add_NAME(parser)`` and ``NAME(args) -> status``, whose docstring
-# after the first line is the text of --help. A command calls public functions of the library and prints: data to
-# stdout, messages to stderr. Only the module of the chosen command is imported.
+# Module and summary of each command. The module has ``add_NAME(parser)`` and ``NAME(args)``, which returns the exit
+# status or what is printed; its docstring after the first line is the text of --help. A command calls public functions
+# of the library and prints: data to stdout, messages to stderr. Only the module of the chosen command is imported.
 _COMMANDS = {
     "run": ("run", "run a benchmark on a model and print its table"),
     "race": ("run", "evaluate two models until the better one is known, on as few test rows as needed"),
@@ -140,7 +140,14 @@ def _status(argv: list[str]) -> int:
         if place is not None and wanted in _COMMANDS:
             argv[place] = wanted
         args = _parser(wanted).parse_args(argv)
-        return int(args.run(args))
+        done: int | Printed = args.run(args)
+        if not isinstance(done, Printed):
+            return done
+        if args.json:
+            print_json(done.document)
+        else:
+            show(done.blocks)
+        return done.status
     except (DataError, MissingDependencyError) as error:
         print(f"staicc: {error}", file=sys.stderr)
         return 3

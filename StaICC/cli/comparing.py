@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from StaICC.cli import files
 from StaICC.datasets import names
@@ -21,7 +21,6 @@ from StaICC.results.generalisation import compare_generalising, variance_compone
 from StaICC.results.planning import components_of
 from StaICC.results.planning import plan as plan_run
 from StaICC.results.published import (
-    BENCHMARKS,
     LONG_ICL,
     PublishedFigure,
     Work,
@@ -35,19 +34,22 @@ from StaICC.results.published import (
 from StaICC.results.result import Result, ResultGroup, by_benchmark, split_runs
 
 _ALPHA = 0.05
+_GOALS = ("half_width", "difference", "power", "max_datasets", "max_rows", "max_templates")
 _TOKENS = (166, 0)  # 382,592 of 2,304 queries
 _LONG = 1_000_000  # queries; more take seconds
 
 
 def add_compare(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add = parser.add_argument
     files.add_results(parser, "at least two")
-    add("--metric", metavar="NAME", help="a score with a mean over data sets (default: the main one)")
-    text = "also test that a run is not worse than the other by more than M"
-    add("--margin", type=float, metavar="M", help=text)
-    add("--format", choices=tuple(FORMATS), default="text", help=f"{', '.join(FORMATS)} (default: text)")
-    add("--json", action="store_true", help="the same as --format json")
+    files.add_arguments(parser, compare_all, "metric", "margin")
+    _add_format(parser, FORMATS)
+
+
+def _add_format(parser: argparse.ArgumentParser, formats: Iterable[str]) -> None:
+    text = f"{', '.join(formats)} (default: text)"
+    parser.add_argument("--format", choices=tuple(formats), default="text", help=text)
+    parser.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
 
 
 def compare(args: argparse.Namespace) -> int:
@@ -64,13 +66,11 @@ def compare(args: argparse.Namespace) -> int:
       python -m StaICC compare a.json b.json --json
     """
     comparisons, left_out = compare_all(files.load_named(args.results), args.metric, margin=args.margin)
-    form = "json" if args.json else args.format
-    if form == "text":
+    if args.format == "text":
         files.show(display_comparisons(comparisons))
-    elif form in ("json", "csv"):
-        files.write_text(files.STDOUT, [format_comparisons(comparisons, form), "\n"])
     else:
-        print(format_comparisons(comparisons, form))
+        as_json = args.format in ("json", "csv")
+        files.write_text(files.STDOUT, [format_comparisons(comparisons, args.format), "\n"], as_json)
     if left_out:
         print(f"left out: {'; '.join(left_out)}", file=sys.stderr)
     return 0
@@ -78,13 +78,9 @@ def compare(args: argparse.Namespace) -> int:
 
 def add_rank(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add = parser.add_argument
     files.add_results(parser, "at least two")
-    add("--metric", metavar="NAME", help="a score with a mean over data sets (default: the main one)")
-    add("--draws", type=int, default=1000, metavar="N", help="bootstrap samples (default: 1000)")
-    add("--seed", type=int, default=0, metavar="N", help="seed of the bootstrap (default: 0)")
-    add("--format", choices=ranking.FORMATS, default="text", help=f"{', '.join(ranking.FORMATS)} (default: text)")
-    add("--json", action="store_true", help="the same as --format json")
+    files.add_arguments(parser, ranking.rank, "metric", "draws", "seed")
+    _add_format(parser, ranking.FORMATS)
 
 
 def rank(args: argparse.Namespace) -> int:
@@ -110,21 +106,21 @@ def rank(args: argparse.Namespace) -> int:
         raise (errors or [ArgumentError("a ranking needs two results of one benchmark at least")])[0]
     if left_out:
         print(f"left out: {'; '.join(left_out)}", file=sys.stderr)
-    form = "json" if args.json else args.format
-    if form == "text":
+    if args.format == "text":
         files.show([block for place in rankings for block in (*place.display_blocks(), Line(""))][:-1])
     else:
-        files.write_text(files.STDOUT, [ranking.format_rankings(rankings, form), "\n"], form == "json")
+        text = ranking.format_rankings(rankings, args.format)
+        files.write_text(files.STDOUT, [text, "\n"], args.format == "json")
     return 0
 
 
 def add_components(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     files.add_results(parser, "results of run generalisation: one, or two to compare")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    files.add_json(parser)
 
 
-def components(args: argparse.Namespace) -> int:
+def components(args: argparse.Namespace) -> files.Printed:
     """Print the sources of variance of an accuracy, with an interval over rows, demonstrations and templates.
 
     With two results, their difference is tested over rows, demonstrations and templates, next to the test with fixed
@@ -147,42 +143,26 @@ def components(args: argparse.Namespace) -> int:
     if len(runs) == 2:
         first, second = runs.values()
         compared = [compare_results(first, second, "accuracy"), compare_generalising(first, second)]
-    if args.json:
-        lines = {name: [line.to_dict() for line in part.lines] for name, part in components.items()}
-        files.print_json({"components": lines, "comparisons": [pair.to_dict() for pair in compared]}, 1)
-        return 0
+    lines = {name: [line.to_dict() for line in part.lines] for name, part in components.items()}
     tables = [(name, part.display_blocks()) for name, part in components.items()]
     if compared:
         tables += [("over rows", [TextTable(*compared[0].table())]), ("", compared[1].display_blocks())]
     blocks = [block for title, table in tables for block in (Line(title, "title"), *table, Line(""))]
-    files.show(blocks[:-1])
-    return 0
+    document = {"components": lines, "comparisons": [pair.to_dict() for pair in compared]}
+    return files.Printed(document, blocks[:-1])
 
 
 def add_plan(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     files.add_results(parser, "a pilot: one result of run generalisation, or two for their difference", nargs="*")
-    add = parser.add_argument
-    text = "half the width of the 95 %% interval over rows, demonstrations and templates"
-    add("--half-width", type=float, metavar="W", help=text)
-    add("--difference", type=float, metavar="D", help="a difference between two models that is to be significant")
-    add("--power", type=float, default=0.8, metavar="P", help="the probability that it is (default 0.8)")
-    add("--max-datasets", type=int, default=1, metavar="N", help="most data sets, for a mean over them (default 1)")
-    add(
-        "--max-rows",
-        type=int,
-        default=128,
-        metavar="N",
-        help="most test rows of each data set, at most 512 (default 128)",
-    )
-    add("--max-templates", type=int, default=9, metavar="N", help="most templates (default 9)")
+    files.add_arguments(parser, plan_run, *_GOALS)
     text = "of a query: tokens that the model reads and generates (default: 166 and 0, as measured for SmolLM2, k = 4)"
-    add("--tokens", nargs=2, type=int, default=_TOKENS, metavar=("INPUT", "OUTPUT"), help=text)
+    parser.add_argument("--tokens", nargs=2, type=int, default=_TOKENS, metavar=("INPUT", "OUTPUT"), help=text)
     files.add_prices(parser)
-    add("--json", action="store_true", help="print JSON instead of a table")
+    files.add_json(parser)
 
 
-def plan(args: argparse.Namespace) -> int:
+def plan(args: argparse.Namespace) -> files.Printed:
     """Plan a run: print the designs that reach a precision or the power for a difference with the fewest tokens.
 
     Each line is the cheapest design for a number of data sets. Rows, draws and templates are those of each data set;
@@ -200,8 +180,7 @@ def plan(args: argparse.Namespace) -> int:
         raise ArgumentError(f"plan: got {', '.join(pilot)}, expected at most two results of run generalisation")
     if min(args.tokens) < 0:
         raise ArgumentError(f"--tokens: got {args.tokens}, expected two numbers of at least 0")
-    goals = ("half_width", "difference", "power", "max_datasets", "max_rows", "max_templates")
-    given = {name: getattr(args, name) for name in goals}
+    given = {name: getattr(args, name) for name in _GOALS}
     planned = plan_run(components_of(*runs) if runs else None, **given)
     goal = "half width" if args.difference is None else "power"
     head = ["data sets", "rows", "draws", "templates", "queries", "tokens", "half width"]
@@ -218,28 +197,21 @@ def plan(args: argparse.Namespace) -> int:
             row.append(f"{line['cost']:.2f}")
         lines.append(line)
         table.append(row)
-    if args.json:
-        files.print_json({**planned.to_dict(), "designs": lines}, 1)
-        return 0
     best = planned.designs[0]
     command = "python -m StaICC run generalisation"
     command += f" --limit {best.rows} --draws {best.draws} --templates {best.templates}"
-    files.show([TextTable(head, table), Line(f"sources of variance: {planned.components.source}")])
+    blocks: list[Block] = [TextTable(head, table), Line(f"sources of variance: {planned.components.source}")]
     for k in dict.fromkeys(result.signature.fields.get("k") for result in runs) if runs else ["4"]:
-        print(f"for {best.datasets} data set{'s' * (best.datasets > 1)}: {command}{'' if k == '4' else f' --k {k}'}")
-    return 0
+        more = "" if k == "4" else f" --k {k}"
+        blocks.append(Line(f"for {best.datasets} data set{'s' * (best.datasets > 1)}: {command}{more}", "code"))
+    return files.Printed({**planned.to_dict(), "designs": lines}, blocks)
 
 
 def add_published(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add = parser.add_argument
-    add("--benchmark", help=f"{', '.join(BENCHMARKS)} (default: Normal)")
-    add("--model", help="a model, such as 'GPT2 1.61', or a family, such as Pythia")
-    add("--method", metavar="METHOD", help="an inference method, such as vanilla or batch-calibration")
-    add("--dataset", help="a data set of LongICL, such as banking77")
-    add("--metric", metavar="NAME", help="a metric, such as accuracy, or a round, such as 1R")
-    add("--result", metavar="RESULT", help="a saved result to compare with the published figures")
-    add("--json", action="store_true", help="print JSON instead of a table")
+    files.add_arguments(parser, figures, "benchmark", "model", "method", "dataset", "metric")
+    parser.add_argument("--result", metavar="RESULT", help="a saved result to compare with the published figures")
+    files.add_json(parser)
 
 
 def _table(known: Sequence[PublishedFigure]) -> list[Block]:
@@ -263,24 +235,21 @@ def _table(known: Sequence[PublishedFigure]) -> list[Block]:
     return [TextTable([*down, *heads], rows), *map(Line, below)]
 
 
-def _compare_with_papers(args: argparse.Namespace) -> int:
+def _compare_with_papers(args: argparse.Namespace) -> files.Printed:
     runs = split_runs(files.load_named([args.result]))
     parts = [(name, compare_with_published(part, args.method)) for name, run in runs.items() for part in run.values()]
-    if args.json:
-        document = [
-            {"run": name, **dataclasses.asdict(figure), "below": figure.below, "better_than": figure.better_than}
-            for name, comparisons in parts
-            for figure in comparisons
-        ]
-        files.print_json(document, indent=1)
-    else:
-        for number, (name, comparisons) in enumerate(parts):
-            files.show([Line("")] * (number > 0) + [Line(name, "title")] * (len(runs) > 1))
-            files.show(display_published(comparisons))
-    return 0
+    document = [
+        {"run": name, **dataclasses.asdict(figure), "below": figure.below, "better_than": figure.better_than}
+        for name, comparisons in parts
+        for figure in comparisons
+    ]
+    blocks: list[Block] = []
+    for name, comparisons in parts:
+        blocks += [Line("")] * bool(blocks) + [Line(name, "title")] * (len(runs) > 1) + display_published(comparisons)
+    return files.Printed(document, blocks)
 
 
-def published(args: argparse.Namespace) -> int:
+def published(args: argparse.Namespace) -> files.Printed:
     """Print the figures of the papers, or compare a saved result with them.
 
     Figures are as printed; percentages of LongICLBench are converted to shares. A number in brackets, such as [1],
@@ -305,20 +274,17 @@ def published(args: argparse.Namespace) -> int:
         known = figures(benchmark, **wanted)
     if not known:
         raise ArgumentError("no published figure matches all of these options; remove one of them")
-    if args.json:
-        files.print_json([{**dataclasses.asdict(figure), "doubtful": figure.doubtful} for figure in known], indent=1)
-        return 0
+    document = [{**dataclasses.asdict(figure), "doubtful": figure.doubtful} for figure in known]
     if metric is None and len({figure.method for figure in known}) > 1 and len({figure.model for figure in known}) > 3:
         known = figures(benchmark, model=args.model, metric="accuracy")  # too large: only the first metric
-    files.show(_table(known))
-    return 0
+    return files.Printed(document, _table(known))
 
 
 def add_cite(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="what to cite (default: the benchmark and its data)")
     parser.add_argument("--methods", action="store_true", help="also all methods of the paper")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of BibTeX")
+    files.add_json(parser)
 
 
 def _find(name: str) -> Work:
@@ -335,7 +301,7 @@ def _find(name: str) -> Work:
         return Work((card.name,), "data set", card.citation)
 
 
-def cite(args: argparse.Namespace) -> int:
+def cite(args: argparse.Namespace) -> files.Printed:
     """Print the BibTeX of the benchmark, its data sets and the methods.
 
     Without a name: the benchmark and its ten data sets. NAME is a data set (including those of LongICL), a benchmark, a
@@ -350,12 +316,8 @@ def cite(args: argparse.Namespace) -> int:
     methods = [work.names[0] for work in works() if work.kind == "method"] if args.methods else []
     chosen = [*args.names, *methods] or list(names())
     cited = list(dict.fromkeys(_find(name) for name in ["StaICC", *chosen]))
-    if args.json:
-        records = [{"names": list(work.names), "kind": work.kind, "bibtex": work.bibtex.strip()} for work in cited]
-        files.print_json(records, indent=1)
-    else:
-        print("\n\n".join(entries(cited)))
-    return 0
+    records = [{"names": list(work.names), "kind": work.kind, "bibtex": work.bibtex.strip()} for work in cited]
+    return files.Printed(records, [Line(line, "code") for line in "\n\n".join(entries(cited)).split("\n")])
 
 
 def _label_counts(text: str) -> int | dict[int, int]:
@@ -382,7 +344,7 @@ def add_baseline(parser: argparse.ArgumentParser) -> None:
     add("--t", type=int, nargs="+", default=[1], help="number of settings tried (default: 1)")
     text = "accuracy to test against random guessing, as a share (0.6, not 60); rounded as in tables"
     add("--accuracy", help=text)
-    add("--json", action="store_true", help="print JSON instead of a table")
+    files.add_json(parser)
 
 
 def _power_of_ten(logarithm: float) -> str:
@@ -395,7 +357,7 @@ def _power_of_ten(logarithm: float) -> str:
     return f"{math.exp(logarithm - exponent * math.log(10)):.2f}e{exponent}"
 
 
-def baseline(args: argparse.Namespace) -> int:
+def baseline(args: argparse.Namespace) -> files.Printed:
     """Print random baselines, and the p-value of an accuracy.
 
     The maximum random baseline is the expected accuracy of the best of t random guessers (Yauney and Mimno 2024).
@@ -423,11 +385,7 @@ def baseline(args: argparse.Namespace) -> int:
             log10 = logarithm / math.log(10) if math.isfinite(logarithm) else None
             lines[-1] |= {"p_value": guessing.p_value_of_count(correct, t), "log10_p_value": log10}
             table[-1].append(_power_of_ten(logarithm))
-    if args.json:
-        labels = {str(labels): queries for labels, queries in uniform.items()}
-        accuracy = None if correct is None else float(args.accuracy)
-        document = {"n": args.n, "labels": labels, "accuracy": accuracy, "correct": correct, "alpha": _ALPHA}
-        files.print_json({**document, "baselines": lines}, indent=2)
-        return 0
-    files.show([TextTable(table[0], table[1:], ())])
-    return 0
+    labels = {str(labels): queries for labels, queries in uniform.items()}
+    accuracy = None if correct is None else float(args.accuracy)
+    document = {"n": args.n, "labels": labels, "accuracy": accuracy, "correct": correct, "alpha": _ALPHA}
+    return files.Printed({**document, "baselines": lines}, [TextTable(table[0], table[1:], ())])

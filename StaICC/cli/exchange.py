@@ -28,7 +28,7 @@ def add_prompts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", default="", help="add the prompts as this model reads them, such as a conversation")
     options.add_model_options(parser)
     parser.add_argument("--with-truth", action="store_true", help="add ground_truth, the index of the true label")
-    parser.add_argument("--json", action="store_true", help="no effect: the output is always JSON Lines")
+    files.add_json(parser, "no effect: the output is always JSON Lines")
 
 
 def _rendered(kernel: Any, prompt: Any) -> Any:
@@ -115,13 +115,11 @@ def score(args: argparse.Namespace) -> int:
     return saver.finish(exchange.score_predictions(benchmark, predictions, **settings))
 
 
-def _export_tasks(args: argparse.Namespace) -> None:
+def _export_tasks(args: argparse.Namespace) -> files.Printed:
     command = f"score {args.benchmark} logged{options.repeated(args)}"
     groups = exchange.export_tasks(options.make(args), args.folder, command)
-    if args.json:
-        files.print_json(list(groups))
-    else:
-        print(f"tasks of {', '.join(groups)} in {args.folder}; its README.md says how to run them", file=sys.stderr)
+    print(f"tasks of {', '.join(groups)} in {args.folder}; its README.md says how to run them", file=sys.stderr)
+    return files.Printed(list(groups), ())
 
 
 def _export_batch(args: argparse.Namespace) -> None:
@@ -201,7 +199,7 @@ def add_export(parser: argparse.ArgumentParser) -> None:
     files.add_output(latex, "output file (default: stdout)")
 
 
-def export(args: argparse.Namespace) -> int:
+def export(args: argparse.Namespace) -> Any:
     """Write benchmarks as lm-evaluation-harness tasks or as batches of providers, and results as tables.
 
     lm-eval writes tasks for lm-evaluation-harness with the prompts of the benchmark. openai-batch and anthropic-batch
@@ -219,5 +217,4 @@ def export(args: argparse.Namespace) -> int:
       python -m StaICC export latex a.json b.json -o scores.tex
       python -m StaICC export model-card result.json -o card.md
     """
-    args.action_function(args)
-    return 0
+    return args.action_function(args) or 0

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import inspect
 import itertools
 import json
 import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
@@ -282,20 +284,47 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, str(unknown_name(kind, value, map(str, action.choices), hint)))
 
 
-def add_action(
-    actions: Any, name: str, run: Any, text: str, as_json: str = "print JSON instead of a table"
-) -> argparse.ArgumentParser:
+_KINDS: Mapping[str, type[int | float | str]] = {"int": int, "float": float, "str": str}
+_METAVARS = {int: "N", float: "X", str: "NAME"}
+
+
+def add_arguments(parser: argparse.ArgumentParser, function: Callable[..., Any], *names: str) -> None:
+    """Add options for arguments of a Python function, with its types and defaults; their help is its docstring.
+
+    Args:
+        parser: The parser of a command that calls the function.
+        function: The function.
+        *names: The arguments.
+    """
+    parameters, text = inspect.signature(function).parameters, inspect.getdoc(function) or ""
+    for name in names:
+        default = parameters[name].default
+        kind = _KINDS[str(parameters[name].annotation).removesuffix(" | None")]
+        written = re.search(rf"^    {name}: (.+(?:\n {{8}}.+)*)", text, re.M)
+        about = " ".join(written[1].split()).rstrip(".").replace("``", "").replace("%", "%%") if written else ""
+        about = re.sub(r" \(see :.*?\)", "", about)
+        about += "" if default is None else f" (default: {default})"
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=kind, default=default, metavar=_METAVARS[kind], help=about)
+
+
+def add_json(parser: argparse.ArgumentParser, text: str = "print JSON instead of text") -> None:
+    """Add the option ``--json`` of commands that print."""
+    parser.add_argument("--json", action="store_true", help=text)
+
+
+def add_action(actions: Any, name: str, run: Any, text: str, *as_json: str) -> argparse.ArgumentParser:
     """Add an action of a command, with the option ``--json``, and return its parser.
 
     Args:
         actions: The actions of the command, from ``add_subparsers``.
         name: Its name.
-        run: The function for ``action_function`` of the parsed arguments.
+        run: The function of the action.
         text: What it does.
-        as_json: What ``--json`` does.
+        *as_json: What ``--json`` does.
     """
     action: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-    action.add_argument("--json", action="store_true", help=as_json)
+    add_json(action, *as_json)
     action.set_defaults(action_function=run)
     return action
 
@@ -352,15 +381,26 @@ def check_output(
             raise ArgumentError(f"{path} is a saved result, which only another result may replace; give another path")
 
 
-def print_json(value: Any, indent: int | None = None) -> None:
+def print_json(value: object) -> None:
     """Print a value as JSON, with terminal control characters escaped.
 
     Args:
         value: Lists, mappings, texts, numbers; anything else is printed as its text.
-        indent: Blanks for each level; ``None`` for one line.
     """
-    text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False, default=str)
+    text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False, default=str)
     print(json_escaped(text, not _writes_unicode(sys.stdout)))
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What a command returns to be printed."""
+
+    document: object
+    """Printed as JSON with ``--json``."""
+    blocks: Iterable[Block]
+    """Printed without it."""
+    status: int = 0
+    """The exit status."""
 
 
 def show(blocks: Iterable[Block]) -> None:

@@ -32,6 +32,7 @@ from StaICC.datasets.pack import data_home
 from StaICC.datasets.source import file_digest
 from StaICC.datasets.storage import replacing, write_output
 from StaICC.errors import ArgumentError, DataMissingError, StaICCError
+from StaICC.layout import Block, Line
 from StaICC.results import Result, ResultGroup, load
 from StaICC.results.comparison import MOST_RUNS
 from StaICC.results.provenance import digest
@@ -51,7 +52,7 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
     add("--data-dir", type=Path, metavar="DIR", help="data of LongICL (default: as installed)")
     text = "files of own data, under any name (default: searched next to the result and in the current folder)"
     add("--data", type=Path, nargs="+", default=[], metavar="FILE", help=text)
-    add("--json", action="store_true", help="print JSON instead of lines")
+    files.add_json(parser)
     group = parser.add_argument_group("predict again")
     group.add_argument("--rerun", type=int, metavar="N", help="predict N random queries of each result again")
     options.add_model(group, "the model of the results, as for run")
@@ -60,7 +61,7 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
     options.add_text_options(group)
 
 
-def verify(args: argparse.Namespace) -> int:
+def verify(args: argparse.Namespace) -> files.Printed:
     """Recompute saved results from their records, and their prompts from the data.
 
     A result is recomputed (every value that a reader quotes follows from its records and the data), contradicted (a
@@ -89,18 +90,15 @@ def verify(args: argparse.Namespace) -> int:
             if len(args.results) == 1:
                 raise
             print(f"staicc: {path}: {one_line(getattr(error, 'strerror', None) or str(error))}", file=sys.stderr)
-    if args.json:
-        files.print_json([_plain(path, part) for path, parts in checked.items() for part in parts], indent=1)
-    else:
-        for path, parts in checked.items():
-            if len(args.results) > 1:
-                print(f"{path}:")
-            _print_parts(parts)
-        if checked:
-            print(f"recorded by the run, not computed again: {RECORDED}")
-    if len(checked) < len({*args.results}):
-        return 2
-    return min((_EXIT[type(status_of(parts))] for parts in checked.values()), key=(1, 3, 0).index)
+    document = [_plain(path, part) for path, parts in checked.items() for part in parts]
+    blocks: list[Block] = []
+    for path, parts in checked.items():
+        blocks += [Line(f"{path}:", "code")] * (len(args.results) > 1)
+        blocks += [Line(line, "code") for part in parts for line in _lines(part)]
+    blocks += [Line(f"recorded by the run, not computed again: {RECORDED}", "code")] * bool(checked)
+    unread = len(checked) < len({*args.results})
+    status = 2 if unread else min((_EXIT[type(status_of(parts))] for parts in checked.values()), key=(1, 3, 0).index)
+    return files.Printed(document, blocks, status)
 
 
 def _rerun(args: argparse.Namespace, path: Path, models: dict[bool, Any]) -> Rerun:
@@ -135,13 +133,11 @@ def _plain(path: Path, part: Verification) -> dict[str, Any]:
     return {"file": str(path), **values, "status": type(part.status).__name__.lower()}
 
 
-def _print_parts(parts: list[Verification]) -> None:
-    for part in parts:
-        status = type(part.status)
-        word = status.__name__.lower() if status is Recomputed else status.__name__.upper()
-        print(f"{word}  {', '.join(filter(None, (part.benchmark, part.dataset)))}: {part.message}")
-        for line in (*part.contradicted, *(f"unchecked: {line}" for line in part.unchecked)):
-            print(f"    {line}")
+def _lines(part: Verification) -> list[str]:
+    status = type(part.status)
+    word = status.__name__.lower() if status is Recomputed else status.__name__.upper()
+    head = f"{word}  {', '.join(filter(None, (part.benchmark, part.dataset)))}: {part.message}"
+    return [head, *(f"    {line}" for line in (*part.contradicted, *(f"unchecked: {line}" for line in part.unchecked)))]
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
@@ -151,10 +147,10 @@ def add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--title", default="StaICC report", help="title of the page")
     text = "add a view of every query with its prompt; the file then contains texts of the data sets"
     parser.add_argument("--queries", action="store_true", help=text)
-    parser.add_argument("--json", action="store_true", help="print path, size and runs as JSON")
+    files.add_json(parser, "print path, size and runs as JSON")
 
 
-def report(args: argparse.Namespace) -> int:
+def report(args: argparse.Namespace) -> files.Printed:
     """Write saved results as one self-contained HTML page with figures.
 
     The page is one file and needs no network, server or other package.
@@ -172,11 +168,8 @@ def report(args: argparse.Namespace) -> int:
     files.check_output(args.output, inputs=[*args.results, *data])
     prompts = partial(written_prompts, data_files=folders)
     size = write_report(results, args.output, args.title, query_section(results, prompts) if args.queries else None)
-    if args.json:
-        files.print_json({"path": str(args.output), "bytes": size, "runs": list(results)})
-    else:
-        print(f"{args.output}: {size / 1e6:.2f} MB", file=sys.stderr)
-    return 0
+    print(f"{args.output}: {size / 1e6:.2f} MB", file=sys.stderr)
+    return files.Printed({"path": str(args.output), "bytes": size, "runs": list(results)}, ())
 
 
 def add_leaderboard(parser: argparse.ArgumentParser) -> None:
@@ -185,7 +178,7 @@ def add_leaderboard(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", nargs="+", type=Path, metavar="RESULT", help=text)
     parser.add_argument("--output", "-o", type=Path, default=Path("site"), metavar="SITE", help="default: site")
     parser.add_argument("--title", default="StaICC leaderboard", help="title of the page")
-    parser.add_argument("--json", action="store_true", help="print the status of each file as JSON")
+    files.add_json(parser, "print the status of each file as JSON")
 
 
 _RANKED = "recomputed"
@@ -249,7 +242,7 @@ def _read(path: Path, name: str, known: set[str]) -> _File:
     return _File(result, _RANKED, "", digest)
 
 
-def leaderboard(args: argparse.Namespace) -> int:
+def leaderboard(args: argparse.Namespace) -> files.Printed:
     """Write a static site of all saved results in a folder, each of them verified.
 
     Every .json file in a folder and its subfolders is verified, as by the command verify; hidden ones are not read.
@@ -309,9 +302,8 @@ def leaderboard(args: argparse.Namespace) -> int:
             copy.unlink()
     _remember(known)
     write_output(index, [page.encode("utf-8")])
-    if args.json:
-        listing = [(path, read[name]) for path, name in names.items()]
-        files.print_json([{"file": str(path), "status": file.status, "found": file.reason} for path, file in listing])
-    else:
-        print(f"{index}: {len(results)} of {len(read)} files recomputed", file=sys.stderr)
-    return 1 if len(results) < len(read) else 0
+    print(f"{index}: {len(results)} of {len(read)} files recomputed", file=sys.stderr)
+    listing = [
+        {"file": str(path), "status": read[name].status, "found": read[name].reason} for path, name in names.items()
+    ]
+    return files.Printed(listing, (), 1 if len(results) < len(read) else 0)

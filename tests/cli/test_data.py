@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from pathlib import Path
@@ -10,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from StaICC.benchmarks.long_icl import card
-from StaICC.cli import data
+from StaICC.cli import main
 from StaICC.datasets import names
 
 
 def run(*arguments: str) -> int:
-    parser = argparse.ArgumentParser()
-    data.add_data(parser)
-    return data.data(parser.parse_args(arguments))
+    return main(["data", *arguments])
 
 
 pytestmark = pytest.mark.usefixtures("home")
