@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import inspect
+import io
 import itertools
 import json
 import os
@@ -68,8 +69,7 @@ class TerminalStream:
             shown = before + visible(text[1 : len(text) - len(after)]) + after
         else:
             shown = visible(text)
-        encoding = getattr(self.stream, "encoding", None) or "utf-8"
-        self.stream.write(shown.encode(encoding, "backslashreplace").decode(encoding))
+        self.stream.write(shown)
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -94,6 +94,8 @@ def escape_streams() -> None:
         stream = getattr(sys, name)
         if stream is None:  # closed, as in some background processes
             stream = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
         if not isinstance(stream, TerminalStream):
             setattr(sys, name, TerminalStream(stream, bars=name == "stderr"))
 
@@ -302,7 +304,7 @@ def add_arguments(parser: argparse.ArgumentParser, function: Callable[..., Any],
         kind = _KINDS[str(parameters[name].annotation).removesuffix(" | None")]
         written = re.search(rf"^    {name}: (.+(?:\n {{8}}.+)*)", text, re.M)
         about = " ".join(written[1].split()).rstrip(".").replace("``", "").replace("%", "%%") if written else ""
-        about = re.sub(r" \(see :.*?\)", "", about)
+        about = about[:1].lower() + re.sub(r" \(see :.*?\)", "", about[1:])
         about += "" if default is None else f" (default: {default})"
         option = f"--{name.replace('_', '-')}"
         parser.add_argument(option, type=kind, default=default, metavar=_METAVARS[kind], help=about)
@@ -388,7 +390,12 @@ def print_json(value: object) -> None:
         value: Lists, mappings, texts, numbers; anything else is printed as its text.
     """
     text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False, default=str)
-    print(json_escaped(text, not _writes_unicode(sys.stdout)))
+    print(_json(text))
+
+
+def _json(text: str) -> str:
+    """Return JSON as it is written to stdout."""
+    return json_escaped(text, not (sys.stdout.encoding or "utf-8").casefold().startswith("utf"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,14 +413,6 @@ class Printed:
 def show(blocks: Iterable[Block]) -> None:
     """Print tables and lines, as they fit the terminal."""
     print_blocks(blocks, raw(sys.stdout))
-
-
-def _encoding(stream: TextIO) -> str:
-    return stream.encoding or "utf-8"
-
-
-def _writes_unicode(stream: TextIO) -> bool:
-    return _encoding(stream).casefold().startswith("utf")
 
 
 def add_prices(parser: argparse._ActionsContainer) -> None:
@@ -730,9 +729,7 @@ def write_text(output: str | Path, lines: Iterable[str], as_json: bool = True) -
     """
     if str(output) == STDOUT:
         stream = raw(sys.stdout)
-        encoding, only_ascii = _encoding(stream), not _writes_unicode(stream)
         for line in lines:
-            text = json_escaped(line, only_ascii) if as_json else visible(line) if stream.isatty() else line
-            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+            stream.write(_json(line) if as_json else visible(line) if stream.isatty() else line)
         return
     write_output(output, (line.encode("utf-8", "surrogatepass") for line in lines))

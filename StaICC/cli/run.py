@@ -302,12 +302,12 @@ def run(args: argparse.Namespace) -> int:
 
 def add_race(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.set_defaults(benchmark="normal")
+    from StaICC.benchmarks.race import race as race_models
+
+    parser.set_defaults(benchmark="normal", race=race_models)
     parser.add_argument("--model", action="append", required=True, help="a model as for run; give it twice")
     options.add_model_options(parser)
-    text = "stop also when the difference is below M (default 0.02)"
-    parser.add_argument("--margin", type=float, default=0.02, metavar="M", help=text)
-    parser.add_argument("--score", choices=_SCORES, help="the score (default: accuracy)")
+    files.add_arguments(parser, race_models, "margin", "score")
     options.add_prompt_options(parser)
     options.add_execution_options(parser)
     files.add_result_outputs(parser)
@@ -325,8 +325,6 @@ def race(args: argparse.Namespace) -> int:
       python -m StaICC race --model hf:gpt2 --model hf:distilgpt2 --margin 0.03 --store run.sqlite
       python -m StaICC race --model smollm2 --model smollm2 --model-option dtype=bfloat16
     """
-    from StaICC.benchmarks.race import race as race_models
-
     if len(args.model) != 2:
         raise ArgumentError(f"wrong number of models: got {len(args.model)}, expected two. Give --model twice")
     inputs = [*options.inputs_of(args), *(file for model in args.model for file in options.model_files(model))]
@@ -334,6 +332,6 @@ def race(args: argparse.Namespace) -> int:
     benchmark = options.make(args)
     first, second = map(load_kernel, args.model)
     keep = args.records is not None
-    result = race_models(benchmark, first, second, args.margin, args.score, keep, **options.run_settings(args))
+    result = args.race(benchmark, first, second, args.margin, args.score, keep, **options.run_settings(args))
     _name_models(result, *map(options.shown_model, args.model))
     return saver.finish(result)
