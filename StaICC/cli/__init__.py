@@ -66,8 +66,6 @@ _EPILOG = (__doc__ or "").partition("\n\n")[2]
 _INTERRUPTED = 130
 _PATIENCE = 1.0
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
-_WRONG_PATH = (errno.ELOOP, errno.ENAMETOOLONG, errno.ENXIO, errno.ENODEV, errno.ETXTBSY)
-_WRONG_FILE = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
 
 
 def _parser(wanted: str | None) -> Parser:
@@ -162,17 +160,8 @@ def _status(argv: list[str]) -> int:
     except BrokenPipeError:  # the reader closed the pipe, such as `| head`
         sys.stderr.close()
         return 0
-    except UnicodeEncodeError as error:
-        if not any(error.object[error.start] in word for word in argv):
-            raise
-        print(
-            f"staicc: {one_line(error.object)}: the name cannot be written in the encoding of file names "
-            f"({error.encoding}). Set the environment variable PYTHONUTF8=1",
-            file=sys.stderr,
-        )
-        return 2
     except OSError as error:
-        if not isinstance(error, _WRONG_FILE) and error.errno not in (*_FULL_DISK, *_WRONG_PATH):
+        if error.filename is None and error.errno not in _FULL_DISK:
             raise
         name = one_line(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes, os.PathLike)) else ""
         print(f"staicc: {name or 'writing'}: {error.strerror}", file=sys.stderr)
