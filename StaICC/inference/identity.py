@@ -561,12 +561,9 @@ class RunCounter:
         self._least = 0
         self._candidates: list[tuple[_Key, Answer, str]] = []
 
-    def add(self, computed: int = 0, failed: int = 0, retried: int = 0) -> None:
-        """Count computed predictions, queries without one, and requests that workers sent again."""
-        self.counts += RunCounts(computed=computed, failed=failed, retried=retried)
-
-    def add_tokens(self, read: int, generated: int) -> None:
-        """Count tokens that a copy of the function read and generated in a worker process."""
+    def add(self, retried: int, read: int, generated: int) -> None:
+        """Count what a copy of the function counted in a worker process: repeated requests, and tokens."""
+        self.counts += RunCounts(retried=retried)
         self.tokens = self.tokens[0] + read, self.tokens[1] + generated
 
     def reuse(self, stored: Mapping[_Key, Answer], where: Callable[[_Key], str]) -> None:

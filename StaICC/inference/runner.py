@@ -30,7 +30,7 @@ from StaICC.inference.contract import (
     served_function,
     user_batch_form,
 )
-from StaICC.inference.identity import RunCounter
+from StaICC.inference.identity import RunCounter, RunCounts
 from StaICC.inference.workers import (
     Failure,
     OnError,
@@ -185,7 +185,8 @@ def predict_queries(
             _solve(function, chunks_of(keys, stored, function, options), options, collector)
     finally:
         failed_keys = {key for key, _ in collector.failures}
-        counter.add(computed=len(collector.answers) - len(stored | failed_keys), failed=len(failed_keys))
+        computed = len(collector.answers) - len(stored | failed_keys)
+        counter.counts += RunCounts(computed=computed, failed=len(failed_keys))
     reply_limit = own_attribute(function, "reply_limit")
     if options.warn is not None and reply_limit is not None:
         for warning in collector.ending_warnings(reply_limit):
@@ -381,7 +382,7 @@ def _evaluate_in_one_call(
     else:
         collector.add(keys, [checked(value, label_space) for value in values])
     failed = len(collector.failures)
-    options.counter.add(computed=len(keys) - failed, failed=failed)
+    options.counter.counts += RunCounts(computed=len(keys) - failed, failed=failed)
     collector.report()
     collector.refuse_failures({key: number for number, key in enumerate(keys)})
     return list(collector.answers.values())
@@ -409,52 +410,35 @@ def chunks_of(
 
 
 def _solve(function: Inference, chunks: Iterable[list[_Key]], options: RunOptions, collector: AnswerCollector) -> None:
-    if options.executor is None:
-        _solve_here(function, chunks, options, collector)
-    else:
-        _solve_in_workers(function, chunks, options, collector)
+    """Evaluate chunks in this process or through an executor, and store the results as they come.
 
-
-def _solve_here(
-    function: Inference, chunks: Iterable[list[_Key]], options: RunOptions, collector: AnswerCollector
-) -> None:
-    """Evaluate one chunk after the other in this process."""
-    alone = batch_form(function) is None  # then a chunk is only what is committed together
+    After a failure that ends the run, the chunks in flight are finished.
+    """
+    alone = options.executor is None and batch_form(function) is None  # a chunk is only what is committed together
     size = (options.chunk_size or _COMMIT_ANSWERS) if alone else 1
-    try:
-        for chunk in chunks:
-            for keys in [[key] for key in chunk] if alone else [chunk]:
-                predictions = solve_chunk(function, [prompt for prompt, _ in keys], keys[0][1], options.on_error)
-                proceed = collector.add(keys, predictions)
-                collector.commit_if_due(size)
-                collector.report()
-                if not proceed:
-                    return
-    finally:  # also when the user interrupts
-        collector.commit()
 
-
-def _solve_in_workers(
-    function: Inference, chunks: Iterable[list[_Key]], options: RunOptions, collector: AnswerCollector
-) -> None:
-    """Evaluate chunks through the executor and store each result; after a failure, finish the chunks in flight."""
-    assert options.executor is not None
-    executor = options.executor
-    pool = executor if isinstance(executor, WorkerPool) else WorkerPool(executor)
-
-    def deliver(keys: Sequence[_Key], predictions: Sequence[Answer | Failure], usage: Usage) -> bool:
-        retried, *tokens = usage
-        options.counter.add(retried=retried)
-        options.counter.add_tokens(*tokens)
+    def deliver(keys: Sequence[_Key], predictions: Sequence[Answer | Failure], usage: Usage = (0, 0, 0)) -> bool:
+        options.counter.add(*usage)
         proceed = collector.add(keys, predictions)
-        collector.commit()
+        collector.commit_if_due(size)
         collector.report()
         return proceed
 
+    if options.executor is None:
+        try:
+            for chunk in chunks:
+                for keys in [[key] for key in chunk] if alone else [chunk]:
+                    prompts = [prompt for prompt, _ in keys]
+                    if not deliver(keys, solve_chunk(function, prompts, keys[0][1], options.on_error)):
+                        return
+        finally:  # also when the user interrupts
+            collector.commit()
+        return
+    pool = options.executor if isinstance(options.executor, WorkerPool) else WorkerPool(options.executor)
     hurry = True
     try:
         solve_in_workers(pool, function, chunks, options.on_error, deliver, ahead=options.store is None)
         hurry = False
     finally:
-        if pool is not executor:
+        if pool is not options.executor:
             pool.close(hurry)
