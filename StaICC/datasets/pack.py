@@ -24,10 +24,9 @@ import copyreg
 import importlib.util
 import os
 import pickle
-import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -227,53 +226,25 @@ class TableStatus:
 def data_home() -> Path:
     """Folder of the data pack: ``STAICC_HOME``, else ``staicc`` in the platform's cache folder.
 
-    Where there is no home folder, or its cache cannot be written, it is a folder of the user's own in the folder for
-    temporary files. The system may empty that folder, and the data is then installed again.
-
     Returns:
-        An absolute path. The folder need not exist; only a temporary one is made here.
+        An absolute path. The folder need not exist.
 
     Raises:
-        DataMissingError: No folder can be used; ``STAICC_HOME`` must name one.
+        DataMissingError: There is no home folder; ``STAICC_HOME`` must name one.
     """
     if given := os.environ.get(HOME):
         return Path(given).expanduser().absolute()
     try:
-        home = _cache_folder() / "staicc"
-    except RuntimeError as error:
         if sys.platform == "win32":
-            raise DataMissingError(f"there is no home folder ({error}); set {HOME} to a folder for the data") from error
-        return _temporary_home()
-    if sys.platform == "win32" or os.path.exists(home):  # Windows does not say which folders can be written
-        return home
-    there = next(folder for folder in home.parents if os.path.lexists(folder))
-    return home if os.access(there, os.W_OK) and os.path.isdir(there) else _temporary_home()
-
-
-def _cache_folder() -> Path:
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local").absolute()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    # A relative XDG path is invalid and must be ignored, says the XDG Base Directory Specification.
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return Path(base if os.path.isabs(base) else Path.home() / ".cache").absolute()
-
-
-def _temporary_home() -> Path:
-    """Return a folder for the data that no other user can write to."""
-    import tempfile  # with many modules, which few runs need
-
-    try:
-        folder = Path(tempfile.gettempdir(), f"staicc-{os.getuid()}").absolute()
-        with suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
-        status = folder.lstat()
-    except OSError as error:
-        raise DataMissingError(f"the data has no folder ({error}); set {HOME} to one that can be written") from error
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
-        raise DataMissingError(f"{folder} is not a folder of this user alone; set {HOME} to a folder for the data")
-    return folder
+            base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        elif sys.platform == "darwin":
+            base = Path.home() / "Library" / "Caches"
+        else:  # a relative XDG path is invalid and must be ignored, says the XDG Base Directory Specification
+            given = os.environ.get("XDG_CACHE_HOME", "")
+            base = Path(given if os.path.isabs(given) else Path.home() / ".cache")
+    except RuntimeError as error:
+        raise DataMissingError(f"there is no home folder ({error}); set {HOME} to a folder for the data") from error
+    return base.absolute() / "staicc"
 
 
 def expected_digest(name: str) -> str:

@@ -202,7 +202,11 @@ class PredictionStore:
         self._connection: sqlite3.Connection | None = None
         self._check_path()
         with self._explained_errors():
-            self._connection = self._connect()
+            import sqlite3
+
+            self._connection = sqlite3.connect(
+                self._address(), timeout=timeout, isolation_level=None, check_same_thread=False, uri=True
+            )
             try:
                 self._prepare(self._connection)
             except BaseException:
@@ -212,13 +216,11 @@ class PredictionStore:
 
     def _check_path(self) -> None:
         """Refuse a path that cannot be a store, before SQLite creates files."""
-        path = self.path
-        if path.is_dir():
-            raise ArgumentError(f"{path} is a folder; a prediction store is a file, such as {path / 'run.sqlite'}")
+        path, log = self.path, self.path.with_name(f"{self.path.name}-wal")
+        if path.is_dir() or not path.parent.is_dir():
+            raise ArgumentError(f"{path} cannot be a prediction store, which is a file in a folder that exists")
         if path.name.endswith(("-wal", "-shm", "-journal")):
             raise ArgumentError(f"{path} has the name of a file that SQLite keeps next to a store; give another path")
-        if not path.parent.is_dir():
-            raise ArgumentError(f"the folder {path.parent} is not there; make it first, or give another path")
         if path.exists():
             if not path.is_file():
                 raise ArgumentError(f"{path} is not a regular file; a prediction store is one")
@@ -229,19 +231,11 @@ class PredictionStore:
                     raise SchemaError(f"{path} is not a prediction store; give another path")
         elif self.read_only:
             raise ArgumentError(f"there is no prediction store at {path}")
-        else:
-            log = path.with_name(f"{path.name}-wal")
-            if log.exists() and log.stat().st_size and not path.exists():  # another process may have made it just now
-                raise SchemaError(
-                    f"{path} is not there, but its log {log} is, left over from a store that was deleted or moved. "
-                    "Move the store back, or delete the log"
-                )
-
-    def _connect(self) -> sqlite3.Connection:
-        import sqlite3
-
-        address = self._address()
-        return sqlite3.connect(address, timeout=self._timeout, isolation_level=None, check_same_thread=False, uri=True)
+        elif log.exists() and log.stat().st_size and not path.exists():  # another process may have made it just now
+            raise SchemaError(
+                f"{path} is not there, but its log {log} is, left over from a store that was deleted or moved. "
+                "Move the store back, or delete the log"
+            )
 
     def _address(self) -> str:
         """Return the URI of the file, without a log where none can be made and there is none."""
@@ -254,33 +248,36 @@ class PredictionStore:
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         """Create the tables of a new file; refuse a file that is no store, has another schema, or is damaged."""
-        with self._transaction(connection, "BEGIN"):  # another process may be creating the tables
-            (application,) = connection.execute("PRAGMA application_id").fetchone()
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            (entries,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-        if not (application or version or entries):
+
+        def read(query: str) -> list[Any]:
+            return sorted(row[0] for row in connection.execute(query))
+
+        schema = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
+        connection.execute("BEGIN")  # another process may be creating the tables
+        with connection:
+            facts = *read("PRAGMA application_id"), *read("PRAGMA user_version"), *read(schema)
+        if facts == (0, 0):
             if self.read_only:
                 raise SchemaError(f"{self.path} is empty; run again to make the store, or delete it")
             self._use_log(connection)
-            with self._transaction(connection):
-                if connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
-                    for statement in _TABLES:
-                        connection.execute(statement)
-                    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                    connection.execute(f"PRAGMA user_version = {SCHEMA}")
-        elif application != APPLICATION_ID:
+            connection.execute("BEGIN IMMEDIATE")
+            with connection:
+                for statement in [] if read(schema) else _TABLES:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {SCHEMA}")
+        elif facts[0] != APPLICATION_ID:
             raise SchemaError(f"{self.path} is an SQLite database, but not a prediction store; give another path")
-        elif version != SCHEMA:
-            by = "a newer version of StaICC" if version > SCHEMA else "StaICC 1.0.0 or earlier"
+        elif facts[1] != SCHEMA:
+            by = "a newer version of StaICC" if facts[1] > SCHEMA else "StaICC 1.0.0 or earlier"
             raise SchemaError(
-                f"{self.path} was written by {by} (store schema {version}; this version reads {SCHEMA}). Use that "
+                f"{self.path} was written by {by} (store schema {facts[1]}; this version reads {SCHEMA}). Use that "
                 "version, or give another path; its predictions are then computed again"
             )
         connection.execute("PRAGMA trusted_schema = OFF")
-        schema = [row[0] for row in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
-        if sorted(schema) != sorted(_TABLES):
+        if read(schema) != sorted(_TABLES):
             raise self._damaged("its tables, indexes, views or triggers are not those of a store")
-        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        (verdict,) = read("PRAGMA quick_check(1)")
         if verdict != "ok":
             raise self._damaged(verdict)
         if self.read_only:
@@ -358,20 +355,9 @@ class PredictionStore:
                     f"{self.path} was deleted, moved or replaced while it was in use; bring it back, or run again to "
                     "make a new one"
                 )
-            with self._transaction(connection):
+            connection.execute("BEGIN IMMEDIATE")
+            with connection:  # commits or rolls back
                 yield connection
-
-    @staticmethod
-    @contextlib.contextmanager
-    def _transaction(connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-        connection.execute(begin)
-        try:
-            yield
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
 
     def _model(self, connection: sqlite3.Connection, name: str) -> int:
         """Return the number of a model; it is added if it is new."""
