@@ -254,15 +254,6 @@ def _predicted(answer: Answer | Failure) -> int:
     return max(range(len(answer)), key=answer.__getitem__) if isinstance(answer, list) else int(str(answer))
 
 
-def _read(answers: Iterable[tuple[Answer | Failure, Sequence[str]]], options: RunOptions) -> list[Answer | Failure]:
-    """Return predictions with the labels of replies in place of their texts; each is given with its label space."""
-    pairs = list(answers)
-    if options.free_text:
-        return [answer for answer, _ in pairs]
-    options.counter.replies |= any(isinstance(answer, str) for answer, _ in pairs)
-    return [read_reply(answer, labels, options.unparsed) for answer, labels in pairs]
-
-
 class AnswerCollector:
     """Collects predictions as chunks complete: stores them, counts them and reports progress."""
 
@@ -281,16 +272,17 @@ class AnswerCollector:
 
     def _take(self, answers: Mapping[_Key, Answer | Failure]) -> list[Answer | Failure]:
         """Keep predictions, with the labels of replies in place of their texts; return them."""
-        read = _read(((answer, key[1]) for key, answer in answers.items()), self._options)
-        for (key, answer), label in zip(answers.items(), read, strict=True):
-            if isinstance(answer, Text) and isinstance(read_reply(label, key[1], "wrong"), Failure):
-                self._unlabelled[key] = answer.finish_reason
-        answers = dict(zip(answers, read, strict=True))
-        self.answers.update(answers)
-        self.failures += [
-            (key, answer) for key, answer in answers.items() if isinstance(answer, Failure) and answer.reply is None
-        ]
-        return read
+        options = self._options
+        for key, answer in answers.items():
+            prediction = answer if options.free_text else read_reply(answer, key[1], options.unparsed)
+            if isinstance(answer, Text):
+                options.counter.replies |= not options.free_text
+                if isinstance(read_reply(prediction, key[1], "wrong"), Failure):
+                    self._unlabelled[key] = answer.finish_reason
+            if isinstance(prediction, Failure) and prediction.reply is None:
+                self.failures.append((key, prediction))
+            self.answers[key] = prediction
+        return [self.answers[key] for key in answers]
 
     def refuse_failures(self, numbers: Mapping[_Key, int]) -> None:
         """Raise the failure of the first query that ends the run, if there is one; given the queries' numbers."""

@@ -504,18 +504,13 @@ def _redraw(
 def _check_feasible(labels: Sequence[int], k: int, query_labels: Sequence[int], inside: bool, where: str) -> None:
     """Refuse what redrawing could never reach (the release loops for ever there)."""
     for own in sorted(set(query_labels)):
-        count = labels.count(own)
-        others = len(labels) - count
-        if inside and (count == 0 or k == 0):
+        others = len(labels) - labels.count(own)
+        needed = 1 if k > len(labels) else k  # demonstrations repeat where there are too few
+        possible = (k > 0 and others < len(labels)) if inside else others >= needed
+        if not possible:
             raise ArgumentError(
-                f"in-domain mode cannot succeed on {where}: with k = {k}, no demonstration of label index {own} can be "
-                f"drawn ({count} of {len(labels)} demonstrations have it)"
-            )
-        enough = others > 0 if k > len(labels) else others >= k
-        if not inside and not enough:
-            raise ArgumentError(
-                f"out-of-domain mode cannot succeed on {where}: k = {k} demonstrations without label index {own} are "
-                f"needed, but only {others} of {len(labels)} demonstrations lack it"
+                f"{'in' if inside else 'out-of'}-domain mode cannot succeed on {where} with k = {k}: "
+                f"{len(labels) - others} of {len(labels)} demonstrations have label index {own}"
             )
 
 
