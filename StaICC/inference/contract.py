@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
@@ -193,7 +194,9 @@ def _plain(value: object) -> object:
     convert = getattr(value, "tolist", None)
     if callable(convert):
         return convert()
-    return list(value) if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)) else value
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)):
+        return list(itertools.islice(value, len(value) + 1))  # it may have no end, whatever length it says it has
+    return value
 
 
 def _row(row: Sequence[object], label_space: Sequence[str]) -> list[float]:

@@ -145,6 +145,10 @@ def checked(value: object, label_space: Sequence[str]) -> Answer | Failure:
         return check_answer(value, label_space, free_text=True)
     except OutputError as error:
         return Failure(f"the inference function's answer cannot be scored: {error}", error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # of the value's own methods
+        return _raised(f"reading the inference function's answer, a {type(value).__name__},", error)
 
 
 def unparsed_reason(rule: str, reply: str) -> str:
@@ -212,6 +216,10 @@ def batch_answers(
                 stacklevel=1,
             )
         return Failure(str(error), error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return _raised("reading the batched inference function's answers", error)
 
 
 def solve_chunk(
