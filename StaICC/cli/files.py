@@ -286,8 +286,11 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, str(unknown_name(kind, value, map(str, action.choices), hint)))
 
 
-_KINDS: Mapping[str, type[int | float | str]] = {"int": int, "float": float, "str": str}
-_METAVARS = {int: "N", float: "X", str: "NAME"}
+_KINDS: Mapping[str, dict[str, Any]] = {
+    "int": {"type": int, "metavar": "N"},
+    "float": {"type": float, "metavar": "X"},
+    "str": {},
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser, function: Callable[..., Any], *names: str) -> None:
@@ -307,7 +310,7 @@ def add_arguments(parser: argparse.ArgumentParser, function: Callable[..., Any],
         about = about[:1].lower() + re.sub(r" \(see :.*?\)", "", about[1:])
         about += "" if default is None else f" (default: {default})"
         option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, type=kind, default=default, metavar=_METAVARS[kind], help=about)
+        parser.add_argument(option, default=default, help=about, **kind)
 
 
 def add_json(parser: argparse.ArgumentParser, text: str = "print JSON instead of text") -> None:

@@ -41,7 +41,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     options.add_model_options(parser)
     options.add_text_options(parser)
     text = "an inference method, such as hidden-calibration, or all: the ten of the paper's Table 2"
-    add("--method", metavar="METHOD", help=text)
+    add("--method", help=text)
     text = "an option of the method; repeat it for several (python -m StaICC show methods lists them)"
     add("--method-option", action="append", default=[], metavar="NAME=VALUE", help=text)
     text = "each method as in its paper, in the protocol of StaICC's Table 2, or as in the release"
