@@ -584,24 +584,6 @@ class ResultSaver:
                     "folder with --output, or add --no-save"
                 )
 
-    def check_models(self, *names: str) -> None:
-        """Refuse, before the run, to replace a result of other models.
-
-        Args:
-            names: The names of the models of the run.
-
-        Raises:
-            ArgumentError: The file of ``--json`` has a result of another model.
-        """
-        if self._file is None or not self._replaces or self._args.overwrite:
-            return
-        earlier = {single.model.partition(" [")[0] for single in load(self._file).results()}
-        if earlier.isdisjoint(names):
-            raise ArgumentError(
-                f"{self._file} has a result of {', '.join(sorted(earlier))}, not of {', '.join(names)}. Give another "
-                "path, or add --overwrite"
-            )
-
     def save(self, result: Result | ResultGroup, final: bool = False) -> bool:
         """Save the result, or what there is of it so far; a file of this command is replaced.
 

@@ -270,7 +270,6 @@ def run(args: argparse.Namespace) -> int:
         files.check_output(args.json, inputs=inputs, store=args.store)
     else:
         saver = files.ResultSaver(args, inputs, args.store)
-        saver.check_models(args.model_name or options.shown_model(args.model))
     if args.benchmark == LONG_ICL:
         benchmark, function = _long_icl(args)
     else:
