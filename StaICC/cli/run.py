@@ -28,7 +28,12 @@ from StaICC.methods.run import (
 )
 from StaICC.results.published import compare_with_published, display_published
 
-GENERALISATION = "generalisation"
+_OF_LONG_ICL = (
+    *("data_dir", "rounds", "test_number", "instruct", "variant", "arrangement", "experiment", "levels", "shots"),
+    *("seed", "parsing", "published"),
+)
+_BENCHMARK_OF = {"draws": "generalisation", "templates": "generalisation"} | dict.fromkeys(_OF_LONG_ICL, LONG_ICL)
+"""The benchmark of each option that only one has."""
 _SCORES = ("accuracy", "likelihood")
 
 
@@ -84,35 +89,33 @@ def _add_long_icl_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of LongICL to the parser of ``run``.
 
     Args:
-        parser: The parser, with the options of all benchmarks. ``only_long_icl`` of its arguments are the new options
-            without defaults, ``not_long_icl`` the defaults of those that LongICL does not support.
+        parser: The parser, with the options of all benchmarks. ``not_long_icl`` of its arguments are the defaults of
+            those that LongICL does not support.
     """
     title = "long-icl (6 to 174 labels, contexts of 1K to 128K tokens)"
     add = partial(parser.add_argument_group(title).add_argument, default=None)
     experiments = "instead of rounds: context, length, shots, order, position, controls, retrieval, or helmet"
     levels = "of the experiment: budgets such as 4K 8K; shots; orders; parts; numbers of retrieved demonstrations"
-    own = [
-        add("--data-dir", type=Path, metavar="DIR", help="folder with the data (default: as installed)"),
-        add("--rounds", type=int, nargs="+", metavar="N", help="rounds, 1 to 5 (default: all)"),
-        add(
-            "--test-number",
-            type=_items,
-            metavar="N",
-            help="test items, or 'all' (default 500; experiments 100, helmet 500)",
-        ),
-        add("--instruct", action="store_true", help="show the label list in the prompt"),
-        add("--variant", help="published (default), or strict: with its errors corrected"),
-        add("--arrangement", help="interleaved (default), or grouped by label"),
-        add("--experiment", metavar="NAME", help=experiments),
-        add("--levels", type=_level, nargs="+", metavar="N", help=levels),
-        add("--shots", type=int, metavar="N", help="demonstrations per label of order to retrieval (default 3)"),
-        add("--seed", type=int, metavar="N", help="of the shuffles of an experiment (default 0)"),
-        add("--parsing", help="of generated text: published (default), strict, or tolerant"),
-        add("--published", action="store_true", help="compare with the published figures too"),
-    ]
+    add("--data-dir", type=Path, metavar="DIR", help="folder with the data (default: as installed)")
+    add("--rounds", type=int, nargs="+", metavar="N", help="rounds, 1 to 5 (default: all)")
+    add(
+        "--test-number",
+        type=_items,
+        metavar="N",
+        help="test items, or 'all' (default 500; experiments 100, helmet 500)",
+    )
+    add("--instruct", action="store_true", help="show the label list in the prompt")
+    add("--variant", help="published (default), or strict: with its errors corrected")
+    add("--arrangement", help="interleaved (default), or grouped by label")
+    add("--experiment", metavar="NAME", help=experiments)
+    add("--levels", type=_level, nargs="+", metavar="N", help=levels)
+    add("--shots", type=int, metavar="N", help="demonstrations per label of order to retrieval (default 3)")
+    add("--seed", type=int, metavar="N", help="of the shuffles of an experiment (default 0)")
+    add("--parsing", help="of generated text: published (default), strict, or tolerant")
+    add("--published", action="store_true", help="compare with the published figures too")
     unsupported = ("k", "sampler", "noisy_channel", "limit", "metrics", "outputs")
     defaults = {name: parser.get_default(name) for name in unsupported}
-    parser.set_defaults(only_long_icl=[action.dest for action in own], not_long_icl=defaults)
+    parser.set_defaults(not_long_icl=defaults)
 
 
 def _inputs(args: argparse.Namespace) -> list[Path]:
@@ -139,9 +142,6 @@ def _check_options(args: argparse.Namespace, early: dict[str, Any]) -> None:
     given += f" with {len(args.k)} k" if several else ""
     stops = f"--{next(iter(early), '')}"
     conflicts = {
-        f"--draws and --templates are for the benchmark {GENERALISATION}: got {args.benchmark}": args.benchmark
-        != GENERALISATION
-        and (args.draws or args.templates) is not None,
         "--records needs a file: got '-'. On most systems /dev/stdout works": str(args.records) == files.STDOUT,
         "--prices belongs to a forecast. Add --dry-run": args.prices is not None and not args.dry_run,
         "--records is for a run: got --dry-run, which keeps no predictions": args.records and args.dry_run,
@@ -157,28 +157,26 @@ def _check_options(args: argparse.Namespace, early: dict[str, Any]) -> None:
 
 
 def _refuse_options(args: argparse.Namespace) -> None:
-    """Refuse the options of LongICL for other benchmarks, and those that it does not support for LongICL.
+    """Refuse the options of other benchmarks, and those that LongICL does not support.
 
     Raises:
         ArgumentError: One of them was given.
     """
-    if args.benchmark == LONG_ICL:
-        for name, default in args.not_long_icl.items():
-            if getattr(args, name) != default:
-                hint = "; for a trial, use --test-number" if name == "limit" else ""
-                raise ArgumentError(f"{LONG_ICL} has no {flag(name)}{hint}")
-        return
-    for name in args.only_long_icl:
-        if getattr(args, name) is not None:
+    for name, benchmark in _BENCHMARK_OF.items():
+        if benchmark != args.benchmark and getattr(args, name) is not None:
             advice = f"; {INSTEAD[flag(name)]}" if flag(name) in INSTEAD else ""
-            raise ArgumentError(f"{flag(name)} belongs to {LONG_ICL}; {args.benchmark} has no such argument{advice}")
+            raise ArgumentError(f"{flag(name)} belongs to {benchmark}; {args.benchmark} has no such argument{advice}")
+    for name, default in args.not_long_icl.items() if args.benchmark == LONG_ICL else ():
+        if getattr(args, name) != default:
+            hint = "; for a trial, use --test-number" if name == "limit" else ""
+            raise ArgumentError(f"{LONG_ICL} has no {flag(name)}{hint}")
 
 
 def _long_icl(args: argparse.Namespace) -> tuple[Any, Any]:
     """Return the benchmark LongICL that the options describe, and the inference function."""
     from StaICC.benchmarks.long_icl import Experiment, LongICL, card, cards
 
-    given = {name: getattr(args, name) for name in (*args.only_long_icl, "unparsed")}
+    given = {name: getattr(args, name) for name in ("unparsed", *_OF_LONG_ICL)}
     given = {name: value for name, value in given.items() if value is not None and name != "published"}
     of_experiment = {name: given.pop(name) for name in ("levels", "shots", "seed") if name in given}
     if "experiment" in given:
