@@ -69,7 +69,11 @@ CSV: dict[str, tuple[Any, str, str]] = {
     "empty text": (GOOD + " ,bug\n", "line 42 has no text (1 of 41 rows have none)", "Remove"),
     "empty label": (GOOD + "x,\ny, \n", "line 42 has no label (2 of 42", "fill in"),
     "JSON key missing": ([*ROWS, {"txt": "x", "label": "a"}], "a.jsonl, line 21 'text'", "did you mean 'txt'"),
-    "text is null": ([{"text": None, "label": "a"}], "got nothing", "Correct or remove"),
+    "text is null": (
+        [*ROWS, {"text": None, "label": "a"}],
+        "a.jsonl, line 21: text 0 must be a string, not None",
+        "Correct or remove",
+    ),
 }
 
 # arguments of from_file for a good file
