@@ -22,8 +22,8 @@ from StaICC.inference.store import PredictionStore
 
 PROGRAM = [sys.executable, str(HERE / "durability_run.py"), "cli"]
 WAYS = {
-    "one by one": ("durability_kernels:Deterministic:0.05", 1, ["--chunk-size", "32"]),
-    "two processes, in batches": ("durability_kernels:Batching:0.1", 32, ["--chunk-size", "16", "--workers", "2"]),
+    "one by one": ("durability_kernels:Deterministic:0.02", 1, ["--chunk-size", "32"]),
+    "two processes, in batches": ("durability_kernels:Batching:0.04", 32, ["--chunk-size", "16", "--workers", "2"]),
 }
 
 
