@@ -165,6 +165,7 @@ StrPath: TypeAlias = "str | os.PathLike[str]"
 
 _STORE_SUFFIXES = ("-wal", "-shm", "-journal")
 _SQLITE = b"SQLite format 3\x00"
+_STREAMS = ("/dev/std", "/dev/fd/", "/proc/")  # they may lead to a regular file
 
 
 def is_database(path: StrPath) -> bool:
@@ -188,7 +189,7 @@ def _target(given: StrPath) -> Path | None:
         raise ArgumentError(f"{text!r} cannot be written to ({reason}); give another path") from error
     if stat.S_ISDIR(mode):
         raise ArgumentError(f"{text} is a folder; give the name of a file")
-    if text.startswith("/dev/") or (mode and not stat.S_ISREG(mode)):  # /dev/stdout may be a regular file
+    if text.startswith(_STREAMS) or (mode and not stat.S_ISREG(mode)):
         if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
             raise ArgumentError(f"{text} is neither a file nor a pipe; give another path")
         return None

@@ -8,6 +8,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,6 +147,25 @@ def test_the_log_of_an_open_store_stays(folder: Path) -> None:
                 assert main([*arguments, file]) == 2
             assert Path(file).read_bytes() == before
         assert store.info().answers == 2
+
+
+def test_stdout_by_its_path_keeps_what_was_printed(folder: Path, program: Any) -> None:
+    with open("printed", "w", encoding="utf-8") as printed:
+        assert program(*RUN, "--no-save", "--records", "/dev/stdout", stdout=printed).returncode == 0
+    lines = Path("printed").read_text("utf-8").splitlines()
+    assert lines[0] == "Normal"
+    assert json.loads(lines[-1])["dataset"] == "mini"
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no such folder")
+def test_a_regular_file_among_devices_is_replaced() -> None:
+    path = Path(f"/dev/shm/staicc-{os.getpid()}")
+    try:
+        for content in (b"first", b"second"):
+            write_output(path, [content])
+        assert path.read_bytes() == b"second"
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def test_a_failure_leaves_the_old_file_and_nothing_else(folder: Path) -> None:
