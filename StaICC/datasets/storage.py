@@ -620,6 +620,8 @@ class MemoryTable:
     def __init__(
         self, rows: Iterable[tuple[str | Sequence[str], int]], place: Callable[[int], str] = "row {}".format
     ) -> None:
+        if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
+            raise ArgumentError(f"rows: expected (text or texts, label index) pairs, got {rows!r:.80}")
         checked: list[Row] = []
         for number, row in enumerate(rows):
             checked.append(_check_row(place(number), row, len(checked[0].texts) if checked else None))
