@@ -543,6 +543,7 @@ class RunCounter:
     Args:
         tolerance: By how much rechecked numbers may differ; ``None``: a difference is only a warning.
         recheck: Whether to recheck reused predictions.
+        done: How many this run rechecked before.
 
     Attributes:
         counts: The counts.
@@ -550,13 +551,13 @@ class RunCounter:
         tokens: Tokens that copies of the function read and generated in worker processes, where it counts them.
     """
 
-    def __init__(self, tolerance: float | None = TOLERANCE, recheck: bool = True) -> None:
+    def __init__(self, tolerance: float | None = TOLERANCE, recheck: bool = True, done: int = 0) -> None:
         self.counts = RunCounts()
         self.replies = False
         self.tokens = (0, 0)
         self._tolerance = tolerance
         self._recheck = recheck
-        self._done = 0
+        self._done = done
         self._least = 0
         self._candidates: list[tuple[_Key, Answer, str]] = []
 
