@@ -31,11 +31,13 @@ def test_help(name: str, staicc: Cli) -> None:
 
 
 def test_a_full_disk_is_said_and_other_faults_are_not_hidden(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    file: str | None = "p.jsonl"
+
     def write(*given: object) -> None:
         raise OSError(fault, os.strerror(fault), file)
 
     monkeypatch.setattr("StaICC.cli.files.write_output", write)
-    fault, file = errno.ENOSPC, "p.jsonl"
+    fault = errno.ENOSPC
     status, _, err = staicc("prompts", *MINI[1:], "-o", "p.jsonl")
     assert (status, err) == (2, f"staicc: p.jsonl: {os.strerror(errno.ENOSPC)}\n")
     fault, file = errno.EBADF, None
