@@ -196,7 +196,8 @@ def panel_of(
         width: Pixels; rows of a panel below 200 pixels have no names.
     """
     rows = list(dict.fromkeys(point.place for point in points))
-    marks, drawn, labels, spread = [], [*lines], [], list[float]()
+    marks, drawn, labels = [], [*lines], []
+    spread = [end[1 if across else 0] for line in lines for end in line.points]
     curves: dict[int | None, list[tuple[float, float]]] = {}
 
     def at(place: float, value: float) -> tuple[float, float]:

@@ -137,7 +137,7 @@ class Panel:
     def _parts(self) -> Iterator[Markup]:
         longest = max((len(text) for _, text in self.y.ticks), default=0)
         left = (14 + 6.5 * longest if self.y.names else 32) + 15 * bool(self.y.label)
-        right, top, bottom = self.width - 16, 22, self.height - 18 - 15 * bool(self.x.label)
+        right, top, bottom = self.width - 20, 22, self.height - 18 - 15 * bool(self.x.label)
 
         def at(x: float, y: float) -> tuple[float, float]:
             (low, high), (under, over) = self.x.ends, self.y.ends

@@ -13,10 +13,11 @@ import pytest
 
 from StaICC import Generalisation, Normal
 from StaICC.errors import ArgumentError
-from StaICC.results import Result, ResultGroup
+from StaICC.results import Result, ResultGroup, compare
 from StaICC.results.report import (
     accuracy_by_dataset,
     bias_distributions,
+    differences,
     noise_lines,
     reliability_diagrams,
     rounds_chart,
@@ -155,6 +156,21 @@ def test_a_curve_over_k_has_runs_that_differ_in_nothing_else() -> None:
 
 def first_label(prompt: str, label_space: list[str]) -> int:
     return 0
+
+
+def test_an_axis_contains_the_lines_in_the_background() -> None:
+    """A difference is next to no difference, also if all are far above it."""
+
+    def right(prompt: str, label_space: list[str]) -> int:
+        return by_query[prompt]
+
+    benchmark = Normal(datasets=["mini"], limit=40)
+    by_query = {query.prompt: query.label for query in benchmark[0].all_queries()}
+    compared = compare(benchmark(right), benchmark(lambda prompt, label_space: (by_query[prompt] + 1) % 3))
+    (panel,) = differences([compared]).panels
+    low, high = panel.x.ends
+    assert low <= 0 < 1 <= high
+    assert [mark.x for mark in panel.marks] == [1.0]
 
 
 def test_bias_marks_are_the_distributions(suite: ResultGroup) -> None:
