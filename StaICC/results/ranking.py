@@ -215,10 +215,10 @@ def rank(results: Mapping[str, Result], metric: str | None = None, *, draws: int
         seed,
         tuple(
             RankedRun(
-                *(getattr(place, item.name) for item in dataclasses.fields(place)),
-                best[place.run],
-                conditions.get(place.run),
-                wins.get(place.run),
+                **{item.name: getattr(place, item.name) for item in dataclasses.fields(place)},
+                best=best[place.run],
+                condition_ranks=conditions.get(place.run),
+                wins=wins.get(place.run),
             )
             for place in ranks
         ),
