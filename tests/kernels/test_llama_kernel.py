@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -149,6 +152,29 @@ def test_a_run_with_a_store_and_replies(files: Any, tmp_path: Path) -> None:
     assert kernel.display_name == "llama:SmolLM2-135M-Instruct.Q4_1.gguf"
     replies = benchmark(text_inference(kernel, 3))
     assert any("of 8 replies" in text and "max_tokens=3" in text for text in replies.warnings)
+
+
+MEMORY = """
+import json, resource, sys
+from StaICC import Normal, load_kernel
+benchmark = Normal(datasets=["TREC"], limit=8)
+prompts = [str(query.prompt) for query in benchmark[0].all_queries()]
+rows = load_kernel(sys.argv[1]).batch(prompts, benchmark[0].get_label_space())
+print(json.dumps([resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, rows]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.pack
+@pytest.mark.posix
+def test_memory_and_labels_of_real_prompts(files: Any) -> None:
+    (little, rows), (much, others) = (
+        json.loads(subprocess.run([sys.executable, "-c", MEMORY, name], stdout=-1, check=True).stdout)
+        for name in ("llama:smollm2", "smollm2;dtype=float32")
+    )
+    assert little < much / 4
+    assert [row.index(max(row)) for row in rows] == [row.index(max(row)) for row in others]
+    assert difference(rows, others) < 0.1
 
 
 @pytest.mark.slow
