@@ -573,51 +573,35 @@ class Ending:
         return any(string in text for string in self.stop)
 
 
-class Choice:
-    """Chooses the next token of each sequence: the most probable one, or a sample.
+def generate_tokens(
+    runner: BatchRunner, sequences: Sequence[Tokens], most: int, ending: Ending, temperature: float, seed: int
+) -> list[list[int]]:
+    """Continue token sequences with the most probable tokens, or with samples.
 
     A sample is the token with the largest sum of logit / temperature and Gumbel noise. The noise depends on the seed,
     the tokens of the sequence and the step only, so a text does not depend on the other sequences.
-
-    Args:
-        torch: The module.
-        sequences: The token sequences.
-        temperature: 0 for the most probable token.
-        seed: Seed of the samples.
-    """
-
-    def __init__(self, torch: Any, sequences: Sequence[Tokens], temperature: float, seed: int) -> None:
-        self._torch = torch
-        self._temperature = temperature
-        self._seeds = [stable_seed(seed, tuple(row)) for row in sequences] if temperature else []
-
-    def tokens(self, logits: Any, numbers: Sequence[int], step: int) -> list[int]:
-        """Return the token for each row of logits, given the numbers of their sequences and of the new token."""
-        if self._temperature:
-            torch, width = self._torch, logits.shape[-1]
-            generators = [torch.Generator().manual_seed(stable_seed(self._seeds[number], step)) for number in numbers]
-            noise = torch.stack([torch.rand(width, generator=source, dtype=torch.float64) for source in generators])
-            logits = logits.double().cpu() / self._temperature - torch.log(-torch.log(noise))
-        tokens: list[int] = logits.argmax(-1).tolist()
-        return tokens
-
-
-def generate_tokens(
-    runner: BatchRunner, sequences: Sequence[Tokens], most: int, ending: Ending, choice: Choice
-) -> list[list[int]]:
-    """Continue token sequences.
 
     Args:
         runner: The batch runner.
         sequences: The sequences, none empty.
         most: Most new tokens for each.
         ending: When a continuation is complete.
-        choice: Chooses tokens.
+        temperature: 0 for the most probable tokens.
+        seed: Seed of the samples.
 
     Returns:
         New tokens of each sequence, in order.
     """
     forward, torch = runner.forward, runner.forward.torch
+    seeds = [stable_seed(seed, tuple(row)) for row in sequences] if temperature else []
+
+    def chosen(logits: Any, numbers: Sequence[int], step: int) -> list[int]:
+        """Return the token for each row of logits, given the numbers of their sequences and of the new token."""
+        if temperature:
+            generators = [torch.Generator().manual_seed(stable_seed(seeds[number], step)) for number in numbers]
+            noise = [torch.rand(logits.shape[-1], generator=source, dtype=torch.float64) for source in generators]
+            logits = logits.double().cpu() / temperature - torch.log(-torch.log(torch.stack(noise)))
+        return list(logits.argmax(-1).tolist())
 
     def grow(row: Row, cache: Any, numbers: list[int]) -> dict[int, list[int]]:
         """Generate for all sequences of one row."""
@@ -631,7 +615,7 @@ def generate_tokens(
         continuations: list[list[int]] = [[] for _ in ends]
         alive = list(range(len(ends)))
         for step in range(most):
-            tokens = choice.tokens(forward.logits(hidden[0]), [numbers[i] for i in alive], step)
+            tokens = chosen(forward.logits(hidden[0]), [numbers[i] for i in alive], step)
             for index, token in zip(alive, tokens, strict=True):
                 continuations[index].append(token)
             alive = [index for index in alive if not ending.complete(continuations[index])]
@@ -651,7 +635,7 @@ def generate_tokens(
     for step in range(most):
         if alive:
             reader = last_positions(runner, [(*sequences[i], *continuations[i]) for i in alive])
-            for index, token in zip(alive, choice.tokens(reader.whole(), alive, step), strict=True):
+            for index, token in zip(alive, chosen(reader.whole(), alive, step), strict=True):
                 continuations[index].append(token)
             alive = [index for index in alive if not ending.complete(continuations[index])]
     return continuations

@@ -47,7 +47,6 @@ from StaICC.inference.identity import Identity, combined, hub_name, identity_of
 from StaICC.kernels.huggingface import torch_module
 from StaICC.kernels.huggingface.batching import (
     BatchRunner,
-    Choice,
     Ending,
     LastPosition,
     TokenLogProbabilities,
@@ -863,8 +862,7 @@ class CausalLMKernel(TokenKernel):
         runner = self.runner()
         if not runner.forward.record.checked:
             compute_checked(runner, ids[:4], lambda: last_positions(runner, ids[:4]))
-        choice = Choice(runner.forward.torch, ids, **sampling)
-        tokens = generate_tokens(runner, ids, most, end, choice)
+        tokens = generate_tokens(runner, ids, most, end, **sampling)
         self._count(ids, tokens)
         return [Text(end.text(row), "stop" if end.complete(row) else "length") for row in tokens]
 
