@@ -410,7 +410,8 @@ def _solve(function: Inference, chunks: Iterable[list[_Key]], options: RunOption
     size = (options.chunk_size or _COMMIT_ANSWERS) if alone else 1
 
     def deliver(keys: Sequence[_Key], predictions: Sequence[Answer | Failure], usage: Usage = (0, 0, 0)) -> bool:
-        options.counter.add(*usage)
+        if any(usage):  # adding counts field by field takes 12 µs, for each query of a plain function
+            options.counter.add(*usage)
         proceed = collector.add(keys, predictions)
         collector.commit_if_due(size)
         collector.report()
