@@ -164,12 +164,8 @@ class DatasetTask(Protocol):
         """Return the details that do not depend on predictions, for results without records."""
         return {}
 
-    def stored_predictions(self, run: DatasetRun) -> Sequence[Answer | Failure]:
-        """Return the prediction of each query as results record it."""
-        return run.answers
-
     def read_again(self, predicted: Mapping[int, Answer | Failure]) -> Mapping[int, Answer | Failure]:
-        """Return new predictions, by the number of their query, in the form of the stored ones."""
+        """Return new predictions, by the number of their query, as results record them."""
         return predicted
 
 

@@ -30,30 +30,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from StaICC.benchmarks.base import BaseBenchmark, DatasetTask, Predictions, mean
 from StaICC.benchmarks.evaluation import DatasetRun, digest_prompts, reply_record, unparsed_note
 from StaICC.benchmarks.experimentor import validate_unparsed
+from StaICC.benchmarks.long_icl import scoring
 from StaICC.benchmarks.long_icl.data import LongICLData, Skipped, load_available, show_notice
-from StaICC.benchmarks.long_icl.experiments import (
-    DESIGNS,
-    METHOD,
-    Contexts,
-    Experiment,
-    Material,
-    analyse,
-    score_part,
-)
+from StaICC.benchmarks.long_icl.experiments import DESIGNS, METHOD, Contexts, Experiment, Material, analyse, score_part
 from StaICC.benchmarks.long_icl.installing import default_folder
 from StaICC.benchmarks.long_icl.prompts import arrange, write_context, write_query
-from StaICC.benchmarks.long_icl.scoring import (
-    PARSINGS,
-    PARTS,
-    VARIANTS,
-    Tally,
-    guessing_scores,
-    label_counts,
-    score_tallies,
-    scored,
-    tally_prediction,
-    value_of,
-)
+from StaICC.benchmarks.long_icl.scoring import Tally, score_tallies, value_of
 from StaICC.benchmarks.long_icl.task_cards import ROUNDS, cards
 from StaICC.benchmarks.running import forecast
 from StaICC.benchmarks.task import Condition, Statistics
@@ -192,10 +174,10 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         experiment: Experiment | None = None,
         statistics: Statistics | None = None,
     ) -> None:
-        if variant not in VARIANTS:
-            raise unknown_name("variant", variant, VARIANTS)
-        if parsing is not None and parsing not in PARSINGS:
-            raise unknown_name("parsing", parsing, PARSINGS)
+        if variant not in scoring.VARIANTS:
+            raise unknown_name("variant", variant, scoring.VARIANTS)
+        if parsing is not None and parsing not in scoring.PARSINGS:
+            raise unknown_name("parsing", parsing, scoring.PARSINGS)
         self.data = data
         self.card = data.card
         numbers = _checked_rounds(rounds)
@@ -371,7 +353,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
             step = replace(part, name=f"{part.name}, {condition.name}", number=part.number + number)
             queries = list(condition.queries)
             predictions = self._predict(forward_inference, queries, step, options)
-            if self.unparsed == "error":
+            if self.unparsed == "error" or self.card.structured:
                 self.score_round(key, predictions)  # ends the run now, not after all rounds
             answers += predictions
             timing[name] = time.monotonic() - before
@@ -389,18 +371,13 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
             answers: list[Any] = list(predict_queries(function, queries, part, options))
         except OutputError as error:
             ((reason, _),) = alike({str(error).removeprefix(f"{part.name}, "): 1})
-            if options.on_error != "raise" or not is_too_long(reason):
+            if not is_too_long(reason):
                 raise
             _log.warning("%s: not scored: a prompt is longer than the model's limit: %s", part.name, reason)
             return [Failure(reason)] * len(queries)
-        for place, answer in enumerate(answers if self.card.structured else ()):
-            if not isinstance(answer, (str, Failure)):
-                if options.on_error == "raise":
-                    raise OutputError(
-                        f"{part.name}, query {place}: {self.card.needs_text}, not {type(answer).__name__}"
-                    )
-                answers[place] = Failure(self.card.needs_text)
-        return answers
+        if options.on_error == "raise" or not self.card.structured:
+            return answers
+        return [answer if isinstance(answer, (str, Failure)) else Failure(self.card.needs_text) for answer in answers]
 
     # -- scoring
 
@@ -432,7 +409,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
             for place, number in enumerate(self.rounds)
         ]
         values = {score.name: score.value for score in scores}
-        uniform, majority, label = guessing_scores(self.card, self.test_items, self.variant)
+        uniform, majority, label = scoring.guessing_scores(self.card, self.test_items, self.variant)
         averaged: dict[str, float | None] = {
             **values,
             **dict.fromkeys(self.unavailable),
@@ -479,19 +456,19 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
                 continue
             response, reply = ("", answer.reply) if withheld else (answer, answer)  # withheld: empty, as published
             empty += isinstance(reply, str) and not reply.strip()
-            labels = contexts.labels_of(place)
-            names = dict(zip(self.card.labels, labels, strict=False))
-            shown = replace(item, gold=(names[item.gold[0]],)) if names else item
-            card = replace(self.card, labels=labels) if names else self.card
+            card, shown, names = self.card, item, contexts.labels_of(place)
+            if names:
+                card = replace(card, labels=names)
+                shown = replace(item, gold=(names[self.card.labels.index(item.gold[0])],))
             prompt = None if self.parsing == "published" else contexts.context_of(place) + self._questions[place]
             kind = "condition" if self.experiment else "round"
             where = f"{self.card.title}, {kind} {number}, query {place} (row {item.row})"
             try:
-                tally, parsed[place] = tally_prediction(card, response, shown, self.parsing, prompt)
+                tally, parsed[place] = scoring.tally_prediction(card, response, shown, self.parsing, prompt)
             except OutputError as error:
                 raise OutputError(f"{where}: {error}") from error
             if names:
-                predicted = tuple(self.card.labels[labels.index(name)] for name in tally.predicted)
+                predicted = tuple(self.card.labels[names.index(name)] for name in tally.predicted)
                 tally = Tally(item.gold, predicted, item.gold * bool(tally.correct))
             tallies[place] = tally
             if isinstance(response, str) and tally.gold and not tally.predicted:
@@ -512,7 +489,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
                 low, high = (score_tallies(rule, assumed, self.variant) for assumed in (tallies, right))
                 bounds = (value_of(low), value_of(high))
             tallies = [None if place in unparsed else tally for place, tally in enumerate(tallies)]
-        kept, reasons = scored(rule, tallies, self.variant), alike(failed)
+        kept, reasons = scoring.scored(rule, tallies, self.variant), alike(failed)
         score = None if failed else score_tallies(rule, kept, self.variant)
         note = "" if score is not None else _why_not_scored(reasons, failed.total(), len(answers))
         record: dict[str, Any] = {
@@ -527,11 +504,11 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
             "unanswered": dict(reasons),
             "score": score,
             "note": note,
-            "labels": label_counts(self.card, kept),
+            "labels": scoring.label_counts(self.card, kept),
         }
         if rule.metric == "micro_f1":  # row, and numbers of true, predicted and correct labels: to compare two runs
             record["items"] = [
-                [item.row, *(None if tally is None else len(getattr(tally, part)) for part in PARTS)]
+                [item.row, *(None if tally is None else len(getattr(tally, part)) for part in scoring.PARTS)]
                 for item, tally in zip(self.test_items, kept, strict=False)
             ]
             while score is not None and record["items"][-1][1] is None:  # as in results of 1.0.0
@@ -558,6 +535,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
             low, high = zip(*(score.bounds or (score.value, score.value) for score in scores), strict=True)
             bounds["mean"] = (mean(low), mean(high))
         excluded = sum(len(score.unparsed) for score in defined) if self.unparsed == "excluded" else 0
+        unparsed = tuple(FailedQuery(score.name, *pair) for score in scores for pair in score.unparsed.items())
         structured = self.card.structured
         return DatasetDetails(
             **self.known_details(),
@@ -567,7 +545,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
             query_digests=marks,
             conditions=() if structured else tuple(map(self._record, scores)),
             missing=missing,
-            notes=self._notes(scores),
+            notes=self._notes(scores, unparsed),
             intervals=self._intervals(scores) if self.statistics.intervals else {},
             baselines={score.name: self._baselines(score) for score in defined if not structured},
             failures=tuple(
@@ -576,7 +554,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
                 for place, answer in enumerate(score.answers)
                 if isinstance(answer, Failure) and answer.reply is None
             ),
-            unparsed=_unparsed(scores),
+            unparsed=unparsed,
             bounds=bounds,
         )
 
@@ -618,7 +596,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
     def _baselines(self, score: ConditionScore) -> Baselines:
         """Return the accuracies of predictors without a model, and the p-values against them, for a scored round."""
         labels, tried = len(self.card.labels), self.statistics.tried
-        _, majority, frequent = guessing_scores(self.card, self.test_items, self.variant)
+        _, majority, frequent = scoring.guessing_scores(self.card, self.test_items, self.variant)
         by_row = {item.row: tally for item, tally in zip(self.test_items, score.tallies, strict=True) if tally}
         queries, correct = len(by_row), sum(bool(tally.correct) for tally in by_row.values())
         guesser = RandomBaseline(queries, 1 / labels)  # of the scored queries: others may be excluded
@@ -626,7 +604,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         ahead = sign_test([bool(tally.correct) - (frequent in tally.gold) for tally in by_row.values()])
         return Baselines(queries, labels, 1 / labels, majority or 0.0, tried, best, p_value, p_value_majority=ahead)
 
-    def _notes(self, scores: Sequence[ConditionScore]) -> tuple[str, ...]:
+    def _notes(self, scores: Sequence[ConditionScore], unparsed: Sequence[FailedQuery]) -> tuple[str, ...]:
         """Return warnings and facts that a reader of the scores needs."""
         notes = [f"the scores are {self.card.scoring.metric.replace('micro_f1', 'micro F1')}"]
         if self.data.made_up:
@@ -638,18 +616,11 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
             if expected is not None and contexts.demonstrations != expected:
                 shown = f"{contexts.demonstrations} demonstrations instead of {expected}"
                 notes.append(f"{round_name(number)} has {shown}")
-        if unparsed := _unparsed(scores):
+        if unparsed:
             notes.append(unparsed_note(unparsed, len(scores) * len(self.test_items), self.unparsed))
-            counts = [
-                f"{score.name} {len(score.unparsed)}"
-                + (f" ({cut} cut off)" if (cut := score.record["cut_off"]) else "")
-                for score in scores
-            ]
+            cut = [f" ({score.record['cut_off']} cut off)" * bool(score.record["cut_off"]) for score in scores]
+            counts = [f"{score.name} {len(score.unparsed)}{part}" for score, part in zip(scores, cut, strict=True)]
             notes.append(f"unparsed replies of {len(self.test_items)} in each condition: {', '.join(counts)}")
-        empty = [f"{score.name} {score.record['empty']}" for score in scores if score.record["empty"]]
-        if empty:
-            how = "which count as wrong" if self.unparsed == "wrong" else "which are excluded"
-            notes.append(f"empty answers, {how}: {', '.join(empty)} (of {len(self.test_items)} each)")
         return tuple(notes)
 
     def query_records(self, run: DatasetRun) -> list[dict[str, Any]]:
@@ -691,21 +662,16 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
             "data": self.data.test_file.identity,
         }
 
-    def stored_predictions(self, run: DatasetRun) -> list[Answer | Failure]:
-        """Return the prediction of each query as results record it: a label index."""
-        labels = [label for score in run.scores for label in self._labels(score)]
-        return [_NO_PREDICTION if label is None else label for label in labels]
-
     def read_again(self, predicted: Mapping[int, Answer | Failure]) -> Mapping[int, Answer | Failure]:
-        """Return new predictions, by the number of their query, in the form of the stored ones."""
-        twin = self.copy_with(unparsed="wrong")
-        count = len(self.rounds) * len(self.test_items)
-        read = twin.stored_predictions(twin.score([predicted.get(place, _NO_PREDICTION) for place in range(count)]))
-        return {place: read[place] for place in predicted}
-
-
-def _unparsed(scores: Sequence[ConditionScore]) -> tuple[FailedQuery, ...]:
-    return tuple(FailedQuery(score.name, *pair) for score in scores for pair in score.unparsed.items())
+        """Return new predictions, by the number of their query, as results record them: labels, or failures."""
+        twin, count = self.copy_with(unparsed="wrong"), len(self.rounds) * len(self.test_items)
+        run = twin.score([predicted.get(place, _NO_PREDICTION) for place in range(count)])
+        labels = [label for score in run.scores for label in self._labels(score)]
+        read = {place: labels[place] for place in predicted}
+        return {
+            place: predicted[place] if label is None else Failure("no label", reply="") if label == NO_LABEL else label
+            for place, label in read.items()
+        }
 
 
 def _why_not_scored(reasons: Sequence[tuple[str, int]], failed: int, asked: int) -> str:
@@ -766,6 +732,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
 
     task_name: ClassVar[str] = "LongICL"
     """The name that results carry."""
+    benchmark_name = task_name
 
     def __init__(
         self,
@@ -821,27 +788,15 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         return one_line(f"<LongICL over {', '.join(self.dataset_names)}>")
 
     @property
-    def benchmark_name(self) -> str:
-        """The name in results and messages."""
-        return self.task_name
-
-    @property
     def absent(self) -> Mapping[str, DatasetRun]:
         """The skipped data sets, without scores."""
-        values: dict[str, float | None] = dict.fromkeys(self.figures)
-        counts: dict[str, Any] = dict.fromkeys(("asked", "distinct", "scored", "failed"), 0)
-        runs = {}
-        for skipped in self.skipped:
-            note = f"{_SKIPPED}{skipped}"
-            details = DatasetDetails(**counts, prompts="", query_digests="", conditions=(), notes=(note,))
-            runs[skipped.dataset] = DatasetRun(values, values, details, (), {}, ())
-        return runs
-
-    @property
-    def figures(self) -> list[str]:
-        """The names of the scores of each data set."""
         first = self.experimentor[0]
-        return [*map(round_name, first.rounds), *first.unavailable, "mean", "uniform", "majority"]
+        names = [*map(round_name, first.rounds), *first.unavailable, "mean", "uniform", "majority"]
+        values: dict[str, float | None] = dict.fromkeys(names)
+        counts: dict[str, Any] = dict.fromkeys(("asked", "distinct", "scored", "failed"), 0)
+        empty = DatasetDetails(**counts, prompts="", query_digests="", conditions=())
+        notes = {skipped.dataset: (f"{_SKIPPED}{skipped}",) for skipped in self.skipped}
+        return {name: DatasetRun(values, values, replace(empty, notes=own), (), {}, ()) for name, own in notes.items()}
 
     def own_data(self) -> Sequence[Dataset]:
         """Return the data sets of the user's own."""
@@ -934,6 +889,5 @@ def rebuild_long_icl(
     benchmark = LongICL(data_dir, datasets, **recorded, verify=False, statistics=statistics)  # the prompts are compared
     for name, details in result.details.items():
         if not details.asked:
-            reason, _, instructions = "".join(details.notes).removeprefix(_SKIPPED).partition(". ")
-            benchmark.skipped += (Skipped(name, reason, instructions),)
+            benchmark.skipped += (Skipped(name, "".join(details.notes).removeprefix(_SKIPPED)),)
     return benchmark

@@ -42,30 +42,9 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from StaICC.benchmarks.long_icl.prompts import (
-    Item,
-    at_most,
-    by_balance,
-    by_pairs,
-    by_passes,
-    by_turns,
-    covering,
-    dialogue_item,
-    entity_item,
-    merge_dialogues,
-    permutation,
-)
-from StaICC.benchmarks.long_icl.task_cards import (
-    ROUNDS,
-    AnswerFormat,
-    FileSpec,
-    PromptTemplate,
-    ScoringRule,
-    SelectionRule,
-    TaskCard,
-    card,
-    cards,
-)
+from StaICC.benchmarks.long_icl import prompts, task_cards
+from StaICC.benchmarks.long_icl.prompts import Item
+from StaICC.benchmarks.long_icl.task_cards import ROUNDS, FileSpec, SelectionRule, TaskCard, card, cards
 from StaICC.datasets import Dataset, Template
 from StaICC.datasets.storage import file_digest, unique_keys
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, unknown_name, validate_integer
@@ -334,7 +313,7 @@ def _read_entities(path: Path, card: TaskCard) -> Iterator[FileRow]:
                 raise malformed(path, line, f"'entities' must map texts to types, found {kind!r}")
             _known(path, line, kind, card)
         pairs = [[*pair] for pair in entities.items()]
-        yield FileRow(None, [sentence, pairs], partial(entity_item, number, sentence, pairs))
+        yield FileRow(None, [sentence, pairs], partial(prompts.entity_item, number, sentence, pairs))
 
 
 def _dialogues(path: Path, card: TaskCard) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
@@ -357,13 +336,13 @@ def _read_pairs(path: Path, card: TaskCard) -> Iterator[FileRow]:
     """Yield the training rows of DialogRE: one for each kept pair, dialogue by dialogue."""
     pairs = ((dialogue, pair) for dialogue, kept in _dialogues(path, card) for pair in kept)
     for number, (dialogue, pair) in enumerate(pairs):
-        yield FileRow(pair[2], None, partial(dialogue_item, number, dialogue, (pair,)))
+        yield FileRow(pair[2], None, partial(prompts.dialogue_item, number, dialogue, (pair,)))
 
 
 def _read_dialogues(path: Path, card: TaskCard) -> Iterator[FileRow]:
     """Yield the test rows of DialogRE: one for each dialogue, with its kept pairs."""
     for number, (dialogue, kept) in enumerate(_dialogues(path, card)):
-        yield FileRow(None, None, partial(dialogue_item, number, dialogue, kept))
+        yield FileRow(None, None, partial(prompts.dialogue_item, number, dialogue, kept))
 
 
 READERS: Mapping[str, Reader] = {
@@ -413,10 +392,10 @@ class Skipped:
 
     dataset: str
     reason: str
-    instructions: str
+    instructions: str = ""
 
     def __str__(self) -> str:
-        return visible(f"{self.reason}. {self.instructions}")
+        return visible(f"{self.reason}. {self.instructions}" if self.instructions else self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,11 +433,11 @@ class LongICLData:
         if self.dataset is not None:
             self._check_own_rows(number)
         if rule.rule == "turns":
-            places = by_turns(labels, number, strict=strict)
+            places = prompts.by_turns(labels, number, strict=strict)
         elif rule.rule == "passes":
-            places = by_passes(labels, number)
+            places = prompts.by_passes(labels, number)
         else:
-            places = [*chain.from_iterable(covering(map(_labels, self.train), self.card.labels, number))]
+            places = [*chain.from_iterable(prompts.covering(map(_labels, self.train), self.card.labels, number))]
         if len(places) != (expected := rule.expected[number - 1]):
             _log.warning(
                 "%s, round %d: %d demonstrations instead of %d; %s is not the published training file",
@@ -480,7 +459,7 @@ class LongICLData:
 
     def shown(self, chosen: Sequence[Item]) -> list[Item]:
         """Return selected demonstrations as the prompt shows them (DialogRE: merged by dialogue)."""
-        return merge_dialogues(chosen) if self.card.kind == "dialogue" else list(chosen)
+        return prompts.merge_dialogues(chosen) if self.card.kind == "dialogue" else list(chosen)
 
     def demonstrations(self, number: int, *, strict: bool = False) -> list[Item]:
         """Return the demonstrations of a round as the prompt shows them, in order."""
@@ -503,16 +482,16 @@ class LongICLData:
             every = [row.item() for row in (self.test if strict else self.test[:test_number])]
             chosen = [
                 replace(every[place], gold=every[place].gold[:count], arguments=every[place].arguments[:count])
-                for place, count in by_pairs([len(item.gold) for item in every], test_number)
+                for place, count in prompts.by_pairs([len(item.gold) for item in every], test_number)
             ]
         else:
             labels, places = [row.label for row in self.test], [*range(len(self.test))]
             if rule == "turns":
-                places = by_turns(labels, size, strict=strict)
+                places = prompts.by_turns(labels, size, strict=strict)
             elif rule == "at_most":
-                places = at_most(labels, size)
+                places = prompts.at_most(labels, size)
             elif rule == "balanced":
-                places = by_balance(labels, test_number)
+                places = prompts.by_balance(labels, test_number)
             chosen = [self.test[place].item() for place in places[:test_number]]
         if not chosen:
             raise ArgumentError(f"{self.card.title}: no row of {self.test_file.path} can be a test item")
@@ -604,16 +583,15 @@ def show_notice(notice: str) -> None:
 _Choice = TypeVar("_Choice", str, str | Dataset)
 
 
-def wanted(datasets: Iterable[_Choice] | None) -> list[_Choice]:
+def wanted(datasets: Iterable[_Choice] | _Choice | None) -> list[_Choice]:
     """Return the chosen data sets in order; the names of all six for None.
 
     Raises:
         UnknownNameError: The data set is unknown.
         ArgumentError: The list is empty or has duplicates.
     """
-    if isinstance(datasets, str):
-        raise ArgumentError(f"datasets must be a list of names, not the text {datasets!r}; write [{datasets!r}]")
-    chosen: list[Any] = list(cards() if datasets is None else datasets)
+    given: Any = cards() if datasets is None else datasets
+    chosen: list[Any] = [given] if isinstance(given, (str, Dataset)) else list(given)
     names = [dataset.card.name if isinstance(dataset, Dataset) else card(dataset).name for dataset in chosen]
     if not names or len(set(names)) < len(names):
         raise ArgumentError(f"datasets must have at least one data set, and each data set once, not {names!r}")
@@ -651,7 +629,7 @@ def load(
     else:
         if len(train) < 2:
             raise DataDamagedError(f"{train_file.path}: got 1 row, expected 2 or more: a tenth of them are test items")
-        order, test_file = permutation(len(train)), train_file
+        order, test_file = prompts.permutation(len(train)), train_file
         divided, cut = [train[place] for place in order], -(-len(order) // 10)
         test, train = tuple(divided[:cut]), tuple(divided[cut:])
     return LongICLData(own, train, test, train_file, test_file)
@@ -681,7 +659,7 @@ def load_available(
         DataDamagedError: A file is damaged, or not the published one.
     """
     loaded, skipped = [], []
-    for dataset in wanted([datasets] if isinstance(datasets, Dataset) else datasets):
+    for dataset in wanted(datasets):
         if isinstance(dataset, Dataset):
             loaded.append(load_own(dataset))
         elif (missing := _missing(card(dataset), data_dir)) is None:
@@ -741,7 +719,7 @@ def load_own(dataset: Dataset) -> LongICLData:
         test=SelectionRule("turns", size=max(Counter(map(test.label, range(len(test)))).values())),
         template=template,
         answers=answers,
-        scoring=ScoringRule("accuracy", 0.0, None),
+        scoring=task_cards.ScoringRule("accuracy", 0.0, None),
     )
     file = LoadedFile(Path(card.name), FileSpec("own data"), dataset.table.digest, card.rows, False, False)
     return LongICLData(task, _rows(shown, card.template), _rows(test, card.template), file, file, dataset)
@@ -780,7 +758,7 @@ def _affixes(template: Template) -> list[str]:
     return ["\n" if affix == " " else affix for affix in template.input_text_affixes]
 
 
-def _template(template: Template, labels: Sequence[str], where: str) -> PromptTemplate:
+def _template(template: Template, labels: Sequence[str], where: str) -> task_cards.PromptTemplate:
     """Return the strings of the prompts (see the module)."""
     if template.query_prefix:
         raise ArgumentError(f"{where}: got the query prefix {template.query_prefix!r:.40}, expected a template without")
@@ -800,13 +778,15 @@ def _template(template: Template, labels: Sequence[str], where: str) -> PromptTe
     )
     choose = f"{head}{'' if head[-1].isspace() else ' '}You can only choose from these labels: "
     after_labels = f".{examples}" if examples else ".\n"
-    return PromptTemplate(head + examples, (choose, after_labels), f"{before}{{text}}{after}", f"{{label}}{affix}")
+    return task_cards.PromptTemplate(
+        head + examples, (choose, after_labels), f"{before}{{text}}{after}", f"{{label}}{affix}"
+    )
 
 
-def _answers(template: Template, labels: Sequence[str], where: str) -> AnswerFormat:
+def _answers(template: Template, labels: Sequence[str], where: str) -> task_cards.AnswerFormat:
     """Return how responses are parsed, and refuse labels that the parsers cannot find."""
     cue, marker = template.label_prefix.strip(), template.input_text_prefixes[0].strip()
-    answers = AnswerFormat(cue, marker or None, lower=True, delete="")
+    answers = task_cards.AnswerFormat(cue, marker or None, lower=True, delete="")
     spelled: dict[str, str] = {}
     for label in labels:
         part = next((text for text in ("\n", cue, marker) if text and text.casefold() in label.casefold()), None)

@@ -26,18 +26,9 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from StaICC.benchmarks.evaluation import aligned
+from StaICC.benchmarks.long_icl import prompts
 from StaICC.benchmarks.long_icl.data import MOST_TURNS, LongICLData
-from StaICC.benchmarks.long_icl.prompts import (
-    SEED,
-    Item,
-    balanced,
-    covering,
-    rows_by_label,
-    turns_of,
-    write_answer,
-    write_context,
-    write_query,
-)
+from StaICC.benchmarks.long_icl.prompts import Item, write_context, write_query
 from StaICC.benchmarks.long_icl.scoring import Tally, score_tallies, scored, value_of
 from StaICC.benchmarks.long_icl.task_cards import TaskCard, cards
 from StaICC.errors import ArgumentError, set_integers, unknown_name, validate_integer
@@ -132,8 +123,8 @@ class Material:
         """Return the training rows in the published order; each turn shows every label once that has rows left."""
         labels = [row.label for row in self.data.train]
         if self.data.card.demonstrations.rule == "covering":
-            return covering([(label,) if label else () for label in labels], self.data.card.labels, len(labels))
-        return turns_of(labels)
+            return prompts.covering([(label,) if label else () for label in labels], self.data.card.labels, len(labels))
+        return prompts.turns_of(labels)
 
     def shots(self, number: int) -> list[Item]:
         """Return a number of demonstrations of each label, in the published order.
@@ -158,12 +149,13 @@ class Material:
             card: With other names of labels, which the demonstrations have.
             size: Bytes of the context; a shorter one gets irrelevant text before the demonstrations.
         """
-        head, context = (write_context(card or self.data.card, items, instruct=self.instruct) for items in ((), shown))
+        own = card or self.data.card
+        head, context = (write_context(own, items, instruct=self.instruct) for items in ((), shown))
         if (room := size - _size(context)) > 0:
             context = head + _irrelevant_text(room) + context.removeprefix(head)
-        back = {} if card is None else dict(zip(card.labels, self.data.card.labels, strict=True))
-        labels = tuple(back.get(label, label) for item in shown for label in item.gold)
-        return Contexts(context, len(shown), () if card is None else card.labels, (labels,))
+        true = dict(zip(own.labels, self.data.card.labels, strict=True))
+        names = own.labels if own.labels != self.data.card.labels else ()
+        return Contexts(context, len(shown), names, (tuple(true[label] for item in shown for label in item.gold),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +228,7 @@ def _filled(material: Material, places: Iterable[int], budget: int) -> tuple[lis
     sizes = [_size(write_context(card, (), instruct=material.instruct))]
     for place in places:
         shown.append(material.data.train[place].item())
-        sizes.append(sizes[-1] + _size(write_query(card, shown[-1]) + write_answer(card, shown[-1])))
+        sizes.append(sizes[-1] + _size(write_query(card, shown[-1]) + prompts.write_answer(card, shown[-1])))
         if sizes[-1] > _BYTES * budget:
             break
     return shown, sizes
@@ -377,36 +369,26 @@ def _controls(experiment: Experiment, material: Material) -> Conditions:
     """Show no demonstrations, wrong labels, symbols as labels, and a text about something else, at equal length."""
     card, shown = material.data.card, material.shots(experiment.shots)
     codes = _shuffled(range(len(card.labels)), experiment.seed)
-    digits = len(str(len(codes) - 1))
+    digits, true = len(str(len(codes) - 1)), [item.gold[0] for item in shown]
     symbols = {label: f"S{code:0{digits}d}" for label, code in zip(card.labels, codes, strict=True)}
-    true = [item.gold[0] for item in shown]
-    of_demonstrations: dict[str, tuple[Sequence[str], TaskCard | None]] = {
-        "normal": (true, None),
-        "shuffled labels": (_shuffled(true, experiment.seed), None),
-        "random labels": (_random_labels(card, shown, experiment.seed), None),
-        "symbols": ([symbols[label] for label in true], replace(card, labels=(*symbols.values(),))),
-    }
-    items = {
-        name: [replace(item, gold=(label,)) for item, label in zip(shown, labels, strict=True)]
-        for name, (labels, _) in of_demonstrations.items()
-    }
-    own = {name: of_condition or card for name, (_, of_condition) in of_demonstrations.items()}
-    size = max(_size(write_context(own[name], items[name], instruct=material.instruct)) for name in items)
-    conditions: Conditions = {
-        name: material.contexts(items[name], of_condition, size)
-        for name, (_, of_condition) in of_demonstrations.items()
-    }
-    empty = {"zero shots": material.contexts(()), "irrelevant text": material.contexts((), size=size)}
-    names = ("normal", "zero shots", "shuffled labels", "random labels", "symbols", "irrelevant text")
-    return {name: (conditions | empty)[name] for name in names}
+    renamed = replace(card, labels=(*symbols.values(),))
 
+    def labelled(labels: Iterable[str]) -> list[Item]:
+        return [replace(item, gold=(label,)) for item, label in zip(shown, labels, strict=True)]
 
-def _write_some(
-    material: Material, pool: Sequence[Item], orders: Sequence[Sequence[int]], number: int, place: int
-) -> str:
-    """Return the context of a test item: its first demonstrations of the pool, the first one last."""
-    shown = (pool[row] for row in reversed(orders[place][:number]))
-    return write_context(material.data.card, shown, instruct=material.instruct)
+    written = {
+        "shuffled labels": (labelled(_shuffled(true, experiment.seed)), card),
+        "random labels": (labelled(_random_labels(card, shown, experiment.seed)), card),
+        "symbols": (labelled(map(symbols.__getitem__, true)), renamed),
+    }
+    every = [(shown, card), *written.values()]
+    size = max(_size(write_context(own, items, instruct=material.instruct)) for items, own in every)
+    return {
+        "normal": material.contexts(shown, card, size),
+        "zero shots": material.contexts(()),
+        **{name: material.contexts(items, own, size) for name, (items, own) in written.items()},
+        "irrelevant text": material.contexts((), size=size),
+    }
 
 
 def _retrieval(experiment: Experiment, material: Material) -> Conditions:
@@ -421,70 +403,58 @@ def _retrieval(experiment: Experiment, material: Material) -> Conditions:
         "random": [_shuffled(range(len(pool)), f"{experiment.seed} {item.row}") for item in material.items],
     }
 
+    def context(nearest: Sequence[Sequence[int]], number: int, place: int) -> str:
+        shown = [pool[row] for row in reversed(nearest[place][:number])]
+        return write_context(material.data.card, shown, instruct=material.instruct)
+
     conditions: Conditions = {"full context": material.contexts(pool)}
     for number in experiment.levels:
         for kind, nearest in orders.items():
             shown = tuple(tuple(pool[row].gold[0] for row in places[:number]) for places in nearest)
             compared = f"{number} retrieved" if kind == "random" else ""
             conditions[f"{number} {kind}"] = (
-                Contexts(partial(_write_some, material, pool, nearest, number), number, (), shown, compared)
+                Contexts(partial(context, nearest, number), number, (), shown, compared)
                 if number < len(pool)
                 else f"the full context has {len(pool)} demonstrations"
             )
     return conditions
 
 
-@dataclass(frozen=True, slots=True)
-class _ManyShot:
-    """Writes the contexts of HELMET: balanced demonstrations, and other numbers as labels, for each test item."""
-
-    material: Material
-    groups: Sequence[Sequence[int]]
-    """The training rows of each label."""
-    questions: Sequence[str]
-    """The text of each training row up to its label."""
-    places: Sequence[int]
-    """The index of its label."""
-
-    def _seed(self, place: int) -> int:
-        digest = hashlib.sha256(_bytes(self.material.items[place].texts[0])).hexdigest()
-        return (int(digest, 16) + SEED) % 2**31
-
-    def rows(self, count: int, place: int) -> list[int]:
-        return balanced(self.groups, count, self._seed(place))
-
-    def labels(self, place: int) -> tuple[str, ...]:
-        numbers = [*range(len(self.material.data.card.labels))]
-        random.Random(self._seed(place)).shuffle(numbers)
-        return tuple(map(str, numbers))
-
-    def context(self, count: int, place: int) -> str:
-        template = self.material.data.card.template
-        answers = [template.answer.format(label=label) for label in self.labels(place)]
-        shown = (self.questions[row] + answers[self.places[row]] for row in self.rows(count, place))
-        return template.plain + "".join(shown)
-
-
 def _helmet(experiment: Experiment, material: Material) -> Conditions:
-    """Show as many demonstrations as HELMET does for a length."""
-    card, train = material.data.card, material.data.train
+    """Show as many demonstrations as HELMET does for a length: balanced ones, with numbers as labels.
+
+    Each test item has its own demonstrations and numbers.
+    """
+    card, template = material.data.card, material.data.card.template
     if not card.shots or material.instruct:
         got = "instruct=True" if card.shots else card.name
         raise ArgumentError(
             f"experiment helmet: got {got}, expected {', '.join(cards('HELMET'))}, without a label list"
         )
-    labels, index = [row.label or "" for row in train], {label: place for place, label in enumerate(card.labels)}
-    questions = [write_query(card, row.item()) for row in train]
-    many = _ManyShot(material, rows_by_label(labels), questions, [index[label] for label in labels])
-    conditions: Conditions = {}
+    train = [row.item() for row in material.data.train]
+    labels, index = [item.gold[0] for item in train], {label: place for place, label in enumerate(card.labels)}
+    questions, groups = [write_query(card, item) for item in train], prompts.rows_by_label(labels)
+
+    def seed(place: int) -> int:
+        return (int(hashlib.sha256(_bytes(material.items[place].texts[0])).hexdigest(), 16) + prompts.SEED) % 2**31
+
+    def numbers(place: int) -> tuple[str, ...]:
+        shuffled = [*range(len(card.labels))]
+        random.Random(seed(place)).shuffle(shuffled)
+        return tuple(map(str, shuffled))
+
+    def context(count: int, place: int) -> str:
+        answers = [template.answer.format(label=number) for number in numbers(place)]
+        rows = prompts.balanced(groups, count, seed(place))
+        return template.plain + "".join(questions[row] + answers[index[labels[row]]] for row in rows)
+
+    counts, conditions = dict(zip(_BUDGETS, card.shots, strict=True)), Conditions()
     for level in experiment.levels:
-        count = dict(zip(_BUDGETS, card.shots, strict=True)).get(level, 0)
-        shown = tuple(labels[row] for row in many.rows(count, 0))  # each context shows every label that has rows
-        conditions[_budget_name(level)] = (
-            Contexts(partial(many.context, count), count, many.labels, (shown,))
-            if count
-            else f"HELMET has no such length. Choose from {', '.join(map(_budget_name, _BUDGETS))}"
-        )
+        count, name = counts.get(level, 0), _budget_name(level)
+        conditions[name] = f"HELMET has no such length. Choose from {', '.join(map(_budget_name, _BUDGETS))}"
+        if count:  # each context shows every label that has rows
+            shown = tuple(labels[row] for row in prompts.balanced(groups, count, seed(0)))
+            conditions[name] = Contexts(partial(context, count), count, numbers, (shown,))
     return conditions
 
 
@@ -597,36 +567,20 @@ def analyse(
         (Bonferroni).
         ``p_value`` is that of an exact McNemar test of the difference, corrected by Holm for all differences.
     """
-    by_position, labels, rows = experiment.name == "position", [item.gold[0] for item in items], [i.row for i in items]
+    by_position, rows, labels = experiment.name == "position", [i.row for i in items], [i.gold[0] for i in items]
     units: Sequence[Hashable] = labels if by_position else rows
-    analysis: dict[str, Any] = {"name": experiment.name, "conditions": {}}
-    shown = list(contexts.values())
     gold = [(label,) for label in labels]
+    analysis: dict[str, Any] = {"name": experiment.name, "conditions": {}}
     if by_position:
-        count, orders = len(contexts), list(tallies.values())
-        blocks = blocks_of(card.labels, count, experiment.seed)
-        complete = all(orders)
-        tallies = {
-            f"part {part + 1}": [
-                orders[(part - blocks[label]) % count][place] for place, label in enumerate(labels) if complete
-            ]
-            for part in range(count)
-        }
-        correct: dict[str, list[int]] = {label: [0] * count for label in card.labels}
-        for order, of_order in enumerate(_shared(orders) if complete else ()):
-            for label, tally in zip(labels, of_order, strict=True):
-                correct[label][order] += bool(tally and tally.correct)
-        analysis["p_value"] = position_p_value(correct, blocks) if complete else None
-
+        tallies, analysis["p_value"] = _by_part(experiment, card, labels, list(tallies.values()))
     band = None if level is None else 1.0 - (1.0 - level) / len(tallies)
 
-    def part_of(of_condition: Sequence[Tally | None], at: float) -> Part | None:
-        return score_part(card, variant, of_condition, at, units) if of_condition else None
+    def part_of(of_condition: Sequence[Tally | None], at: float | None) -> Part | None:
+        return score_part(card, variant, of_condition, at or 0.95, units) if of_condition else None
 
     def difference(pairs: Sequence[Sequence[Tally | None]]) -> Part | None:
         """Return the difference of the first scores from the mean of the others, all of the same items."""
-        at = level or 0.95
-        known = [of_difference(part, at) for items in pairs if (part := part_of(items, at)) is not None]
+        known = [of_difference(part, level or 0.95) for items in pairs if (part := part_of(items, level)) is not None]
         weights = [1.0, *[-1.0 / (len(pairs) - 1)] * (len(pairs) - 1)]
         return combine(known, weights) if len(known) == len(pairs) else None
 
@@ -635,50 +589,62 @@ def analyse(
         low, high = (None, None) if interval is None else (interval.low, interval.high)
         return {f"{key}_low": low, f"{key}_high": high}
 
-    def score_of(of_condition: Sequence[Tally | None]) -> float | None:
+    def score_of(of_condition: Iterable[Tally | None]) -> float | None:
         return value_of(score_tallies(card.scoring, of_condition, variant))
 
-    first, compared = next(iter(tallies)), {}
-    found: list[dict[str, Any]] = []
-    for (name, of_condition), own in zip(tallies.items(), shown, strict=True):
-        others = [other for other in tallies if other != name] if by_position else [own.compared or first]
-        pairs = [] if others == [name] else [tallies.get(other, ()) for other in (name, *others)]
-        same = _shared(pairs) if pairs and all(pairs) else []
-        change = difference(same) if same else None
+    conditions: dict[str, dict[str, Any]] = {}
+    for (name, of_condition), own in zip(tallies.items(), contexts.values(), strict=True):
+        others = [other for other in tallies if other != name]
+        if not by_position:
+            others = [other for other in [own.compared or next(iter(tallies))] if other != name]
+        pairs = [tallies.get(other, ()) for other in (name, *others)]
+        same = _shared(pairs) if others and all(pairs) else []
+        change, part = difference(same) if same else None, part_of(of_condition, level)
         by_row = dict(zip(rows, zip(*same, strict=True), strict=True)) if same else {}  # HELMET may test a row twice
-        contrast = None if by_position or not same else mcnemar_p_value(*zip(*by_row.values(), strict=True))
-        if own.compared:
-            compared[name] = own.compared
-        part = part_of(of_condition, level or 0.95)
         contexts_of_items = map(own.context_of, range(1 if isinstance(own.context, str) else len(labels)))
         sizes = {hashlib.sha256(_bytes(text)).digest(): reference_tokens(text) for text in contexts_of_items}
-        known = [all(of_item) for of_item in own.shows(gold)]
-        by_shown = {
-            key: score_of(
-                [tally if is_shown == value else None for tally, is_shown in zip(of_condition, known, strict=False)]
-            )
-            for key, value in (("score_shown", True), ("score_not_shown", False))
+        by_shown: dict[bool, list[Tally]] = {True: [], False: []}
+        for tally, (is_shown,) in zip(of_condition, own.shows(gold), strict=False):
+            by_shown[is_shown] += [] if tally is None else [tally]
+        conditions[name] = {
+            "items": sum(tally is not None for tally in of_condition),
+            "demonstrations": own.demonstrations,
+            **own.coverage(gold),
+            "reference_tokens": max(sizes.values()),
+            "all_contexts": sum(sizes.values()),
+            "score": score_of(of_condition) if part is None else part.value,  # one unit: without an interval
+            **limits("score", part, level, 0.0),
+            **limits("band", part_of(of_condition, band), band, 0.0),
+            "score_shown": score_of(by_shown[True]),
+            "score_not_shown": score_of(by_shown[False]),
+            "difference": change and change.value,
+            **limits("difference", change, level, -1.0),
+            "p_value": mcnemar_p_value(*zip(*by_row.values(), strict=True)) if same and not by_position else None,
         }
-        found.append(
-            {
-                "items": sum(tally is not None for tally in of_condition),
-                "demonstrations": own.demonstrations,
-                **own.coverage(gold),
-                "reference_tokens": max(sizes.values()),
-                "all_contexts": sum(sizes.values()),
-                "score": score_of(of_condition) if part is None else part.value,  # one unit: without an interval
-                **limits("score", part, level, 0.0),
-                **limits("band", part_of(of_condition, band or 0.95), band, 0.0),
-                **by_shown,
-                "difference": None if change is None else change.value,
-                **limits("difference", change, level, -1.0),
-                "p_value": contrast,
-            }
-        )
-    tested = [row for row in found if row["p_value"] is not None]
+    tested = [row for row in conditions.values() if row["p_value"] is not None]
     for row, adjusted in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
         row["p_value"] = adjusted
-    return analysis | {"compared": compared, "conditions": dict(zip(tallies, found, strict=True))}
+    compared = {name: contexts[name].compared for name in tallies if name in contexts and contexts[name].compared}
+    return analysis | {"compared": compared, "conditions": conditions}
+
+
+def _by_part(
+    experiment: Experiment, card: TaskCard, labels: Sequence[str], orders: Sequence[Sequence[Tally | None]]
+) -> tuple[dict[str, list[Tally | None]], float | None]:
+    """Return the tallies of ``position`` by part of the context, and the p-value; no tallies if a query failed."""
+    count, complete = len(orders), all(orders)
+    blocks = blocks_of(card.labels, count, experiment.seed)
+    parts = {
+        f"part {part + 1}": [
+            orders[(part - blocks[label]) % count][place] for place, label in enumerate(labels) if complete
+        ]
+        for part in range(count)
+    }
+    correct: dict[str, list[int]] = {label: [0] * count for label in card.labels}
+    for order, of_order in enumerate(_shared(orders) if complete else ()):
+        for label, tally in zip(labels, of_order, strict=True):
+            correct[label][order] += bool(tally and tally.correct)
+    return parts, position_p_value(correct, blocks) if complete else None
 
 
 def mcnemar_p_value(first: Sequence[Tally | None], second: Sequence[Tally | None]) -> float:

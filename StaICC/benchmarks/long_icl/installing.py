@@ -16,7 +16,6 @@ installation of the others.
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,7 +24,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from StaICC.benchmarks.long_icl.data import LoadedFile, LongICLData, Skipped, find, load, show_notice, wanted
+from StaICC.benchmarks.long_icl.data import LongICLData, Skipped, find, load, show_notice, wanted
 from StaICC.benchmarks.long_icl.task_cards import TaskCard, card, cards
 from StaICC.datasets.pack import OFFLINE, TableStatus, data_home
 from StaICC.datasets.storage import check_outputs, file_digest, passing_folder, write_output
@@ -36,7 +35,6 @@ from StaICC.safe_text import logger
 FOLDER = "long_icl"
 
 _log = logger(__name__)
-_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +88,17 @@ def status(home: str | Path | None = None, *, verify: bool = False) -> list[Tabl
     return statuses
 
 
-def _pieces(file: LoadedFile) -> Iterator[bytes]:
-    """Yield the bytes of a file; raise an error at the end if the file changed after its check."""
-    digest = hashlib.sha256()
-    with open(file.path, "rb") as source:
-        while piece := source.read(_PIECE):
-            digest.update(piece)
-            yield piece
-    if digest.hexdigest() != file.sha256:
-        raise DataDamagedError(f"{file.path} changed while it was being copied; install it again")
-
-
 def _copy(data: LongICLData, folder: Path) -> list[Path]:
+    """Copy the files of a data set that was loaded, and so checked, into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
     files = {folder / file.spec.names[0]: file for file in (data.train_file, data.test_file)}
-    for file in files.values():
+    for target, file in files.items():
         if file.made_up:
             raise DataDamagedError(f"{file.path} holds made-up rows; they are used from where they are, not installed")
-    folder.mkdir(parents=True, exist_ok=True)
-    for target, file in files.items():
         if not target.is_file() or file_digest(target) != file.sha256:
             check_outputs([target], [file.path])
-            write_output(target, _pieces(file))
+            with open(file.path, "rb") as source:
+                write_output(target, source)
     return [*files]
 
 
@@ -206,36 +194,10 @@ def _cells(card: TaskCard, record: Record) -> Iterator[str]:
             yield value
 
 
-def read_parquet(path: str | os.PathLike[str], label: str) -> tuple[list[str] | None, Iterator[Record]]:
-    """Read a Parquet file of the hub.
-
-    Args:
-        path: The file.
-        label: Name of the column with the label.
-
-    Returns:
-        The names of the label indices, ``None`` if the file has none, and its records in order.
-
-    Raises:
-        MissingDependencyError: ``pyarrow`` is not installed.
-    """
-    parquet = require("pyarrow.parquet", EXTRA, FEATURE)
-    about = json.loads((parquet.read_schema(os.fspath(path)).metadata or {}).get(b"huggingface", b"{}"))
-    column = about.get("info", {}).get("features", {}).get(label, {})
-    names = column.get("feature", column).get("names")  # of one label, or of a list of labels
-
-    def records() -> Iterator[Record]:
-        with parquet.ParquetFile(os.fspath(path)) as file:
-            for batch in file.iter_batches():
-                yield from batch.to_pylist()
-
-    return names, records()
-
-
 def _records(hub: Any, card: TaskCard, split: str) -> Iterator[Record]:
     """Yield the records of a split, file by file; any error of another package becomes a ``DataMissingError``."""
     assert card.hub is not None
-    source = card.hub
+    source, parquet = card.hub, require("pyarrow.parquet", EXTRA, FEATURE)
     start = f"{source.config}/{split}/"
     try:
         listed = sorted(hub.HfApi().list_repo_files(source.repository, repo_type="dataset", revision=REVISION))
@@ -247,13 +209,17 @@ def _records(hub: Any, card: TaskCard, split: str) -> Iterator[Record]:
             )
         for name in chosen:
             path = hub.hf_hub_download(source.repository, name, repo_type="dataset", revision=REVISION)
-            labels, records = read_parquet(path, source.label)
-            if labels is not None and labels != list(card.labels):
-                raise DataDamagedError(
-                    f"{source.repository}, {name}: its labels are {labels}, which are not those of the benchmark; get "
-                    f"the published files instead. {card.obtain}"
-                )
-            yield from records
+            with parquet.ParquetFile(path) as file:
+                about = json.loads((file.schema_arrow.metadata or {}).get(b"huggingface", b"{}"))
+                column = about.get("info", {}).get("features", {}).get(source.label, {})
+                labels = column.get("feature", column).get("names")  # of one label, or of a list of labels
+                if labels not in (None, [*card.labels]):
+                    raise DataDamagedError(
+                        f"{source.repository}, {name}: its labels are {labels}, which are not those of the benchmark; "
+                        f"get the published files instead. {card.obtain}"
+                    )
+                for batch in file.iter_batches():
+                    yield from batch.to_pylist()
     except StaICCError:
         raise
     except Exception as error:

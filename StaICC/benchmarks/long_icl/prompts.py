@@ -99,22 +99,19 @@ def as_item(dataset: str, item: Item | Mapping[str, Any]) -> Item:
     kind = card(dataset).kind
     if isinstance(item, Item) and item.kind == kind:
         return item
-    if not isinstance(item, Mapping):
-        raise ArgumentError(f"an item of {dataset} is of the kind {kind!r}, or a mapping with its fields, not {item!r}")
-    for name in FIELDS[kind]:
-        if not isinstance(item.get(name), str):
-            raise ArgumentError(f"the item lacks the text {name!r}; it has {', '.join(map(repr, item)) or 'nothing'}")
-    row, texts = item.get("row", -1), tuple(item[name] for name in FIELDS[kind])
+    fields = item if isinstance(item, Mapping) else {}
+    row, texts = fields.get("row", -1), tuple(str(fields[name]) for name in FIELDS[kind] if name in fields)
+    if len(texts) < len(FIELDS[kind]) or (kind == "dialogue" and "relations" not in fields):
+        needed = ", ".join([*FIELDS[kind], *["relations"] * (kind == "dialogue")])
+        raise ArgumentError(f"item: got {item!r:.200}, expected an item of {dataset}, or a mapping with {needed}")
     if kind == "entities":
-        entities = item.get("entities", ())
+        entities = fields.get("entities", ())
         return entity_item(row, texts[0], entities.items() if isinstance(entities, Mapping) else entities)
-    if kind != "dialogue":
-        return Item(kind, row, texts, (item.get("label", ""),))
-    relations = item.get("relations")
-    if not isinstance(relations, (list, tuple)):
-        raise ArgumentError("a dialogue item needs 'relations', a list of records; their number is part of the query")
-    names = ("subject_entity", "object_entity", "relation")
-    return dialogue_item(row, texts[0], [[relation.get(name, "") for name in names] for relation in relations])
+    if kind == "dialogue":
+        names = ("subject_entity", "object_entity", "relation")
+        relations = [[relation.get(name, "") for name in names] for relation in fields["relations"]]
+        return dialogue_item(row, texts[0], relations)
+    return Item(kind, row, texts, (fields.get("label", ""),))
 
 
 ARRANGEMENTS = ("interleaved", "grouped")

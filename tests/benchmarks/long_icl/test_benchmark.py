@@ -15,7 +15,7 @@ from StaICC.benchmarks import Statistics
 from StaICC.benchmarks.evaluation import digest_prompts
 from StaICC.benchmarks.long_icl import LongICL, LongICLExperimentor, card
 from StaICC.benchmarks.long_icl.prompts import write_query
-from StaICC.benchmarks.verify import Recomputed, Unchecked, status_of, verify
+from StaICC.benchmarks.verify import Recomputed, Rerun, Unchecked, status_of, verify
 from StaICC.errors import ArgumentError, OutputError, UnknownNameError
 from StaICC.inference import Failure
 from StaICC.metrics.intervals import ratio_part
@@ -247,6 +247,23 @@ def test_verification_rebuilds_the_benchmark(small: Path, settings: dict[str, An
     path = small / "goemotions_train.tsv"
     path.write_text(path.read_text().replace("text", "word"))
     assert [found.same for found in verify(result, data_dir=small)[:2]] == [False, True]
+
+
+@pytest.mark.parametrize("unparsed", ["wrong", "excluded"])
+def test_replies_without_a_label_are_predicted_again(small_files: Path, unparsed: str) -> None:
+    benchmark = make(small_files, ["goemotions"], unparsed=unparsed)
+
+    def model(prompt: str, label_space: list[str]) -> str:
+        return f"{label_space[len(prompt) % 28]}{' or not' * (len(prompt) % 3 == 0)}"
+
+    result = benchmark(model)
+    unread = len(result.details["goemotions"].unparsed)
+    assert 0 < unread < 24
+    others: dict[Any, int] = {model: 0, lambda **query: f"{model(**query)} or not": 24 - unread}
+    for again, differing in others.items():
+        message = verify(result, benchmark, rerun=Rerun(again, 24))[-1].message
+        assert "24 of 24 queries predicted again (seed" in message
+        assert f": {differing} differ" in message
 
 
 def test_skipped_data_sets_are_recomputed_and_missing_ones_are_unchecked(small: Path) -> None:
