@@ -198,7 +198,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         self.contexts: dict[int | str, Contexts] = {}
         for number in numbers if experiment is None else ():
             rows = data.demonstration_rows(number, strict=strict)
-            shown = arrange(self.card, data.shown(rows), arrangement)
+            shown = arrange(self.card, rows, arrangement)
             labels = tuple(label for item in shown for label in item.gold)
             context = write_context(self.card, shown, instruct=self.instruct)
             self.contexts[number] = Contexts(context, len(rows), shown=(labels,))

@@ -214,7 +214,7 @@ def _known(path: Path, line: int | str, label: str, card: TaskCard) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
+class Columns:
     """How the lines of a file are divided, and what a label is."""
 
     names: tuple[str, ...]
@@ -227,11 +227,16 @@ class _Columns:
     delimiter: str = "\t"
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL
 
+    @property
+    def dialect(self) -> dict[str, Any]:
+        """Arguments of :func:`csv.reader` and :func:`csv.writer`."""
+        end, mark = "\r\n" if self.windows else "\n", '"' if self.quoting == csv.QUOTE_MINIMAL else None
+        return {"delimiter": self.delimiter, "quoting": self.quoting, "lineterminator": end, "quotechar": mark}
 
-def _csv_rows(path: Path, columns: _Columns) -> Iterator[tuple[int, list[str]]]:
+
+def _csv_rows(path: Path, columns: Columns) -> Iterator[tuple[int, list[str]]]:
     """Yield the records of a file, each with its first line number."""
-    options: Any = {"delimiter": columns.delimiter, "quoting": columns.quoting}
-    reader = csv.reader(lines(path, windows=columns.windows), **options)
+    reader, names = csv.reader(lines(path, windows=columns.windows), **columns.dialect), columns.names
     while True:
         begin = reader.line_num + 1
         try:
@@ -242,22 +247,22 @@ def _csv_rows(path: Path, columns: _Columns) -> Iterator[tuple[int, list[str]]]:
             raise malformed(path, begin, f"not a row of fields: {error}") from error
         if any("\r" in field for field in row):
             raise malformed(path, begin, "a quoted text holds a Windows line end; copy the file without conversion")
-        yield begin, row
+        if begin == 1 and columns.header:
+            if (*row[: len(names)],) != names:
+                raise malformed(path, 1, f"expected the header {','.join(names)}, found {','.join(row)}")
+            names = (*row,)
+        elif len(row) != len(names):
+            raise malformed(path, begin, f"expected {len(names)} columns ({', '.join(names)}), found {len(row)}")
+        else:
+            yield begin, row
 
 
-def _read_columns(columns: _Columns, path: Path, card: TaskCard) -> Iterator[FileRow]:
+def _read_columns(columns: Columns, path: Path, card: TaskCard) -> Iterator[FileRow]:
     """Yield the rows of a file with columns; quoted texts may have line feeds."""
     by_name = {label: place for place, label in enumerate(card.labels)} if columns.labels != "indices" else {}
     known = by_name | ({str(i): i for i in range(len(card.labels))} if columns.labels != "names" else {})
-    rows, names, end = _csv_rows(path, columns), columns.names, len(columns.names) - 1 - columns.others
-    if columns.header:
-        line, row = next(rows)
-        if (*row[: len(names)],) != names:
-            raise malformed(path, line, f"expected the header {','.join(names)}, found {','.join(row)}")
-        names = (*row,)
-    for number, (line, row) in enumerate(rows):
-        if len(row) != len(names):
-            raise malformed(path, line, f"expected {len(names)} columns ({', '.join(names)}), found {len(row)}")
+    end = len(columns.names) - 1 - columns.others
+    for number, (line, row) in enumerate(_csv_rows(path, columns)):
         parts = row[end].split(",") if columns.labels == "indices" else [row[end]]
         unknown = next((part for part in parts if part not in known), None)
         if unknown is not None:
@@ -345,18 +350,20 @@ def _read_dialogues(path: Path, card: TaskCard) -> Iterator[FileRow]:
         yield FileRow(None, None, partial(prompts.dialogue_item, number, dialogue, kept))
 
 
+COLUMNS: Mapping[str, Columns] = {
+    "banking_csv": Columns(("text", "category"), "names", windows=True, delimiter=","),
+    "goemotions_tsv": Columns(("text", "label ids", "comment id"), "indices", 1, header=False),
+    "discovery_tsv": Columns(("sentence1", "sentence2", "label"), "both", quoting=csv.QUOTE_NONE),
+}
+"""The formats with columns, by name."""
 READERS: Mapping[str, Reader] = {
-    "banking_csv": partial(_read_columns, _Columns(("text", "category"), "names", windows=True, delimiter=",")),
-    "goemotions_tsv": partial(_read_columns, _Columns(("text", "label ids", "comment id"), "indices", 1, header=False)),
-    "discovery_tsv": partial(
-        _read_columns, _Columns(("sentence1", "sentence2", "label"), "both", quoting=csv.QUOTE_NONE)
-    ),
+    **{name: partial(_read_columns, columns) for name, columns in COLUMNS.items()},
     "tacred_json": _read_tacred,
     "entities_json": _read_entities,
     "dialogre_train_json": _read_pairs,
     "dialogre_test_json": _read_dialogues,
 }
-"""Readers by the name of their format. Those of files with columns differ in data only."""
+"""Readers by the name of their format."""
 
 
 _log = logger(__name__)
@@ -430,8 +437,7 @@ class LongICLData:
         rule, labels = self.card.demonstrations, [row.label for row in self.train]
         if not rule.expected:
             raise ArgumentError(f"{self.card.title} has no rounds. Use experiment='helmet' (--experiment helmet)")
-        if self.dataset is not None:
-            self._check_own_rows(number)
+        self.check_own_rows(number)
         if rule.rule == "turns":
             places = prompts.by_turns(labels, number, strict=strict)
         elif rule.rule == "passes":
@@ -445,25 +451,16 @@ class LongICLData:
             )
         return [self.train[place].item() for place in places]
 
-    def _check_own_rows(self, number: int) -> None:
-        assert self.dataset is not None
+    def check_own_rows(self, number: int) -> None:
+        """Refuse a data set of the user's own if a label has fewer demonstrations than ``number``."""
         counts = Counter(row.label for row in self.train)
         few = sorted((label for label in self.card.labels if counts[label] < number), key=counts.__getitem__)
-        if few:
+        if few and self.dataset is not None:
             more = "add rows of these labels" if self.dataset.card.split.stratified else "leave out split="
             raise ArgumentError(
-                f"{self.card.title}, round {number}: {len(few)} of {len(self.card.labels)} labels have fewer than "
-                f"{number} demonstrations, such as {few[0]!r} with {counts[few[0]]}. Choose rounds up to "
-                f"{counts[few[0]]}, or {more}"
+                f"{self.card.title}: {len(few)} of {len(self.card.labels)} labels have fewer than {number} "
+                f"demonstrations, such as {few[0]!r} with {counts[few[0]]}. Choose lower rounds, or {more}"
             )
-
-    def shown(self, chosen: Sequence[Item]) -> list[Item]:
-        """Return selected demonstrations as the prompt shows them (DialogRE: merged by dialogue)."""
-        return prompts.merge_dialogues(chosen) if self.card.kind == "dialogue" else list(chosen)
-
-    def demonstrations(self, number: int, *, strict: bool = False) -> list[Item]:
-        """Return the demonstrations of a round as the prompt shows them, in order."""
-        return self.shown(self.demonstration_rows(number, strict=strict))
 
     def test_items(self, test_number: int | None = 500, *, strict: bool = False) -> list[Item]:
         """Return the test items, the same for all rounds.
@@ -694,13 +691,6 @@ def load_own(dataset: Dataset) -> LongICLData:
             f"{where}: got {len(labels)} labels, expected {LEAST_LABELS} or more. Use Normal (run normal) instead"
         )
     template, answers = _template(card.template, labels, where), _answers(card.template, labels, where)
-    with_rows = {shown.label(place) for place in range(len(shown))}
-    without = [label for place, label in enumerate(labels) if place not in with_rows]
-    if without:
-        raise ArgumentError(
-            f"{where}: {len(without)} of {len(labels)} labels have no row in the demonstration set of {len(shown)} "
-            f"rows, such as {without[0]!r}. Add rows of these labels, or leave out split="
-        )
     known = {shown.texts(place): shown.indexes[place] for place in range(len(shown))}
     twice = [place for place in range(len(test)) if test.texts(place) in known]
     if twice:
@@ -722,7 +712,9 @@ def load_own(dataset: Dataset) -> LongICLData:
         scoring=task_cards.ScoringRule("accuracy", 0.0, None),
     )
     file = LoadedFile(Path(card.name), FileSpec("own data"), dataset.table.digest, card.rows, False, False)
-    return LongICLData(task, _rows(shown, card.template), _rows(test, card.template), file, file, dataset)
+    data = LongICLData(task, _rows(shown, card.template), _rows(test, card.template), file, file, dataset)
+    data.check_own_rows(1)
+    return data
 
 
 def _reserved(dataset: Dataset, split: TripletSplit) -> SubsetView:

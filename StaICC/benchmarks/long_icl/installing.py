@@ -24,7 +24,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from StaICC.benchmarks.long_icl.data import LongICLData, Skipped, find, load, show_notice, wanted
+from StaICC.benchmarks.long_icl.data import COLUMNS, Columns, LongICLData, Skipped, find, load, show_notice, wanted
 from StaICC.benchmarks.long_icl.task_cards import TaskCard, card, cards
 from StaICC.datasets.pack import OFFLINE, TableStatus, data_home
 from StaICC.datasets.storage import check_outputs, file_digest, passing_folder, write_output
@@ -174,21 +174,22 @@ FEATURE = "fetching LongICL data from the hub"
 Record = Mapping[str, Any]
 
 
-def _cells(card: TaskCard, record: Record) -> Iterator[str]:
+def _cells(card: TaskCard, columns: Columns, record: Record) -> Iterator[str]:
     """Yield the cells of a line of the published file, from a record of the hub."""
     assert card.hub is not None
+    several = columns.labels == "indices"
     for column in card.hub.columns:
         value = record.get(column)
         if column == card.hub.label:
-            places: Any = value if isinstance(value, (list, tuple)) and card.hub.label_ids else [value]
+            places: Any = value if isinstance(value, (list, tuple)) and several else [value]
             if not places or any(type(place) is not int or not 0 <= place < len(card.labels) for place in places):
                 raise DataDamagedError(
                     f"the hub's {card.title} has the label {value!r}, expected 0 to {len(card.labels) - 1}"
                 )
-            yield ",".join(map(str, places)) if card.hub.label_ids else card.labels[places[0]]
+            yield ",".join(map(str, places)) if several else card.labels[places[0]]
         elif not isinstance(value, str):
             raise DataDamagedError(f"the hub's {card.title} has no text {column!r} in a row; it has {sorted(record)}")
-        elif card.hub.dialect.get("quoting") == csv.QUOTE_NONE and any(mark in value for mark in "\t\n\r"):
+        elif columns.quoting == csv.QUOTE_NONE and any(mark in value for mark in "\t\n\r"):
             raise DataDamagedError(f"a sentence of the hub's {card.title} holds a tab or a line end: {value!r}")
         else:
             yield value
@@ -260,15 +261,15 @@ def install_from_hub(
         if card.hub is None:
             raise DataMissingError(f"{card.title} is not fetched from the hub")
         announce(card.notice())
-        dialect: Any = card.hub.dialect
         folder.mkdir(parents=True, exist_ok=True)
         with passing_folder(folder) as passing:
             for split, spec in card.files.items():
+                columns = COLUMNS[spec.format]
                 with open(passing / spec.names[0], "w", encoding="utf-8", newline="") as file:
-                    writer = csv.writer(file, **dialect)
-                    writer.writerows([card.hub.header] if card.hub.header else [])
+                    writer = csv.writer(file, **columns.dialect)
+                    writer.writerows([columns.names] * columns.header)
                     records = _records(hub, card, spec.split or split)
-                    writer.writerows(_cells(card, record) for record in records)
+                    writer.writerows(_cells(card, columns, record) for record in records)
             return _copy(load(card.name, passing, announce=lambda notice: None), folder)
 
     return _install(names, home, fetch, "from the hub")

@@ -157,8 +157,8 @@ def write_context(card: TaskCard, demonstrations: Iterable[Item], *, instruct: b
     return head + "".join(write_query(card, item) + write_answer(card, item) for item in demonstrations)
 
 
-def arrange(card: TaskCard, demonstrations: Sequence[Item], arrangement: str) -> list[Item]:
-    """Return demonstrations in an arrangement.
+def arrange(card: TaskCard, demonstrations: Sequence[Item], arrangement: str = "interleaved") -> list[Item]:
+    """Return demonstrations in an arrangement; those of DialogRE merged by dialogue.
 
     Args:
         card: Card of the data set.
@@ -172,7 +172,7 @@ def arrange(card: TaskCard, demonstrations: Sequence[Item], arrangement: str) ->
     if arrangement not in ARRANGEMENTS:
         raise unknown_name("arrangement", arrangement, ARRANGEMENTS)
     if arrangement == "interleaved":
-        return list(demonstrations)
+        return merge_dialogues(demonstrations) if card.kind == "dialogue" else list(demonstrations)
     if card.structured:
         raise ArgumentError(f"{card.title}: a demonstration has several labels, so the arrangement cannot be 'grouped'")
     return sorted(demonstrations, key=lambda item: item.gold)

@@ -119,12 +119,6 @@ class HubTable:
     """The columns that become the cells of a line, in order."""
     label: str
     """The column with the label (or labels)."""
-    label_ids: bool
-    """The file has the indices of labels, not their names."""
-    header: tuple[str, ...]
-    """The cells of the first line; empty if the file has no header."""
-    dialect: Mapping[str, object]
-    """Arguments of :func:`csv.writer`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ def test_small_data_are_read(small_files: Path, name: str, caplog: pytest.LogCap
     assert shown == sorted(shown)
     if name in SINGLE:
         assert tuple(shown) == data.card.demonstrations.expected
-        assert {item.gold for item in data.demonstrations(1)} == {(label,) for label in data.card.labels}
+        assert {item.gold for item in data.demonstration_rows(1)} == {(label,) for label in data.card.labels}
     few, every = data.test_items(10), data.test_items(None)
     assert [item.row for item in few] == [item.row for item in every][: len(few)]
     gold = [label for item in every for label in item.gold]

@@ -99,12 +99,15 @@ def spread(counts: dict[str, int]) -> list[tuple[str, str]]:
     ("make", "message"),
     [
         (lambda: dataset(rows(LABELS[:19], 30)), "got 19 labels, expected 20 or more. Use Normal"),
-        (lambda: dataset(label_space=[*LABELS, "never"]), "1 of 24 labels have no row in the demonstration set of 230"),
+        (
+            lambda: dataset(label_space=[*LABELS, "never"]),
+            "1 of 24 labels have fewer than 1 demonstrations, such as 'never'",
+        ),
         (
             lambda: dataset(
                 spread({label: 2 if label == "kind c" else 30 for label in LABELS}), split=SplitSizes(0, 500, 100)
             ),
-            "round 2: 1 of 23 labels have fewer than 2 demonstrations, such as 'kind c' with 1. Choose rounds up to 1",
+            "1 of 23 labels have fewer than 2 demonstrations, such as 'kind c' with 1. Choose lower rounds",
         ),
         (lambda: dataset(rows() + rows(each=3)), "test rows have the text of a demonstration, such as row"),
         (lambda: dataset(name="Banking77"), "got 'Banking77', which is a data set of LongICL"),

@@ -11,7 +11,7 @@ import pytest
 
 from StaICC.benchmarks.long_icl import LongICLExperimentor, card, load
 from StaICC.benchmarks.long_icl.data import READERS, LongICLData, find
-from StaICC.benchmarks.long_icl.prompts import at_most, by_turns
+from StaICC.benchmarks.long_icl.prompts import arrange, at_most, by_turns
 from tests.benchmarks.long_icl.conftest import right_answers
 
 SETS = [
@@ -95,7 +95,7 @@ def test_prompts(published: Path, golden: dict[str, Any], key: str, mode: str) -
             assert digests[:3] == expected["final_prompt_sha256_first3"]
             assert digest == expected["final_prompts_digest"]
             if "demo_dialogues" in expected:
-                assert len(data.demonstrations(number)) == expected["demo_dialogues"]
+                assert len(arrange(data.card, chosen)) == expected["demo_dialogues"]
 
 
 LOADERS = {
