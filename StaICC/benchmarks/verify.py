@@ -825,7 +825,7 @@ class _Scored:
             findings += compare_values(place, self.saved["details"][name], expected | compared, self.unknown)
             if same and run.answers and self.reruns:
                 own, queries = self.benchmark[name], [query for condition in conditions for query in condition.queries]
-                source = Source(f"{self.where}{name}", self.result, own, queries, own.stored_predictions(run))
+                source = Source(f"{self.where}{name}", self.result, own, queries, run.answers)
                 self.sources.append(source)
         return Verification(self.result.benchmark, name, message, limited(place, findings), same, first)
 
