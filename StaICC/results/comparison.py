@@ -859,8 +859,7 @@ def compare_runs(
                 str(first.signature),
             )
         )
-    tested = dict(zip(map(frozenset, pairs), outcomes, strict=True))
-    ranking = ranks_of(aligned.order, aligned.values, tested, aligned.partial) if reference is None else ()
+    ranking = ranks_of(aligned, pairs, outcomes) if reference is None else ()
     return BenchmarkComparison(aligned.benchmark, aligned.metric, tuple(made), ranking, aligned.left_out)
 
 
@@ -1013,9 +1012,7 @@ def standings(runs: Mapping[str, Result], metric: str, higher_is_better: bool) -
         aligned = align({name: runs[name] for name in known}, metric)
         pairs, all_pairs = _pairs(aligned)
         outcomes = corrected([difference_outcome(aligned.difference(*pair)) for pair in pairs], all_tests=all_pairs)
-        tested = dict(zip(map(frozenset, pairs), outcomes, strict=True))
-        ranks = ranks_of(aligned.order, aligned.values, tested, aligned.partial)
-        reason = "; ".join(aligned.left_out)
+        ranks, reason = ranks_of(aligned, pairs, outcomes), "; ".join(aligned.left_out)
     except StaICCError as error:
         ranks, reason = (), str(error)
     best = (max if higher_is_better else min)(known.values())
@@ -1122,9 +1119,7 @@ def _leaves_queries_out(result: Result) -> str | None:
     return f"its scores leave out {result.excluded} replies without a label" if result.excluded else None
 
 
-def ranks_of(
-    order: Sequence[str], values: Mapping[str, float], outcomes: Mapping[frozenset[str], Outcome], partial: str = ""
-) -> tuple[Rank, ...]:
+def ranks_of(aligned: AlignedRuns, pairs: Sequence[tuple[str, str]], outcomes: Sequence[Outcome]) -> tuple[Rank, ...]:
     """Return the runs with their verdicts, the best first.
 
     If :func:`directional_holm` corrected the p-values of all pairs, the intervals of ranks contain all true ranks with
@@ -1133,24 +1128,23 @@ def ranks_of(
     have the best value, the verdict about another is that of the smallest p-value.
 
     Args:
-        order: The runs, the best first.
-        values: Their values.
-        outcomes: The test of each pair, or of each pair with a run of the best value.
-        partial: Why nothing is tested; empty if it is.
+        aligned: The runs.
+        pairs: All pairs of runs, or each with a run of the best value.
+        outcomes: Their tests.
     """
-    if partial:
-        return tuple(Rank(run, values[run], "", Untested(partial)) for run in order)
-    leaders = [run for run in order if values[run] == values[order[0]]]
-    complete = len(outcomes) == len(order) * (len(order) - 1) // 2
-    differ = {pair for pair, test in outcomes.items() if isinstance(test, Tested) and test.significant}
+    order, values, leaders = aligned.order, aligned.values, aligned.leaders
+    if aligned.partial:
+        return tuple(Rank(run, values[run], "", Untested(aligned.partial)) for run in order)
+    tested = dict(zip(map(frozenset, pairs), outcomes, strict=True))
+    complete = len(tested) == len(order) * (len(order) - 1) // 2
+    differ = {pair for pair, test in tested.items() if isinstance(test, Tested) and test.significant}
     groups = _groups(order, differ) if complete and len(order) <= MOST_RUNS else []
     ranks = []
     for place, run in enumerate(order):
         letters = "".join(_letter(n) for n, group in enumerate(groups) if run in group)
         better = sum(frozenset((run, other)) in differ for other in order[:place])
         worse = sum(frozenset((run, other)) in differ for other in order[place + 1 :])
-        best = values[run] == values[order[0]]
-        tests = [] if best else [outcomes[frozenset((leader, run))] for leader in leaders]
+        tests = [] if run in leaders else [tested[frozenset((leader, run))] for leader in leaders]
         verdict = verdict_of(min(tests, key=_evidence)) if tests else Best()
         interval = (1 + better, len(order) - worse) if complete else None
         ranks.append(Rank(run, values[run], letters, verdict, interval))

@@ -233,8 +233,14 @@ def rank_runs(aligned: AlignedRuns, packed: PackedRows | None = None) -> tuple[R
         aligned: The runs.
         packed: Their rows, if they are known.
     """
-    outcomes = _outcomes(aligned, packed or PackedRows(aligned))
-    return ranks_of(aligned.order, aligned.values, outcomes, aligned.partial)
+    order, leaders = aligned.order, set(aligned.leaders)
+    pairs = list(combinations(order, 2))
+    screen = _Screen(aligned, packed or PackedRows(aligned)) if len(order) > MOST_RUNS else None
+    outcomes: list[Outcome] = []
+    for first, second in pairs:  # of many runs, only those of the best ones have their exact p-value
+        p = None if screen is None or first in leaders else screen.p_value(first, second)
+        outcomes.append(difference_outcome(aligned.difference(first, second)) if p is None else Tested(p, p))
+    return ranks_of(aligned, pairs, corrected(outcomes))
 
 
 class PackedRows:
@@ -290,18 +296,6 @@ class PackedRows:
                 if value == first:
                     shares[number] += share
         return {run: share / draws for run, share in zip(self.runs, shares, strict=True)}
-
-
-def _outcomes(aligned: AlignedRuns, packed: PackedRows) -> dict[frozenset[str], Outcome]:
-    """Return the tests of all pairs; of many runs, only those of the best ones have their exact p-value."""
-    order, leaders = aligned.order, set(aligned.leaders)
-    pairs = list(combinations(order, 2))
-    screen = _Screen(aligned, packed) if len(order) > MOST_RUNS else None
-    outcomes: list[Outcome] = []
-    for first, second in pairs:
-        p = None if screen is None or first in leaders else screen.p_value(first, second)
-        outcomes.append(difference_outcome(aligned.difference(first, second)) if p is None else Tested(p, p))
-    return dict(zip(map(frozenset, pairs), corrected(outcomes), strict=True))
 
 
 class _Screen:
