@@ -1,10 +1,11 @@
-"""What each part of the torch kernel gains: runs with it and without it take turns, and the fastest of each counts.
+r"""What each part of the torch kernel gains: runs with it and without it take turns, and the fastest of each counts.
 
 A part is switched off by replacing one function, constant or capability of the kernel. Runs: Normal on three data sets,
-the suite on TREC, the noisy channel on TREC, and one long context in front of many queries. Usage, on a busy machine
-with ``--clock cpu`` and ``OMP_NUM_THREADS=1``::
+the suite on TREC, the noisy channel on TREC, and one long context in front of many queries. As for the figures of the
+page, on a busy machine::
 
-    python tests/performance/engine_parts.py --dtype bfloat16
+    OMP_NUM_THREADS=1 python tests/performance/engine_parts.py --dtype bfloat16 --clock cpu --limit 1 --long-count 15 \
+        --characters 6000
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ if __name__ == "__main__":
             "--dtype": "float32",
             "--limit": 3,  # queries of each data set; a third in the suite and the channel
             "--long-count": 25,
+            "--characters": 24000,  # the long context
             "--rounds": 2,
             "--compile": False,
             "--clock": "wall",
@@ -66,7 +68,7 @@ if __name__ == "__main__":
     normal = Normal(datasets=["TREC", "GLUE-SST2", "AGNews"], limit=options.limit)
     suite = Suite(datasets=["TREC"], limit=max(1, options.limit // 3))
     channel = Normal(datasets=["TREC"], limit=max(1, options.limit // 3), noisy_channel=True)
-    context = long_prompts({"Normal": trec.prompt_set()}, 24000, options.long_count)
+    context = long_prompts({"Normal": trec.prompt_set()}, options.characters, options.long_count)
 
     def long(kernel: Any, progress: bool) -> None:
         kernel.release()
