@@ -271,7 +271,8 @@ ELSEWHERE = ("results/comparison.py", "datasets/storage.py", "registry.py")
 def test_every_str_repr_logger_and_warning_escapes() -> None:
     texts, messages = 0, 0
     for path, source in SOURCES.items():
-        assert path == "safe_text.py" or "getLogger(" not in source, path
+        plain = source.replace("getLogger(name).addFilter", "")  # redacts other packages' records
+        assert path == "safe_text.py" or "getLogger(" not in plain, path
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.FunctionDef) and node.name in ("__str__", "__repr__"):
                 texts += 1

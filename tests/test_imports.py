@@ -36,8 +36,8 @@ EXTRAS = {
     *("argcomplete", "bitsandbytes", "cloudpickle", "datasets", "gguf", "huggingface_hub", "ipywidgets", "matplotlib"),
     *(
         "numpy",
-        "certifi",
         "llama_cpp",
+        "openai",
         "pandas",
         "peft",
         "pyarrow",

@@ -193,6 +193,8 @@ def _plain(value: object) -> object:
         return value
     convert = getattr(value, "tolist", None)
     if callable(convert):
+        if getattr(getattr(value, "dtype", None), "kind", "f") not in "biufcOSU":  # NumPy turns times into integers
+            raise OutputError(f"got {_describe(value)}, expected numbers, a label index, or a label's text")
         return convert()
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)):
         return list(itertools.islice(value, len(value) + 1))  # it may have no end, whatever length it says it has

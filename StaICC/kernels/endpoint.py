@@ -23,6 +23,8 @@ setting) nothing more is requested, and the run ends. The key is read from OPENA
 A server may move a model's name to another edition. :meth:`EndpointKernel.pin_edition` requests the current one. Every
 response is compared with the first one; a change is an :class:`~StaICC.errors.EditionError`, which ends a run.
 
+Needs the package ``openai`` (extra ``endpoint``), imported with the first query.
+
 A server may return invalid content with status 200, so everything is checked: the tokens must spell the text that was
 sent, every used number must be a log-probability, and missing values are errors, never defaults.
 
@@ -50,6 +52,7 @@ requests (one in each line here) and returns a file of results. Lines are matche
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import itertools
 import json
@@ -58,9 +61,9 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast, get_args
 from urllib.parse import urlsplit
 
 from StaICC.errors import (
@@ -422,7 +425,7 @@ def reply(body: Json) -> Text:
     return Text(text, reason)
 
 
-Request: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+Request: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 DOUBT = 0.5
 """Nats by which the two may differ: servers compute in 16 bits, and batch as they like."""
@@ -434,18 +437,18 @@ _SHORT = "text: a label:"  # a fault of its echo is not of one prompt
 _LOG = logger(__name__)
 
 
-def echo(request: Request, text: str) -> EchoedTokens:
+async def echo(request: Request, text: str) -> EchoedTokens:
     """Ask for a text's tokens and their log-probabilities.
 
     One token is generated behind the text and thrown away: some servers take 0 for "no limit".
     """
-    body = request({"prompt": text, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1})
+    body = await request({"prompt": text, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1})
     return echoed_tokens(body, text)
 
 
-def _compared(request: Request, text: str) -> tuple[str, float, float] | None:
+async def _compared(request: Request, text: str) -> tuple[str, float, float] | None:
     """Generate a token after a text, and echo both; return the token and its two log-probabilities."""
-    body = request({"prompt": text, "max_tokens": 1, "temperature": 0, "logprobs": 1})
+    body = await request({"prompt": text, "max_tokens": 1, "temperature": 0, "logprobs": 1})
     try:
         choice = body["choices"][0]
         (token,), (value,) = choice["logprobs"]["tokens"], choice["logprobs"]["token_logprobs"]
@@ -453,20 +456,20 @@ def _compared(request: Request, text: str) -> tuple[str, float, float] | None:
         return None
     if not isinstance(token, str) or not token.strip() or token != choice.get("text") or not isinstance(value, float):
         return None
-    echoed = echo(request, text + token)
+    echoed = await echo(request, text + token)
     again = echoed.log_probabilities[-1]
     return (token, value, again) if echoed.tokens[-1] == token and isinstance(again, float) else None
 
 
-def _echo_fault(request: Request, prompt: str) -> str:
+async def _echo_fault(request: Request, prompt: str) -> str | None:
     """Compare at the end of the prompt, then before its last words, until that tells something; return the fault."""
     try:
-        echo(request, _SHORT)
+        await echo(request, _SHORT)
     except EchoError as error:
         return str(error)
     text, agreements = prompt.rstrip(), 0
     for _ in range(_ATTEMPTS):
-        compared = _compared(request, text) if text else None
+        compared = await _compared(request, text) if text else None
         if compared is not None:
             token, value, again = compared
             if abs(again - value) > DOUBT:
@@ -476,11 +479,34 @@ def _echo_fault(request: Request, prompt: str) -> str:
                 )
             agreements += 1
             if agreements == _AGREEMENTS:
-                return ""
+                return None
         text = "".join(re.split(r"(\s+)", text)[:-2])
     if not agreements:
         _LOG.warning("a server's echoed log-probabilities could not be compared with generated ones; they are believed")
-    return ""
+    return None
+
+
+class EchoTrust:
+    """Whether one server's echo has been checked; asked before each query, costs five requests or a few more, once."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._checked = False
+        self._fault: str | None = None
+
+    async def check(self, request: Request, prompt: str) -> None:
+        """Check the server's echo on a prompt, unless that was done.
+
+        Raises:
+            UnusableEndpointError: The log-probabilities of echo and generation differ.
+            EndpointError: The server failed.
+        """
+        async with self._lock:
+            if not self._checked:
+                self._fault = await _echo_fault(request, prompt)
+                self._checked = True
+        if self._fault is not None:
+            raise UnusableEndpointError(self._fault)
 
 
 Scoring = Literal["prompt-logprobs", "top-logprobs", "text"]
@@ -706,8 +732,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         """
         self._live["editions"].clear()
 
-        def probe(transport: Transport, prompt: str) -> str:
-            transport.request(self.api, self._request(prompt, self.reply_request(1, ())))
+        async def probe(transport: Transport, prompt: str) -> str:
+            await transport.request(self.api, self._request(prompt, self.reply_request(1, ())))
             return ""
 
         first_result(self._all(["a"], probe))
@@ -747,6 +773,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
         Raises:
             ArgumentError: A prompt is not a text (noisy-channel prompts need a local kernel), or a label is empty.
+            MissingDependencyError: The package ``openai`` is not installed.
         """
         labels = checked_labels(label_space)
         if not all(label.strip() for label in labels):
@@ -756,7 +783,10 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         if self.scoring == "text":
             return list(self._whole_replies(prompts, None, self.stop, self._guide(labels)))
 
-        outcomes = self._all(prompts, lambda transport, prompt: self._scores(transport, prompt, labels))
+        async def answer(transport: Transport, prompt: str) -> list[float]:
+            return await self._scores(transport, prompt, labels)
+
+        outcomes = self._all(prompts, answer)
         if len(labels) > 1 and len(outcomes) >= _TIES:
             scored = [outcome for outcome in outcomes if isinstance(outcome, list)]
             if len(scored) >= _TIES and all(len(set(row)) == 1 for row in scored):
@@ -772,8 +802,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             stop = ["\n"] if self.api == "completions" else []
         settings = {**self.reply_request(most, stop), **more}
 
-        def work(transport: Transport, prompt: str) -> Text:
-            text = reply(transport.request(self.api, self._request(prompt, settings)))
+        async def work(transport: Transport, prompt: str) -> Text:
+            text = reply(await transport.request(self.api, self._request(prompt, settings)))
             if has_key(text):
                 raise EndpointError(f"the reply holds the key from {KEY_VARIABLE}, so it is not used: {clip(text)}")
             return text
@@ -783,7 +813,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
     def _guide(self, labels: Sequence[str]) -> dict[str, Any]:
         """The fields of a request that allow no reply but a label."""
         if self.guided == "choice":
-            return {"structured_outputs": {"choice": list(labels)}}
+            return {"extra_body": {"structured_outputs": {"choice": list(labels)}}}
         if not self.guided:
             return {}
         schema = {
@@ -804,7 +834,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
     def close(self) -> None:
         """Close the connections of this process; the next query opens them again."""
-        if transport := self._live.pop("transport", None):
+        transport: Transport | None = self._live.pop("transport", None)
+        if transport is not None:
             transport.close()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -824,11 +855,15 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         live = self._live
         with _CREATION:
             transport: Transport | None = live.get("transport")
-            if transport is None or transport.process != os.getpid():  # a forked child must not share connections
-                live["transport"] = transport = Transport(self, live["editions"], live["counts"])
+            if transport is None or transport.process != os.getpid():  # a forked child has no event loop yet
+                options = ServerOptions(**{field.name: getattr(self, field.name) for field in fields(ServerOptions)})
+                live["transport"] = transport = Transport(options, live["editions"], live["counts"])
+                live["trust"] = EchoTrust()
             return transport
 
-    def _all(self, prompts: Sequence[str], work: Callable[[Transport, str], Value]) -> list[Value | OutputError]:
+    def _all(
+        self, prompts: Sequence[str], work: Callable[[Transport, str], Coroutine[Any, Any, Value]]
+    ) -> list[Value | OutputError]:
         """Run ``work`` for each prompt, ``concurrency`` at a time; a failure takes the place of its result."""
         if not prompts:
             return []
@@ -836,29 +871,26 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         transport.ended = None
         outcomes: dict[int, Value | OutputError] = {}
 
-        def worker(places: Iterator[int]) -> None:
+        async def worker(places: Iterator[int]) -> None:
             for place in places:
                 try:
-                    outcomes[place] = transport.ended or work(transport, prompts[place])
+                    outcomes[place] = transport.ended or await work(transport, prompts[place])
                 except Exception as error:
                     outcomes[place] = shown = _redacted(error)
                     if isinstance(shown, RunEndingError):
                         transport.ended = shown
 
-        places = iter(range(len(prompts)))
-        worker(itertools.islice(places, 1 - transport.understood))  # alone: most faults are of all queries
-        number = min(self.concurrency, len(prompts) - len(outcomes))
-        threads = [threading.Thread(target=worker, args=(places,), daemon=True) for _ in range(number)]
-        try:
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        except BaseException:  # an interrupt: no thread begins another query or attempt
-            transport.ended = RunEndingError("the run was interrupted")
-            for _ in places:
-                pass
-            raise
+        async def whole() -> None:
+            places = iter(range(len(prompts)))
+            await worker(itertools.islice(places, 1 - transport.understood))  # alone: most faults are of all queries
+            workers = [asyncio.create_task(worker(places)) for _ in range(min(self.concurrency, len(prompts)))]
+            try:
+                await asyncio.gather(*workers)
+            finally:
+                for task in workers:
+                    task.cancel()
+
+        transport.run(whole())
         transport.understood |= any(not isinstance(outcome, OutputError) for outcome in outcomes.values())
         return [outcomes[place] for place in range(len(prompts))]
 
@@ -868,21 +900,20 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         content = {"prompt": prompt} if self.api == "completions" else {"messages": self.messages(prompt)}
         return {**content, **settings}
 
-    def _scores(self, transport: Transport, prompt: str, labels: Sequence[str]) -> list[float]:
+    async def _scores(self, transport: Transport, prompt: str, labels: Sequence[str]) -> list[float]:
         if self.scoring == "top-logprobs":
             listed = {"logprobs": True, "top_logprobs": self.top_n} if self.api == "chat" else {"logprobs": self.top_n}
-            body = transport.request(self.api, self._request(prompt, self.reply_request(1, ()) | listed))
+            body = await transport.request(self.api, self._request(prompt, self.reply_request(1, ()) | listed))
             return softmax(next_token_scores(next_tokens(body, self.top_n), labels, self.unlisted))
         complete = functools.partial(transport.request, "completions")
         if self.last_blank == "label":
             prompt, labels = without_blank(prompt), with_blank(labels)
-        with transport.echo_lock:
-            if transport.echo_fault is None:
-                transport.echo_fault = _echo_fault(complete, prompt)
-        if transport.echo_fault:
-            raise UnusableEndpointError(transport.echo_fault)
-        echoes = [echo(complete, prompt + label) for label in labels]
-        return softmax(joint_log_probabilities(echoes, prompt, labels))
+        await self._live["trust"].check(complete, prompt)
+        echoes = await asyncio.gather(*(echo(complete, prompt + label) for label in labels), return_exceptions=True)
+        errors = [error for error in echoes if isinstance(error, BaseException)]
+        if errors:
+            raise next((error for error in errors if isinstance(error, RunEndingError)), errors[0])
+        return softmax(joint_log_probabilities(cast("list[EchoedTokens]", echoes), prompt, labels))
 
 
 Provider = Literal["openai", "anthropic"]

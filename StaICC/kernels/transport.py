@@ -1,19 +1,19 @@
 """Concurrent requests to an OpenAI-compatible server, with deadlines, retries and error messages.
 
-The standard library makes the requests. What an evaluation of many hours needs:
+The official ``openai`` client makes the requests. Around it this module sets what an evaluation of many hours needs:
 
-- connections that are kept open, with a limit on the requests in flight over all threads of a process;
+- one event loop in a thread of its own, so that threads, notebooks and worker processes can all call it, with a limit
+  on the requests in flight;
 - a deadline for the complete response (also if the server sends one byte a minute), and a limit on its size;
 - retries after transient failures (no connection, 408, 409, 425, 429, 5xx, a broken body), with waits that double and a
   jitter that is derived from the request, not drawn. A Retry-After (seconds or date) is obeyed, by all requests
   together, up to a cap; a server that asks for more ends the query, with the time it asked for;
-- no redirects (a POST that is redirected loses its body, or hands the key to another host);
-- the proxies that the environment names.
+- no redirects (a POST that is redirected loses its body, or hands the key to another host).
 
-The key is read from OPENAI_API_KEY when the first request is made, and never stored. Responses are parsed as the server
-sent them. In messages and failure reasons, a key is replaced by ``[key]`` where it appears verbatim or URL-encoded. A
-key of fewer than :data:`MIN_LENGTH` characters (``x``, ``EMPTY``, as local servers take) is an ordinary word, and
-stays.
+The key is read from OPENAI_API_KEY when the client is made, and never stored. Responses are parsed as the server sent
+them. In messages, failure reasons and log records, a key is replaced by ``[key]`` where it appears verbatim or
+URL-encoded. A key of fewer than :data:`MIN_LENGTH` characters (``x``, ``EMPTY``, as local servers take) is an ordinary
+word, and stays.
 
 Every response names the edition that served it (``model`` and ``system_fingerprint``). The first one of a run is
 pinned; a response from another one is an :class:`~StaICC.errors.EditionError`, unless that is allowed.
@@ -21,37 +21,37 @@ pinned; a response from another one is an :class:`~StaICC.errors.EditionError`, 
 
 from __future__ import annotations
 
-import base64
+import asyncio
+import concurrent.futures
 import contextlib
 import email.utils
 import hashlib
-import http.client
 import json
+import logging
 import math
 import os
 import re
-import selectors
-import socket
-import ssl
 import threading
 import time
+import traceback
+import weakref
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, NamedTuple
-from urllib.parse import quote, unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
+from typing import Any, Literal, NamedTuple, TypeVar
+from urllib.parse import quote
 
 from StaICC.errors import ArgumentError, EditionError, OutputError, RunEndingError, WithheldReplyError
 from StaICC.inference.contract import ending
 from StaICC.inference.workers import is_too_long
+from StaICC.optional import require
 from StaICC.safe_text import logger
-from StaICC.version import __version__
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 MIN_LENGTH = 12
 
 _SHOWN = "[key]"
+_CLIENTS = frozenset({"httpcore", "httpx", "openai"})  # their debug logs show the headers of responses
 _NAMES = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 _READ: set[str] = set()  # the keys that this process sends
 
@@ -92,13 +92,33 @@ def redact(text: str) -> str:
     return _replaced(text, [*_READ, *named])
 
 
+def _redact_record(record: logging.LogRecord) -> bool:
+    try:
+        message = record.getMessage()
+    except Exception:  # logging reports it when the record is written
+        return True
+    if redact(message) != message:
+        record.msg, record.args = redact(message), None
+    if record.exc_info:
+        record.exc_text = redact("".join(traceback.format_exception(*record.exc_info)).rstrip())
+    return True
+
+
+def redact_logs() -> None:
+    """Remove keys from the log records of the HTTP client."""
+    for name in list(logging.root.manager.loggerDict):
+        if name.split(".")[0].rstrip("0123456789") in _CLIENTS:
+            logging.getLogger(name).addFilter(_redact_record)  # once, however often it is added
+
+
 Api = Literal["completions", "chat"]
-_PATHS = {"completions": "completions", "chat": "chat/completions"}
+Value = TypeVar("Value")
 
 _LARGEST_BODY = 64 * 2**20
 _LARGEST_ERROR_BODY = 2**16
 _LONGEST_BACKOFF = 30.0
 _MOST_DOUBLINGS = 64  # of the backoff: after a thousand it would be no number any more
+_NETWORK_PACKAGES = ("anyio", "h11", "httpcore", "httpx", "ssl")
 _MAY_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _WITHHELD = re.compile(r"content[ _-]?(filter|policy|management|moderation)|flagged|safety", re.I)
 _QUOTA = re.compile(r"quota|billing|credit balance|insufficient (balance|funds)", re.I)
@@ -228,6 +248,14 @@ class _Fault(NamedTuple):
     wait: float | None = None
 
 
+class _StatusError(Exception):
+    """An answer whose status is not 200, on its way through the client."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        super().__init__(f"status {status}")
+        self.status, self.headers, self.body = status, headers, body
+
+
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     """Seconds that a server asks to wait, by Retry-After-Ms or Retry-After (RFC 9110, section 10.2.3).
 
@@ -266,98 +294,97 @@ def _jitter(payload: Mapping[str, Any], attempt: int) -> float:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") / 2**56
 
 
-def _read_body(data: bytes, kind: str, payload: Mapping[str, Any]) -> dict[str, Any] | _Fault:
-    """Return the JSON object of a response, if the reply in it is complete."""
+async def _refuse_status(response: Any) -> None:
+    """Look at an answer before the client does: anything but success ends here, with a bounded part of its body."""
+    if 200 <= response.status_code < 300:
+        return
+    body = b""
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) > _LARGEST_ERROR_BODY:
+            break
+    headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
+    raise _StatusError(response.status_code, headers, body[:_LARGEST_ERROR_BODY])
+
+
+def _stop(loop: asyncio.AbstractEventLoop, process: int) -> None:
+    """End the thread; in a forked child, which shares the loop's pipe, let it be."""
+    if process == os.getpid() and not loop.is_closed():
+        loop.call_soon_threadsafe(loop.stop)
+
+
+def _spin(loop: asyncio.AbstractEventLoop, client: Any) -> None:
+    """Run the loop until it is stopped; then end what other threads still wait for, and close the connections."""
+    asyncio.set_event_loop(loop)
     try:
-        body = json.loads(data)
-    except (ValueError, RecursionError):
-        shown = clip(data[:_LARGEST_ERROR_BODY].decode("utf-8", "replace"))
-        where = " (is the address right? It mostly ends in /v1)" if "html" in kind else ""
-        size = f"{kind or 'of unknown type'}, {len(data)} bytes"
-        return _Fault(f"the answer is not JSON, but {size}: {shown}{where}", True)
-    if not isinstance(body, dict):
-        return _Fault(f"the answer is JSON, but no object: {clip(body)}", True)
-    if body.get("error"):
-        return _Fault(f"the server answered with the error {clip(body['error'])}", True)
-    match body.get("choices"):
-        case [Mapping() as choice]:
-            reason = choice.get("finish_reason")
-            one_token = 1 in (payload.get("max_tokens"), payload.get("max_completion_tokens"))
-            whole = one_token or "logprobs" in payload  # the log-probabilities show what is missing
-            if ending(reason) is None and not (reason is None and whole):
-                expected = f"got the finish reason {clip(reason)}, expected stop or length"
-                return _Fault(f"the reply may be incomplete: {expected}", True)
-    return body
-
-
-def _is_stale(connection: http.client.HTTPConnection) -> bool:
-    """Tell whether the server has closed an idle connection; closes it then."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(connection.sock, selectors.EVENT_READ)
-        stale = bool(selector.select(0))
-    if stale:
-        connection.close()
-    return stale
-
-
-def _cut(connection: socket.socket) -> None:
-    """End a request that has reached its deadline: the thread that reads the response gets an error."""
-    with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
+        loop.run_forever()
+        while left := asyncio.all_tasks(loop):
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(client.close())
+    finally:
+        loop.close()
 
 
 class Transport:
-    """Requests to one server, for one process, from any number of threads.
+    """Requests to one server, for one process.
 
     Args:
         options: The server, the model and the limits.
         editions: The editions seen so far, to which this transport adds.
         counts: The fields of :class:`EndpointUsage` so far, to which this transport adds.
+
+    Raises:
+        MissingDependencyError: The package ``openai`` is not installed.
     """
 
-    def __init__(self, options: ServerOptions, editions: list[Edition], counts: Counter[str]) -> None:
+    def __init__(
+        self, options: ServerOptions, editions: list[Edition] | None = None, counts: Counter[str] | None = None
+    ) -> None:
+        self._openai = require("openai", "endpoint", "the endpoint kernel")
         self.process = os.getpid()
         self._options = options
-        self._editions = editions
-        self._counts = counts
+        self._editions = [] if editions is None else editions
         key = key_from_environment()
         self._has_key = key is not None
-        self._headers = {
-            "Authorization": f"Bearer {key or 'none'}",
-            "Content-Type": "application/json",
-            "User-Agent": f"StaICC/{__version__}",
-        }
-        self._address = urlsplit(options.base_url)
-        host = str(self._address.hostname)
-        proxies = {} if proxy_bypass(host) else getproxies()
-        proxy = proxies.get(self._address.scheme) or proxies.get("all") or ""
-        self._proxy = urlsplit(proxy if not proxy or "//" in proxy else f"//{proxy}")
-        self._proxy_headers = {}
-        if self._proxy.username is not None:
-            user = f"{unquote(self._proxy.username)}:{unquote(self._proxy.password or '')}"
-            self._proxy_headers["Proxy-Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
-        self._path = self._address.path
-        if proxy and self._address.scheme == "http":  # the proxy reads the whole address
-            self._path = options.base_url
-            self._headers |= self._proxy_headers
-        self._lock = threading.Lock()
-        self._idle: list[http.client.HTTPConnection] = []
-        self._free = threading.Semaphore(options.concurrency)
+        self._client = self._openai.AsyncOpenAI(
+            base_url=options.base_url,
+            api_key=key or "none",
+            max_retries=0,
+            timeout=options.timeout,
+            http_client=self._openai.DefaultAsyncHttpxClient(
+                follow_redirects=False, event_hooks={"response": [_refuse_status]}
+            ),
+        )
+        self._free = asyncio.Semaphore(options.concurrency)
         self._not_before = 0.0
         self.understood = False
         """Whether a query had a usable response."""
         self.ended: RunEndingError | None = None
         """The fault that every further request would meet; none is sent until this is ``None`` again."""
-        self.echo_lock = threading.Lock()
-        self.echo_fault: str | None = None
-        """What is wrong with the server's echo; empty if nothing, ``None`` before the check."""
+        self._counts = Counter() if counts is None else counts
+        loop = self._loop = asyncio.new_event_loop()
+        threading.Thread(target=_spin, args=(loop, self._client), name="staicc-endpoint", daemon=True).start()
+        redact_logs()
+        self.close = weakref.finalize(self, _stop, loop, self.process)
 
-    def close(self) -> None:
-        """Close the idle connections."""
-        while self._idle:
-            self._idle.pop().close()
+    def run(self, work: Coroutine[Any, Any, Value]) -> Value:
+        """Run a coroutine in the event loop and wait for it; an interrupt ends it there too.
 
-    def request(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any]:
+        Raises:
+            EndpointError: Another thread closed the connections meanwhile.
+        """
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise EndpointError(f"{self._options.base_url}: the connections were closed while it was asked") from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    async def request(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request, with retries.
 
         Args:
@@ -370,32 +397,32 @@ class Transport:
         Raises:
             EndpointError: There is no usable response.
         """
-        with self._free:
+        async with self._free:
             try:
-                return self._retried(api, payload)
+                return await self._retried(api, payload)
             except RunEndingError as error:
                 self.ended = error
                 raise
 
-    def _retried(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any]:
+    async def _retried(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any]:
         attempt = 0
         while True:
             while (early := self._not_before - time.monotonic()) > 0:
-                time.sleep(early)
+                await asyncio.sleep(early)
             if self.ended is not None:
                 raise self.ended
-            outcome = self._attempt(api, payload)
-            with self._lock:
-                if not isinstance(outcome, _Fault):
-                    return self._accepted(outcome)
-                wait = self._wait(outcome, attempt, payload)
-                self._counts["failed" if wait is None else "retries"] += 1
+            outcome = await self._attempt(api, payload)
+            if not isinstance(outcome, _Fault):
+                return self._accepted(outcome)
+            wait = self._wait(outcome, attempt, payload)
             if wait is None:
                 tries = f" (asked {attempt + 1} times)" if attempt else ""
+                self._counts["failed"] += 1
                 raise outcome.error(f"{self._options.base_url}: {outcome.reason}{tries}")
             _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, wait, outcome.reason)
             attempt += 1
-            time.sleep(wait)
+            self._counts["retries"] += 1
+            await asyncio.sleep(wait)
 
     def _wait(self, fault: _Fault, attempt: int, payload: Mapping[str, Any]) -> float | None:
         """Seconds until the next attempt; None if there is none."""
@@ -408,72 +435,64 @@ class Transport:
         self._not_before = max(self._not_before, time.monotonic() + fault.wait)
         return fault.wait + jitter * min(1.0, 0.1 * fault.wait)
 
-    def _attempt(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any] | _Fault:
-        """Send a request once. Failures are returned, not raised: nothing of the connection clings to our errors."""
-        deadline = time.monotonic() + self._options.timeout
+    async def _attempt(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any] | _Fault:
+        """Send a request once. Failures are returned, not raised: nothing of the client's clings to our errors."""
+        self._counts["requests"] += 1
         try:
-            status, headers, data = self._exchange(api, payload, deadline)
+            return await asyncio.wait_for(self._exchange(api, payload), self._options.timeout)
+        except (asyncio.TimeoutError, self._openai.APITimeoutError):
+            return _Fault(
+                f"no whole answer within {self._options.timeout:g} s; raise timeout if the server is slow", True
+            )
         except Exception as error:
-            if time.monotonic() >= deadline or isinstance(error, TimeoutError):
-                said = f"no whole answer within {self._options.timeout:g} s; raise timeout if the server is slow"
-                return _Fault(said, True)
-            text = clip(f"{type(error).__name__}: {error}")
-            if isinstance(error, (OSError, http.client.HTTPException)):
-                return _Fault(f"the connection failed ({text}); is the server running at this address?", True)
-            return _Fault(f"the request could not be made ({text})")
-        if not 200 <= status < 300:
-            return self._status_fault(status, headers, data[:_LARGEST_ERROR_BODY])
-        if len(data) > _LARGEST_BODY:
-            return _Fault(f"the answer is longer than {_LARGEST_BODY // 2**20} MiB")
-        return _read_body(data, headers.get("content-type", "").split(";")[0], payload)
+            return self._fault(error)
 
-    def _exchange(self, api: Api, payload: Mapping[str, Any], deadline: float) -> tuple[int, dict[str, str], bytes]:
-        """Return status, headers and body of the response; of a body that is too long only a part."""
-        with self._lock:
-            self._counts["requests"] += 1
-            connection = self._idle.pop() if self._idle else None
-        if connection is None or _is_stale(connection):
-            connection = self._connection()
-        body = json.dumps({"model": self._options.model, **payload}).encode()
-        timer = threading.Timer(deadline - time.monotonic(), _cut, [connection.sock])
-        timer.daemon = True
-        timer.start()
-        kept = False
+    async def _exchange(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any] | _Fault:
+        completions = self._client.chat.completions if api == "chat" else self._client.completions
+        parts, size = [], 0
+        async with completions.with_streaming_response.create(model=self._options.model, **payload) as response:
+            kind = str(response.headers.get("content-type", "")).split(";")[0]
+            async for part in response.iter_bytes():
+                parts.append(part)
+                size += len(part)
+                if size > _LARGEST_BODY:
+                    return _Fault(f"the answer is longer than {_LARGEST_BODY // 2**20} MiB")
+        data = b"".join(parts)
         try:
-            connection.request("POST", f"{self._path}/{_PATHS[api]}", body, self._headers)
-            response = connection.getresponse()
-            most = _LARGEST_BODY if 200 <= response.status < 300 else _LARGEST_ERROR_BODY
-            data = response.read(most + 1)
-            if len(data) <= most and response.length:
-                raise http.client.IncompleteRead(data, response.length)
-            kept = response.isclosed() and not response.will_close
-            return response.status, {name.lower(): value for name, value in response.getheaders()}, data
-        finally:
-            timer.cancel()
-            if kept:
-                with self._lock:
-                    self._idle.append(connection)
-            else:
-                connection.close()
+            body = json.loads(data)
+        except (ValueError, RecursionError):
+            shown = clip(data[:_LARGEST_ERROR_BODY].decode("utf-8", "replace"))
+            where = " (is the address right? It mostly ends in /v1)" if "html" in kind else ""
+            return _Fault(
+                f"the answer is not JSON, but {kind or 'of unknown type'}, {size} bytes: {shown}{where}", True
+            )
+        if not isinstance(body, dict):
+            return _Fault(f"the answer is JSON, but no object: {clip(body)}", True)
+        if body.get("error"):
+            return _Fault(f"the server answered with the error {clip(body['error'])}", True)
+        match body.get("choices"):
+            case [Mapping() as choice]:
+                reason = choice.get("finish_reason")
+                one_token = 1 in (payload.get("max_tokens"), payload.get("max_completion_tokens"))
+                whole = one_token or "logprobs" in payload  # the log-probabilities show what is missing
+                if ending(reason) is None and not (reason is None and whole):
+                    expected = f"got the finish reason {clip(reason)}, expected stop or length"
+                    return _Fault(f"the reply may be incomplete: {expected}", True)
+        return body
 
-    def _connection(self) -> http.client.HTTPConnection:
-        """Connect to the server, through the proxy of the environment if there is one."""
-        address, timeout = self._address, self._options.timeout
-        via = self._proxy if self._proxy.hostname else address
-        if address.scheme == "http":
-            connection = http.client.HTTPConnection(str(via.hostname), via.port, timeout=timeout)
-        else:
-            context = ssl.create_default_context()
-            with contextlib.suppress(ImportError):  # some installations of Python have no certificates
-                import certifi
-
-                context.load_verify_locations(certifi.where())
-            port = address.port if via is address else via.port or 80
-            connection = http.client.HTTPSConnection(str(via.hostname), port, timeout=timeout, context=context)
-            if via is not address:
-                connection.set_tunnel(str(address.hostname), address.port, self._proxy_headers)
-        connection.connect()
-        return connection
+    def _fault(self, error: Exception) -> _Fault:
+        """Describe an exception of the client."""
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, _StatusError):
+            cause = cause.__cause__
+        if cause is not None:
+            return self._status_fault(cause.status, cause.headers, cause.body)
+        inner = error.__cause__ or error
+        known = type(inner).__module__.partition(".")[0].rstrip("0123456789") in _NETWORK_PACKAGES
+        text = clip(f"{type(inner).__name__}: {inner}")
+        if isinstance(error, self._openai.APIConnectionError) or known or isinstance(inner, OSError):
+            return _Fault(f"the connection failed ({text}); is the server running at this address?", True)
+        return _Fault(f"the request could not be made ({text})")
 
     def _status_fault(self, status: int, headers: Mapping[str, str], body: bytes) -> _Fault:
         """Describe a response whose status is not 200."""

@@ -635,6 +635,7 @@ _MATTERING = {
     "torch": ("torch",),
     "transformers": ("torch",),
     "numpy": ("numpy", "torch"),
+    "openai": ("StaICC.kernels.endpoint",),
 }
 """Packages that compute predictions, and the modules whose loading shows that a run uses them. These are not always
 modules of the package: some kernels import it at the first query, and a run from the store alone must give an equal

@@ -170,6 +170,7 @@ if np is not None:
         "numpy nan": lambda: np.float64("nan"),
         "numpy bool": lambda: np.True_,
         "numpy masked": lambda: np.ma.masked,
+        "numpy time": lambda: np.timedelta64(1, "ns"),
     }
 
 

@@ -6,8 +6,11 @@ import contextlib
 import dataclasses
 import pickle
 
-import endpoint_server as wrong
 import pytest
+
+pytest.importorskip("openai")
+
+import endpoint_server as wrong
 
 from StaICC import Normal
 from StaICC.errors import ArgumentError, EditionError, OutputError

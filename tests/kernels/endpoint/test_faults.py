@@ -6,8 +6,11 @@ import hashlib
 import re
 from typing import NamedTuple
 
-import endpoint_server as wrong
 import pytest
+
+pytest.importorskip("openai")
+
+import endpoint_server as wrong
 
 from StaICC import Normal
 from StaICC.errors import OutputError

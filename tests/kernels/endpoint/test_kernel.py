@@ -8,8 +8,11 @@ import math
 import time
 from typing import Any
 
-import endpoint_server as wrong
 import pytest
+
+pytest.importorskip("openai")
+
+import endpoint_server as wrong
 
 from StaICC.errors import ArgumentError
 from StaICC.kernels.endpoint import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import string
 import urllib.parse
@@ -10,7 +11,7 @@ import pytest
 
 from StaICC.errors import ArgumentError
 from StaICC.kernels import transport as redaction
-from StaICC.kernels.transport import MIN_LENGTH, has_key, key_from_environment, redact
+from StaICC.kernels.transport import MIN_LENGTH, has_key, key_from_environment, redact, redact_logs
 
 KEY = "sk-Te5t/w+K=0_9.zQ~8"
 
@@ -62,6 +63,27 @@ def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(monkeypatch, ke
     with pytest.raises(ArgumentError, match="OPENAI_API_KEY") as caught:
         key_from_environment()
     assert key not in str(caught.value)
+
+
+def test_log_records_are_redacted(monkeypatch, caplog):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    logger = logging.getLogger("httpx.test")
+    redact_logs()
+    redact_logs()
+    assert len(logger.filters) == 1
+    with caplog.at_level(logging.DEBUG):
+        logger.debug("sent %s to %s", {"authorization": f"Bearer {KEY}"}, "x")
+        try:
+            raise ValueError(KEY)
+        except ValueError:
+            logger.exception("failed")
+        logger.debug("fine %s", 1)
+    wrong = logging.LogRecord("httpx.test", 10, "", 0, "%d", ("no number",), None)
+    assert logger.filter(wrong)  # the record is wrong; logging says so when it is written
+    formatted = [logging.Formatter("%(message)s").format(record) for record in caplog.records]
+    assert "fine 1" in formatted
+    assert KEY not in "".join(formatted)
+    assert "ValueError: [key]" in "".join(formatted)
 
 
 def test_a_key_that_begins_with_another_is_removed_as_a_whole(monkeypatch):

@@ -9,6 +9,8 @@ import pytest
 
 from StaICC.kernels.registry import load_kernel
 
+pytest.importorskip("openai")
+
 LABELS = ["negative", "positive"]
 PROMPT = "sentence: fine sentiment: "
 LISTED = [("positive", 0.5), (" pos", 0.125), ("negative", 0.25), ("the", 0.0625)]
