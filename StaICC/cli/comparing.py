@@ -17,9 +17,8 @@ from StaICC.metrics.random_baselines import RandomBaseline
 from StaICC.results import ranking
 from StaICC.results.comparison import FORMATS, compare_all, display_comparisons, format_comparisons
 from StaICC.results.comparison import compare as compare_results
-from StaICC.results.generalisation import compare_generalising, variance_components
-from StaICC.results.planning import components_of
-from StaICC.results.planning import plan as plan_run
+from StaICC.results.generalisation import compare_generalising, components_of, variance_components
+from StaICC.results.generalisation import plan as plan_run
 from StaICC.results.published import (
     LONG_ICL,
     PublishedFigure,

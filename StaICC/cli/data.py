@@ -79,7 +79,7 @@ def _install_long_icl(args: argparse.Namespace) -> files.Printed:
 
 
 def _verify(args: argparse.Namespace) -> files.Printed:
-    from StaICC.benchmarks.long_icl.installing import status
+    from StaICC.benchmarks.long_icl.data import status
 
     of_long_icl = [table for table in status(verify=True) if table.state != "missing"]
     commands = {"install": list(pack.verify()), "install long-icl": of_long_icl}
@@ -104,7 +104,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> TextTable:
 
 def _list(args: argparse.Namespace) -> files.Printed:
     from StaICC.benchmarks.long_icl import card as long_icl_card
-    from StaICC.benchmarks.long_icl.installing import status
+    from StaICC.benchmarks.long_icl.data import status
 
     states = {table.name: table.state for table in pack.status()}
     index = {name: number for number, name in enumerate(names())}

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from StaICC.results.comparison import compare as compare
     from StaICC.results.comparison import compare_runs as compare_runs
     from StaICC.results.comparison import list_differences as list_differences
+    from StaICC.results.generalisation import Components as Components
     from StaICC.results.generalisation import compare_generalising as compare_generalising
+    from StaICC.results.generalisation import components_of as components_of
+    from StaICC.results.generalisation import plan as plan
     from StaICC.results.generalisation import variance_components as variance_components
-    from StaICC.results.planning import Components as Components
-    from StaICC.results.planning import components_of as components_of
-    from StaICC.results.planning import plan as plan
     from StaICC.results.ranking import Ranking as Ranking
     from StaICC.results.ranking import rank as rank
 
@@ -45,8 +45,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "StaICC.results.comparison": ("Comparison DatasetComparison Difference compare compare_runs list_differences"),
-        "StaICC.results.generalisation": "compare_generalising variance_components",
-        "StaICC.results.planning": "Components components_of plan",
+        "StaICC.results.generalisation": "Components compare_generalising components_of plan variance_components",
         "StaICC.results.ranking": "Ranking rank",
     },
 )

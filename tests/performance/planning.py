@@ -22,7 +22,7 @@ from records import arguments, markdown, record
 from StaICC.metrics import paired_tests
 from StaICC.metrics.crossed_effects import SOURCES, generalise, generalising_p_value, mean_effects
 from StaICC.metrics.intervals import mean_interval, ratio_part
-from StaICC.results.planning import Components, Design, plan
+from StaICC.results.generalisation import Components, Design, plan
 
 MODELS = {  # standard deviations of the log-odds in the order of SOURCES but the last; mean
     "rows": (2.0, 0.0, 0.0, 0.5, 0.5, 0.0, 0.5),

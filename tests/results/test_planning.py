@@ -16,7 +16,7 @@ from StaICC.metrics import paired_tests
 from StaICC.metrics.crossed_effects import SOURCES, crossed_effects, expected_effects, generalise, mean_effects
 from StaICC.metrics.intervals import Interval, ratio_part, student_quantile
 from StaICC.results import Components, Result, load, plan
-from StaICC.results.planning import Design, _tail_over_rows, components_of, evaluate_design
+from StaICC.results.generalisation import Design, _tail_over_rows, components_of, evaluate_design
 
 VARIANCES = {"rows": 0.3, "draws": 0.04, "templates": 0.05, "rows x draws": 0.1, "draws x templates": 0.02, "rest": 0.2}
 ONE_RUN = Components(VARIANCES, 0.03, False, "")

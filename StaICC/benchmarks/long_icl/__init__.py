@@ -4,9 +4,8 @@ Six data sets with 28 to 174 labels; one to five rounds of demonstrations, where
 label; contexts of 1,000 to 50,000 tokens; 500 test items. Source: "Long-context LLMs Struggle with Long In-context
 Learning" (Li et al., 2024) and its published code. ``docs/long_icl.md`` describes the protocol and both variants.
 
-Modules: ``task_cards`` (descriptions of the data sets), ``files`` (readers of the published files), ``data`` (loading),
-``installing``; ``prompts`` (items, selection of rows, prompts), ``scoring`` (of responses), ``experiments``
-(what a long context does); ``task`` (the conditions of a data set, and their scores) and ``benchmark``
+Modules: ``task_cards`` (descriptions of the data sets), ``data`` (reading and installing), ``prompts`` (items,
+selection of rows, prompts), ``scoring`` (of responses), ``experiments`` (what a long context does) and ``benchmark``
 (:class:`LongICL`).
 
 ``variant="published"`` reproduces the prompts, parses and scores of the published code exactly, except for one division
@@ -26,12 +25,12 @@ from __future__ import annotations
 from StaICC.benchmarks.long_icl.benchmark import LongICL as LongICL
 from StaICC.benchmarks.long_icl.benchmark import LongICLExperimentor as LongICLExperimentor
 from StaICC.benchmarks.long_icl.benchmark import rebuild_long_icl as rebuild_long_icl
+from StaICC.benchmarks.long_icl.data import default_folder as default_folder
+from StaICC.benchmarks.long_icl.data import install as install
+from StaICC.benchmarks.long_icl.data import install_from_hub as install_from_hub
 from StaICC.benchmarks.long_icl.data import load as load
 from StaICC.benchmarks.long_icl.data import load_available as load_available
 from StaICC.benchmarks.long_icl.experiments import Experiment as Experiment
-from StaICC.benchmarks.long_icl.installing import default_folder as default_folder
-from StaICC.benchmarks.long_icl.installing import install as install
-from StaICC.benchmarks.long_icl.installing import install_from_hub as install_from_hub
 from StaICC.benchmarks.long_icl.scoring import parse_answer as parse_answer
 from StaICC.benchmarks.long_icl.task_cards import TaskCard as TaskCard
 from StaICC.benchmarks.long_icl.task_cards import card as card

@@ -31,9 +31,8 @@ from StaICC.benchmarks.base import BaseBenchmark, DatasetTask, Predictions, mean
 from StaICC.benchmarks.evaluation import DatasetRun, digest_prompts, reply_record, unparsed_note
 from StaICC.benchmarks.experimentor import validate_unparsed
 from StaICC.benchmarks.long_icl import scoring
-from StaICC.benchmarks.long_icl.data import LongICLData, Skipped, load_available, show_notice
+from StaICC.benchmarks.long_icl.data import LongICLData, Skipped, default_folder, load_available, show_notice
 from StaICC.benchmarks.long_icl.experiments import DESIGNS, METHOD, Contexts, Experiment, Material, analyse, score_part
-from StaICC.benchmarks.long_icl.installing import default_folder
 from StaICC.benchmarks.long_icl.prompts import arrange, write_context, write_query
 from StaICC.benchmarks.long_icl.scoring import Tally, score_tallies, value_of
 from StaICC.benchmarks.long_icl.task_cards import ROUNDS, cards

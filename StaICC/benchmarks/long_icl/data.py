@@ -1,4 +1,4 @@
-"""Loads data sets: readers of the published files, and data sets of the user's own.
+"""Loads and installs data sets: readers of the published files, data sets of the user's own, the hub.
 
 A reader yields the rows of a file in file order, which is part of the protocol: it sorts, shuffles, strips and skips
 nothing. A :class:`FileRow` has its label if there is one, and a function that makes the item. Items are made only for
@@ -24,6 +24,20 @@ the default split, labels with few demonstrations get further rows that are not 
 by the published rule of turns. The prompt template is that of the data set; parts that have the library's default (no
 instruction, a blank after the text) are written as in the published prompts: an instruction, a line break after the
 text.
+
+Data sets are installed in the data folder from a folder of the user, or from the Hugging Face hub (extra ``hub``).
+
+From a folder, nothing is downloaded: the user provides the files, under the licences of the cards. They are checked as
+for a run, then copied atomically.
+
+The hub has BANKING77, GoEmotions and Discovery. TACRED needs the user's own LDC copy, the licence of DialogRE must be
+accepted at its source, and only the repository of LongICLBench has its selection of Few-NERD sentences. The hub's own
+Parquet conversion (revision ``refs/convert/parquet``) is read, so no script of a repository runs. Each split is written
+once, in the published file format, and its SHA-256 is compared with the published one. The hub guarantees neither order
+nor wording; other rows are refused. For Discovery no digest is known; its number of rows is compared.
+
+The licence notice of a data set is shown before its files are opened. A missing or wrong data set does not prevent the
+installation of the others.
 """
 
 from __future__ import annotations
@@ -32,6 +46,7 @@ import csv
 import functools
 import hashlib
 import json
+import os
 import re
 import unicodedata
 from collections import Counter
@@ -46,8 +61,18 @@ from StaICC.benchmarks.long_icl import prompts, task_cards
 from StaICC.benchmarks.long_icl.prompts import Item
 from StaICC.benchmarks.long_icl.task_cards import ROUNDS, FileSpec, SelectionRule, TaskCard, card, cards
 from StaICC.datasets import Dataset, Template
-from StaICC.datasets.storage import file_digest, unique_keys
-from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, unknown_name, validate_integer
+from StaICC.datasets.pack import OFFLINE, TableStatus, data_home
+from StaICC.datasets.storage import check_outputs, file_digest, passing_folder, unique_keys, write_output
+from StaICC.errors import (
+    ArgumentError,
+    DataDamagedError,
+    DataError,
+    DataMissingError,
+    StaICCError,
+    unknown_name,
+    validate_integer,
+)
+from StaICC.optional import require
 from StaICC.prompting import SubsetView, TripletSplit, split_dataset
 from StaICC.safe_text import logger, visible
 
@@ -793,3 +818,244 @@ def _answers(template: Template, labels: Sequence[str], where: str) -> task_card
                 f"{where}: the labels {other!r} and {label!r} differ only in case or blanks. Correct one of them"
             )
     return answers
+
+
+FOLDER = "long_icl"
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The outcome of an installation."""
+
+    folder: Path
+    datasets: tuple[str, ...]
+    """Installed now or before."""
+    files: tuple[Path, ...]
+    """Their files."""
+    skipped: tuple[Skipped, ...]
+    """Missing or wrong data sets, with reasons."""
+
+
+def default_folder(home: str | Path | None = None) -> Path:
+    """Return the default data folder.
+
+    Args:
+        home: The library's data home; None for :func:`StaICC.datasets.pack.data_home`.
+
+    Raises:
+        DataMissingError: The home folder is unknown.
+    """
+    return (data_home() if home is None else Path(home)) / FOLDER
+
+
+def status(home: str | Path | None = None, *, verify: bool = False) -> list[TableStatus]:
+    """Return which data sets are installed.
+
+    Args:
+        home: The library's data home (see :func:`default_folder`).
+        verify: Read the files and compare them with the published ones. A data set whose published digests are not
+            known stays ``installed``.
+    """
+    folder, statuses = default_folder(home), []
+    for name, own in cards(None).items():
+        files = find(name, folder)
+        complete = len(files) == len(own.files)
+        state, reason, digests = ("installed", "", None) if complete else ("missing", own.instructions(), None)
+        if verify and state == "installed":
+            digests = "+".join(map(file_digest, files.values()))
+            try:
+                data = load(name, folder, announce=lambda notice: None)
+                state = "verified" if data.train_file.verified and data.test_file.verified else state
+            except (DataDamagedError, DataMissingError) as error:
+                state, reason = "damaged", str(error)
+        rows, size = sum(spec.rows for spec in own.files.values()), sum(path.stat().st_size for path in files.values())
+        expected = "+".join((*spec.sha256, "unknown")[0] for spec in own.files.values())
+        statuses.append(TableStatus(name, state, str(folder), rows, size or None, expected, digests, reason))
+    return statuses
+
+
+def _copy(data: LongICLData, folder: Path) -> list[Path]:
+    """Copy the files of a data set that was loaded, and so checked, into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {folder / file.spec.names[0]: file for file in (data.train_file, data.test_file)}
+    for target, file in files.items():
+        if file.made_up:
+            raise DataDamagedError(f"{file.path} holds made-up rows; they are used from where they are, not installed")
+        if not target.is_file() or file_digest(target) != file.sha256:
+            check_outputs([target], [file.path])
+            with open(file.path, "rb") as source:
+                write_output(target, source)
+    return [*files]
+
+
+def install(
+    from_dir: str | Path,
+    home: str | Path | None = None,
+    datasets: Iterable[str] | None = None,
+    *,
+    announce: Callable[[str], object] = show_notice,
+) -> Installed:
+    """Install the data sets of a folder.
+
+    Args:
+        from_dir: Folder with the published files, under the names of the cards.
+        home: The library's data home (default: see :func:`default_folder`).
+        datasets: Names; None for all six.
+        announce: Called with the licence notice of each data set before its files are opened.
+
+    Returns:
+        The installed data sets, and the skipped ones with reasons and instructions.
+
+    Raises:
+        DataMissingError: The folder does not exist, nothing in it could be installed, or the copies cannot be written.
+        UnknownNameError: A data set is unknown.
+        ArgumentError: The list is empty or has duplicates.
+    """
+    source = Path(from_dir)
+    if not source.is_dir():
+        raise DataMissingError(f"there is no folder {source}; name the folder with the published files")
+    return _install(
+        datasets, home, lambda own, folder: _copy(load(own.name, source, announce=announce), folder), f"from {source}"
+    )
+
+
+def _install(
+    datasets: Iterable[str] | None,
+    home: str | Path | None,
+    install_one: Callable[[TaskCard, Path], list[Path]],
+    origin: str,
+) -> Installed:
+    """Install data sets one by one; one that is missing or damaged does not prevent the others.
+
+    Args:
+        datasets: Names; None for all six.
+        home: The library's data home.
+        install_one: Installs one data set in a folder, and returns its files.
+        origin: Where they come from, for the error if nothing could be installed.
+
+    Raises:
+        DataMissingError: Nothing could be installed, or the files cannot be written.
+    """
+    folder = default_folder(home)
+    files: dict[str, list[Path]] = {}
+    skipped: list[Skipped] = []
+    for own in map(card, wanted(datasets)):
+        try:
+            files[own.name] = install_one(own, folder)
+        except DataError as error:
+            skipped.append(Skipped(own.name, str(error), own.instructions()))
+            _log.warning("%s is not installed: %s", own.title, error)
+        except OSError as error:
+            raise DataMissingError(f"{own.title} cannot be installed in {folder}: {error}") from error
+    if not files:
+        reasons = "; ".join(f"{data.dataset}: {data.reason}" for data in skipped)
+        raise DataMissingError(f"nothing could be installed {origin}: {reasons}")
+    return Installed(folder, tuple(files), tuple(chain.from_iterable(files.values())), tuple(skipped))
+
+
+REVISION = "refs/convert/parquet"
+EXTRA = "hub"
+FEATURE = "fetching LongICL data from the hub"
+
+Record = Mapping[str, Any]
+
+
+def _cells(card: TaskCard, columns: Columns, record: Record) -> Iterator[str]:
+    """Yield the cells of a line of the published file, from a record of the hub."""
+    assert card.hub is not None
+    several = columns.labels == "indices"
+    for column in card.hub.columns:
+        value = record.get(column)
+        if column == card.hub.label:
+            places: Any = value if isinstance(value, (list, tuple)) and several else [value]
+            if not places or any(type(place) is not int or not 0 <= place < len(card.labels) for place in places):
+                raise DataDamagedError(
+                    f"the hub's {card.title} has the label {value!r}, expected 0 to {len(card.labels) - 1}"
+                )
+            yield ",".join(map(str, places)) if several else card.labels[places[0]]
+        elif not isinstance(value, str):
+            raise DataDamagedError(f"the hub's {card.title} has no text {column!r} in a row; it has {sorted(record)}")
+        elif columns.quoting == csv.QUOTE_NONE and any(mark in value for mark in "\t\n\r"):
+            raise DataDamagedError(f"a sentence of the hub's {card.title} holds a tab or a line end: {value!r}")
+        else:
+            yield value
+
+
+def _records(hub: Any, card: TaskCard, split: str) -> Iterator[Record]:
+    """Yield the records of a split, file by file; any error of another package becomes a ``DataMissingError``."""
+    assert card.hub is not None
+    source, parquet = card.hub, require("pyarrow.parquet", EXTRA, FEATURE)
+    start = f"{source.config}/{split}/"
+    try:
+        listed = sorted(hub.HfApi().list_repo_files(source.repository, repo_type="dataset", revision=REVISION))
+        chosen = [name for name in listed if name.startswith(start) and name.endswith(".parquet")]
+        if not chosen:
+            there = ", ".join(listed[:20]) or "nothing"
+            raise DataMissingError(
+                f"{source.repository} has no {start}*.parquet on the hub ({REVISION}); it has {there}"
+            )
+        for name in chosen:
+            path = hub.hf_hub_download(source.repository, name, repo_type="dataset", revision=REVISION)
+            with parquet.ParquetFile(path) as file:
+                about = json.loads((file.schema_arrow.metadata or {}).get(b"huggingface", b"{}"))
+                column = about.get("info", {}).get("features", {}).get(source.label, {})
+                labels = column.get("feature", column).get("names")  # of one label, or of a list of labels
+                if labels not in (None, [*card.labels]):
+                    raise DataDamagedError(
+                        f"{source.repository}, {name}: its labels are {labels}, which are not those of the benchmark; "
+                        f"get the published files instead. {card.obtain}"
+                    )
+                for batch in file.iter_batches():
+                    yield from batch.to_pylist()
+    except StaICCError:
+        raise
+    except Exception as error:
+        raise DataMissingError(
+            f"{card.title} could not be fetched from the hub ({source.repository}): {type(error).__name__}: {error}"
+        ) from error
+
+
+def install_from_hub(
+    datasets: Iterable[str] | None = None,
+    home: str | Path | None = None,
+    *,
+    announce: Callable[[str], object] = show_notice,
+) -> Installed:
+    """Download the data sets that the hub has, and install them.
+
+    Args:
+        datasets: Names; None for all six. Those that the hub does not have are reported as skipped.
+        home: The library's data home (see :func:`~StaICC.benchmarks.long_icl.data.default_folder`).
+        announce: Called with the licence notice of each data set before its download.
+
+    Returns:
+        The installed data sets, and the skipped ones with reasons and instructions.
+
+    Raises:
+        DataMissingError: Nothing could be installed, ``STAICC_OFFLINE`` forbids downloads, or the files cannot be
+            written.
+        MissingDependencyError: The extra ``hub`` is not installed.
+        UnknownNameError: There is no such data set.
+    """
+    names = wanted(datasets)
+    if os.environ.get(OFFLINE, "") not in ("", "0"):
+        raise DataMissingError(f"{OFFLINE} forbids fetching from the hub; install the files from a folder instead")
+    hub = require("huggingface_hub", EXTRA, FEATURE)
+    require("pyarrow.parquet", EXTRA, FEATURE)
+
+    def fetch(card: TaskCard, folder: Path) -> list[Path]:
+        if card.hub is None:
+            raise DataMissingError(f"{card.title} is not fetched from the hub")
+        announce(card.notice())
+        folder.mkdir(parents=True, exist_ok=True)
+        with passing_folder(folder) as passing:
+            for split, spec in card.files.items():
+                columns = COLUMNS[spec.format]
+                with open(passing / spec.names[0], "w", encoding="utf-8", newline="") as file:
+                    writer = csv.writer(file, **columns.dialect)
+                    writer.writerows([columns.names] * columns.header)
+                    records = _records(hub, card, spec.split or split)
+                    writer.writerows(_cells(card, columns, record) for record in records)
+            return _copy(load(card.name, passing, announce=lambda notice: None), folder)
+
+    return _install(names, home, fetch, "from the hub")
