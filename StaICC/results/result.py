@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from itertools import chain
-from typing import Any, Literal, NoReturn, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args, get_type_hints
 
 from StaICC.datasets.catalogue import plain_values
 from StaICC.datasets.storage import read_json, read_value, write_output
@@ -387,6 +387,10 @@ class ResultGroup(_Saved):
     def __init__(self, name: str, parts: Mapping[str, Result | ResultGroup]) -> None:
         super().__init__(parts)
         self.name = name
+
+    if TYPE_CHECKING:  # a part is a group itself only where groups are run by several methods
+
+        def __getitem__(self, name: str, /) -> Result: ...
 
     def __missing__(self, key: object) -> NoReturn:
         raise unknown_key("part", key, self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,14 @@ from StaICC.benchmarks import BenchmarkGroup
 from StaICC.benchmarks.exchange import identified_queries, score_predictions
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, OutputError
+from StaICC.results import Result, ResultGroup
+
+if TYPE_CHECKING:
+    from typing_extensions import assert_type
+
+    def types_of_parts(group: ResultGroup) -> None:  # checked by mypy: users' editors complete them
+        assert_type(group["Normal"], Result)
+
 
 PARTS = ["Normal", "Contextual_bias", "Domain_bias", "Post_bias", "GLER", "Template_sens", "Demo_sens"]
 
