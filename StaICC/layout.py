@@ -200,7 +200,9 @@ def print_blocks(blocks: Iterable[Block], stream: TextIO) -> None:
     """
     on_terminal = stream.isatty()
     colour = on_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    stream.write(layout(blocks, wrap=on_terminal, style=_coloured if colour else _plain) + "\n")
+    text = layout(blocks, wrap=on_terminal, style=_coloured if colour else _plain)
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
 
 def shared_lines(groups: Sequence[Iterable[Block]], names: Sequence[str] = ()) -> tuple[list[list[Block]], list[Line]]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import inspect
-import io
 import itertools
 import json
 import os
@@ -69,7 +68,8 @@ class TerminalStream:
             shown = before + visible(text[1 : len(text) - len(after)]) + after
         else:
             shown = visible(text)
-        self.stream.write(shown)
+        encoding = getattr(self.stream, "encoding", None) or "utf-8"
+        self.stream.write(shown.encode(encoding, "backslashreplace").decode(encoding))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -94,8 +94,6 @@ def escape_streams() -> None:
         stream = getattr(sys, name)
         if stream is None:  # closed, as in some background processes
             stream = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
         if not isinstance(stream, TerminalStream):
             setattr(sys, name, TerminalStream(stream, bars=name == "stderr"))
 
@@ -393,12 +391,7 @@ def print_json(value: object) -> None:
         value: Lists, mappings, texts, numbers; anything else is printed as its text.
     """
     text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False, default=str)
-    print(_json(text))
-
-
-def _json(text: str) -> str:
-    """Return JSON as it is written to stdout."""
-    return json_escaped(text, not (sys.stdout.encoding or "utf-8").casefold().startswith("utf"))
+    print(json_escaped(text, not _writes_unicode(sys.stdout)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,6 +409,14 @@ class Printed:
 def show(blocks: Iterable[Block]) -> None:
     """Print tables and lines, as they fit the terminal."""
     print_blocks(blocks, raw(sys.stdout))
+
+
+def _encoding(stream: TextIO) -> str:
+    return stream.encoding or "utf-8"
+
+
+def _writes_unicode(stream: TextIO) -> bool:
+    return _encoding(stream).casefold().startswith("utf")
 
 
 def add_prices(parser: argparse._ActionsContainer) -> None:
@@ -714,7 +715,9 @@ def write_text(output: str | Path, lines: Iterable[str], as_json: bool = True) -
     """
     if str(output) == STDOUT:
         stream = raw(sys.stdout)
+        encoding, only_ascii = _encoding(stream), not _writes_unicode(stream)
         for line in lines:
-            stream.write(_json(line) if as_json else visible(line) if stream.isatty() else line)
+            text = json_escaped(line, only_ascii) if as_json else visible(line) if stream.isatty() else line
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         return
     write_output(output, (line.encode("utf-8", "surrogatepass") for line in lines))
