@@ -177,6 +177,15 @@ def is_database(path: StrPath) -> bool:
     return False
 
 
+def _stream(path: StrPath) -> int | None:
+    """Return the descriptor of stdout or stderr, if a path leads to the same file."""
+    for descriptor in (1, 2):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+    return None
+
+
 def _target(given: StrPath) -> Path | None:
     """Return the file to replace; ``None`` if the path is opened and written to. Refuse what must not be written."""
     text = os.fsdecode(given)
@@ -189,7 +198,7 @@ def _target(given: StrPath) -> Path | None:
         raise ArgumentError(f"{text!r} cannot be written to ({reason}); give another path") from error
     if stat.S_ISDIR(mode):
         raise ArgumentError(f"{text} is a folder; give the name of a file")
-    if text.startswith(_STREAMS) or (mode and not stat.S_ISREG(mode)):
+    if text.startswith(_STREAMS) or _stream(text) is not None or (mode and not stat.S_ISREG(mode)):
         if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
             raise ArgumentError(f"{text} is neither a file nor a pipe; give another path")
         return None
@@ -258,11 +267,15 @@ def open_output(path: StrPath, fresh: bool = False) -> Iterator[BinaryIO]:
         ArgumentError: As for :func:`check_outputs`.
         OSError: The file could not be written, or exists already; a regular file is then as it was.
     """
-    target = _target(path)
+    target, stream = _target(path), _stream(path)
     if sys.stdout is not None:
         sys.stdout.flush()  # the path may be that of stdout
-    with replacing(target, fresh) if target is not None else open(path, "ab") as file:
-        yield file
+    if target is not None:
+        with replacing(target, fresh) as file:
+            yield file
+    else:  # opened by its path, a file of stdout would be written at a position of its own
+        with open(path if stream is None else os.dup(stream), "ab") as file:
+            yield file
 
 
 def write_output(path: StrPath, parts: Iterable[bytes | bytearray], fresh: bool = False) -> None:

@@ -527,6 +527,19 @@ class WorkerPool:
 
 
 @contextlib.contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Deliver Ctrl-C after this: processes that start here inherit the mask, and have not yet chosen to ignore it."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
 def _explained() -> Iterator[None]:
     """Turn what an executor raises into an error that says what to do.
 
@@ -583,7 +596,9 @@ def solve_in_workers(
                     break
                 prompts, labels = [prompt for prompt, _ in chunk], chunk[0][1]
                 with _explained():
-                    future = pool.executor.submit(_solve, pool.remote(function), prompts, labels, on_error)
+                    remote = pool.remote(function)  # multiprocessing ends a mask where it starts its own process
+                    with _interrupts_held_back():
+                        future = pool.executor.submit(_solve, remote, prompts, labels, on_error)
                 in_flight[future] = chunk
             if not in_flight:
                 return

@@ -33,7 +33,7 @@ AT_ONCE = 256
 SMALLEST = 512
 """Positions of the smallest context; a larger one is made for longer prompts."""
 TAKEN = frozenset({"n_gpu_layers", "split_mode", "main_gpu", "tensor_split", "offload_kqv", "op_offload", "flash_attn"})
-TAKEN |= {"type_k", "type_v", "kv_overrides", "swa_full", "lora_path", "lora_base", "lora_scale", "rope_scaling_type"}
+TAKEN |= {"type_k", "type_v", "kv_overrides", "lora_path", "lora_base", "lora_scale", "rope_scaling_type"}
 TAKEN |= {"rope_freq_base", "rope_freq_scale", "yarn_ext_factor", "yarn_attn_factor", "yarn_orig_ctx"}
 NO_NUMBER = frozenset({"n_threads", "n_threads_batch", "use_mmap", "use_mlock", "numa"})
 """Arguments of ``llama_cpp.Llama`` that may be given; those of the second set change no number."""

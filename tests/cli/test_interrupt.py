@@ -27,9 +27,9 @@ WAYS = {
 }
 
 
-def start(folder: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
+def start(folder: Path, arguments: list[str], program: list[str] = PROGRAM) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [*PROGRAM, *arguments],
+        [*program, *arguments],
         env=environment(),
         stdout=(folder / "stdout").open("wb"),
         stderr=(folder / "stderr").open("wb"),
@@ -84,6 +84,19 @@ def test_an_interrupt_ends_soon_keeps_what_is_done_and_says_how_to_go_on(way, tm
     alone[alone.index("--store") + 1] = str(tmp_path / "other.sqlite")
     assert main(alone) == 0
     assert result_of(result) == result_of(tmp_path / "whole.json")
+
+
+@pytest.mark.posix
+def test_workers_that_start_leave_an_interrupt_to_the_run(tmp_path):
+    program, begun = tmp_path / "program.py", tmp_path / "begun"
+    asleep = f"import pathlib, time; pathlib.Path({str(begun)!r}).touch(); time.sleep(9)"  # a worker imports it, too
+    program.write_text(f"import StaICC.cli\nif __name__ == '__main__': exit(StaICC.cli.main())\nelse: {asleep}\n")
+    arguments = ["run", "normal", "--datasets", "mini", "--workers", "2", "--no-save"]
+    process = start(tmp_path, arguments, [sys.executable, str(program)])
+    while not begun.exists():
+        time.sleep(0.01)
+    interrupt(process, group=True)
+    assert "Traceback" not in (tmp_path / "stderr").read_text()
 
 
 @pytest.mark.posix

@@ -155,6 +155,11 @@ def test_stdout_by_its_path_keeps_what_was_printed(folder: Path, program: Any) -
     lines = Path("printed").read_text("utf-8").splitlines()
     assert lines[0] == "Normal"
     assert json.loads(lines[-1])["dataset"] == "mini"
+    prompts = ["prompts", "normal", "--datasets", "mini", "-o", "/dev/stdout"]
+    with open("printed", "w", encoding="utf-8") as printed:  # a message follows the prompts
+        assert program(*prompts, stdout=printed, stderr=printed).returncode == 0
+    lines = Path("printed").read_text("utf-8").splitlines()
+    assert [json.loads(line)["dataset"] for line in lines[:-1]] == ["mini"] * 192
 
 
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no such folder")
