@@ -209,8 +209,7 @@ def _groups(n: int, p: GuessRates) -> Groups:
 class RandomBaseline:
     """The best of t guessers on one set of examples, for any t.
 
-    The probabilities used last are remembered, so a further t costs little. Two baselines are equal if n and the
-    probabilities are equal, in whatever form and order they were given.
+    Two baselines are equal if n and the probabilities are equal, in whatever form and order they were given.
 
     Attributes:
         n: Number of examples (queries that were scored).
