@@ -81,7 +81,7 @@ class DataDamagedError(DataError):
 
 
 class IdentityError(StaICCError, RuntimeError):
-    """The inference function is not what it was: at the start of the run, or when stored predictions were computed."""
+    """The inference function differs from that of the start of the run, or of the stored predictions."""
 
 
 class UndefinedMetricError(StaICCError, ValueError):

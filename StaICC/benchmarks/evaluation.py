@@ -8,13 +8,12 @@ Warnings about predictions never change a score. There is one of each kind for a
 conditions in which it holds. The thresholds keep false alarms below 1 % (``tests/performance/prediction_warnings.py``,
 ``docs/warnings.md``).
 
-Warnings about broken models: renamed labels, echoes of the last demonstration, leaks of the true label.
-
-An honest model may be weak, prefer a label or lean to recent demonstrations; its accuracy may then be far below
-``1 / L``. So nothing here compares with uniform guessing. The null hypothesis is that predictions and labels are
-independent, whatever the frequencies of both: :func:`_association` has the mean and variance of the number of matches
-over all permutations of the labels over the test rows (Hoeffding 1951, "A combinatorial central limit theorem").
-All queries of a row stay together, because they are not independent.
+Three warnings are about broken models: renamed labels, echoes of the last demonstration, leaks of the true label. An
+honest model may be weak, prefer a label or lean to recent demonstrations; its accuracy may then be far below ``1 / L``.
+So nothing here compares with uniform guessing. The null hypothesis is that predictions and labels are independent,
+whatever the frequencies of both: :func:`_association` has the mean and variance of the number of matches over all
+permutations of the labels over the test rows (Hoeffding 1951, "A combinatorial central limit theorem"). All queries of
+a row stay together, because they are not independent.
 """
 
 from __future__ import annotations

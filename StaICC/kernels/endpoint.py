@@ -462,7 +462,7 @@ async def _compared(request: Request, text: str) -> tuple[str, float, float] | N
 
 
 async def _echo_fault(request: Request, prompt: str) -> str | None:
-    """Compare at the end of the prompt, then before its last words, until that tells something; return the fault."""
+    """Compare at the end of the prompt, then before its last words, until two tokens agree; return the fault."""
     try:
         await echo(request, _SHORT)
     except EchoError as error:
@@ -549,7 +549,7 @@ def _check_prompts(prompts: Sequence[str]) -> None:
 
 
 def _redacted(error: Exception) -> OutputError:
-    """The error without the key, and without what it was raised in."""
+    """The error without the key and without its traceback."""
     if not isinstance(error, OutputError):  # a response that no check expected
         error = EndpointError(f"the response could not be read ({type(error).__name__}: {clip(error)})")
     shown = redact(str(error))

@@ -198,7 +198,7 @@ class Edition(NamedTuple):
         return "; ".join(f"{name} {clip(value)}" for name, value in parts)
 
     def merged(self, other: Edition) -> Edition | None:
-        """Return what both say together; ``None`` if they contradict each other."""
+        """Return the edition with the fields of both; ``None`` if they contradict each other."""
         pairs = list(zip(self, other, strict=True))
         if any(None not in pair and pair[0] != pair[1] for pair in pairs):
             return None
@@ -436,7 +436,7 @@ class Transport:
         return fault.wait + jitter * min(1.0, 0.1 * fault.wait)
 
     async def _attempt(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any] | _Fault:
-        """Send a request once. Failures are returned, not raised: nothing of the client's clings to our errors."""
+        """Send a request once. Failures are returned, not raised, so that errors hold no traceback of the client."""
         self._counts["requests"] += 1
         try:
             return await asyncio.wait_for(self._exchange(api, payload), self._options.timeout)

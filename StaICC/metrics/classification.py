@@ -16,11 +16,10 @@ number per label, which for likelihood and calibration error must be a probabili
 All sums are exact (integers, `math.fsum`), so the result does not depend on the order of the queries. Definitions:
 Cho and Inoue (2025), section 3.2.
 
-Turn what an inference function returned into probabilities, or say why that cannot be decided.
-
-A function may return probabilities or logits, and nothing in a row of numbers says which. The kind is therefore decided
-once for the *whole matrix* (one row per query, one column per label), with a tolerance, by a stated rule. It names what
-is known to be probabilities and what is known to be logits; everything else is ambiguous:
+**Probabilities or logits** (:func:`normalise`). A function may return probabilities or logits, and nothing in a row of
+numbers says which. The kind is therefore decided once for the *whole matrix* (one row per query, one column per label),
+with a tolerance, by a stated rule. It names what is known to be probabilities and what is known to be logits;
+everything else is ambiguous:
 
 ================================================================== =================================================
 the matrix                                                         taken as
@@ -89,7 +88,7 @@ _ADVICE = "say what they are: outputs='probabilities' divides each row by its su
 
 @dataclass(frozen=True, slots=True)
 class Normalised:
-    """A matrix of predictions after the decision what it holds.
+    """A matrix of predictions, read as probabilities or logits, or ambiguous.
 
     Attributes:
         probabilities: One distribution per row, or None if the kind is ambiguous.

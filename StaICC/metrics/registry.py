@@ -176,7 +176,7 @@ _NO_PROBABILITIES = "the predictions are bare labels, which have no probabilitie
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What a metric said: a value, or why there is none.
+    """The value of a metric, or why it is undefined.
 
     Attributes:
         value: The finite value, or None.
@@ -399,7 +399,7 @@ _SETS = {known.name: known for known in (_STANDARD, _own_set("0.1.1", released, 
 
 
 def _read_metric(name: str, value: Any) -> Metric:
-    """Make the metric that a function is under a name; what is known about a standard metric is kept."""
+    """Return a function as a metric with this name; a standard metric keeps its range and direction."""
     if isinstance(value, Metric):
         return replace(value, name=name)
     for metric in _STANDARD.metrics:

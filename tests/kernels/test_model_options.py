@@ -61,6 +61,7 @@ NEEDS = {
     **{name: {"scoring": "text"} for name in ("api", "max_tokens", "max_completion_tokens", "guided")},
     **{name: {"scoring": "top-logprobs"} for name in ("top_n", "unlisted")},
     "template_arguments": CHAT,
+    "label_normalisation": {"label_scoring": "full"},
 }
 """The options without which another one has no meaning."""
 NAMES = {

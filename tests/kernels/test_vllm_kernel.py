@@ -169,8 +169,9 @@ def close(found: Any, expected: Any, tolerance: float = 1e-5) -> None:
         assert row == pytest.approx(other, abs=tolerance)
 
 
-@pytest.mark.parametrize("scoring", ["last", "first", "full"])
-@pytest.mark.parametrize("normalisation", ["sum", "mean"])
+@pytest.mark.parametrize(
+    ("scoring", "normalisation"), [("last", "sum"), ("first", "sum"), ("full", "sum"), ("full", "mean")]
+)
 def test_label_scores_equal_the_torch_kernel(fake_vllm: Any, folder: Path, scoring: Any, normalisation: Any) -> None:
     blank = "label" if normalisation == "mean" else "prompt"
     options = {"label_scoring": scoring, "label_normalisation": normalisation, "last_blank": blank}

@@ -241,7 +241,7 @@ class BatchRunner:
             self.forward.torch.cuda.empty_cache()
 
     def _shares(self, sequence: Tokens) -> bool:
-        """Whether a sequence may share what it begins with."""
+        """Whether a sequence may use the cached states of a prefix."""
         forward = self.forward
         return self.prefix_reuse and forward.can.sharing and len(sequence) <= forward.exact_to
 

@@ -804,7 +804,7 @@ class CausalLMKernel(TokenKernel):
     @property
     def joint_features(self) -> frozenset[str]:
         """The features that :meth:`features` computes."""
-        means = self.options.label_scoring == "full" and self.options.label_normalisation == "mean"
+        means = self.options.label_scoring == "full" and self.options.label_normalisation != "sum"
         return frozenset({"probabilities", "hidden", "vocabulary"} | (set() if means else {"log_probabilities"}))
 
     def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Collection[str]) -> dict[str, Any]:

@@ -155,6 +155,11 @@ class KernelOptions:
         for name in ("system", "template_arguments"):
             if getattr(self, name) and not self.is_chat:
                 raise ArgumentError(f"{name} is for chat prompts: got prompt_format='plain', expected 'chat'")
+        if self.label_normalisation != "sum" and self.label_scoring != "full":
+            normalisation = f"label_normalisation={self.label_normalisation!r}"
+            raise ArgumentError(
+                f"{normalisation} needs label_scoring='full': got {self.label_scoring!r}, which is one token"
+            )
         if self.last_blank == "label" and self.is_chat:
             raise ArgumentError(
                 f"last_blank='label' is for plain prompts, because a chat template writes what precedes a reply: got "
