@@ -33,6 +33,7 @@ EXPECTED = {
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[endpoint_server.Server]:
+    pytest.importorskip("openai")
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     running = endpoint_server.Server()
