@@ -99,8 +99,9 @@ def test_a_partial_result_says_so(three: Benchmark) -> None:
 
 
 def test_a_mean_with_a_missing_part_is_missing(three: Benchmark) -> None:
-    result = three([first_label, by_length, by_length])
+    result = three([first_label, by_length, lambda prompt, label_space: [1 / len(label_space)] * len(label_space)])
     assert result["Divided results"]["one"]["averaged_truelabel_likelihood"] is None
+    assert result["Divided results"]["mini"]["averaged_truelabel_likelihood"] is not None
     assert result["Averaged results"]["averaged_truelabel_likelihood"] is None
     assert "averaged_truelabel_likelihood" not in {**result.means.intervals, **result.means.missing}
     assert result.details["one"].missing["averaged_truelabel_likelihood"].startswith("the predictions are bare labels")

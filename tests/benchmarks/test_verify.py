@@ -178,3 +178,4 @@ def test_given_scores_are_read_as_their_file_says(make: Any) -> None:
 @pytest.mark.parametrize(("ratio", "kinds"), [(1 + 1e-8, [Contradicted]), (1 + 1e-12, [])])
 def test_fractions_are_compared_to_nine_digits(ratio: float, kinds: list[type]) -> None:
     assert [type(found) for found in compare_values("x", 0.5, 0.5 * ratio)] == kinds
+    assert [type(found) for found in compare_values("x", 1, True)] == [Contradicted]

@@ -21,6 +21,7 @@ from StaICC import Normal
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference import worker_processes
 from StaICC.inference.store import PredictionStore, StoreError
+from StaICC.inference.workers import WorkerPool
 from StaICC.results import Result
 
 HERE = Path(__file__).parent
@@ -283,6 +284,12 @@ def test_an_interrupt_stops_threads_after_their_query_and_keeps_what_they_did(tm
             normal(kernel, store=path, executor=executor, chunk_size=50)
         ended = time.monotonic()
     assert time.monotonic() - ended < 0.5  # the pool's own threads are free
+    pool = WorkerPool(lambda: ProcessPoolExecutor(1))
+    pool.executor.submit(time.sleep, 30)
+    (process,) = pool.executor._processes.values()  # type: ignore[attr-defined]
+    pool.close(hurry=True)
+    process.join(5)
+    assert process.exitcode == -signal.SIGKILL
     asked = len(calls_of(calls))
     assert 10 <= asked < 100
     with PredictionStore(path) as store:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from identity_cases import ATTACKS, LABELS, ORDINARY, QUERIES, closure, row
+from identity_cases import ATTACKS, LABELS, ORDINARY, QUERIES, closure, documented, row
 
 from StaICC import Dataset, Normal, Suite
 from StaICC.benchmarks.running import RunContext
@@ -20,8 +20,10 @@ from StaICC.errors import ArgumentError, IdentityError, OutputError
 from StaICC.inference import Part, predict_queries
 from StaICC.inference.identity import (
     Identity,
+    RunCounter,
     RunCounts,
     RunRecord,
+    combined,
     identity_of,
     tolerance_of,
 )
@@ -70,6 +72,10 @@ def test_replaced_methods_and_subclasses_make_an_identity_incomplete(monkeypatch
     assert identity_of(subclass()).unidentified == ("the class Mine has no identity() of its own",)
     monkeypatch.setattr(PPMKernel, "batch", lambda self, prompts, label_space: [[0.1, 0.9] for _ in prompts])
     assert identity_of(PPMKernel()).unidentified == ("replaced method PPMKernel.batch",)
+    partial = functools.partial(documented, number=1.0)
+    assert identity_of(partial).complete
+    partial.batch = lambda prompts, label_space: [[0.1, 0.9] for _ in prompts]  # type: ignore[attr-defined]
+    assert not identity_of(partial).complete
 
 
 @pytest.mark.parametrize("name", ORDINARY)
@@ -199,6 +205,9 @@ def test_the_recheck_is_spread_over_the_parts_and_precedes_new_predictions(
             assert options.counter is not None
             found.append(options.counter.counts.rechecked)
     assert [later - before for before, later in itertools.pairwise(found)] == rechecked
+    counter = RunCounter(done=30)  # after thirty, one more in each part with reused ones
+    counter.reuse({("prompt", LABELS): [0.5, 0.5]}, str)
+    assert len(counter.due(1, False)) == 1
 
 
 def test_the_sample_is_random(tmp_path: Path) -> None:
@@ -283,4 +292,5 @@ def test_digest_and_differences() -> None:
     assert one.digest == Identity({"b": "2", "a": "1"}, {"s": "x"}).digest
     assert one.digest != Identity({"a": "1", "b": "2"}, {"s": "y"}).digest
     assert one.digest == replace(one, unidentified=("because",)).digest
+    assert not combined(one, "calibration", replace(one, plain=True)).complete
     assert one.differences(Identity({"a": "1"}, {"s": "y"})) == {"b": ("2", None), "s": ("x", "y")}

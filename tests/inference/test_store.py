@@ -108,6 +108,7 @@ def test_what_cannot_be_stored_is_not_stored_nor_anything_with_it(path, bad):
 
 def test_the_first_answer_stays_and_a_different_one_is_said_once(path, caplog):
     with PredictionStore(path) as store:
+        assert store._connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL: survives a power cut
         assert store.put_many("model", [(key(1), [0.5]), (key(2), [0.25])]) == {}
         assert store.put_many("model", [(key(1), [0.5]), (key(1), [0.5])]) == {}
         assert not caplog.records

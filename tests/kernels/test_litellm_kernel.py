@@ -124,7 +124,7 @@ def test_no_key_of_a_provider_is_in_a_failure(name: str, monkeypatch: pytest.Mon
     forms = [key, json.dumps({"key": key}), repr(key), key.upper(), base64.b64encode(f"user:{key}".encode()).decode()]
 
     def completion(model: str, messages: Any, **settings: Any) -> Any:
-        text = f"{'x' * 280} {messages[-1]['content']}"
+        text = f"{'x' * 255} {messages[-1]['content']}"
         raise litellm.AuthenticationError(message=text, model=model, llm_provider="openai")
 
     monkeypatch.setattr(litellm, "completion", completion)

@@ -138,6 +138,7 @@ def test_counts_are_recovered_without_slips() -> None:
     assert RandomBaseline(100, 0.2).count(0.29) == 29
     assert HALF.count_of_rounded(" 5e-1 ") == 50
     assert RandomBaseline(1024, 0.5).count_of_rounded("5.508e-1") == 564
+    assert RandomBaseline(1024, 0.5).count_of_rounded("0.551") == 564  # 0.5508; its neighbours are 0.550 and 0.552
 
 
 def test_chances_next_to_one_keep_their_digits() -> None:

@@ -26,6 +26,7 @@ from StaICC.metrics.intervals import (
     mean_interval,
     ratio_part,
     student_quantile,
+    wilson_distances,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -180,6 +181,11 @@ def test_a_certain_and_perfect_model_is_as_uncertain_as_its_accuracy() -> None:
     assert low == pytest.approx(0.82, abs=0.01)
     assert ends(likelihood_part(ones, ones, ones, ones, 0.95))[0] == pytest.approx(low, abs=0.02)
     assert ends(calibration_part([ones], [ones], [none], ones, 0.95))[1] == pytest.approx(1 - low, abs=0.02)
+    large = ratio_part(
+        [10.0] + [0.0] * 100, [10.0] + [1.0] * 100, 0.95
+    )  # of one event the design effect is (2 + 1) / 2
+    limits = wilson_distances(1 / 11, 1.5 * 10 / 121 * 200 / 110**2, student_quantile(0.95, 101))
+    assert (large.below, large.above) == pytest.approx(limits)
 
 
 def in_bins(bins: Any, right: Any, excess: Any) -> list[list[list[float]]]:

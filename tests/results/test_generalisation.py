@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from StaICC import Generalisation
 from StaICC.benchmarks.verify import Recomputed, verify
 from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.results import Result, compare, compare_generalising, load, variance_components
+from StaICC.results.generalisation import components_of
 from StaICC.results.report import variance_chart
 
 Model = Callable[[Any, Sequence[str]], int]
@@ -97,6 +99,9 @@ def test_a_model_that_knows_one_template_only(results: dict[str, Result]) -> Non
     assert effects.components["rows"] == pytest.approx(0)
     interval = variance_components(results["one template"]).lines[0].generalising
     assert interval.high - interval.low > 0.9
+    both = copy.copy(results["one template"])
+    both.details = dict.fromkeys(("one", "two"), both.details["mini"])
+    assert components_of(both).shared == pytest.approx(1 / 3)  # equal data sets share all of it
     comparison = compare_generalising(results["right"], results["one template"])
     fixed = compare(results["right"], results["one template"]).overall
     assert fixed.p_value is not None

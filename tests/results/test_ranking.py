@@ -190,6 +190,8 @@ def test_win_rates_and_strengths_over_data_sets() -> None:
         assert 0.0 <= wins.interval.low <= wins.rate <= wins.interval.high <= 1.0
         assert wins.strength_interval[0] <= wins.strength <= wins.strength_interval[1]
     assert all(place.wins is None for place in rank(evaluate([0.5, 0.6]), draws=1).runs)
+    equal = rank(dict.fromkeys(("one", "two"), runs["run 0"]), draws=1).runs
+    assert [place.wins and place.wins.rate for place in equal] == [0.5, 0.5]  # a tie is half a win
 
 
 def test_ranks_over_templates_and_draws() -> None:

@@ -19,6 +19,7 @@ from StaICC.benchmarks.long_icl.prompts import turns_of, write_context
 from StaICC.benchmarks.long_icl.scoring import Tally
 from StaICC.benchmarks.verify import verify
 from StaICC.errors import SchemaError
+from StaICC.metrics.intervals import ratio_part
 from StaICC.results import Result, compare
 from StaICC.results import load as load_result
 from StaICC.results.published import compare_with_published
@@ -151,6 +152,8 @@ def test_length_is_told_from_labels(small_files: Path) -> None:
         assert row["difference"] in (None, 0.0)
         assert row["p_value"] in (None, 1.0)
         assert row["band_low"] <= row["score_low"] <= row["score"] <= row["score_high"] <= row["band_high"]
+        hits, level = [float(label in labels) for label in gold], 1 - 0.05 / len(rows_of(result))
+        assert row["band_low"] == pytest.approx(row["score"] - ratio_part(hits, [1.0] * len(hits), level).below)
     assert result.divided["goemotions"]["experiment"]["compared"]["1K same labels"] == "1K padded"
     assert "1K same labels from 1K padded" in str(result)
     # The published order shows more labels in more tokens: the same model "improves with length".
