@@ -25,32 +25,19 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from operator import eq, mul
 from typing import Any, Literal, NamedTuple
 
-from StaICC.benchmarks.task import Condition, Outcome, Scoring, Statistics, Task
+from StaICC.benchmarks.task import Condition, Outcome, Scoring, Task
 from StaICC.errors import OutputError, UndefinedMetricError, unknown_key
 from StaICC.inference import Answer, Failure, Unparsed
 from StaICC.inference.contract import ReplyLabel, Text
-from StaICC.metrics import Kind, entropy, entropy_of_mean, metric_set, negated_mean_entropy, released
-from StaICC.metrics.classification import ConfidenceBin, confidence_bin, confidence_bins
-from StaICC.metrics.intervals import (
-    Interval,
-    NoInterval,
-    Part,
-    calibration_part,
-    combine,
-    divergence_interval,
-    likelihood_part,
-    macro_part,
-    mean_interval,
-    of_difference,
-    ratio_part,
-    rows_of_labels,
-)
-from StaICC.metrics.registry import SCORES
+from StaICC.metrics import Kind, released
+from StaICC.metrics.classification import ConfidenceBin, confidence_bins
+from StaICC.metrics.intervals import Interval, NoInterval, Part, combine, mean_interval, of_difference
+from StaICC.metrics.registry import CONSISTENCY, SCORES, Sample, Statistic
 from StaICC.prompting import Query, as_argument
 from StaICC.results import Baselines, ConditionRecord, DatasetDetails, FailedQuery, MeanDetails
 from StaICC.results.provenance import pack_scores
@@ -494,20 +481,15 @@ def evaluate(
 
 
 def _intervals(task: Task, scoring: Scoring, outcomes: Sequence[Outcome], missing: dict[str, str]) -> Intervals:
-    """Return the intervals of the scores; of the standard metrics only those of the metric set."""
+    """Return the intervals of the scores."""
     metrics = scoring.metric_set
     if metrics.as_released or not scoring.statistics.intervals or not all(outcome.queries for outcome in outcomes):
         return {}
     try:
-        intervals = task.intervals(outcomes, scoring)
+        return task.intervals(outcomes, scoring)
     except UndefinedMetricError as error:
         missing["interval of each score"] = str(error)
         return {}
-    if not task.scores_accuracy:
-        return intervals
-    scored = {metric.name for metric in metrics.metrics if metric.known}
-    left_out = {metric.name for metric in metric_set("standard").metrics} - scored
-    return {key: interval for key, interval in intervals.items() if key.removeprefix("sensitivity.") not in left_out}
 
 
 def settings_tried(task: Task, scoring: Scoring) -> int | None:
@@ -556,10 +538,11 @@ def means_of(runs: Mapping[str, DatasetRun]) -> MeanDetails:
 
 def _highest(key: str, runs: Mapping[str, DatasetRun]) -> float:
     """Return the largest possible mean of a score."""
-    if key not in SCORES:
+    statistic = SCORES[key].statistic if key in SCORES else None
+    if statistic is None:
         return 1.0
     spaces = [run.outcomes[0].condition.queries[0].label_space for run in runs.values()]
-    return math.fsum(SCORES[key].range(len(space))[1] for space in spaces) / len(spaces)
+    return math.fsum(statistic.range(len(space))[1] for space in spaces) / len(spaces)
 
 
 def _reason(run: DatasetRun, key: str) -> str | None:
@@ -585,145 +568,59 @@ Intervals = Mapping[str, Interval | NoInterval]
 """Intervals of scores by key."""
 
 
-def _parts(outcome: Outcome, level: float) -> dict[str, Part]:
-    """Return the classification metrics of an outcome, with the influence of each test row in rising order."""
-    groups = outcome.groups
-    queries = [float(len(group)) for group in groups]
-    truth, predicted = outcome.truth, outcome.answered
-    correct = [float(sum(truth[i] == predicted[i] for i in group)) for group in groups]
-    parts = {"accuracy": ratio_part(correct, queries, level)}
-    width = len(outcome.rows[0])
-    hits = [[0.0] * len(groups) for _ in range(width)]
-    sizes = [[0.0] * len(groups) for _ in range(width)]
-    for row, group in enumerate(groups):
-        for i in group:
-            sizes[truth[i]][row] += 1.0
-            sizes[predicted[i]][row] += 1.0
-            hits[truth[i]][row] += 2.0 * (truth[i] == predicted[i])
-    parts["macro_F1"] = macro_part(hits, sizes, level)
-    probabilities = None if outcome.hard else outcome.normalised.probabilities
-    if probabilities is None:
-        return parts
-    likelihood, of_correct = [0.0] * len(groups), [0.0] * len(groups)
-    bins = [[[0.0] * len(groups) for _ in range(10)] for _ in range(3)]  # hits, queries, hits minus confidence
-    for row, group in enumerate(groups):
-        for i in group:
-            confidence = max(probabilities[i])
-            hit = probabilities[i].index(confidence) == truth[i]
-            likelihood[row] += probabilities[i][truth[i]]
-            of_correct[row] += probabilities[i][truth[i]] * (truth[i] == predicted[i])
-            place = confidence_bin(confidence)
-            for column, value in zip(bins, (float(hit), 1.0, hit - confidence), strict=True):
-                column[place][row] += value
-    parts["averaged_truelabel_likelihood"] = likelihood_part(likelihood, correct, of_correct, queries, level)
-    parts["expected_calibration_error_1"] = calibration_part(bins[0], bins[1], bins[2], queries, level)
-    return parts
-
-
-def _label_rows(outcome: Outcome) -> str | None:
-    """Return why labels have too few test rows; None if they have not."""
-    label_of = {query.row: query.label for query in outcome.queries}
-    return rows_of_labels([list(label_of.values()).count(label) for label in range(len(outcome.rows[0]))])
-
-
-def classification_intervals(outcome: Outcome, statistics: Statistics) -> dict[str, Interval | NoInterval]:
-    """Return the intervals of the four classification metrics on one outcome."""
-    parts = _parts(outcome, statistics.level)
-    return _withhold(
-        outcome,
-        {name: part.interval(statistics.level, SCORES[name].interval) for name, part in parts.items()},
-    )
-
-
-def _withhold(outcome: Outcome, intervals: Mapping[str, Interval]) -> dict[str, Interval | NoInterval]:
-    """Withhold the interval of macro F1 if labels have too few test rows."""
-    reason = _label_rows(outcome)
-    complete = len(set(outcome.truth)) == len(outcome.rows[0])
-    return {
-        key: NoInterval(reason, interval if complete else None) if reason and key.endswith("macro_F1") else interval
-        for key, interval in intervals.items()
-    }
-
-
-def bias_intervals(outcome: Outcome, statistics: Statistics, keys: Iterable[str]) -> dict[str, Interval | NoInterval]:
-    """Return the intervals of entropies or divergences.
+def score_intervals(outcome: Outcome, keys: Iterable[str], level: float) -> dict[str, Interval | NoInterval]:
+    """Return the intervals of scores of one outcome, without those that need probabilities which it lacks.
 
     Args:
         outcome: The predictions.
-        statistics: Level.
-        keys: Keys of the scores.
+        keys: Keys of scores of this library; others have none.
+        level: Nominal coverage.
     """
-    probabilities, groups = outcome.normalised.probabilities, outcome.groups
-    if probabilities is None:
-        return {}
-    width, level = len(probabilities[0]), statistics.level
-    queries = [float(len(group)) for group in groups]
-    sums = [[math.fsum(probabilities[i][label] for i in group) for label in range(width)] for group in groups]
-    intervals: dict[str, Interval | NoInterval] = {}
-    largest = math.log(width) if width > 1 else 1.0
-    for key in keys:
-        statistic = SCORES[key].statistic
-        if statistic == "mean entropy":
-            entropies = [math.fsum(entropy(probabilities[i]) for i in group) / largest for group in groups]
-            interval = ratio_part(entropies, queries, level, continuous=True).interval(level, SCORES[key].interval)
-            value = negated_mean_entropy(probabilities)
-            intervals[key] = _around(value, -interval.high * largest, -interval.low * largest, -largest, 0.0, interval)
-        elif statistic == "entropy of mean":
-            interval = divergence_interval(sums, None, queries, level)
-            value = entropy_of_mean(probabilities)
-            intervals[key] = _around(value, largest - interval.high, largest - interval.low, 0.0, largest, interval)
-        else:
-            counts = [
-                [float(sum(outcome.truth[i] == label for i in group)) for label in range(width)] for group in groups
-            ]
-            reason = _label_rows(outcome)
-            if reason and not all(map(math.fsum, zip(*counts, strict=True))):
-                intervals[key] = NoInterval(reason, None)
-                continue
-            interval = divergence_interval(sums, counts, queries, level)
-            intervals[key] = NoInterval(reason, interval) if reason else interval
-    return intervals
-
-
-def _around(value: float, low: float, high: float, least: float, most: float, interval: Interval) -> Interval:
-    """Return the interval of an entropy: in its range and around the estimate, also after rounding."""
-    centre = None if interval.centre is None else most - interval.centre
-    value = min(most, max(least, value))
-    ends = max(least, min(low, value)) + 0.0, min(most, max(high, value)) + 0.0  # + 0.0: no negative zero
-    return Interval(*ends, interval.level, interval.method, centre=centre)
+    known = {key: SCORES[key].statistic for key in keys if key in SCORES}
+    return {
+        key: statistic.interval(outcome.sample, predictions, level)
+        for key, statistic in known.items()
+        if statistic is not None and (predictions := outcome.read(statistic)) is not None
+    }
 
 
 def slope_intervals(
-    outcomes: Sequence[Outcome], shares: Sequence[float], statistics: Statistics
+    outcomes: Sequence[Outcome], shares: Sequence[float], keys: Iterable[str], level: float
 ) -> dict[str, Interval | NoInterval]:
-    """Return intervals of the regression slopes of the classification metrics over conditions.
+    """Return intervals of the regression slopes of scores over conditions.
 
     Args:
         outcomes: One outcome for each share.
         shares: Share of correct demonstration labels in each condition.
-        statistics: Level.
+        keys: Keys of scores of this library.
+        level: Nominal coverage.
     """
     if len(set(shares)) < 2:
         return {}
-    by_outcome = [_parts(outcome, statistics.level) for outcome in outcomes]
     middle = math.fsum(shares) / len(shares)
     spread = math.fsum((share - middle) ** 2 for share in shares)
     weights = [(share - middle) / spread for share in shares]  # the slope is a weighted sum of the values
     reach = math.fsum(map(abs, weights)) / 2.0
     rows_of = [sorted({query.row for query in outcome.queries}) for outcome in outcomes]
     rows = sorted(set().union(*rows_of))
-    slopes = {
-        f"sensitivity.{name}": combine(
-            [
-                aligned(of_difference(parts[name], statistics.level), own, rows)
-                for parts, own in zip(by_outcome, rows_of, strict=True)
-            ],
-            weights,
-        ).interval(statistics.level, "variance recovery over conditions, unit: test row", -reach, reach)
-        for name in by_outcome[0]
-        if all(name in parts for parts in by_outcome)
-    }
-    return _withhold(outcomes[0], slopes)
+
+    def slope(statistic: Statistic, predictions: Sequence[Sequence[Any]]) -> Interval:
+        parts = [
+            aligned(of_difference(statistic.part(outcome.sample, read, level), level), own, rows)
+            for outcome, read, own in zip(outcomes, predictions, rows_of, strict=True)
+        ]
+        method = "variance recovery over conditions, unit: test row"
+        return combine(parts, weights).interval(level, method, -reach, reach)
+
+    slopes: dict[str, Interval | NoInterval] = {}
+    for key in keys:
+        statistic = SCORES[key].statistic if key in SCORES else None
+        read = [statistic and outcome.read(statistic) for outcome in outcomes]
+        predictions = [of_outcome for of_outcome in read if of_outcome is not None]
+        if statistic is not None and len(predictions) == len(outcomes):
+            interval = partial(slope, statistic, predictions)
+            slopes[f"sensitivity.{key}"] = statistic.withheld(outcomes[0].sample, interval)
+    return slopes
 
 
 def aligned(part: Part, own: Sequence[Hashable], rows: Sequence[Hashable]) -> Part:
@@ -732,24 +629,19 @@ def aligned(part: Part, own: Sequence[Hashable], rows: Sequence[Hashable]) -> Pa
     return replace(part, influence=[influence.get(row, 0.0) for row in rows])
 
 
-def consistency_intervals(outcomes: Sequence[Outcome], statistics: Statistics) -> dict[str, Interval | NoInterval]:
+def consistency_intervals(outcomes: Sequence[Outcome], level: float) -> dict[str, Interval | NoInterval]:
     """Return the interval of the consistency over conditions.
 
     Args:
         outcomes: The conditions, over the same queries.
-        statistics: Level.
+        level: Nominal coverage.
     """
     by_query = zip(*(outcome.predictions for outcome in outcomes), strict=True)
-    shares: dict[int, list[float]] = {}
-    for query, labels in zip(outcomes[0].condition.queries, by_query, strict=True):
-        if None not in labels:
-            most = max(labels.count(label) for label in set(labels))
-            shares.setdefault(query.row, []).append(most / len(labels))
-    part = ratio_part(
-        list(map(math.fsum, shares.values())), [float(len(of_row)) for of_row in shares.values()], statistics.level
-    )
-    least = 1.0 / len(outcomes)
-    return {"sensitivity.consistency": part.interval(statistics.level, SCORES["consistency"].interval, least)}
+    queries = zip(outcomes[0].condition.queries, by_query, strict=True)
+    complete = [(query.row, query.label, labels) for query, labels in queries if None not in labels]
+    places = {row: place for place, row in enumerate(dict.fromkeys(row for row, _, _ in complete))}
+    sample = Sample([label for _, label, _ in complete], [places[row] for row, _, _ in complete], len(places), 0)
+    return {"sensitivity.consistency": CONSISTENCY.interval(sample, [labels for _, _, labels in complete], level)}
 
 
 _ROUNDING = 1e-6

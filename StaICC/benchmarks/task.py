@@ -19,6 +19,7 @@ from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, set_
 from StaICC.inference import Answer, Failure
 from StaICC.metrics import Kind, MetricSet, Normalised, normalise
 from StaICC.metrics.intervals import INTERVAL_VERSION, Interval, NoInterval
+from StaICC.metrics.registry import Sample, Statistic
 from StaICC.prompting import (
     DemonstrationLists,
     PromptRenderer,
@@ -167,6 +168,19 @@ class Outcome:
         for position, query in enumerate(self.queries):
             of_rows.setdefault(query.row, []).append(position)
         return [of_rows[row] for row in sorted(of_rows)]
+
+    @cached_property
+    def sample(self) -> Sample:
+        """The scored queries."""
+        places = {row: place for place, row in enumerate(sorted({query.row for query in self.queries}))}
+        rows = [places[query.row] for query in self.queries]
+        return Sample(self.truth, rows, len(places), len(self.rows[0]) if self.rows else 0)
+
+    def read(self, statistic: Statistic) -> Sequence[Any] | None:
+        """Return what a statistic reads of the scored predictions; ``None`` if they have no probabilities."""
+        if statistic.reads == "labels":
+            return self.answered
+        return None if self.hard and statistic.reads == "probabilities" else self.normalised.probabilities
 
     @property
     def kind(self) -> OutputKind:

@@ -45,9 +45,8 @@ from StaICC.benchmarks.benchmark import (
 )
 from StaICC.benchmarks.evaluation import (
     Intervals,
-    bias_intervals,
-    classification_intervals,
     consistency_intervals,
+    score_intervals,
     slope_intervals,
 )
 from StaICC.benchmarks.task import (
@@ -99,8 +98,8 @@ class NormalTask(Task):
         return Scores(values, values, missing)
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
-        """Return the intervals of the four metrics."""
-        return classification_intervals(outcomes[0], scoring.statistics)
+        """Return the intervals of the metrics."""
+        return score_intervals(outcomes[0], scoring.metric_set.known, scoring.statistics.level)
 
 
 class Normal(TaskBenchmark):
@@ -129,7 +128,7 @@ class Normal(TaskBenchmark):
     task_class = NormalTask
 
 
-_DIVERGENCES = tuple(score.key for score in SCORES.values() if score.statistic == "divergence")
+_DIVERGENCES = tuple(score.key for score in SCORES.values() if score.statistic is SCORES["DL div."].statistic)
 """The key of 0.1.1, and that of the paper, for one score."""
 
 
@@ -166,8 +165,7 @@ class _BiasTask(Task, Protocol):
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the intervals of both scores; bare labels have no entropy."""
-        entropy_only = outcomes[0].hard and self.content_free
-        return bias_intervals(outcomes[0], scoring.statistics, self.score_keys[:1] if entropy_only else self.score_keys)
+        return score_intervals(outcomes[0], self.score_keys, scoring.statistics.level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +365,8 @@ class GLERTask(Task):
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the intervals of the slopes."""
-        return slope_intervals(outcomes, self.shares_of_correct_labels(scoring.k), scoring.statistics)
+        shares = self.shares_of_correct_labels(scoring.k)
+        return slope_intervals(outcomes, shares, scoring.metric_set.known, scoring.statistics.level)
 
 
 class _ConsistencyTask(Task, Protocol):
@@ -381,7 +380,7 @@ class _ConsistencyTask(Task, Protocol):
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the interval of the consistency."""
-        return consistency_intervals(outcomes, scoring.statistics)
+        return consistency_intervals(outcomes, scoring.statistics.level)
 
 
 def _consistency(outcomes: Sequence[Outcome], scoring: Scoring) -> float:
@@ -507,7 +506,7 @@ class GeneralisationTask(Task):
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the interval over test rows, with draws and templates fixed."""
-        return {"accuracy": classification_intervals(_pooled(outcomes), scoring.statistics)["accuracy"]}
+        return score_intervals(_pooled(outcomes), ["accuracy"], scoring.statistics.level)
 
 
 _TEMPLATE_ORDER = (0, 3, 7, 1, 2, 4, 5, 6, 8)

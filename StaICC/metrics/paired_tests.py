@@ -37,13 +37,11 @@ from functools import cached_property
 from itertools import accumulate, chain, islice
 from operator import add, mul
 from statistics import NormalDist
-from typing import Any, NamedTuple
 
 from StaICC.errors import ArgumentError
 from StaICC.metrics.classification import confidence_bin
 from StaICC.metrics.diagnosis import label_frequencies
 from StaICC.metrics.intervals import Interval, folded_moments
-from StaICC.metrics.registry import Statistic
 
 INTERVAL_METHOD = "paired test rows, pseudo-row with the largest possible step (Gaffke 2005)"
 LEVEL = 0.05
@@ -455,49 +453,6 @@ def of_divergence(
     value = max(0.0, math.fsum(p * log for p, log in zip(mean, logarithms, strict=True)))
     bias = _bias_of_entropy(len(mean), n_rows)
     return Contributions(value, _sums(scores, rows, n_rows, count), min(ends), max(ends), math.inf, raised=bias)
-
-
-class Queries(NamedTuple):
-    """What the contributions of the queries of one condition are computed from, next to the predictions."""
-
-    truth: Sequence[int]
-    rows: Sequence[int]
-    """Test row of each query, from 0 on."""
-    n_rows: int
-    n_labels: int
-    """0 if it is not known."""
-
-
-def _of_run(statistic: Statistic, queries: Queries, run: Sequence[Any]) -> Contributions:
-    """Return a statistic of the labels or distributions of one run."""
-    truth, rows, n_rows, _ = queries
-    if statistic == "accuracy":
-        return of_mean([float(guess == label) for guess, label in zip(run, truth, strict=True)], rows, n_rows)
-    if statistic == "likelihood":
-        return of_mean([row[label] for row, label in zip(run, truth, strict=True)], rows, n_rows)
-    if statistic == "mean entropy":
-        return of_mean([-_entropy(row) for row in run], rows, n_rows, (-math.log(len(run[0])), 0.0))
-    if statistic == "entropy of mean":
-        return of_entropy(run, rows, n_rows)
-    of_truth = {"calibration error": of_calibration_error, "divergence": of_divergence}
-    return of_truth[statistic](truth, run, rows, n_rows)
-
-
-def contributions(
-    statistic: Statistic, queries: Queries, first: Sequence[Any], second: Sequence[Any]
-) -> tuple[Contributions, Contributions]:
-    """Return a statistic of two runs on the same queries.
-
-    Args:
-        statistic: The statistic of a score that has one value for each condition.
-        queries: The queries.
-        first: What the score reads of the predictions of the first run: labels or distributions.
-        second: That of the second run.
-    """
-    if statistic == "macro F1":
-        n_labels = queries.n_labels or 1 + max(*queries.truth, *first, *second)
-        return of_macro_f1(queries.truth, first, second, queries.rows, queries.n_rows, n_labels)
-    return _of_run(statistic, queries, first), _of_run(statistic, queries, second)
 
 
 # -- inference

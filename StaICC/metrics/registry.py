@@ -18,44 +18,350 @@ A metric is a function of the shape ``metric(ground_truth, prediction) -> float`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import mul
 from types import ModuleType
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from StaICC.errors import ArgumentError, UndefinedMetricError, unknown_name
 from StaICC.metrics import classification, released
 from StaICC.metrics.classification import Kind, Normalised, normalise, numeric_rows
+from StaICC.metrics.diagnosis import entropy, entropy_of_mean
+from StaICC.metrics.intervals import (
+    Interval,
+    NoInterval,
+    Part,
+    calibration_part,
+    divergence_interval,
+    likelihood_part,
+    macro_part,
+    ratio_part,
+    rows_of_labels,
+)
 from StaICC.registry import Registry, fold, labelled, origin_of
+
+if TYPE_CHECKING:
+    from StaICC.metrics.paired_tests import Contributions
 
 MetricFunction = Callable[[list[int], list[list[float]]], float]
 """The shape of a metric: true label indexes and one row of numbers per query, to one number."""
 
-Statistic = Literal[
-    "accuracy",
-    "macro F1",
-    "likelihood",
-    "calibration error",
-    "mean entropy",
-    "entropy of mean",
-    "divergence",
-    "consistency",
-]
-"""What a score of this library measures: intervals and paired tests are computed by statistic."""
+Predictions = Literal["labels", "distributions", "probabilities"]
+"""Predicted labels; a distribution over the labels, also of a bare label; or probabilities of the model."""
 
 _WILSON = "Wilson score, design effect and t, unit: test row"
 _DELTA = "second-order delta method, unit: test row"
-_STATISTICS: Mapping[Statistic | None, tuple[Literal["labels", "distributions", "probabilities"], str]] = {
-    "accuracy": ("labels", _WILSON),
-    "macro F1": ("labels", "variance recovery over labels, unit: test row"),
-    "likelihood": ("probabilities", "variance recovery, correct and wrong predictions, unit: test row"),
-    "calibration error": ("probabilities", "inverted test of the folded normal, unit: test row"),
-    "mean entropy": ("probabilities", _WILSON),
-    "entropy of mean": ("distributions", _DELTA),
-    "divergence": ("distributions", _DELTA),
-    "consistency": ("labels", _WILSON),
-    None: ("labels", ""),
-}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The queries that a score of one condition counts."""
+
+    truth: Sequence[int]
+    """True label index of each query."""
+    rows: Sequence[int]
+    """Test row of each query, from 0 on."""
+    n_rows: int
+    n_labels: int
+    """0 if it is not known."""
+
+    def sums(self, values: Iterable[float]) -> list[float]:
+        """Return the sum of the values of the queries of each test row."""
+        totals = [0.0] * self.n_rows
+        for value, row in zip(values, self.rows, strict=True):
+            totals[row] += value
+        return totals
+
+    @property
+    def sizes(self) -> list[float]:
+        """The number of queries of each test row."""
+        return self.sums([1.0] * len(self.rows))
+
+    @property
+    def few_rows(self) -> str | None:
+        """Why labels have too few test rows for a score that weighs all labels; ``None`` if they have enough."""
+        rows_of = Counter(dict(zip(self.rows, self.truth, strict=True)).values())
+        return rows_of_labels([rows_of[label] for label in range(self.n_labels)])
+
+
+class Statistic:
+    """What a score measures: its range, its interval, and what each test row contributes to a paired test.
+
+    The predictions of a sample are those that the statistic reads, one for each query.
+    """
+
+    name: ClassVar[str]
+    reads: ClassVar[Predictions] = "labels"
+    method: ClassVar[str] = _WILSON
+    """How its confidence interval is computed."""
+    of_classification: ClassVar[bool] = False
+    """Whether it says how right predictions are, so that unparsed replies can count as wrong ones."""
+    weighs_labels: ClassVar[bool] = False
+    """Whether each label needs some test rows for an interval."""
+    independent: ClassVar[bool] = True
+    """Whether the contributions of a run do not depend on the run that it is compared with."""
+    separable: ClassVar[bool] = True
+    """Whether the steps of a difference are the differences of the contributions."""
+
+    def range(self, labels: int) -> tuple[float, float]:
+        """Return the lowest and the highest possible value, by the number of labels."""
+        return 0.0, 1.0
+
+    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> Part:
+        """Return the value with its limits and the influence of each test row."""
+        raise NotImplementedError
+
+    def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
+        return self.part(sample, predictions, level).interval(level, self.method)
+
+    def interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval | NoInterval:
+        """Return the confidence interval; it is withheld if labels have too few test rows."""
+        return self.withheld(sample, lambda: self._interval(sample, predictions, level))
+
+    def withheld(self, sample: Sample, interval: Callable[[], Interval]) -> Interval | NoInterval:
+        """Return an interval, or why it is withheld: the samples of some labels are too small."""
+        reason = sample.few_rows if self.weighs_labels else None
+        if reason is None:
+            return interval()
+        return NoInterval(reason, interval() if len(set(sample.truth)) == sample.n_labels else None)
+
+    def of_run(self, sample: Sample, predictions: Sequence[Any]) -> Contributions:
+        """Return the value of one run, and what each test row contributes to it."""
+        return self.of_pair(sample, predictions, predictions)[0]
+
+    def of_pair(
+        self, sample: Sample, first: Sequence[Any], second: Sequence[Any]
+    ) -> tuple[Contributions, Contributions]:
+        """Return the values of two runs, and what each test row contributes to them."""
+        return self.of_run(sample, first), self.of_run(sample, second)
+
+
+class Mean(Statistic):
+    """The mean of a score of each query; here the predictions are these scores.
+
+    Args:
+        low: The lowest possible score.
+        high: The highest possible score.
+    """
+
+    name = "mean"
+
+    def __init__(self, low: float = 0.0, high: float = 1.0) -> None:
+        self._ends = low, high
+
+    def range(self, labels: int) -> tuple[float, float]:
+        """Return the lowest and the highest possible score."""
+        return self._ends
+
+    def scores(self, sample: Sample, predictions: Sequence[Any]) -> Sequence[float]:
+        """Return the score of each query."""
+        return predictions
+
+    def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
+        scores, (low, high) = self.scores(sample, predictions), self.range(sample.n_labels)
+        width = high - low or 1.0
+        distances = [distance / width for distance in sample.sums([high - score for score in scores])]
+        part = ratio_part(distances, sample.sizes, level, continuous=True)
+        return _from_the_top(math.fsum(scores) / len(scores), part.interval(level, self.method), low, high, width)
+
+    def of_run(self, sample: Sample, predictions: Sequence[Any]) -> Contributions:
+        """Return the mean, and what each test row contributes to it."""
+        from StaICC.metrics.paired_tests import of_mean  # for comparisons only
+
+        ends = self.possible(sample, predictions)
+        return of_mean(self.scores(sample, predictions), sample.rows, sample.n_rows, ends)
+
+    def possible(self, sample: Sample, predictions: Sequence[Any]) -> tuple[float, float]:
+        """Return the lowest and the highest possible score of a query."""
+        return self.range(sample.n_labels)
+
+
+def _from_the_top(value: float, distance: Interval, low: float, high: float, width: float = 1.0) -> Interval:
+    """Return the interval of a value from that of its distance to the top of its range, in units of the width."""
+    centre = None if distance.centre is None else high - distance.centre
+    value = min(high, max(low, value))  # after rounding
+    ends = max(low, min(high - distance.high * width, value)), min(high, max(high - distance.low * width, value))
+    return Interval(ends[0] + 0.0, ends[1] + 0.0, distance.level, distance.method, centre=centre)  # no negative zero
+
+
+class _Share(Mean):
+    """A mean of scores that are counts: its interval knows rare events."""
+
+    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> Part:
+        return ratio_part(sample.sums(self.scores(sample, predictions)), sample.sizes, level)
+
+    _interval = Statistic._interval
+
+
+class _Accuracy(_Share):
+    name = "accuracy"
+    of_classification = True
+
+    def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
+        return [float(guess == label) for guess, label in zip(predictions, sample.truth, strict=True)]
+
+
+class _Consistency(_Share):
+    """The predictions of a query are its labels in all conditions."""
+
+    name = "consistency"
+
+    def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
+        return [max(map(labels.count, labels)) / len(labels) for labels in predictions]
+
+    def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
+        part = self.part(sample, predictions, level)
+        return part.interval(level, self.method, 1.0 / len(predictions[0]) if predictions else 0.0)
+
+    def possible(self, sample: Sample, predictions: Sequence[Any]) -> tuple[float, float]:
+        conditions = len(predictions[0])
+        return math.ceil(conditions / (sample.n_labels or conditions)) / conditions, 1.0
+
+
+class _Likelihood(_Share):
+    name = "likelihood"
+    reads = "probabilities"
+    method = "variance recovery, correct and wrong predictions, unit: test row"
+    of_classification = True
+
+    def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
+        return [row[label] for row, label in zip(predictions, sample.truth, strict=True)]
+
+    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> Part:
+        scores = self.scores(sample, predictions)
+        hits = [float(row.index(max(row)) == true) for row, true in zip(predictions, sample.truth, strict=True)]
+        of_hits = sample.sums(map(mul, scores, hits))
+        return likelihood_part(sample.sums(scores), sample.sums(hits), of_hits, sample.sizes, level)
+
+
+class _MacroF1(Statistic):
+    name = "macro F1"
+    method = "variance recovery over labels, unit: test row"
+    of_classification = True
+    weighs_labels = True
+    independent = False
+    separable = False
+
+    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> Part:
+        hits, sizes = ([[0.0] * sample.n_rows for _ in range(sample.n_labels)] for _ in range(2))
+        for row, true, guess in zip(sample.rows, sample.truth, predictions, strict=True):
+            sizes[true][row] += 1.0
+            sizes[guess][row] += 1.0
+            hits[true][row] += 2.0 * (true == guess)
+        return macro_part(hits, sizes, level)
+
+    def of_pair(
+        self, sample: Sample, first: Sequence[Any], second: Sequence[Any]
+    ) -> tuple[Contributions, Contributions]:
+        from StaICC.metrics.paired_tests import of_macro_f1
+
+        n_labels = sample.n_labels or 1 + max(*sample.truth, *first, *second)
+        return of_macro_f1(sample.truth, first, second, sample.rows, sample.n_rows, n_labels)
+
+
+class MicroF1(Statistic):
+    """F1 over all labels; a prediction is the number of correct labels, and that of true and predicted ones together.
+
+    Args:
+        most: The largest possible numbers of true and of predicted labels of a query.
+    """
+
+    name = "micro F1"
+    independent = False
+    separable = False
+
+    def __init__(self, most: tuple[float, float]) -> None:
+        self._most = most
+
+    def of_pair(
+        self, sample: Sample, first: Sequence[Any], second: Sequence[Any]
+    ) -> tuple[Contributions, Contributions]:
+        """Return the values of two runs, and what each test row contributes to them."""
+        from StaICC.metrics.paired_tests import most_queries, of_f1
+
+        counts = [list(zip(*map(sample.sums, zip(*run, strict=True)), strict=True)) for run in (first, second)]
+        gold, predicted = (most_queries(sample.rows) * number for number in self._most)
+        return of_f1(counts[0], counts[1], (gold, predicted))
+
+
+class _CalibrationError(Statistic):
+    name = "calibration error"
+    reads = "probabilities"
+    method = "inverted test of the folded normal, unit: test row"
+    of_classification = True
+    separable = False
+
+    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> Part:
+        bins = [[[0.0] * sample.n_rows for _ in range(10)] for _ in range(3)]  # hits, queries, hits minus confidence
+        for row, true, distribution in zip(sample.rows, sample.truth, predictions, strict=True):
+            confidence = max(distribution)
+            hit = distribution.index(confidence) == true
+            for column, value in zip(bins, (float(hit), 1.0, hit - confidence), strict=True):
+                column[classification.confidence_bin(confidence)][row] += value
+        return calibration_part(bins[0], bins[1], bins[2], sample.sizes, level)
+
+    def of_run(self, sample: Sample, predictions: Sequence[Any]) -> Contributions:
+        from StaICC.metrics.paired_tests import of_calibration_error
+
+        return of_calibration_error(sample.truth, predictions, sample.rows, sample.n_rows)
+
+
+class _MeanEntropy(Mean):
+    """Minus the mean entropy."""
+
+    name = "mean entropy"
+    reads = "probabilities"
+
+    def range(self, labels: int) -> tuple[float, float]:
+        return -math.log(labels), 0.0
+
+    def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
+        return [-entropy(row) for row in predictions]
+
+
+class _EntropyOfMean(Statistic):
+    name = "entropy of mean"
+    reads = "distributions"
+    method = _DELTA
+
+    def range(self, labels: int) -> tuple[float, float]:
+        return 0.0, math.log(labels)
+
+    def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
+        interval = divergence_interval(_sums_of_rows(sample, predictions), None, sample.sizes, level)
+        return _from_the_top(entropy_of_mean(predictions), interval, 0.0, math.log(sample.n_labels) or 1.0)
+
+    def of_run(self, sample: Sample, predictions: Sequence[Any]) -> Contributions:
+        from StaICC.metrics.paired_tests import of_entropy
+
+        return of_entropy(predictions, sample.rows, sample.n_rows)
+
+
+class _Divergence(Statistic):
+    name = "divergence"
+    reads = "distributions"
+    method = _DELTA
+    weighs_labels = True
+
+    def range(self, labels: int) -> tuple[float, float]:
+        return 0.0, math.inf
+
+    def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
+        true = [[float(label == index) for index in range(sample.n_labels)] for label in sample.truth]
+        counts = _sums_of_rows(sample, true)
+        return divergence_interval(_sums_of_rows(sample, predictions), counts, sample.sizes, level)
+
+    def of_run(self, sample: Sample, predictions: Sequence[Any]) -> Contributions:
+        from StaICC.metrics.paired_tests import of_divergence
+
+        return of_divergence(sample.truth, predictions, sample.rows, sample.n_rows)
+
+
+def _sums_of_rows(sample: Sample, distributions: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
+    """Return the sum of the distributions of the queries of each test row."""
+    return list(zip(*map(sample.sums, zip(*distributions, strict=True)), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,41 +379,21 @@ class ScoreRecord:
     head: str = ""
     """Its column head in tables; the key by default."""
 
-    @property
-    def reads(self) -> Literal["labels", "distributions", "probabilities"]:
-        """Predicted labels; a distribution over the labels, also of a bare label; or probabilities of the model."""
-        return _STATISTICS[self.statistic][0]
 
-    @property
-    def interval(self) -> str:
-        """How its confidence interval is computed."""
-        return _STATISTICS[self.statistic][1]
-
-    @property
-    def of_classification(self) -> bool:
-        """Whether it says how right predictions are, so that unparsed replies can count as wrong ones."""
-        return self.statistic in ("accuracy", "macro F1", "likelihood", "calibration error")
-
-    def range(self, labels: int) -> tuple[float, float]:
-        """Return the lowest and the highest possible value, by the number of labels."""
-        if self.statistic == "mean entropy":
-            return -math.log(labels), 0.0
-        return 0.0, {"entropy of mean": math.log(labels), "divergence": math.inf}.get(self.statistic or "", 1.0)
-
-
+_ACCURACY, _DIVERGENCE, _MEAN_ENTROPY, CONSISTENCY = _Accuracy(), _Divergence(), _MeanEntropy(), _Consistency()
 SCORES: Mapping[str, ScoreRecord] = {
     score.key: score
     for score in (
-        ScoreRecord("accuracy", "accuracy", True, "accuracy"),
-        ScoreRecord("averaged_truelabel_likelihood", "true-label likelihood", True, "likelihood", "likelihood"),
-        ScoreRecord("macro_F1", "macro F1", True, "macro F1", "macro F1"),
-        ScoreRecord("expected_calibration_error_1", "calibration error (ECE-1)", False, "calibration error", "ECE-1"),
-        ScoreRecord("contextual_bias", "contextual bias", False, "mean entropy"),
-        ScoreRecord("domain_bias", "domain bias", False, "mean entropy"),
-        ScoreRecord("entropy", "entropy of the mean prediction", True, "entropy of mean"),
-        ScoreRecord("DL div.", "posterior bias", False, "divergence"),
-        ScoreRecord("empirical_bias", "posterior bias", False, "divergence"),
-        ScoreRecord("consistency", "consistency", True, "consistency"),
+        ScoreRecord("accuracy", "accuracy", True, _ACCURACY),
+        ScoreRecord("averaged_truelabel_likelihood", "true-label likelihood", True, _Likelihood(), "likelihood"),
+        ScoreRecord("macro_F1", "macro F1", True, _MacroF1(), "macro F1"),
+        ScoreRecord("expected_calibration_error_1", "calibration error (ECE-1)", False, _CalibrationError(), "ECE-1"),
+        ScoreRecord("contextual_bias", "contextual bias", False, _MEAN_ENTROPY),
+        ScoreRecord("domain_bias", "domain bias", False, _MEAN_ENTROPY),
+        ScoreRecord("entropy", "entropy of the mean prediction", True, _EntropyOfMean()),
+        ScoreRecord("DL div.", "posterior bias", False, _DIVERGENCE),
+        ScoreRecord("empirical_bias", "posterior bias", False, _DIVERGENCE),
+        ScoreRecord("consistency", "consistency", True, CONSISTENCY),
     )
 }
 """The scores of this library by key. Those of LongICL, accuracy or micro F1, have the names of rounds or conditions."""
@@ -159,7 +445,7 @@ def score_record(benchmark: str, key: str, stated: Mapping[str, bool | None] = {
         False
     """
     if benchmark == "LongICL":
-        record = ScoreRecord(key, key, True, "accuracy")
+        record = ScoreRecord(key, key, True, _ACCURACY)
     elif key in stated or key not in SCORES:
         record = ScoreRecord(key, key, stated.get(key))
     else:
@@ -288,6 +574,11 @@ class MetricSet:
         if len(set(names)) != len(names):
             raise ArgumentError(f"the metric set {self.name!r} has two metrics of one name among {', '.join(names)}")
 
+    @property
+    def known(self) -> list[str]:
+        """The metrics of this library under their own names."""
+        return [metric.name for metric in self.metrics if metric.known]
+
     def adding(self, metric: Metric) -> MetricSet:
         """Make a set with one metric more; a metric of the same name is replaced.
 
@@ -384,12 +675,12 @@ def _own_set(name: str, module: ModuleType, as_released: bool = False) -> Metric
         Metric(
             score.key,
             getattr(module, score.key),
-            score.reads == "probabilities",
+            score.statistic.reads == "probabilities",
             score.higher_is_better,
             None if as_released else (0.0, 1.0),
         )
         for score in SCORES.values()
-        if score.of_classification
+        if score.statistic is not None and score.statistic.of_classification
     )
     return MetricSet(name, tuple(metrics), as_released)
 

@@ -28,15 +28,12 @@ from typing import Any, NamedTuple
 
 from StaICC.errors import ArgumentError, StaICCError, UnknownNameError, unknown_name
 from StaICC.layout import Block, Displayed, Line, TextTable, layout, shared_lines
-from StaICC.metrics import paired_tests
 from StaICC.metrics.diagnosis import noisy_label_shares
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.paired_tests import (
     LEVEL,
     Contributions,
     PairedDifference,
-    Queries,
-    contributions,
     detectable_difference,
     difference_interval,
     directional_holm,
@@ -47,7 +44,7 @@ from StaICC.metrics.paired_tests import (
     too_few_rows,
     upper_p_value,
 )
-from StaICC.metrics.registry import HEADLINE, ScoreRecord, score_record
+from StaICC.metrics.registry import CONSISTENCY, HEADLINE, MicroF1, Sample, Statistic, score_record
 from StaICC.results.provenance import ConditionRecord, DatasetDetails, Key, query_keys
 from StaICC.results.result import Result, ResultGroup, by_benchmark, split_runs
 from StaICC.safe_text import csv_cell, one_line
@@ -119,13 +116,13 @@ def _weights(result: Result, names: Sequence[str]) -> tuple[float, ...]:
     return tuple((share - middle) / spread for share in shares)
 
 
-def _read(result: Result, name: str, score: ScoreRecord) -> _Records:
-    """Read what a metric needs of one data set.
+def _read(result: Result, name: str, metric: str, statistic: Statistic) -> _Records:
+    """Read what a statistic needs of one data set.
 
     Raises:
         _LeftOutError: The metric, or the records, are missing.
     """
-    details, values, metric = result.details.get(name), result.divided.get(name), score.key
+    details, values = result.details.get(name), result.divided.get(name)
     if details is None or values is None:
         raise _LeftOutError("not in this run")
     saved = saved_value(values, metric)
@@ -138,16 +135,15 @@ def _read(result: Result, name: str, score: ScoreRecord) -> _Records:
         raise _LeftOutError("the file has no records of its queries")
     conditions: dict[str, dict[Key, tuple[int, Any]]] = {}
     bare = {record.name for record in details.conditions if record.output == "labels"}
-    if score.reads == "probabilities" and bare:
+    if statistic.reads == "probabilities" and bare:
         raise _LeftOutError("the predictions are bare labels, which have no probabilities")
-    count_wrong = result.signature.fields.get("unparsed") == "wrong" and score.of_classification
+    wrong = result.counted_wrong(name) if statistic.of_classification else set()
     for record in details.conditions:
         width = len(details.labels) or 1 + max(*record.truth, *(label or 0 for label in record.predictions))
-        answers = list(record.predictions) if score.reads == "labels" else probabilities_of(record, width)
-        for reply in details.unparsed if count_wrong else ():
-            if reply.condition == record.name:
-                label = (record.truth[reply.query] + 1) % width
-                answers[reply.query] = label if score.reads == "labels" else [float(n == label) for n in range(width)]
+        answers = list(record.predictions) if statistic.reads == "labels" else probabilities_of(record, width)
+        for number in (query for condition, query in wrong if condition == record.name):
+            label = (record.truth[number] + 1) % width
+            answers[number] = label if statistic.reads == "labels" else [float(n == label) for n in range(width)]
         pairs = zip(record.truth, answers, strict=True)
         conditions[record.name] = dict(zip(query_keys(record.rows), pairs, strict=True))
     queries = sum(len(record.truth) for record in details.conditions)
@@ -216,18 +212,18 @@ class PairedRecords:
     """Several runs on the same queries of one data set.
 
     Args:
-        score: The score by which they are compared.
+        statistic: What the score measures by which they are compared.
         runs: Their records, with labels in the same order.
         keys: The queries of each condition that every run predicted.
     """
 
-    def __init__(self, score: ScoreRecord, runs: Mapping[str, _Records], keys: Mapping[str, Sequence[Key]]) -> None:
-        self.score, self.runs, self._keys = score, runs, keys
+    def __init__(self, statistic: Statistic, runs: Mapping[str, _Records], keys: Mapping[str, Sequence[Key]]) -> None:
+        self.runs, self._keys, self._statistic = runs, keys, statistic
         self.queries = sum(map(len, keys.values()))
         reference = next(iter(runs.values()))
         places = {row: n for n, row in enumerate(sorted({row for own in keys.values() for row, _ in own}))}
-        self._queries = {
-            name: Queries(
+        self._samples = {
+            name: Sample(
                 [reference.conditions[name][key][0] for key in own],
                 [places[row] for row, _ in own],
                 len(places),
@@ -243,7 +239,7 @@ class PairedRecords:
 
     def difference(self, first: str, second: str) -> PairedDifference:
         """Return the difference of the metric between two runs."""
-        if self._independent:
+        if self._statistic.independent:
             return paired_difference(self._own_terms(first), self._own_terms(second))
         return paired_difference(*self._terms(first, second))
 
@@ -261,32 +257,26 @@ class PairedRecords:
                 yield f"{left_out} of {records.queries} queries of {run} are not compared{reason}"
 
     @property
-    def _independent(self) -> bool:
-        """Whether the terms of a run do not depend on the run that it is compared with."""
-        return self.score.statistic != "macro F1" and all(records.most is None for records in self.runs.values())
-
-    @property
     def separable(self) -> bool:
         """Whether the steps of two runs are the differences of what each row contributes to the metric of each."""
-        return self._independent and self.score.statistic != "calibration error"
+        return self._statistic.separable
 
     @property
     def condition_values(self) -> dict[str, dict[str, float]]:
         """The metric of each run by condition and repeat of the rows; empty if it is no mean over the conditions."""
         weights = {weight for records in self.runs.values() for weight in records.weights}
-        several_labels = any(records.most is not None for records in self.runs.values())
-        if len(weights) > 1 or several_labels or self.score.statistic in (None, "consistency"):
+        if len(weights) > 1 or isinstance(self._statistic, MicroF1) or self._statistic is CONSISTENCY:
             return {}
         values: dict[str, dict[str, float]] = {}
         for name, keys in self._keys.items():
             for repeat in sorted({repeat for _, repeat in keys}):
                 places = [place for place, key in enumerate(keys) if key[1] == repeat]
-                truth = [self._queries[name].truth[place] for place in places]
-                queries = Queries(truth, range(len(places)), len(places), self._queries[name].n_labels)
-                values[f"{name} {repeat}"] = of_runs = {}
-                for run, predictions in self._predictions.items():
-                    own = [predictions[name][place] for place in places]
-                    of_runs[run] = contributions(self.score.statistic, queries, own, own)[0].value
+                truth = [self._samples[name].truth[place] for place in places]
+                sample = Sample(truth, range(len(places)), len(places), self._samples[name].n_labels)
+                values[f"{name} {repeat}"] = {
+                    run: self._statistic.of_run(sample, [predictions[name][place] for place in places]).value
+                    for run, predictions in self._predictions.items()
+                }
         return values
 
     def _own_terms(self, run: str) -> list[_Term]:
@@ -297,36 +287,16 @@ class PairedRecords:
 
     def _terms(self, first: str, second: str) -> tuple[list[_Term], list[_Term]]:
         """Return the weights of the conditions with what each row contributes to the metrics of two runs."""
-        if self.score.statistic == "consistency":
-            return [(1.0, self._consistency(first))], [(1.0, self._consistency(second))]
-        first_terms, second_terms = [], []
-        for number, (name, queries) in enumerate(self._queries.items()):
-            parts = self._parts(queries, self._predictions[first][name], self._predictions[second][name])
-            first_terms.append((self.runs[first].weights[number], parts[0]))
-            second_terms.append((self.runs[second].weights[number], parts[1]))
-        return first_terms, second_terms
-
-    def _consistency(self, run: str) -> Contributions:
-        """Return the mean share of the most frequent label over the conditions."""
-        predictions = self._predictions[run]
-        shares = [max(map(labels.count, labels)) / len(labels) for labels in zip(*predictions.values(), strict=True)]
-        queries = next(iter(self._queries.values()))
-        least = math.ceil(len(predictions) / (queries.n_labels or len(predictions))) / len(predictions)
-        return paired_tests.of_mean(shares, queries.rows, queries.n_rows, (least, 1.0))
-
-    def _parts(
-        self, queries: Queries, first: Sequence[Any], second: Sequence[Any]
-    ) -> tuple[Contributions, Contributions]:
-        limits = [records.most for records in self.runs.values() if records.most is not None]
-        if not limits:
-            return contributions(self.score.statistic or "accuracy", queries, first, second)
-        counts = [[(0.0, 0.0)] * queries.n_rows for _ in (first, second)]
-        for run, of_rows in zip((first, second), counts, strict=True):
-            for (correct, size), row in zip(run, queries.rows, strict=True):
-                of_rows[row] = of_rows[row][0] + correct, of_rows[row][1] + size
-        times = paired_tests.most_queries(queries.rows)
-        most = times * max(gold for gold, _ in limits), times * max(predicted for _, predicted in limits)
-        return paired_tests.of_f1(counts[0], counts[1], most)
+        ours, others = self._predictions[first], self._predictions[second]
+        if self._statistic is CONSISTENCY:  # over the conditions, which have the same queries
+            labels = (list(zip(*run.values(), strict=True)) for run in (ours, others))
+            own, other = CONSISTENCY.of_pair(next(iter(self._samples.values())), *labels)
+            return [(1.0, own)], [(1.0, other)]
+        pairs = [self._statistic.of_pair(sample, ours[name], others[name]) for name, sample in self._samples.items()]
+        return (
+            list(zip(self.runs[first].weights, (own for own, _ in pairs), strict=True)),
+            list(zip(self.runs[second].weights, (other for _, other in pairs), strict=True)),
+        )
 
 
 def pair_records(results: Mapping[str, Result], name: str, metric: str) -> PairedRecords | str:
@@ -338,13 +308,13 @@ def pair_records(results: Mapping[str, Result], name: str, metric: str) -> Paire
         metric: A score of the benchmark.
     """
     result = next(iter(results.values()))
-    score = score_record(result.benchmark, metric, result.higher_is_better)
-    if score.statistic is None:
+    statistic = score_record(result.benchmark, metric, result.higher_is_better).statistic
+    if statistic is None:
         return f"{metric} cannot be recomputed from a file: it is no metric of this library"
     runs: dict[str, _Records] = {}
     for run, result in results.items():
         try:
-            records = _read(result, name, score)
+            records = _read(result, name, metric, statistic)
         except StaICCError as error:
             return f"{run}: {error}"
         runs[run] = _relabelled(records, next(iter(runs.values())).labels) if runs else records
@@ -363,12 +333,15 @@ def pair_records(results: Mapping[str, Result], name: str, metric: str) -> Paire
             for records in runs.values()
         ]
         keys[condition] = sorted(set.intersection(*predicted))
-    if score.statistic == "consistency":
+    if statistic is CONSISTENCY:
         whole = set.intersection(*map(set, keys.values()))
         keys = dict.fromkeys(keys, sorted(whole))
     if not all(keys.values()):
         return "no test row has a prediction in every run"
-    return PairedRecords(score, runs, keys)
+    limits = [records.most for records in runs.values() if records.most is not None]
+    if limits:
+        statistic = MicroF1((max(gold for gold, _ in limits), max(predicted for _, predicted in limits)))
+    return PairedRecords(statistic, runs, keys)
 
 
 def _unlike(name: str, first: Result, reference: _Records, second: Result, records: _Records) -> str | None:

@@ -34,7 +34,7 @@ from StaICC.metrics.crossed_effects import (
 )
 from StaICC.metrics.intervals import Interval, expected_distances, mean_interval, ratio_part, student_quantile
 from StaICC.metrics.paired_tests import holm
-from StaICC.metrics.registry import SCORES
+from StaICC.metrics.registry import Statistic
 from StaICC.results.comparison import Comparison, DatasetComparison, Tested, compare
 from StaICC.results.result import Result
 
@@ -147,7 +147,7 @@ def variance_components(result: Result, level: float = 0.95) -> VarianceComponen
         predicted = [[value for draw in row for value in draw if value is not None] for row in correct]
         predicted = [row for row in predicted if row]
         part = ratio_part([math.fsum(row) for row in predicted], [float(len(row)) for row in predicted], level)
-        fixed = part.interval(level, SCORES["accuracy"].interval)
+        fixed = part.interval(level, Statistic.method)
         general = generalise(part.value, fixed, effects)
         found.append(Decomposition(name, part.value, effects, fixed, general))
     mean = None

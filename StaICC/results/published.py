@@ -413,7 +413,7 @@ def _place(result: Result, rule: _Rule, method: str, reason: str | None) -> Publ
     key = (released and rule.released_key) or rule.key
     value = result.averaged.get(key)
     noisy = normal and (method == "Noisy Channel" or fields.get("channel") == "noisy")
-    by_softmax = normal and score.reads == "probabilities"  # a second softmax changes it
+    by_softmax = normal and score.statistic is not None and score.statistic.reads == "probabilities"  # not twice
     kinds = {record.output for details in result.details.values() for record in details.conditions}
     reasons = (
         (True, reason),

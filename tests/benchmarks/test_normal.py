@@ -13,7 +13,7 @@ from StaICC.datasets import Dataset
 from StaICC.errors import OutputError
 from StaICC.metrics.intervals import ratio_part
 from StaICC.metrics.random_baselines import RandomBaseline
-from StaICC.metrics.registry import SCORES
+from StaICC.metrics.registry import Statistic
 
 LIKELIHOOD, ECE = "averaged_truelabel_likelihood", "expected_calibration_error_1"
 
@@ -114,7 +114,7 @@ def test_accuracy_has_baselines_and_an_interval(own: Dataset, truth: list[int]) 
     interval = result.details["own"].intervals["accuracy"]
     correct = [row.index(max(row)) == label for row, label in zip(rows, truth, strict=True)]
     of_rows = [float(first + second) for first, second in zip(correct[:12], correct[12:], strict=True)]
-    assert interval == ratio_part(of_rows, [2.0] * 12, 0.95).interval(0.95, SCORES["accuracy"].interval)
+    assert interval == ratio_part(of_rows, [2.0] * 12, 0.95).interval(0.95, Statistic.method)
     assert interval.low <= result["Averaged results"]["accuracy"] <= interval.high
 
 

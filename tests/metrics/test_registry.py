@@ -86,12 +86,13 @@ def test_every_score_of_the_library_has_its_direction_and_range():
         "divergence": [diagnosis.empirical_bias(rows, truth) for rows in (even, sure)],
         "consistency": [diagnosis.consistency([[0] * 4]), diagnosis.consistency([[0, 0, 1, 1]])],
     }
-    assert {score.statistic for score in SCORES.values()} == better_and_worse.keys()
+    assert {score.statistic.name for score in SCORES.values() if score.statistic} == better_and_worse.keys()
     for score in SCORES.values():
-        better, worse = better_and_worse[score.statistic]
+        assert score.statistic is not None
+        better, worse = better_and_worse[score.statistic.name]
         assert (better > worse) is score.higher_is_better, score.key
-        low, high = score.range(2)
+        low, high = score.statistic.range(2)
         assert all(low <= value <= high for value in (better, worse)), score.key
         reached = (better, worse) if score.higher_is_better else (worse, better)
-        if score.statistic not in ("divergence", "consistency"):
+        if score.statistic.name not in ("divergence", "consistency"):
             assert (high, low) == pytest.approx(reached), score.key
