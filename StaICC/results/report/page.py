@@ -303,8 +303,19 @@ def _difference(headline: _Headline, runs: Runs, first: str, second: str) -> str
     return f"by {lead:.4f}{span} before {second}: {meaning}"
 
 
-def _summary(headline: _Headline, group: Group) -> Markup:
-    """Return in a sentence which run leads, by how much, and whether that was tested."""
+def _missing(headlines: Sequence[_Headline], names: Sequence[str]) -> str:
+    """Return which scores have no value, by their runs."""
+    titles: dict[str, list[str]] = {}
+    for headline in headlines:
+        if without := [name for name in names if name not in headline.verdicts]:
+            runs = "all runs" if len(without) == len(names) > 1 else _listed(without, "runs")
+            titles.setdefault(runs, []).append(headline.column.title)
+    return "; ".join(f"{_listed(own, 'scores')} ({runs})" for runs, own in titles.items())
+
+
+def _summary(headlines: Sequence[_Headline], group: Group) -> Markup:
+    """Return in a sentence which run leads, by how much, by what test, on which data, and what is missing."""
+    headline, names = headlines[0], run_names(group)
     title, runs, values = headline.column.title, group[headline.column.benchmark], headline.values
     if not values:
         reasons = dict.fromkeys(score.reason for score in headline.scores.values())
@@ -318,6 +329,8 @@ def _summary(headline: _Headline, group: Group) -> Markup:
     if score.interval is not None:
         value += f" ({100 * score.interval.level:g} % interval {score.interval.low:.3f} .. {score.interval.high:.3f})"
     value += f", mean of {len(sets)} data sets" if len(sets) > 1 else f", {sets[0]}"
+    limit = runs[leader].signature.fields.get("limit")
+    value += f" (the first {limit} test rows{' of each' * (len(sets) > 1)})" if limit else ""
     parts: list[str] = [element("strong", breakable(leader))]
     if not others:
         parts.append(f": {value}.")
@@ -339,6 +352,8 @@ def _summary(headline: _Headline, group: Group) -> Markup:
         parts.append(
             f" {'It' if len(of[Best]) < 2 else leader} is above chance on {sum(above)} of {len(above)} data sets."
         )
+    if missing := _missing(headlines, names):
+        parts.append(f" No value: {missing}.")
     return element("p", *parts, class_="answer")
 
 
@@ -354,10 +369,10 @@ def _forest(headlines: Sequence[_Headline], names: Sequence[str]) -> Markup:
             score = headline.scores.get(name, Score())._replace(random=None, majority=None)
             points.append(Point(headline.column.title, "best" if marked else "other", name, score))
         if headline.verdicts:
-            panels.append(charts.panel_of(points, {"best": 0, "other": None}, width=140))
+            panels.append(charts.panel_of(points, {"best": 0, "other": None}, width=148))
     if not panels:
         return Markup("")
-    panels[0] = replace(panels[0], width=330, y=row_axis(names, 25))
+    panels[0] = replace(panels[0], width=280, y=row_axis(names, 25))
     better = "Blue: the best run and those that are not shown to be worse. " if len(names) > 1 else ""
     caption = f"Means over the data sets, with intervals. {better}The table below has {of_all}the numbers."
     figure = Figure("Overview", caption, panels, [], [])
@@ -415,7 +430,7 @@ def leaderboard(group: Group) -> Markup:
     lines += [f"Below each score is its {' or '.join(sorted(levels))} interval."] if levels else []
     if "Normal" in group and levels:
         lines.append("Above chance: data sets whose accuracy has an interval above the random baseline.")
-    first = [_summary(headlines[0], group), _forest(headlines, names)] if headlines else []
+    first = [_summary(headlines, group), _forest(headlines, names)] if headlines else []
     explained = fold("How to read the table", element("p", " ".join(lines)), items(notes)) if lines or notes else ""
     return join([*first, shown, explained])
 
@@ -495,13 +510,19 @@ def run_part(benchmarks: Sequence[str], make: Callable[[str, Runs], str]) -> Par
 
     def parts(group: Group) -> str:
         chosen = {benchmark: group[benchmark] for benchmark in benchmarks if benchmark in group}
-        shown = {
-            name: make(name, {benchmark: runs[name] for benchmark, runs in chosen.items() if name in runs})
-            for name in run_names(chosen)
-        }
-        return join(map(fold, shown, shown.values()) if len(shown) > 1 else shown.values())
+        return _each(
+            {
+                name: make(name, {benchmark: runs[name] for benchmark, runs in chosen.items() if name in runs})
+                for name in run_names(chosen)
+            }
+        )
 
     return parts
+
+
+def _each(shown: Mapping[str, Markup | str]) -> Markup:
+    """Return parts by their names, each folded if there are several."""
+    return join(map(fold, shown, shown.values()) if len(shown) > 1 else shown.values())
 
 
 def _confusions(name: str, runs: Runs) -> str:
@@ -553,10 +574,11 @@ def _changed(group: Group) -> str:
         except StaICCError as error:
             parts.append(element("p", f"{benchmark}: {error}.", class_="soft"))
             continue
-        shown = [displayed(pair.display_blocks(), f"{benchmark}: {pair.first}, {pair.second}") for pair in compared]
+        pairs = {f"{pair.first}, {pair.second}": pair.display_blocks() for pair in compared}
+        shown = {names: displayed(blocks, f"{benchmark}: {names}") for names, blocks in pairs.items()}
         if compared:
             drawn = element("figure", charts.differences(compared).inline())  # the tables have the numbers
-            parts.append(fold(benchmark, drawn, *shown, opened=not parts))
+            parts.append(fold(benchmark, drawn, _each(shown), opened=not parts))
     text = (
         "The main metric of each benchmark on the same test rows: the first run minus each other one, with 95 % "
         "intervals. p is from a paired test over test rows, corrected for the pairs of runs (Holm). Significant "
@@ -581,7 +603,7 @@ def _published(group: Group) -> str:
             if figure.reason is not None:
                 refused.setdefault((name, figure.reason), {})[benchmark] = None
     for (name, reason), benchmarks in refused.items():
-        runs.setdefault((", ".join(benchmarks), reason), []).append(name)
+        runs.setdefault((_listed(list(benchmarks), "benchmarks"), reason), []).append(name)
     for (listed, reason), names in runs.items():
         text = f"Not comparable with the published figures of {listed}: {', '.join(names)}: {reason}."
         parts.append(element("p", text, class_="soft"))

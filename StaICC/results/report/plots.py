@@ -148,7 +148,7 @@ class Panel:
         def path(points: Sequence[tuple[float, float]]) -> str:
             return "M" + "L".join(" ".join(map(_number, at(*point))) for point in points)
 
-        yield _text(2, 13, clip(self.title, self.width // 7), class_="t")
+        yield _text(2, 13, clip(self.title, int(self.width / 5.9)), class_="t")
         grid = []
         for value, text in self.x.ticks:
             x, _ = at(value, 0)

@@ -199,6 +199,8 @@ def test_a_sentence_says_who_leads_and_what_the_test_says() -> None:
     assert f"not a significant difference (p {p:.3g})" in tied
     assert "share the best accuracy" in sentence({"all": runs["all"], "same": runs["all"], "half": runs["half"]})
     assert sentence({"all": runs["all"]}).startswith("all: accuracy 1.0000")
+    assert "No value" not in tied
+    assert "test rows" not in tied
     mini = StaICC.Normal(datasets=["mini"], limit=6)
     whole = mini(lambda prompt, label_space: [0.1, 0.2, 0.7])
     partial = mini(lambda prompt, label_space: [0.5, 0.3, 0.2] if len(prompt) % 2 else None, on_error="collect")
@@ -206,6 +208,26 @@ def test_a_sentence_says_who_leads_and_what_the_test_says() -> None:
         text = sentence({"partial": partial, other: whole})
         assert text.startswith(f"{other} leads")
         assert "failed" in text or "Not tested: partial" in text
+
+
+def test_the_sentence_says_what_is_missing_and_on_how_many_rows() -> None:
+    labels = StaICC.Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: 0)
+    scores = StaICC.Normal(datasets=["mini"], limit=6)(model)
+    text = sentence({"labels": labels, "scores": scores})
+    assert "the first 6 test rows)" in text
+    assert "No value: true-label likelihood, calibration error (ECE-1) (labels)." in text
+    assert "(all runs)" in sentence({"labels": labels, "again": labels})
+
+
+def test_of_many_runs_pairs_and_parts_are_folded() -> None:
+    """A page of many runs stays short: only the leaderboard and one figure are open."""
+    runs = {f"run {number}": known(number / 8) for number in range(8)}
+    page = report_html(runs)
+    changed = page[page.index('<section id="changed">') :]
+    folds = re.findall(r"<details( open)?><summary>([^<]*)", changed[: changed.index("</section>")])
+    assert [name for opened, name in folds if opened] == ["", "Normal"]
+    assert len(folds) == 9
+    assert all("run 0, run " in name for opened, name in folds if not opened)
 
 
 def test_no_cell_is_without_a_value_and_a_reason(text: str, wild: str) -> None:
