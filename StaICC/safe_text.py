@@ -26,6 +26,11 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
+def has_lone_surrogate(text: str) -> bool:
+    """Return whether a text has half of a surrogate pair, which no file in UTF-8 can hold."""
+    return not text.isascii() and re.search("[\ud800-\udfff]", text) is not None
+
+
 def _escape(match: re.Match[str]) -> str:
     character = match[0]
     code = ord(character)

@@ -71,8 +71,13 @@ CSV: dict[str, tuple[Any, str, str]] = {
     "JSON key missing": ([*ROWS, {"txt": "x", "label": "a"}], "a.jsonl, line 21 'text'", "did you mean 'txt'"),
     "text is null": (
         [*ROWS, {"text": None, "label": "a"}],
-        "a.jsonl, line 21: text 0 must be a string, not None",
+        "a.jsonl, line 21: column 'text' must be a string, not None",
         "Correct or remove",
+    ),
+    "half a character": (
+        [*ROWS, {"text": "x", "label": "\ud800"}],
+        "a.jsonl, line 21, column 'label': a label holds a lone surrogate",
+        "",
     ),
 }
 

@@ -152,7 +152,8 @@ def _label_indexes(records: Records, labels: Labels) -> tuple[list[int], list[st
         try:
             values.append(label_text(label, names))
         except ArgumentError as error:
-            raise ArgumentError(f"{records.place(number)}: {error}") from error
+            column = f", column {records.columns[-1]!r}" if records.columns else ""
+            raise ArgumentError(f"{records.place(number)}{column}: {error}") from error
     if "" in values:
         share = f"({values.count('')} of {len(values)} rows have none)"
         raise ArgumentError(f"{records.place(values.index(''))} has no label {share}. Remove or fill in these rows")
@@ -343,7 +344,7 @@ class Dataset(Displayed):
             raise ArgumentError(f"{read.source or 'rows'}: there is no row")
         indexes, space = _label_indexes(read, label_space)
         pairs = [(texts, index) for (texts, _), index in zip(read.rows, indexes, strict=True)]
-        table = MemoryTable(pairs, read.place)
+        table = MemoryTable(pairs, read.place, read.columns)
         where = f"card {name!r}"
         written = _part(Template, default_template(table.columns), template, f"{where}: 'template'")
         generated = generated_alternatives(written, space)

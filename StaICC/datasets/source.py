@@ -40,6 +40,7 @@ from typing import Any, ClassVar, TypeAlias
 from StaICC.datasets.storage import parse_json, read_json, refuse_device, split_pair
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, SchemaError, unknown_name, whole_number
 from StaICC.optional import require
+from StaICC.safe_text import has_lone_surrogate
 
 StrPath: TypeAlias = "str | os.PathLike[str]"
 
@@ -234,6 +235,8 @@ class Records:
     unit: str = "line"
     file: TableFile | None = None
     """The file that they are from, without the names of the labels."""
+    columns: Sequence[str] = ()
+    """Names of the columns, that of the label last; none for rows of a program."""
 
     def place(self, row: int) -> str:
         """Return where a row is, for messages."""
@@ -257,6 +260,8 @@ def label_text(value: object, known: Container[object] = ()) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, str):
+        if has_lone_surrogate(value):
+            raise ArgumentError(f"a label holds a lone surrogate: {value!r:.60}")
         return str(value) if value in known else value.strip()
     if isinstance(value, bool):
         return str(value).lower()
@@ -327,7 +332,7 @@ def read_records(
         raise ArgumentError(f"{file.name}: the format {suffix or 'without a suffix'} is not known. Save it as {_KINDS}")
     if not records.rows:
         raise SchemaError(f"{file.name} has no rows")
-    return records, hashlib.sha256(data).hexdigest()
+    return dataclasses.replace(records, columns=columns), hashlib.sha256(data).hexdigest()
 
 
 def file_digest(path: str | os.PathLike[str]) -> str:
@@ -448,13 +453,13 @@ def _parquet(file: Path, data: bytes, columns: Sequence[str]) -> Records:
         values = [table.column(column).to_pylist() for column in columns]
     except (arrow.ArrowException, OSError) as error:
         raise SchemaError(f"{file.name} cannot be read as Parquet: {error}") from error
-    return of_columns(file.name, values)
+    return of_columns(file.name, values, columns)
 
 
-def of_columns(source: str, columns: Sequence[Sequence[object]]) -> Records:
+def of_columns(source: str, columns: Sequence[Sequence[object]], names: Sequence[str]) -> Records:
     """Return the rows of columns, of which the last has the labels."""
     rows = list(zip(zip(*columns[:-1], strict=True), columns[-1], strict=True))
-    return Records(source, rows, range(len(rows)), "row")
+    return Records(source, rows, range(len(rows)), "row", columns=names)
 
 
 # -- users' data
@@ -572,7 +577,7 @@ def pandas_records(frame: Any, texts: Sequence[str] | str, label: str) -> Record
     columns = [frame.iloc[:, position].astype(object) for position in positions]
     # pandas has several values for a missing cell; all become None.
     values = [column.where(column.notna(), None).tolist() for column in columns]
-    return of_columns("the data frame", values)
+    return of_columns("the data frame", values, [*texts, label])
 
 
 def huggingface_records(data: Any, texts: Sequence[str] | str, label: str) -> tuple[Records, list[str] | None]:
@@ -591,7 +596,7 @@ def huggingface_records(data: Any, texts: Sequence[str] | str, label: str) -> tu
         names = list(feature.names)
         known = range(len(names))  # -1 marks a row without a label
         columns[-1] = [names[index] if index in known else None for index in columns[-1]]
-    return of_columns("the data set", columns), names
+    return of_columns("the data set", columns, [*texts, label]), names
 
 
 Source = BuiltIn | ReleasedWheel | FileSource | HubSource | TableFile | GivenRows

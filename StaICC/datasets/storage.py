@@ -60,7 +60,7 @@ from types import NoneType, UnionType
 from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, SchemaError, validate_integer, whole_number
-from StaICC.safe_text import logger
+from StaICC.safe_text import has_lone_surrogate, logger
 
 PASSING = ".part"
 """How passing names end. A killed process leaves one behind; :func:`remove_leftovers` removes it."""
@@ -594,18 +594,17 @@ def split_pair(place: str, row: object) -> tuple[Any, Any]:
     return row[0], row[1]
 
 
-def _check_row(place: str, row: object, columns: int | None) -> Row:
+def _check_row(place: str, row: object, columns: int | None, names: Sequence[str] = ()) -> Row:
     given, label = split_pair(place, row)
     texts = (given,) if isinstance(given, str) else given
     if not isinstance(texts, Sequence) or isinstance(texts, bytes | bytearray):
         raise ArgumentError(f"{place}: expected a text or a sequence of texts, got {given!r:.80}")
     for column, text in enumerate(texts):
+        name = f"column {names[column]!r}" if names else f"text {column}"
         if not isinstance(text, str):
-            raise ArgumentError(f"{place}: text {column} must be a string, not {text!r:.80}. Correct or remove the row")
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise ArgumentError(f"{place}: text {column} holds a lone surrogate: {text!r:.80}") from error
+            raise ArgumentError(f"{place}: {name} must be a string, not {text!r:.80}. Correct or remove the row")
+        if has_lone_surrogate(text):
+            raise ArgumentError(f"{place}: {name} holds a lone surrogate: {text!r:.80}")
     if not texts:
         raise ArgumentError(f"{place}: there is no input text")
     if columns is not None and len(texts) != columns:
@@ -624,6 +623,7 @@ class MemoryTable:
     Args:
         rows: ``(text or sequence of texts, label index)`` pairs, all with the same number of texts.
         place: Names a row by its number, for messages.
+        names: Names of the texts' columns, for messages.
 
     Raises:
         ArgumentError: There is no row, or one is not as said (its place is named).
@@ -640,13 +640,16 @@ class MemoryTable:
     digest: str
 
     def __init__(
-        self, rows: Iterable[tuple[str | Sequence[str], int]], place: Callable[[int], str] = "row {}".format
+        self,
+        rows: Iterable[tuple[str | Sequence[str], int]],
+        place: Callable[[int], str] = "row {}".format,
+        names: Sequence[str] = (),
     ) -> None:
         if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
             raise ArgumentError(f"rows: expected (text or texts, label index) pairs, got {rows!r:.80}")
         checked: list[Row] = []
         for number, row in enumerate(rows):
-            checked.append(_check_row(place(number), row, len(checked[0].texts) if checked else None))
+            checked.append(_check_row(place(number), row, len(checked[0].texts) if checked else None, names))
         if not checked:
             raise ArgumentError("rows: there is no row")
         self._rows = tuple(checked)

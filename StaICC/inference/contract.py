@@ -189,14 +189,14 @@ def _series_index(value: object) -> list[object] | None:
 
 def _plain(value: object) -> object:
     """Turn arrays and tensors into lists or numbers, and other sequences into lists."""
-    if isinstance(value, (type, list, tuple)):
+    if isinstance(value, (type, list, tuple, bytes, bytearray, memoryview)):
         return value
     convert = getattr(value, "tolist", None)
     if callable(convert):
         if getattr(getattr(value, "dtype", None), "kind", "f") not in "biufcOSU":  # NumPy turns times into integers
             raise OutputError(f"got {_describe(value)}, expected numbers, a label index, or a label's text")
         return convert()
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)):
+    if isinstance(value, Sequence) and not isinstance(value, str):
         return list(itertools.islice(value, len(value) + 1))  # it may have no end, whatever length it says it has
     return value
 

@@ -27,6 +27,7 @@ import dataclasses
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from typing import Any, SupportsIndex
 
@@ -154,18 +155,42 @@ DOMAIN_QUERY_LENGTH = 128
 
 
 def empty_queries(columns: int) -> Iterator[tuple[str, ...]]:
-    """Yield empty queries without end.
+    """Return empty queries without end.
 
     Args:
         columns: Input texts per query.
     """
-    query = ("",) * columns
-    while True:
-        yield query
+    return iter(partial(tuple, ("",) * columns), None)
+
+
+class _DomainQueries(Iterator[tuple[str, ...]]):
+    """Queries of random words; unlike a generator, they can be copied and pickled with the writer that has them."""
+
+    def __init__(self, demonstration: SubsetView, length: int) -> None:
+        self._demonstration, self._length = demonstration, length
+        self._generator = StableRandom()
+        self._words: dict[int, list[list[str]]] = {}  # a row is drawn many times; split it once
+
+    def __next__(self) -> tuple[str, ...]:
+        last, query = len(self._demonstration) - 1, []
+        if last < 0:
+            raise ArgumentError(f"{self._demonstration.name} has no rows to take the words of domain queries from")
+        for column in range(len(self._demonstration.texts(0))):
+            text = []
+            draws = self._generator.floats(2 * self._length)
+            for row_float, word_float in zip(draws, draws, strict=True):  # the two draws of a word, one after the other
+                row = int(last * row_float)
+                split = self._words.get(row)
+                if split is None:
+                    split = self._words[row] = [given.split(" ") for given in self._demonstration.texts(row)]
+                choice = split[column]
+                text.append(choice[int((len(choice) - 1) * word_float)])
+            query.append(" ".join(text))
+        return tuple(query)
 
 
 def domain_queries(demonstration: SubsetView, length: int = DOMAIN_QUERY_LENGTH) -> Iterator[tuple[str, ...]]:
-    """Yield queries of random words of a set, without end.
+    """Return queries of random words of a set, without end.
 
     Each word: pick a row, split its text at spaces, pick a word. The published draw excludes the last row of the set,
     and the last word of a row unless it is the only one; that is part of the benchmark's bytes.
@@ -175,29 +200,9 @@ def domain_queries(demonstration: SubsetView, length: int = DOMAIN_QUERY_LENGTH)
         length: Words per input text.
 
     Raises:
-        ArgumentError: ``length`` is negative, or the set is empty.
+        ArgumentError: ``length`` is negative, or (for the first query) the set is empty.
     """
-    length = validate_integer("length, the number of words of a domain query,", length, 0)
-    if not len(demonstration):
-        raise ArgumentError(f"{demonstration.name} has no rows to take the words of domain queries from")
-    generator = StableRandom()
-    columns = len(demonstration.texts(0))
-    words: list[list[list[str]] | None] = [None] * len(demonstration)  # a row is drawn many times; split it once
-    last = len(demonstration) - 1
-    while True:
-        query = []
-        for column in range(columns):
-            text = []
-            draws = generator.floats(2 * length)
-            for row_float, word_float in zip(draws, draws, strict=True):  # the two draws of a word, one after the other
-                row = int(last * row_float)
-                split = words[row]
-                if split is None:
-                    split = words[row] = [given.split(" ") for given in demonstration.texts(row)]
-                choice = split[column]
-                text.append(choice[int((len(choice) - 1) * word_float)])
-            query.append(" ".join(text))
-        yield tuple(query)
+    return _DomainQueries(demonstration, validate_integer("length, the number of words of a domain query,", length, 0))
 
 
 NOISY_LABEL_AFFIX = " "

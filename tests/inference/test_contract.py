@@ -132,7 +132,8 @@ def generator() -> Iterator[float]:
 BAD: list[tuple[Any, str]] = [
     (None, "got None (does the function end without a return?)"),
     (0.5, "got '0.5' of type float; expected a sequence of 2 numbers"),
-    (b"yes", "got \"b'yes'\" of type bytes"),
+    (b"ab", "got \"b'ab'\" of type bytes"),
+    (memoryview(b"ab"), "got '<memory at "),
     ({"no": 0.5}, "got a mapping with the keys \"['no']\", expected each label once: 'no', 'yes'"),
     ({"no": 0.5, "yes": 0.5, "idk": 0}, "got a mapping with the keys \"['no', 'yes', 'idk']\""),
     ({"yes": math.nan, "no": 0.5}, "the value for label 'yes' is nan"),

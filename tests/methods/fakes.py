@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,6 +11,13 @@ import numpy
 
 from StaICC import Normal
 from StaICC.inference.identity import Identity
+
+
+@functools.cache
+def _logits(prompt: str) -> Any:
+    made = numpy.random.default_rng([ord(character) for character in prompt][-400:]).normal(0, 2, 12)
+    made.flags.writeable = False  # it is shared
+    return made
 
 
 class Kernel:
@@ -46,8 +54,8 @@ class Kernel:
         for error in (self.fails(feature, prompt) for feature in features):
             if error is not None:
                 raise error
-        made = numpy.random.default_rng([ord(character) for character in prompt][-400:]).normal(0, 2, 12)
-        return made + self.noise * numpy.random.default_rng(len(self.ran)).normal(0, 1, 12)
+        made = _logits(prompt)
+        return made + self.noise * numpy.random.default_rng(len(self.ran)).normal(0, 1, 12) if self.noise else made
 
     def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Any) -> dict[str, Any]:
         rows: dict[str, Any] = {name: [] for name in wanted}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from itertools import islice
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from StaICC import ContextualBias, DomainBias
 from StaICC.datasets import Dataset, MemoryTable
 from StaICC.prompting import StableRandom, SubsetView, domain_queries, empty_queries, split_dataset
 
@@ -56,3 +60,13 @@ def test_two_streams_of_queries_are_equal_and_apart(small: Callable[..., Dataset
     next(queries)
     assert list(islice(other, 4)) == first
     assert len(set(first)) > 1
+
+
+@pytest.mark.parametrize("kind", [ContextualBias, DomainBias])
+def test_a_benchmark_that_wrote_its_prompts_is_copied_and_pickled(kind: Any) -> None:
+    experimentor = kind(datasets=["mini"], limit=2)[0]
+    experimentor.prompt_former.write_prompt([0])
+    copies = [copy.deepcopy(experimentor), pickle.loads(pickle.dumps(experimentor)), experimentor]
+    written = [made.prompt_former.write_prompt([0]) for made in copies]  # the next query, not the first again
+    assert written == written[:1] * 3
+    assert (written[0] != kind(datasets=["mini"])[0].prompt_former.write_prompt([0])) is (kind is DomainBias)
