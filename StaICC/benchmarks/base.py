@@ -379,8 +379,11 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             if precision is None or preentered_prediction is not None:
                 got = "no precision" if precision is None else "preentered_prediction"
                 raise ArgumentError(f"early stopping needs precision=... and an inference function: got {got}")
-            arguments = (batched_inference, return_outputs, return_divided_results, run)
-            return self.run_to_precision(precision, score, functions, *arguments)
+            from StaICC.benchmarks.race import run_early  # few runs stop early
+
+            settings = (batched_inference, return_outputs, return_divided_results, run)
+            context, (result,) = run_early(self, "precision", precision, score, [functions], *settings)
+            return context.deliver(result)
         runs: dict[str, DatasetRun] = {}
         steps = [experimentor.steps for experimentor in self]
         with RunContext(batched_inference, **run) as context:
@@ -394,22 +397,6 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         return context.deliver(self.collect(runs, context.seconds, predictions, return_outputs, return_divided_results))
 
     __call__ = auto_run
-
-    def run_to_precision(
-        self, precision: float, score: str | None, functions: Sequence[Inference], *how: Any
-    ) -> Result:
-        """Run until half the width of the interval of a score is at most ``precision``.
-
-        Args:
-            precision: The target.
-            score: Name of the score; accuracy by default.
-            functions: The inference function of each data set.
-            *how: The last four arguments of :func:`~StaICC.benchmarks.race.run_early`.
-
-        Raises:
-            ArgumentError: The score is no mean over test rows.
-        """
-        raise ArgumentError(f"early stopping needs scores that are means over test rows: got {self.benchmark_name}")
 
     def forecast(self, function: Inference, **options: Any) -> Forecast:
         """Forecast the run of a function: queries, tokens, time and cost.

@@ -22,10 +22,11 @@ from StaICC.inference.contract import Forecast
 from StaICC.inference.identity import code_mark, in_library
 from StaICC.layout import Block, Displayed, Line
 from StaICC.metrics import Kind, Metric, MetricFunction, MetricSet
+from StaICC.metrics.registry import Mean
 from StaICC.prompting import Query
 from StaICC.registry import labelled, origin_of
 from StaICC.results import Result, ResultGroup, Signature, escaped, short_digest
-from StaICC.results.provenance import common
+from StaICC.results.provenance import QueryScores, common
 from StaICC.results.result import SWEEPS
 from StaICC.safe_text import one_line
 from StaICC.version import SAMPLER_VERSION
@@ -172,21 +173,18 @@ class Benchmark(BaseBenchmark[Experimentor]):
         """Return the warnings about the data sets."""
         return data_warnings(self.experimentor)
 
-    def run_to_precision(
-        self, precision: float, score: str | None, functions: Sequence[Inference], *how: Any
-    ) -> Result:
-        """Run until half the width of the interval of a score is at most ``precision``; arguments as for the base."""
-        from StaICC.benchmarks.race import StoppingRule, run_early  # few runs stop early
-
-        rule = StoppingRule.for_experimentors("precision", precision, score, self.experimentor)
-        context, (result,) = run_early(rule, self, [functions], *how)
-        return context.deliver(result)
-
-    def collect(self, *arguments: Any, **settings: Any) -> Result:
+    def collect(self, runs: Mapping[str, DatasetRun], *arguments: Any, **settings: Any) -> Result:
         """Build the result; arguments as for :meth:`~StaICC.benchmarks.base.BaseBenchmark.collect`."""
-        result = super().collect(*arguments, **settings)
+        result = super().collect(runs, *arguments, **settings)
         own = [metric for metric in self.metrics.metric_set.metrics if not metric.of_library]
         result.higher_is_better = {metric.name: metric.higher_is_better for metric in own}
+        for metric in own:
+            if isinstance(mean := metric.statistic, Mean):
+                values = {
+                    name: {outcome.condition.name: outcome.query_scores(mean) for outcome in run.outcomes}
+                    for name, run in runs.items()
+                }
+                result.query_scores[metric.name] = QueryScores(*mean.range(0), values)
         return result
 
     def arguments(self) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from StaICC.inference.contract import ReplyLabel, Text
 from StaICC.metrics import Kind, released
 from StaICC.metrics.classification import ConfidenceBin, confidence_bins
 from StaICC.metrics.intervals import Interval, NoInterval, Part, combine, mean_interval, of_difference
-from StaICC.metrics.registry import CONSISTENCY, SCORES, Sample, Statistic
+from StaICC.metrics.registry import CONSISTENCY, STATISTICS, Sample, Statistic
 from StaICC.prompting import Query, as_argument
 from StaICC.results import Baselines, ConditionRecord, DatasetDetails, FailedQuery, MeanDetails
 from StaICC.results.provenance import pack_scores
@@ -538,11 +538,10 @@ def means_of(runs: Mapping[str, DatasetRun]) -> MeanDetails:
 
 def _highest(key: str, runs: Mapping[str, DatasetRun]) -> float:
     """Return the largest possible mean of a score."""
-    statistic = SCORES[key].statistic if key in SCORES else None
-    if statistic is None:
+    if key not in STATISTICS:
         return 1.0
     spaces = [run.outcomes[0].condition.queries[0].label_space for run in runs.values()]
-    return math.fsum(statistic.range(len(space))[1] for space in spaces) / len(spaces)
+    return math.fsum(STATISTICS[key].range(len(space))[1] for space in spaces) / len(spaces)
 
 
 def _reason(run: DatasetRun, key: str) -> str | None:
@@ -568,31 +567,30 @@ Intervals = Mapping[str, Interval | NoInterval]
 """Intervals of scores by key."""
 
 
-def score_intervals(outcome: Outcome, keys: Iterable[str], level: float) -> dict[str, Interval | NoInterval]:
+def score_intervals(outcome: Outcome, statistics: Mapping[str, Statistic], level: float) -> Intervals:
     """Return the intervals of scores of one outcome, without those that need probabilities which it lacks.
 
     Args:
         outcome: The predictions.
-        keys: Keys of scores of this library; others have none.
+        statistics: The statistic of each score.
         level: Nominal coverage.
     """
-    known = {key: SCORES[key].statistic for key in keys if key in SCORES}
     return {
         key: statistic.interval(outcome.sample, predictions, level)
-        for key, statistic in known.items()
-        if statistic is not None and (predictions := outcome.read(statistic)) is not None
+        for key, statistic in statistics.items()
+        if (predictions := outcome.read(statistic)) is not None
     }
 
 
 def slope_intervals(
-    outcomes: Sequence[Outcome], shares: Sequence[float], keys: Iterable[str], level: float
-) -> dict[str, Interval | NoInterval]:
-    """Return intervals of the regression slopes of scores over conditions.
+    outcomes: Sequence[Outcome], shares: Sequence[float], statistics: Mapping[str, Statistic], level: float
+) -> Intervals:
+    """Return intervals of the regression slopes of the classification metrics over conditions.
 
     Args:
         outcomes: One outcome for each share.
         shares: Share of correct demonstration labels in each condition.
-        keys: Keys of scores of this library.
+        statistics: The statistic of each score.
         level: Nominal coverage.
     """
     if len(set(shares)) < 2:
@@ -613,13 +611,10 @@ def slope_intervals(
         return combine(parts, weights).interval(level, method, -reach, reach)
 
     slopes: dict[str, Interval | NoInterval] = {}
-    for key in keys:
-        statistic = SCORES[key].statistic if key in SCORES else None
-        read = [statistic and outcome.read(statistic) for outcome in outcomes]
-        predictions = [of_outcome for of_outcome in read if of_outcome is not None]
-        if statistic is not None and len(predictions) == len(outcomes):
-            interval = partial(slope, statistic, predictions)
-            slopes[f"sensitivity.{key}"] = statistic.withheld(outcomes[0].sample, interval)
+    for key, statistic in statistics.items():
+        read = [predictions for outcome in outcomes if (predictions := outcome.read(statistic)) is not None]
+        if statistic.of_classification and len(read) == len(outcomes):
+            slopes[f"sensitivity.{key}"] = statistic.withheld(outcomes[0].sample, partial(slope, statistic, read))
     return slopes
 
 
@@ -629,7 +624,7 @@ def aligned(part: Part, own: Sequence[Hashable], rows: Sequence[Hashable]) -> Pa
     return replace(part, influence=[influence.get(row, 0.0) for row in rows])
 
 
-def consistency_intervals(outcomes: Sequence[Outcome], level: float) -> dict[str, Interval | NoInterval]:
+def consistency_intervals(outcomes: Sequence[Outcome], level: float) -> Intervals:
     """Return the interval of the consistency over conditions.
 
     Args:

@@ -15,17 +15,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from StaICC.benchmarks.base import BaseBenchmark, Predictions
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.running import RunContext, RunSettings
-from StaICC.benchmarks.task import argmax
+from StaICC.benchmarks.task import Condition, Outcome
 from StaICC.errors import ArgumentError, OutputError, unknown_name
 from StaICC.inference import Answer, Failure, Inference, Part, predict_queries
-from StaICC.metrics import Interval, Kind, normalise
+from StaICC.metrics import Interval, Kind
 from StaICC.metrics.intervals import CONFIDENCE_SEQUENCE_VERSION, ConfidenceSequence
+from StaICC.metrics.registry import STATISTICS
 from StaICC.prompting import Query
 from StaICC.results import Result, ResultGroup, Signature
 from StaICC.results.provenance import EarlyStopping
@@ -87,6 +88,8 @@ class StoppingRule:
             UnknownNameError: The score is not a mean over test rows.
         """
         first = experimentors[0]
+        if not isinstance(first, Experimentor):  # of LongICL
+            raise ArgumentError(f"early stopping needs scores that are means over test rows: got those of {first.name}")
         name = _SHORT_NAMES.get(score or "accuracy", score or "accuracy")
         if not first.task.row_scores:
             raise ArgumentError(f"early stopping needs scores that are means over test rows: got {first.task.name}")
@@ -153,18 +156,11 @@ def row_order(experimentor: Experimentor) -> list[int]:
 
 def _row_score(score: str, outputs: Kind, queries: Sequence[Query], answers: Sequence[Answer]) -> float:
     """Return the score of one test row: the mean over its repeats."""
-    total = 0.0
-    for query, answer in zip(queries, answers, strict=True):
-        if score != _LIKELIHOOD:
-            assert isinstance(answer, (int, list))
-            total += query.label == (answer if isinstance(answer, int) else argmax(answer))
-        elif isinstance(answer, list):
-            probabilities = normalise([answer], outputs).probabilities
-            assert probabilities is not None
-            total += probabilities[0][query.label]
-        else:
-            raise OutputError("labels have no likelihood: got a label, expected one score for each label")
-    return total / len(queries)
+    outcome = Outcome(Condition("row", queries), answers, outputs)
+    predictions = outcome.read(STATISTICS[score])
+    if predictions is None:
+        raise OutputError("labels have no likelihood: got a label, expected one score for each label")
+    return STATISTICS[score].value(outcome.sample, predictions)
 
 
 def follow(
@@ -276,8 +272,10 @@ def marked(result: Result, stopping: EarlyStopping) -> Result:
 
 
 def run_early(
-    rule: StoppingRule,
-    benchmark: BaseBenchmark[Experimentor],
+    benchmark: BaseBenchmark[Any],
+    kind: Rule,
+    target: float,
+    score: str | None,
     models: Sequence[Sequence[Inference]],
     batched: bool,
     keep_outputs: bool,
@@ -287,8 +285,10 @@ def run_early(
     """Run a benchmark until the rule stops.
 
     Args:
-        rule: When to stop.
         benchmark: The benchmark.
+        kind: What is wanted.
+        target: The precision, or the margin.
+        score: Name of the score; accuracy by default.
         models: For each model, the inference function of each data set.
         batched: As for a run, which refuses it.
         keep_outputs: Keep the prediction of each query.
@@ -302,6 +302,7 @@ def run_early(
         ArgumentError: The run collects failed queries, or passes complete lists of prompts.
         OutputError: A query has no usable prediction.
     """
+    rule = StoppingRule.for_experimentors(kind, target, score, benchmark.experimentor)
     name, unparsed = benchmark.benchmark_name, benchmark[0].unparsed
     answers: list[dict[_Place, Answer]] = [{} for _ in models]
     with RunContext(batched, **run) as context:
@@ -420,7 +421,6 @@ def race(
     """
     if not isinstance(benchmark, BaseBenchmark):
         raise ArgumentError(f"benchmark: got {benchmark!r:.60}, expected a single benchmark such as Normal()")
-    rule = StoppingRule.for_experimentors("race", margin, score, benchmark.experimentor)
     models = [benchmark.functions_for_datasets(first), benchmark.functions_for_datasets(second)]
-    context, results = run_early(rule, benchmark, models, False, return_outputs, True, run)
+    context, results = run_early(benchmark, "race", margin, score, models, False, return_outputs, True, run)
     return context.deliver(ResultGroup(RACE.name, dict(zip(("first", "second"), results, strict=True))))

@@ -19,7 +19,7 @@ from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, set_
 from StaICC.inference import Answer, Failure
 from StaICC.metrics import Kind, MetricSet, Normalised, normalise
 from StaICC.metrics.intervals import INTERVAL_VERSION, Interval, NoInterval
-from StaICC.metrics.registry import Sample, Statistic
+from StaICC.metrics.registry import Mean, Sample, Statistic
 from StaICC.prompting import (
     DemonstrationLists,
     PromptRenderer,
@@ -180,7 +180,18 @@ class Outcome:
         """Return what a statistic reads of the scored predictions; ``None`` if they have no probabilities."""
         if statistic.reads == "labels":
             return self.answered
-        return None if self.hard and statistic.reads == "probabilities" else self.normalised.probabilities
+        if statistic.reads == "rows" or (statistic.reads == "any" and self.hard):
+            return self.rows
+        probabilities = None if self.hard and statistic.reads == "probabilities" else self.normalised.probabilities
+        return self.rows if probabilities is None and statistic.reads == "any" else probabilities
+
+    def query_scores(self, mean: Mean) -> tuple[float | None, ...] | None:
+        """Return the score of each query of the condition, of which a statistic is the mean; ``None`` if undefined."""
+        predictions = self.read(mean) if self.queries else None
+        if predictions is None:
+            return None
+        scores = iter(mean.scores(self.sample, predictions))
+        return tuple(None if isinstance(answer, Failure) else next(scores) for answer in self.given)
 
     @property
     def kind(self) -> OutputKind:

@@ -27,10 +27,8 @@ The latter two report consistency: per query the share of its most frequent pred
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from StaICC.benchmarks.benchmark import (
@@ -64,7 +62,7 @@ from StaICC.benchmarks.task import (
 from StaICC.datasets import Card
 from StaICC.errors import ArgumentError, UndefinedMetricError, set_integers
 from StaICC.metrics import diagnosis, metric_set, released
-from StaICC.metrics.registry import SCORES
+from StaICC.metrics.registry import STATISTICS
 from StaICC.prompting import (
     DOMAIN_QUERY_LENGTH,
     PromptSettings,
@@ -99,7 +97,7 @@ class NormalTask(Task):
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the intervals of the metrics."""
-        return score_intervals(outcomes[0], scoring.metric_set.known, scoring.statistics.level)
+        return score_intervals(outcomes[0], scoring.metric_set.statistics, scoring.statistics.level)
 
 
 class Normal(TaskBenchmark):
@@ -128,8 +126,16 @@ class Normal(TaskBenchmark):
     task_class = NormalTask
 
 
-_DIVERGENCES = tuple(score.key for score in SCORES.values() if score.statistic is SCORES["DL div."].statistic)
-"""The key of 0.1.1, and that of the paper, for one score."""
+_Released = Callable[[Sequence[int], Sequence[Sequence[float]]], Any]
+"""A function of true labels and rows."""
+
+
+def _value(outcome: Outcome, key: str) -> float:
+    """Return a score of readable predictions."""
+    predictions = outcome.read(STATISTICS[key])
+    if predictions is None:
+        raise UndefinedMetricError("the predictions are bare labels, which have no entropy")
+    return STATISTICS[key].value(outcome.sample, predictions)
 
 
 class _BiasTask(Task, Protocol):
@@ -138,34 +144,31 @@ class _BiasTask(Task, Protocol):
     score_keys: ClassVar[tuple[str, ...]]
     """The score of 0.1.1, and that of the paper."""
 
-    def released_scores(self, outcome: Outcome) -> tuple[Callable[[], Any], Callable[[], Any]]:
-        """Return the functions that compute the score and the mean prediction of 0.1.1."""
-
-    def bias_scores(self, outcome: Outcome, rows: Sequence[Sequence[float]], missing: dict[str, str]) -> Sequence[Any]:
-        """Return the scores of readable predictions; reasons for undefined ones go to ``missing``."""
+    released_functions: ClassVar[tuple[_Released, _Released]]
+    """The score and the mean prediction of 0.1.1."""
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Return the score of the README, the mean prediction, and the paper's score."""
         (outcome,), missing = outcomes, dict[str, str]()
         key, *others = self.score_keys
         if scoring.metric_set.as_released:
-            score, distribution = self.released_scores(outcome)
-            value = attempt(missing, key, score)
-            values = {key: value, "distribution": attempt(missing, "distribution", distribution)}
-            return Scores(values, {key: value, "distribution": 0.0}, missing)  # 0.1.1's mean of distributions is zero
+            places = zip((key, "distribution"), self.released_functions, strict=True)
+            values = {at: attempt(missing, at, function, outcome.truth, outcome.rows) for at, function in places}
+            return Scores(values, {key: values[key], "distribution": 0.0}, missing)  # 0.1.1's mean of distributions
         rows = outcome.normalised.probabilities if outcome.queries else None
         if rows is None:
             reason = (outcome.normalised.reason if outcome.queries else None) or NO_PREDICTIONS
             missing = dict.fromkeys((key, "distribution", *others), reason)
             return Scores(dict.fromkeys(missing), dict.fromkeys(self.score_keys), missing)
-        averaged = dict(zip(self.score_keys, self.bias_scores(outcome, rows, missing), strict=True))
+        averaged = {key: attempt(missing, key, _value, outcome, key) for key in self.score_keys}
         # Label spaces differ, so there is no mean distribution over data sets.
         divided = {key: averaged[key], "distribution": diagnosis.mean_distribution(rows), **averaged}
         return Scores(divided, averaged, missing)
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the intervals of both scores; bare labels have no entropy."""
-        return score_intervals(outcomes[0], self.score_keys, scoring.statistics.level)
+        statistics = {key: STATISTICS[key] for key in self.score_keys}
+        return score_intervals(outcomes[0], statistics, scoring.statistics.level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,22 +176,16 @@ class _PriorBiasTask(_BiasTask):
     """Predicts queries without content, and reports the entropy of the predictions."""
 
     content_free: ClassVar[bool] = True
+    released_functions: ClassVar[tuple[_Released, _Released]] = (
+        lambda truth, rows: released.entropy_of_mean(rows),
+        lambda truth, rows: released.mean_distribution(rows),
+    )
     repeats: int = 2
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
         """Return Normal's queries with their texts replaced."""
         pseudo = self.pseudo_queries(task_input.card, task_input.demonstration_set)
         return [Condition(self.score_keys[1], task_input.queries(pseudo=pseudo))]
-
-    def released_scores(self, outcome: Outcome) -> tuple[Callable[[], Any], Callable[[], Any]]:
-        """Return the entropy of the mean prediction, and that prediction."""
-        return partial(released.entropy_of_mean, outcome.rows), partial(released.mean_distribution, outcome.rows)
-
-    def bias_scores(self, outcome: Outcome, rows: Sequence[Sequence[float]], missing: dict[str, str]) -> Sequence[Any]:
-        """Return the entropy of the mean prediction, and minus the mean entropy of the predictions."""
-        if outcome.hard:
-            missing[self.score_keys[1]] = "the predictions are bare labels, which have no entropy"
-        return diagnosis.entropy_of_mean(rows), None if outcome.hard else diagnosis.negated_mean_entropy(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +225,8 @@ class PosteriorBiasTask(_BiasTask):
     """Predicts Normal's queries, and reports the divergence of the mean prediction from the label frequencies."""
 
     name: ClassVar[str] = "Post_bias"
-    score_keys: ClassVar[tuple[str, ...]] = _DIVERGENCES
+    score_keys: ClassVar[tuple[str, ...]] = ("DL div.", "empirical_bias")
+    released_functions: ClassVar[tuple[_Released, _Released]] = (released.divergence, released.excess_distribution)
     domain_query_length: int = DOMAIN_QUERY_LENGTH
     """Accepted because 0.1.1 accepts it; without an effect."""
     repeats: int = 2
@@ -236,19 +234,6 @@ class PosteriorBiasTask(_BiasTask):
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
         """Return Normal's queries."""
         return [Condition("posterior_bias", task_input.queries())]
-
-    def released_scores(self, outcome: Outcome) -> tuple[Callable[[], Any], Callable[[], Any]]:
-        """Return the divergence and the mean excess over the true labels."""
-        data = outcome.truth, outcome.rows
-        return partial(released.divergence, *data), partial(released.excess_distribution, *data)
-
-    def bias_scores(self, outcome: Outcome, rows: Sequence[Sequence[float]], missing: dict[str, str]) -> Sequence[Any]:
-        """Return the divergence of the mean prediction from the label frequencies, under both names."""
-        divergence = diagnosis.empirical_bias(rows, outcome.truth)
-        if math.isinf(divergence):
-            missing |= dict.fromkeys(_DIVERGENCES, "infinite: a label that no test row has gets a positive probability")
-            return None, None
-        return divergence, divergence
 
 
 class ContextualBias(TaskBenchmark):
@@ -366,7 +351,7 @@ class GLERTask(Task):
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the intervals of the slopes."""
         shares = self.shares_of_correct_labels(scoring.k)
-        return slope_intervals(outcomes, shares, scoring.metric_set.known, scoring.statistics.level)
+        return slope_intervals(outcomes, shares, scoring.metric_set.statistics, scoring.statistics.level)
 
 
 class _ConsistencyTask(Task, Protocol):
@@ -506,7 +491,8 @@ class GeneralisationTask(Task):
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the interval over test rows, with draws and templates fixed."""
-        return score_intervals(_pooled(outcomes), ["accuracy"], scoring.statistics.level)
+        statistics = {"accuracy": STATISTICS["accuracy"]}
+        return score_intervals(_pooled(outcomes), statistics, scoring.statistics.level)
 
 
 _TEMPLATE_ORDER = (0, 3, 7, 1, 2, 4, 5, 6, 8)

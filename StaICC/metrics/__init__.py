@@ -38,6 +38,7 @@ from StaICC.metrics.diagnosis import mean_distribution as mean_distribution
 from StaICC.metrics.diagnosis import negated_mean_entropy as negated_mean_entropy
 from StaICC.metrics.diagnosis import shares_of_correct_labels as shares_of_correct_labels
 from StaICC.metrics.intervals import Interval as Interval
+from StaICC.metrics.registry import MeanOf as MeanOf
 from StaICC.metrics.registry import Metric as Metric
 from StaICC.metrics.registry import MetricFunction as MetricFunction
 from StaICC.metrics.registry import MetricSet as MetricSet

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from StaICC.errors import ArgumentError, UndefinedMetricError, unknown_name
 from StaICC.metrics import classification, released
 from StaICC.metrics.classification import Kind, Normalised, normalise, numeric_rows
-from StaICC.metrics.diagnosis import entropy, entropy_of_mean
+from StaICC.metrics.diagnosis import empirical_bias, entropy, entropy_of_mean
 from StaICC.metrics.intervals import (
     Interval,
     NoInterval,
@@ -48,8 +48,9 @@ if TYPE_CHECKING:
 MetricFunction = Callable[[list[int], list[list[float]]], float]
 """The shape of a metric: true label indexes and one row of numbers per query, to one number."""
 
-Predictions = Literal["labels", "distributions", "probabilities"]
-"""Predicted labels; a distribution over the labels, also of a bare label; or probabilities of the model."""
+Predictions = Literal["labels", "distributions", "probabilities", "rows", "any"]
+"""Predicted labels; a distribution over the labels, also of a bare label; probabilities of the model; the rows as they
+were returned; or probabilities where there are any, else the rows."""
 
 _WILSON = "Wilson score, design effect and t, unit: test row"
 _DELTA = "second-order delta method, unit: test row"
@@ -93,7 +94,7 @@ class Statistic:
     """
 
     name: ClassVar[str]
-    reads: ClassVar[Predictions] = "labels"
+    reads: Predictions = "labels"
     method: ClassVar[str] = _WILSON
     """How its confidence interval is computed."""
     of_classification: ClassVar[bool] = False
@@ -108,6 +109,10 @@ class Statistic:
     def range(self, labels: int) -> tuple[float, float]:
         """Return the lowest and the highest possible value, by the number of labels."""
         return 0.0, 1.0
+
+    def value(self, sample: Sample, predictions: Sequence[Any]) -> float:
+        """Return the value; metrics of classification have a function instead."""
+        raise NotImplementedError
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> Part:
         """Return the value with its limits and the influence of each test row."""
@@ -159,6 +164,11 @@ class Mean(Statistic):
         """Return the score of each query."""
         return predictions
 
+    def value(self, sample: Sample, predictions: Sequence[Any]) -> float:
+        """Return the mean."""
+        scores = self.scores(sample, predictions)
+        return math.fsum(scores) / len(scores)
+
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
         scores, (low, high) = self.scores(sample, predictions), self.range(sample.n_labels)
         width = high - low or 1.0
@@ -184,6 +194,54 @@ def _from_the_top(value: float, distance: Interval, low: float, high: float, wid
     value = min(high, max(low, value))  # after rounding
     ends = max(low, min(high - distance.high * width, value)), min(high, max(high - distance.low * width, value))
     return Interval(ends[0] + 0.0, ends[1] + 0.0, distance.level, distance.method, centre=centre)  # no negative zero
+
+
+class MeanOf:
+    """A metric of your own that is the mean of a score of each query: it has confidence intervals and paired tests.
+
+    Args:
+        score: Computes the score of one query from its true label index and its row of numbers.
+        low: The lowest possible score.
+        high: The highest possible score.
+
+    Example:
+        >>> brier = MeanOf(lambda label, row: (1 - row[label]) ** 2)
+        >>> brier([0, 1], [[1.0, 0.0], [0.5, 0.5]])
+        0.125
+    """
+
+    def __init__(self, score: Callable[[int, list[float]], float], low: float = 0.0, high: float = 1.0) -> None:
+        if not callable(score) or not -math.inf < low < high < math.inf:
+            raise ArgumentError(f"MeanOf: got {score!r:.60}, {low!r} and {high!r}, expected a function and a range")
+        self.__module__ = getattr(score, "__module__", __name__)  # so that signatures name the plug-in of the score
+        self.score, self.low, self.high = score, low, high
+
+    def scores(self, ground_truth: Sequence[int], rows: Sequence[Sequence[float]]) -> list[float]:
+        """Return the score of each query.
+
+        Raises:
+            ArgumentError: A score is outside the range: its test would not be valid.
+        """
+        scores = [float(self.score(label, list(row))) for label, row in zip(ground_truth, rows, strict=True)]
+        for number, value in enumerate(scores):
+            if not self.low <= value <= self.high:
+                raise ArgumentError(f"the score of query {number} is {value}, expected {self.low:g} to {self.high:g}")
+        return scores
+
+    def __call__(self, ground_truth: Sequence[int], rows: Sequence[Sequence[float]]) -> float:
+        """Return the mean."""
+        return math.fsum(self.scores(ground_truth, rows)) / len(rows)
+
+
+class _OfQueries(Mean):
+    name = "mean of queries"
+
+    def __init__(self, metric: MeanOf, reads: Predictions) -> None:
+        super().__init__(metric.low, metric.high)
+        self._metric, self.reads = metric, reads
+
+    def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
+        return self._metric.scores(sample.truth, predictions)
 
 
 class _Share(Mean):
@@ -329,6 +387,9 @@ class _EntropyOfMean(Statistic):
     def range(self, labels: int) -> tuple[float, float]:
         return 0.0, math.log(labels)
 
+    def value(self, sample: Sample, predictions: Sequence[Any]) -> float:
+        return entropy_of_mean(predictions)
+
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
         interval = divergence_interval(_sums_of_rows(sample, predictions), None, sample.sizes, level)
         return _from_the_top(entropy_of_mean(predictions), interval, 0.0, math.log(sample.n_labels) or 1.0)
@@ -347,6 +408,12 @@ class _Divergence(Statistic):
 
     def range(self, labels: int) -> tuple[float, float]:
         return 0.0, math.inf
+
+    def value(self, sample: Sample, predictions: Sequence[Any]) -> float:
+        value = empirical_bias(predictions, sample.truth)
+        if math.isinf(value):
+            raise UndefinedMetricError("infinite: a label that no test row has gets a positive probability")
+        return value
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
         true = [[float(label == index) for index in range(sample.n_labels)] for label in sample.truth]
@@ -397,6 +464,8 @@ SCORES: Mapping[str, ScoreRecord] = {
     )
 }
 """The scores of this library by key. Those of LongICL, accuracy or micro F1, have the names of rounds or conditions."""
+
+STATISTICS: Mapping[str, Statistic] = {key: score.statistic for key, score in SCORES.items() if score.statistic}
 
 
 class Column(NamedTuple):
@@ -512,6 +581,14 @@ class Metric:
         return any(self.name == metric.name and self.function is metric.function for metric in _STANDARD.metrics)
 
     @property
+    def statistic(self) -> Statistic | None:
+        """What its intervals and tests are computed by; ``None`` if it has none."""
+        if isinstance(self.function, MeanOf):
+            reads: dict[bool | None, Predictions] = {True: "probabilities", False: "rows", None: "any"}
+            return _OfQueries(self.function, reads[self.requires_probabilities])
+        return STATISTICS[self.name] if self.known else None
+
+    @property
     def of_library(self) -> bool:
         """Whether it is a metric of this library or of the release, unchanged."""
         return any(self in metric_set.metrics for metric_set in _SETS.values())
@@ -575,9 +652,9 @@ class MetricSet:
             raise ArgumentError(f"the metric set {self.name!r} has two metrics of one name among {', '.join(names)}")
 
     @property
-    def known(self) -> list[str]:
-        """The metrics of this library under their own names."""
-        return [metric.name for metric in self.metrics if metric.known]
+    def statistics(self) -> dict[str, Statistic]:
+        """The statistics of the metrics that have one, by name."""
+        return {metric.name: metric.statistic for metric in self.metrics if metric.statistic is not None}
 
     def adding(self, metric: Metric) -> MetricSet:
         """Make a set with one metric more; a metric of the same name is replaced.

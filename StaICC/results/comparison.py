@@ -44,7 +44,7 @@ from StaICC.metrics.paired_tests import (
     too_few_rows,
     upper_p_value,
 )
-from StaICC.metrics.registry import CONSISTENCY, HEADLINE, MicroF1, Sample, Statistic, score_record
+from StaICC.metrics.registry import CONSISTENCY, HEADLINE, Mean, MicroF1, Sample, Statistic, score_record
 from StaICC.results.provenance import ConditionRecord, DatasetDetails, Key, query_keys
 from StaICC.results.result import Result, ResultGroup, by_benchmark, split_runs
 from StaICC.safe_text import csv_cell, one_line
@@ -105,7 +105,7 @@ def _weights(result: Result, names: Sequence[str]) -> tuple[float, ...]:
     """Return the weights of the conditions: a regression slope for label noise, else their mean."""
     if result.benchmark != "GLER":
         return (1.0 / len(names),) * len(names)
-    k = result.signature.fields.get("k") or ""
+    k = str(result.setting("k"))
     if not k.isdecimal() or len(names) < 2:
         raise _LeftOutError(f"the run has no single k ({k}), so the slope has no abscissas")
     shares = noisy_label_shares(int(k), len(names))
@@ -138,9 +138,14 @@ def _read(result: Result, name: str, metric: str, statistic: Statistic) -> _Reco
     if statistic.reads == "probabilities" and bare:
         raise _LeftOutError("the predictions are bare labels, which have no probabilities")
     wrong = result.counted_wrong(name) if statistic.of_classification else set()
+    own = result.query_scores.get(metric)
     for record in details.conditions:
         width = len(details.labels) or 1 + max(*record.truth, *(label or 0 for label in record.predictions))
-        answers = list(record.predictions) if statistic.reads == "labels" else probabilities_of(record, width)
+        answers: list[Any]
+        if own is not None:
+            answers = list(own.values.get(name, {}).get(record.name) or ())
+        else:
+            answers = list(record.predictions) if statistic.reads == "labels" else probabilities_of(record, width)
         for number in (query for condition, query in wrong if condition == record.name):
             label = (record.truth[number] + 1) % width
             answers[number] = label if statistic.reads == "labels" else [float(n == label) for n in range(width)]
@@ -309,8 +314,14 @@ def pair_records(results: Mapping[str, Result], name: str, metric: str) -> Paire
     """
     result = next(iter(results.values()))
     statistic = score_record(result.benchmark, metric, result.higher_is_better).statistic
+    ranges = {(own.low, own.high) for run in results.values() if (own := run.query_scores.get(metric)) is not None}
+    if statistic is None and len(ranges) == 1 and all(metric in run.query_scores for run in results.values()):
+        statistic = Mean(*ranges.pop())
     if statistic is None:
-        return f"{metric} cannot be recomputed from a file: it is no metric of this library"
+        return (
+            f"{metric} cannot be recomputed from a file: it is no metric of this library, and not in all runs a MeanOf "
+            "with the same range"
+        )
     runs: dict[str, _Records] = {}
     for run, result in results.items():
         try:
@@ -914,7 +925,9 @@ def align(results: Mapping[str, Result], metric: str | None, reference: str | No
         metric = metric if metric in known else next(iter(known), "accuracy")
     if metric not in known:
         raise unknown_name("metric", metric, known)
-    better = bool(score_record(first.benchmark, metric).higher_is_better)
+    better = score_record(first.benchmark, metric, first.higher_is_better).higher_is_better
+    if better is None and metric in first.query_scores:
+        raise ArgumentError(f"{metric}: got a metric without a direction, expected Metric(..., higher_is_better=...)")
     kept = dict(results)
     paired_sets = _pair_datasets(kept, metric)
     if any(isinstance(paired, str) for paired in paired_sets.values()):  # because of one of the runs, or of all
@@ -938,7 +951,9 @@ def align(results: Mapping[str, Result], metric: str | None, reference: str | No
         raise ArgumentError(f"nothing can be compared with {leader} by {metric}: {'; '.join(dict.fromkeys(left_out))}")
     left_out += [f"{dataset}: {note}" for dataset, paired in pairs.items() for note in paired.notes]
     reasons = "; ".join(partial.values())
-    return AlignedRuns(first.benchmark, metric, better, kept, pairs, alone, tuple(dict.fromkeys(left_out)), reasons)
+    return AlignedRuns(
+        first.benchmark, metric, bool(better), kept, pairs, alone, tuple(dict.fromkeys(left_out)), reasons
+    )
 
 
 def _pair_datasets(runs: Mapping[str, Result], metric: str) -> dict[str, PairedRecords | str]:

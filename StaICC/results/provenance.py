@@ -158,6 +158,18 @@ class ConditionRecord:
         return [None if row is None else list(next(read)) for row in scores]
 
 
+@dataclass(frozen=True, slots=True)
+class QueryScores:
+    """The score of each query of a metric of the user's own, which is their mean: comparisons read them."""
+
+    low: float
+    """The lowest possible score."""
+    high: float
+    """The highest possible score."""
+    values: Mapping[str, Mapping[str, tuple[float | None, ...] | None]]
+    """By data set and condition; ``None`` for a query that no score counts, and for an undefined metric."""
+
+
 Key = tuple[int, int]
 """Test row, and place among the queries of this row."""
 

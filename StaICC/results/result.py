@@ -36,6 +36,7 @@ from StaICC.results.provenance import (
     EarlyStopping,
     MeanDetails,
     Provenance,
+    QueryScores,
     Signature,
     digest,
     query_keys,
@@ -273,6 +274,8 @@ class Result(_Saved):
     """Why and where the run stopped early; ``None`` for a full run."""
     higher_is_better: dict[str, bool | None] = field(default_factory=dict)
     """For each metric that is not of this library, whether larger values are better; ``None`` if it does not say."""
+    query_scores: dict[str, QueryScores] = field(default_factory=dict)
+    """For each metric that is not of this library, the scores of the queries if it states them."""
     outputs: Mapping[str, Any] | None = None
     """Records of each query by data set, if the run kept them (``return_outputs=True``); saved separately."""
 
@@ -304,16 +307,23 @@ class Result(_Saved):
         """Whether every query has a prediction."""
         return all(not details.failed for details in self.details.values())
 
+    def setting(self, name: str) -> Any:
+        """Return an argument of the benchmark; ``None`` if it differs between data sets."""
+        if not self.arguments:  # StaICC 1.0.0 saved none
+            return self.signature.fields.get(name)
+        changed = self.arguments.get("changed")
+        return None if isinstance(changed, (list, tuple)) and name in changed else self.arguments.get(name)
+
     def counted_wrong(self, dataset: str) -> set[tuple[str, int]]:
         """Return condition and number of each query of a data set whose reply has no label and counts as wrong."""
-        replies = self.details[dataset].unparsed if self.signature.fields.get("unparsed") == "wrong" else ()
+        replies = self.details[dataset].unparsed if self.setting("unparsed") == "wrong" else ()
         return {(reply.condition, reply.query) for reply in replies}
 
     @property
     def excluded(self) -> int:
         """Number of replies without a label that the scores leave out."""
         unparsed = sum(len(details.unparsed) for details in self.details.values())
-        return unparsed if self.signature.fields.get("unparsed") == "excluded" else 0
+        return unparsed if self.setting("unparsed") == "excluded" else 0
 
     def results(self) -> Iterator[Result]:
         """Yield the result itself, as a group yields each of its results."""
@@ -371,7 +381,7 @@ class Result(_Saved):
 _KEYS = {item.name: item.name for item in fields(Result) if item.name != "outputs"}
 _KEYS |= {"divided": DIVIDED, "averaged": AVERAGED}
 """The key of each attribute in a file."""
-_OPTIONAL = ("arguments", "warnings", "files", "stopping", "higher_is_better")
+_OPTIONAL = ("arguments", "warnings", "files", "stopping", "higher_is_better", "query_scores")
 
 
 class ResultGroup(_Saved):
@@ -754,11 +764,11 @@ def origin(result: Result, dataset: str | None) -> dict[str, Any]:
 
 def _scored(result: Result, dataset: str, metric: str) -> int:
     """Return the number of scored queries of a score: of its condition or round, if it belongs to one."""
-    details, fields = result.details[dataset], result.signature.fields
+    details = result.details[dataset]
     rounds = result.divided.get(dataset, {}).get("rounds")
     condition = metric.rpartition(".")[0]
     if isinstance(rounds, Mapping) and isinstance(rounds.get(metric), Mapping):
-        lost = rounds[metric].get("unparsed", 0) if fields.get("unparsed") == "excluded" else 0
+        lost = rounds[metric].get("unparsed", 0) if result.setting("unparsed") == "excluded" else 0
         return int(rounds[metric].get("answered", details.scored)) - int(lost)
     for record in details.conditions:
         if record.name == condition:

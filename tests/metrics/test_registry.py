@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
 import StaICC
+from StaICC.benchmarks.verify import Contradicted, Recomputed, status_of, verify
 from StaICC.errors import ArgumentError
-from StaICC.metrics import classification, diagnosis
+from StaICC.metrics import MeanOf, classification, diagnosis, paired_tests
 from StaICC.metrics.registry import SCORES, Metric, Score, metric_set, score_record
 from StaICC.results import compare
 
@@ -96,3 +100,83 @@ def test_every_score_of_the_library_has_its_direction_and_range():
         reached = (better, worse) if score.higher_is_better else (worse, better)
         if score.statistic.name not in ("divergence", "consistency"):
             assert (high, low) == pytest.approx(reached), score.key
+
+
+def brier(label: int, row: list[float]) -> float:
+    return sum((value - (place == label)) ** 2 for place, value in enumerate(row))
+
+
+def noisy(prompt: str, label_space: list[str]) -> list[float]:
+    numbers = [sum(map(ord, prompt)) * (place + 3) % 17 + 1 for place in range(len(label_space))]
+    return [number / sum(numbers) for number in numbers]
+
+
+@pytest.fixture(scope="module")
+def brier_runs() -> list[StaICC.results.Result]:
+    """Two runs with a mean of a score of each query as a metric of the user's own."""
+    metric = Metric("brier", MeanOf(brier, 0.0, 2.0), requires_probabilities=True, higher_is_better=False)
+    benchmark = StaICC.Normal(datasets=["mini"], limit=20, metrics={"brier": metric})
+    return [benchmark(model) for model in (noisy, lambda prompt, label_space: [0.4, 0.3, 0.3])]
+
+
+def test_a_mean_of_query_scores_has_an_interval_around_its_value(brier_runs: list[StaICC.results.Result]) -> None:
+    for result in brier_runs:
+        value, interval = result["Averaged results"]["brier"], result.details["mini"].intervals["brier"]
+        assert 0.0 <= interval.low < value < interval.high <= 2.0
+        assert not any("brier" in key for key in result.details["mini"].missing)
+        assert result.means.intervals["brier"].low == pytest.approx(interval.low)
+
+
+def test_a_mean_of_query_scores_is_tested_as_the_same_scores_by_hand(brier_runs: list[StaICC.results.Result]) -> None:
+    first, second = brier_runs
+    compared = compare(first, second, "brier").overall
+    assert compared.values == tuple(run["Averaged results"]["brier"] for run in brier_runs)
+    parts = []
+    for run in brier_runs:
+        records = run.details["mini"].conditions[0]
+        rows = records.probabilities(3)
+        scores = [brier(label, row) for label, row in zip(records.truth, rows, strict=True) if row is not None]
+        parts.append(paired_tests.of_mean(scores, records.rows, 20, (0.0, 2.0)))
+    expected = paired_tests.paired_difference([(1.0, parts[0])], [(1.0, parts[1])])
+    assert compared.difference == pytest.approx(expected.difference)
+    assert compared.interval == paired_tests.difference_interval(expected)
+    assert compared.interval.low < expected.difference < compared.interval.high
+    assert not compare(first, second, "brier").higher_is_better
+
+
+def test_query_scores_are_saved_verified_and_edits_of_them_are_found(brier_runs: list[StaICC.results.Result]) -> None:
+    metric = Metric("brier", MeanOf(brier, 0.0, 2.0), requires_probabilities=True, higher_is_better=False)
+    benchmark = StaICC.Normal(datasets=["mini"], limit=20, metrics={"brier": metric})
+    loaded = StaICC.results.Result.from_dict(json.loads(json.dumps(brier_runs[0].to_dict())))
+    assert loaded == brier_runs[0]
+    assert compare(loaded, brier_runs[1], "brier") == compare(*brier_runs, "brier")
+    assert status_of(verify(loaded, benchmark)) == Recomputed()
+    scores = loaded.query_scores["brier"].values["mini"]["normal"]
+    assert scores is not None
+    changed = replace(loaded.query_scores["brier"], values={"mini": {"normal": (scores[0] or 0.5, *scores[:-1])}})
+    loaded.query_scores["brier"] = changed
+    assert isinstance(status_of(verify(loaded, benchmark)), Contradicted)
+
+
+def test_a_query_score_outside_its_range_is_refused():
+    with pytest.raises(ArgumentError, match=r"query 0 is 1\.5, expected 0 to 1"):
+        metric_set({"brier": MeanOf(lambda label, row: 1.5)}).score(TRUTH, PROBABILITIES)
+    with pytest.raises(ArgumentError, match="range"):
+        MeanOf(brier, 1.0, 1.0)
+
+
+def test_the_signature_distinguishes_means_of_different_scores():
+    def share(label: int, row: list[float]) -> float:
+        return row[label] / 2
+
+    fields = {
+        StaICC.Normal(datasets=["mini"], limit=2, metrics={"mine": metric}).signature().fields["metrics"]
+        for metric in (MeanOf(brier), MeanOf(share), MeanOf(share, high=2.0))
+    }
+    assert len(fields) == 3
+
+
+def test_a_metric_without_a_direction_is_not_compared():
+    benchmark = StaICC.Normal(datasets=["mini"], limit=5, metrics={"brier": MeanOf(brier, 0.0, 2.0)})
+    with pytest.raises(ArgumentError, match="higher_is_better"):
+        compare(benchmark(noisy), benchmark(noisy), "brier")
