@@ -160,9 +160,9 @@ class DatasetTask(Protocol):
         """Why results have no records of the predictions; ``None`` if they have."""
         return None
 
-    def known_details(self) -> dict[str, Any]:
-        """Return the details that do not depend on predictions, for results without records."""
-        return {}
+    @property
+    def data_digest(self) -> str:
+        """The digest by which comparisons know the data."""
 
     def read_again(self, predicted: Mapping[int, Answer | Failure]) -> Mapping[int, Answer | Failure]:
         """Return new predictions, by the number of their query, as results record them."""

@@ -253,13 +253,13 @@ def unparsed_note(unparsed: Sequence[FailedQuery], asked: int, policy: Unparsed)
 
 
 def _record(outcome: Outcome) -> ConditionRecord:
-    queries = outcome.condition.queries
+    known = [(query.label, query.row) for query in outcome.condition.queries]  # each prompt is written once
     return ConditionRecord(
         outcome.condition.name,
         outcome.kind,
-        tuple(query.label for query in queries),
+        tuple(label for label, _ in known),
         tuple(outcome.predictions),
-        tuple(query.row for query in queries),
+        tuple(row for _, row in known),
         _calibration(outcome),
         None if outcome.hard or not outcome.queries else pack_scores(outcome.returned_rows),
     )
@@ -328,16 +328,25 @@ def outputs_of(outcomes: Sequence[Outcome]) -> Outputs:
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def digest_prompts(queries: Iterable[Query]) -> tuple[str, str]:
+def digest_prompts(
+    queries: Iterable[Query], distinct: set[tuple[bytes, tuple[str, ...]]] | None = None
+) -> tuple[str, str]:
     """Return the digest of all prompts in order, and the first 32 bits of each one's own digest as base64.
 
     The former is that of their list (:func:`~StaICC.results.provenance.digest`), of which one prompt is in memory.
+
+    Args:
+        queries: The queries, which may be written one by one.
+        distinct: Gets the digest of the prompt and the label space of each query.
     """
     whole, marks, before = hashlib.sha256(b"["), bytearray(), b""
+    distinct = set() if distinct is None else distinct
     for query in queries:
         whole.update(before + _JSON(as_argument(query.prompt)).encode("utf-8", "surrogatepass"))
         text = query.prompt if isinstance(query.prompt, str) else "\x1e".join(query.prompt)
-        marks += hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:_MARK]
+        own = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        marks += own[:_MARK]
+        distinct.add((own, query.label_space))
         before = b","
     whole.update(b"]")
     return whole.hexdigest(), base64.b64encode(marks).decode()
@@ -377,13 +386,12 @@ class DatasetRun:
     averaged: Mapping[str, float | None]
     """The scores that enter the mean over data sets."""
     details: DatasetDetails
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[Any]
+    """One :class:`~StaICC.benchmarks.task.Outcome` for each condition."""
     intervals: Mapping[str, Interval]
     """The intervals of the scores, with those that are reported for the mean over data sets only."""
     answers: Sequence[Any]
     """The prediction of each query."""
-    scores: Sequence[Any] = ()
-    """The score of each condition, where a task has more than outcomes."""
     timing: Mapping[str, float] = field(default_factory=dict)
     """What the run measured, in addition to its duration."""
 
@@ -419,7 +427,7 @@ def evaluate(
         for condition in conditions:
             end = start + len(condition.queries)
             try:
-                outcomes.append(Outcome(condition, predictions[start:end], outputs, assume))
+                outcomes.append(task.read_outcome(condition, predictions[start:end], outputs, assume))
                 _ = outcomes[-1].kind  # normalises now, so that the message can name the condition
             except OutputError as error:
                 place = f", condition {condition.name}" if len(conditions) > 1 else ""
@@ -446,21 +454,21 @@ def evaluate(
             if interval.approximate is not None:
                 intervals[key] = interval.approximate
     has_intervals = scoring.statistics.intervals and not scoring.metric_set.as_released
-    if has_intervals and "interval of each score" not in missing:
+    if has_intervals and not task.free_text and "interval of each score" not in missing:
         for key in scores.averaged:
             place = key if key in scores.values else f"sensitivity.{key}"
             if place not in computed and place not in missing:
                 missing[f"interval of {place}"] = "no confidence interval is known for this score"
     tried = settings_tried(task, scoring)
-    queries = [query for condition in conditions for query in condition.queries]
-    scored = sum(len(outcome.queries) for outcome in outcomes)
-    prompts, marks = digest_prompts(queries)
-    note = (unparsed_note(replies, len(queries), unparsed),) if replies else ()
+    asked, failures = sum(len(condition.queries) for condition in conditions), _failures(outcomes, unparsed=False)
+    distinct: set[tuple[bytes, tuple[str, ...]]] = set()
+    prompts, marks = digest_prompts((query for condition in conditions for query in condition.queries), distinct)
+    note = (unparsed_note(replies, asked, unparsed),) if replies else ()
     details = DatasetDetails(
-        asked=len(queries),
-        distinct=len({(query.prompt, query.label_space) for query in queries}),
-        scored=scored,
-        failed=len(queries) - scored - (len(replies) if unparsed == "excluded" else 0),
+        asked=asked,
+        distinct=len(distinct),
+        scored=sum(outcome.scored for outcome in outcomes),
+        failed=len(failures) + (len(replies) if unparsed == "error" else 0),
         prompts=prompts,
         query_digests=marks,
         conditions=tuple(map(_record, outcomes)),
@@ -472,10 +480,10 @@ def evaluate(
             for outcome in outcomes
             if tried is not None and (counts := count_outcome(outcome)) is not None
         },
-        failures=_failures(outcomes, unparsed=False),
+        failures=failures,
         unparsed=replies,
         bounds=bounds,
-        labels=queries[0].label_space if queries else (),
+        labels=next((own.queries[0].label_space for own in conditions if own.queries and not task.free_text), ()),
     )
     return DatasetRun(scores.values, scores.averaged, details, outcomes, intervals, predictions)
 
@@ -483,7 +491,9 @@ def evaluate(
 def _intervals(task: Task, scoring: Scoring, outcomes: Sequence[Outcome], missing: dict[str, str]) -> Intervals:
     """Return the intervals of the scores."""
     metrics = scoring.metric_set
-    if metrics.as_released or not scoring.statistics.intervals or not all(outcome.queries for outcome in outcomes):
+    if metrics.as_released or not scoring.statistics.intervals:
+        return {}
+    if not task.free_text and not all(outcome.queries for outcome in outcomes):
         return {}
     try:
         return task.intervals(outcomes, scoring)
@@ -559,7 +569,8 @@ def _baselines(runs: Mapping[str, DatasetRun]) -> dict[str, Baselines]:
         if not all(name in run.details.baselines for run in runs.values()):
             continue
         counts = [count for run in runs.values() if (count := count_outcome(run.outcomes[place])) is not None]
-        baselines[name] = baselines_of(counts, first.details.baselines[name].tried)
+        if counts:  # free text has none
+            baselines[name] = baselines_of(counts, first.details.baselines[name].tried)
     return baselines
 
 

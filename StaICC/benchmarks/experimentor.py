@@ -601,11 +601,12 @@ class Experimentor(FixedAttributes, DatasetTask):
             Scores and details.
         """
         run = evaluate(self.task, self._scoring(), conditions, answers, self.outputs, where or self.name, self.unparsed)
-        details = replace(run.details, data=self._data_digest())
+        details = replace(run.details, data=self.data_digest)
         return replace(run, details=details if self._rows is None else replace(details, baselines={}))
 
-    def _data_digest(self) -> str:
-        """Return the digest by which comparisons know the data: labels may be renamed or in another order."""
+    @property
+    def data_digest(self) -> str:
+        """The digest by which comparisons know the data: labels may be renamed or in another order."""
         test = self.triplet_dataset.test
         if self.task.content_free:
             return self.dataset.table.digest

@@ -33,7 +33,7 @@ from StaICC.inference.identity import (
     name_in_store,
     tolerance_of,
 )
-from StaICC.inference.runner import chunks_of, distinct_keys
+from StaICC.inference.runner import characters, chunks_of, distinct_keys
 from StaICC.inference.store import BoundStore, PredictionStore
 from StaICC.inference.workers import WorkerPool, solve_chunk
 from StaICC.progress import ProgressLine, drawn_progress
@@ -470,7 +470,7 @@ def _weight(part: Forecast, chunk: _Chunk) -> int:
     """Return what the time of a chunk is proportional to: positions, or characters where they are unknown."""
     if part.positions is not None:
         return part.positions + (part.output_tokens or 0)
-    return sum(len(prompt) if isinstance(prompt, str) else sum(map(len, prompt)) for prompt, _ in chunk)
+    return sum(characters(prompt) for prompt, _ in chunk)
 
 
 def _predict(function: Inference, chunk: _Chunk) -> float:

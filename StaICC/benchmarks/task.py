@@ -194,6 +194,11 @@ class Outcome:
         return tuple(None if isinstance(answer, Failure) else next(scores) for answer in self.given)
 
     @property
+    def scored(self) -> int:
+        """The number of queries that are scored."""
+        return len(self.queries)
+
+    @property
     def kind(self) -> OutputKind:
         """How the predictions were read; ``"none"`` if there are none."""
         if not self.queries:
@@ -341,6 +346,11 @@ class Task(Protocol):
         return False
 
     @property
+    def free_text(self) -> bool:
+        """Whether predictions may be texts that :meth:`read_outcome` parses, so that there are no label scores."""
+        return False
+
+    @property
     def row_scores(self) -> Sequence[str]:
         """The scores that are means over test rows, so that a run can stop early; none by default."""
         return ()
@@ -358,6 +368,16 @@ class Task(Protocol):
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
         """Return the conditions: the same for equal inputs."""
+
+    def read_outcome(
+        self,
+        condition: Condition,
+        answers: Sequence[Answer | Failure],
+        outputs: Kind,
+        assume: Literal["wrong", "right"] | None,
+    ) -> Outcome:
+        """Return the outcome of a condition; arguments as for :class:`Outcome`."""
+        return Outcome(condition, answers, outputs, assume)
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Return the scores of the outcomes, one outcome for each condition in order."""

@@ -807,11 +807,13 @@ class _Scored:
             if absent is not None and details.asked:
                 raise DataMissingError(absent.details.notes[0])
             conditions = () if absent is not None else self.benchmark[name].conditions()
-            digests = digest_prompts(query for condition in conditions for query in condition.queries)
+            distinct: set[tuple[bytes, tuple[str, ...]]] = set()
+            queries = (query for condition in conditions for query in condition.queries)
+            digests = digest_prompts(queries, distinct)
             same, first, message = compare_prompts(details, *(("", "") if absent is not None else digests))
             if not same:
                 findings.append(Contradicted(f"{place} / {'prompts' if first is None else 'query_digests'}: {message}"))
-            run, values, expected = self._score(name, conditions)
+            run, values, expected = self._score(name, conditions, len(distinct))
         except (StaICCError, ArithmeticError, LookupError, ValueError) as error:
             missing = isinstance(error, DataError)
             findings.append(
@@ -824,12 +826,14 @@ class _Scored:
             findings += compare_values(f"{self.where}{DIVIDED} / {name}", saved, values, self.unknown)
             findings += compare_values(place, self.saved["details"][name], expected | compared, self.unknown)
             if same and run.answers and self.reruns:
-                own, queries = self.benchmark[name], [query for condition in conditions for query in condition.queries]
-                source = Source(f"{self.where}{name}", self.result, own, queries, run.answers)
-                self.sources.append(source)
+                written = [query for condition in conditions for query in condition.queries]
+                own = self.benchmark[name]
+                self.sources.append(Source(f"{self.where}{name}", self.result, own, written, run.answers))
         return Verification(self.result.benchmark, name, message, limited(place, findings), same, first)
 
-    def _score(self, name: str, conditions: Sequence[Condition]) -> tuple[DatasetRun, Any, dict[str, Any]]:
+    def _score(
+        self, name: str, conditions: Sequence[Condition], distinct: int
+    ) -> tuple[DatasetRun, Any, dict[str, Any]]:
         """Score the records of a data set; return the run, its scores and its details as JSON values.
 
         Raises:
@@ -843,7 +847,9 @@ class _Scored:
             values = self.result.divided[name]
             averaged = {key: values.get(key) for key in self.result.averaged}
             run = DatasetRun(values, averaged, details, (), details.intervals, ())
-            return run, Unchecked(experimentor.unrecorded), details.to_dict() | experimentor.known_details()
+            asked = sum(len(condition.queries) for condition in conditions)
+            known = {"asked": asked, "distinct": distinct, "data": experimentor.data_digest}
+            return run, Unchecked(experimentor.unrecorded), details.to_dict() | known
         written = [(condition.name, len(condition.queries)) for condition in conditions]
         recorded = [(record.name, len(record.truth)) for record in details.conditions]
         if written != recorded:

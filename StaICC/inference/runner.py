@@ -12,6 +12,7 @@ A query without a prediction is a :class:`Failure`. It is never scored as a wron
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -52,6 +53,7 @@ _COMMIT_SECONDS = 1.0  # a plain function's answers wait at most this long (and 
 _COMMIT_ANSWERS = 64
 _BATCH = 256  # prompts handed to a batched kernel at once: what a kill may lose. It makes its own batches within
 _WORKER_CHUNK = 32
+_CHARACTERS = 1 << 24  # of the prompts of a chunk: 4 of a million tokens each, 256 of 16,000
 
 _Key = tuple[Prompt, tuple[str, ...]]
 
@@ -83,7 +85,7 @@ class RunOptions:
     on_error: OnError = "raise"
     """Stop at the first query without a prediction, or continue and report it."""
     chunk_size: int | None = None
-    """Queries per chunk, and so per commit and per call of a batched kernel; ``None`` chooses."""
+    """Queries per chunk, and so per commit and per call of a batched kernel; ``None``: fewer where prompts are long."""
     progress: ProgressCallback | None = None
     """Called after each chunk."""
     group_prefixes: bool = False
@@ -392,13 +394,33 @@ def chunks_of(
     for key in keys:
         groups.setdefault(key[1], []).append(key)
     for group in groups.values():
-        for start in range(0, len(group), size):
-            chunk = [key for key in group[start : start + size] if key not in cached]
+        for whole in _divided(group, size, math.inf if options.chunk_size else _CHARACTERS):
+            chunk = [key for key in whole if key not in cached]
             if chunk and alone:
                 yield chunk[:1]
                 chunk, alone = chunk[1:], False
             if chunk:
                 yield chunk
+
+
+def characters(prompt: Prompt) -> int:
+    """Return the length of a prompt, in the noisy channel of the texts of all labels."""
+    return len(prompt) if isinstance(prompt, str) else sum(map(len, prompt))
+
+
+def _divided(keys: Sequence[_Key], size: int, most: float) -> Iterator[list[_Key]]:
+    """Divide keys, in order, into lists of at most ``size`` keys and ``most`` characters, or of one key."""
+    chunk: list[_Key] = []
+    total = 0
+    for key in keys:
+        length = characters(key[0])
+        if chunk and (len(chunk) == size or total + length > most):
+            yield chunk
+            chunk, total = [], 0
+        chunk.append(key)
+        total += length
+    if chunk:
+        yield chunk
 
 
 def _solve(function: Inference, chunks: Iterable[list[_Key]], options: RunOptions, collector: AnswerCollector) -> None:

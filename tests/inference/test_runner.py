@@ -116,6 +116,23 @@ def test_a_batch_attribute_gets_whole_chunks(size: int | None) -> None:
     assert [len(batch) for batch in kernel.batches] == {None: [10], 1: [1] * 10, 3: [3, 3, 3, 1], 100: [10]}[size]
 
 
+@pytest.mark.parametrize("channel", [False, True])
+@pytest.mark.parametrize(("size", "sizes"), [(None, [3, 3, 2]), (4, [4, 4])])
+def test_chunks_of_long_prompts_have_fewer(channel: bool, size: int | None, sizes: list[int]) -> None:
+    texts = [f"{place} {'x' * (6_000_000 if place % 4 else 1)}" for place in range(8)]
+    kernel, seen = Counting(), []
+
+    def batch(prompts: list[Any], label_space: list[str]) -> list[Any]:
+        seen.append(len(prompts))
+        return [kernel(prompt, label_space) for prompt in prompts]
+
+    kernel.batch = batch  # type: ignore[attr-defined]
+    asked = [query((text, "") if channel else text) for text in texts]
+    answers = predict_queries(kernel, asked, "Test", RunOptions(chunk_size=size))
+    assert answers == [row_of(as_argument(own.prompt), LABELS) for own in asked]
+    assert seen == sizes
+
+
 def test_a_function_that_its_user_calls_batched_gets_the_list_as_it_stands() -> None:
     seen = []
 

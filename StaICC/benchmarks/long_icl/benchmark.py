@@ -28,7 +28,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from StaICC.benchmarks.base import BaseBenchmark, DatasetTask, Predictions, mean
-from StaICC.benchmarks.evaluation import DatasetRun, digest_prompts, reply_record, unparsed_note
+from StaICC.benchmarks.evaluation import DatasetRun, Intervals, evaluate, reply_record
 from StaICC.benchmarks.experimentor import validate_unparsed
 from StaICC.benchmarks.long_icl import scoring
 from StaICC.benchmarks.long_icl.data import LongICLData, Skipped, default_folder, load_available, show_notice
@@ -37,26 +37,18 @@ from StaICC.benchmarks.long_icl.prompts import arrange, write_context, write_que
 from StaICC.benchmarks.long_icl.scoring import Tally, score_tallies, value_of
 from StaICC.benchmarks.long_icl.task_cards import ROUNDS, cards
 from StaICC.benchmarks.running import forecast
-from StaICC.benchmarks.task import Condition, Statistics
+from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Statistics, Task
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, DataMissingError, FixedAttributes, OutputError, unknown_name, validate_integer
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, Unparsed, predict_queries
 from StaICC.inference.contract import forecast_prompts, own_attribute
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.inference.workers import alike, is_too_long, unparsed_reason
-from StaICC.metrics.intervals import Interval, combine
+from StaICC.metrics import Kind, MetricSet
+from StaICC.metrics.intervals import combine
 from StaICC.metrics.random_baselines import RandomBaseline, sign_test
 from StaICC.prompting import Query
-from StaICC.results import (
-    Baselines,
-    ConditionRecord,
-    DatasetDetails,
-    FailedQuery,
-    Result,
-    Signature,
-    escaped,
-    short_digest,
-)
+from StaICC.results import Baselines, DatasetDetails, Result, Signature, escaped, short_digest
 from StaICC.safe_text import logger, one_line
 
 if TYPE_CHECKING:
@@ -71,7 +63,8 @@ OPTIONS = ("variant", "test_number", "instruct", "arrangement", "parsing", "unpa
 """The attributes of an experimentor that are plain options."""
 CUT_OFF = "cut off"
 """Why a reply has no label: it ended at the maximum number of tokens."""
-_NO_PREDICTION = Failure("no prediction")
+_NO_METRICS = MetricSet("", ())
+"""The scores are those of the card."""
 
 
 def round_name(number: int | str) -> str:
@@ -108,25 +101,168 @@ class _LazyQueries(Sequence[Query]):
         return self._write(chosen) if isinstance(chosen, int) else [*map(self._write, chosen)]
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionScore:
-    """The predictions of a condition and their score."""
+class LongICLOutcome(Outcome):
+    """A round, or a condition of an experiment, with its predictions, parsed and compared with the true labels.
 
-    name: str
-    answers: Sequence[Any]
-    parsed: Sequence[str | None]
-    """The parsed answer of each query; ``None`` if it failed."""
-    tallies: Sequence[Tally | None]
-    """``None`` for failed queries and excluded responses."""
-    unparsed: Mapping[int, str]
-    """The reason for each response without a label, and for each one that the server withheld, by number of query."""
-    value: float | None
-    note: str
-    """Why the score is undefined; empty if it is defined."""
-    bounds: tuple[float | None, float | None] | None
-    """The score if all excluded responses were wrong, and if all were right; ``None`` if none is excluded."""
-    record: Mapping[str, Any]
-    """Counts, score and counts for each label, as the result has them."""
+    Args:
+        own: Parses the predictions.
+        condition: The condition.
+        responses: One prediction or failure for each test item.
+        assume: As for :class:`~StaICC.benchmarks.task.Outcome`; ``None`` leaves responses without a label out.
+
+    Attributes:
+        answers: The label index of each prediction (several labels: its text); a failure where it names none.
+        parsed: The parsed answer of each query; ``None`` if it failed.
+        tallies: ``None`` for failed queries and excluded responses.
+        score: The score with its counts; ``None`` if a query failed, or all responses are excluded.
+        value: The score.
+        note: Why the score is undefined; empty if it is defined.
+
+    Raises:
+        OutputError: A prediction cannot be scored, or has no label and ``unparsed="error"``.
+    """
+
+    hard = True
+
+    def __init__(
+        self,
+        own: LongICLExperimentor,
+        condition: Condition,
+        responses: Sequence[Answer | Failure],
+        assume: Literal["wrong", "right"] | None,
+    ) -> None:
+        self.condition, self.responses, self.queries = condition, responses, []
+        self.number = next(number for number in own.rounds if round_name(number) == condition.name)
+        self.answers, self.parsed, self.tallies = [], [], []
+        for place, (item, response) in enumerate(zip(own.test_items, responses, strict=True)):
+            tally, text, answer = own.read_response(self.number, place, response)
+            if tally is not None and isinstance(answer, Failure):
+                if own.unparsed == "error":
+                    raise OutputError(
+                        f"{own.place_of(self.number, place)}: {answer.reason}. unparsed='wrong' or 'excluded' "
+                        "continues without it"
+                    )
+                if assume != "wrong":
+                    tally = None if assume is None else Tally(item.gold, item.gold, item.gold)
+            self.answers.append(answer)
+            self.parsed.append(text)
+            self.tallies.append(tally)
+        self._labels, rule = own.card.labels, own.card.scoring
+        self.failed = Counter(
+            answer.reason for answer in self.answers if isinstance(answer, Failure) and answer.reply is None
+        )
+        self.kept, reasons = scoring.scored(rule, self.tallies, own.variant), alike(self.failed)
+        self.score = None if self.failed else score_tallies(rule, self.kept, own.variant)
+        self.value = value_of(self.score)
+        self.note = "" if self.score else _why_not_scored(reasons, self.failed.total(), len(responses))
+
+    @property
+    def scored(self) -> int:
+        """The number of queries that are scored: none if one failed."""
+        return 0 if self.score is None else sum(tally is not None for tally in self.tallies)
+
+    @property
+    def kind(self) -> Any:
+        """What the predictions are: ``"text"``, ``"labels"``, ``"numbers"``, ``"mixed"`` or ``"none"``."""
+        kinds = {
+            "text" if isinstance(answer, str) else "labels" if hasattr(answer, "__index__") else "numbers"
+            for answer in self.responses
+            if not isinstance(answer, Failure)
+        }
+        return kinds.pop() if len(kinds) == 1 else "mixed" if kinds else "none"
+
+    @property
+    def predictions(self) -> list[int | None]:
+        """The predicted label index of each query; ``None`` if it failed or is excluded."""
+        places = {(label,): place for place, label in enumerate(self._labels)}
+        return [tally and places.get(tally.predicted, NO_LABEL) for tally in self.tallies]
+
+    @property
+    def unparsed(self) -> list[str]:
+        """The reason of each response without a label, and of each one that the server withheld."""
+        return [answer.reason for answer in self.answers if isinstance(answer, Failure) and answer.reply is not None]
+
+    @property
+    def cut_off(self) -> int:
+        """How many responses without a label ended at the maximum number of tokens."""
+        return sum(reason.startswith(f"unparsed reply ({CUT_OFF})") for reason in self.unparsed)
+
+    def record(self, own: LongICLExperimentor) -> dict[str, Any]:
+        """Return counts, score and counts for each label, as the result has them."""
+        contexts, items, failed = own.contexts[self.number], own.test_items, self.failed
+        replies = (answer.reply if isinstance(answer, Failure) else answer for answer in self.responses)
+        record: dict[str, Any] = {
+            "round": self.number,
+            "demonstrations": contexts.demonstrations,
+            **contexts.coverage([item.gold for item in items]),
+            "asked": len(items),
+            "answered": len(items) - failed.total(),
+            "empty": sum(isinstance(reply, str) and not reply.strip() for reply in replies),
+            "unparsed": len(self.unparsed),
+            "cut_off": self.cut_off,
+            "unanswered": dict(alike(failed)),
+            "score": self.score,
+            "note": self.note,
+            "labels": scoring.label_counts(own.card, self.kept),
+        }
+        if own.card.scoring.metric == "micro_f1":  # row, true, predicted and correct labels: to compare two runs
+            record["items"] = [
+                [item.row, *(None if tally is None else len(getattr(tally, part)) for part in scoring.PARTS)]
+                for item, tally in zip(items, self.kept, strict=False)
+            ]
+            while self.score is not None and record["items"][-1][1] is None:  # as in results of 1.0.0
+                record["items"].pop()
+        return record
+
+
+@dataclass(frozen=True, slots=True)
+class LongICLTask(Task):
+    """Reads and scores the predictions of a data set."""
+
+    own: LongICLExperimentor
+    name: ClassVar[str] = "LongICL"
+    free_text: ClassVar[bool] = True
+    scores_accuracy: ClassVar[bool] = True
+
+    def conditions(self, task_input: object = None) -> Sequence[Condition]:
+        """Return the conditions: named lists of queries."""
+        return [Condition(round_name(number), self.own.round_queries(number)) for number in self.own.rounds]
+
+    def read_outcome(
+        self, condition: Condition, answers: Sequence[Any], outputs: Kind, assume: Literal["wrong", "right"] | None
+    ) -> LongICLOutcome:
+        """Return the outcome of a condition."""
+        return LongICLOutcome(self.own, condition, answers, assume)
+
+    def score(self, outcomes: Sequence[Any], options: Scoring) -> Scores:
+        """Return the scores of all conditions, their mean, and the scores of guessing."""
+        own = self.own
+        values = {outcome.condition.name: outcome.value for outcome in outcomes}
+        missing = {outcome.condition.name: outcome.note for outcome in outcomes if outcome.value is None}
+        if missing:
+            missing["mean"] = f"no score in {', '.join(missing)}"
+        missing |= own.unavailable
+        uniform, majority, _ = scoring.guessing_scores(own.card, own.test_items, own.variant)
+        if uniform is None:
+            missing["uniform"] = missing["majority"] = "a random guess of entities is not defined"
+        unavailable = dict.fromkeys(own.unavailable)
+        guesses = {"uniform": uniform, "majority": majority}
+        averaged = {**values, **unavailable, "mean": mean(list(values.values())), **guesses}
+        return Scores(averaged, averaged, missing)
+
+    def intervals(self, outcomes: Sequence[Any], options: Scoring) -> Intervals:
+        """Return the intervals of the rounds and of their mean, with the row as the unit."""
+        own = self.own
+        level, rows = own.statistics.level, [item.row for item in own.test_items]
+        parts = {
+            outcome.condition.name: part
+            for outcome in outcomes
+            if outcome.value is not None
+            and (part := score_part(own.card, own.variant, outcome.tallies, level, rows)) is not None
+        }
+        if len(parts) == len(outcomes):
+            parts["mean"] = combine(list(parts.values()), [1 / len(parts)] * len(parts))
+        return {name: part.interval(level, f"{METHOD}item") for name, part in parts.items()}
 
 
 class LongICLExperimentor(FixedAttributes, DatasetTask):
@@ -260,22 +396,17 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
 
     def conditions(self) -> Sequence[Condition]:
         """Return the conditions: named lists of queries."""
-        return [Condition(round_name(number), self.round_queries(number)) for number in self.rounds]
+        return LongICLTask(self).conditions()
 
     @cached_property
-    def prompt_digests(self) -> Mapping[int | str, Sequence[bytes]]:
-        """The SHA-256 of each prompt, by round."""
-        return {
-            number: [
-                hashlib.sha256(str(query.prompt).encode("utf-8", "surrogatepass")).digest()
-                for query in self.round_queries(number)
-            ]
-            for number in self.rounds
-        }
-
-    def prompts_digest(self, number: int | str) -> str:
-        """Return the SHA-256 of the SHA-256 digests of a round's prompts, one per line."""
-        return hashlib.sha256("\n".join(digest.hex() for digest in self.prompt_digests[number]).encode()).hexdigest()
+    def prompt_digests(self) -> Mapping[int | str, str]:
+        """For each round the SHA-256 of the SHA-256 digests of its prompts, one per line."""
+        digests = {}
+        for number in self.rounds:
+            prompts = (str(query.prompt).encode("utf-8", "surrogatepass") for query in self.round_queries(number))
+            lines = "\n".join(hashlib.sha256(prompt).hexdigest() for prompt in prompts)
+            digests[number] = hashlib.sha256(lines.encode()).hexdigest()
+        return digests
 
     def longest_prompts(self, measure: Callable[[str], int] = len) -> dict[int | str, int]:
         """Return the length of each round's longest prompt, to compare with the context length of a model.
@@ -300,7 +431,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
             "experiment": None if self.experiment is None else self.experiment.options(),
             "made_up": self.data.made_up,
             "files": {split: {"sha256": file.sha256, "verified": file.verified} for split, file in files.items()},
-            "prompts": {str(number): self.prompts_digest(number) for number in self.rounds},
+            "prompts": {str(number): digest for number, digest in self.prompt_digests.items()},
         }
 
     # -- running
@@ -309,18 +440,6 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
     def steps(self) -> int:
         """How many parts a run reports: the queries of a round are predicted together."""
         return len(self.rounds)
-
-    def check_function(self, function: Inference) -> None:
-        """Refuse kernels that score labels, or let the model write one label, if the data set needs text."""
-        if not self.card.structured:
-            return
-        if guided := own_attribute(function, "guided"):
-            raise ArgumentError(f"{self.card.needs_text}, and guided={guided!r} allows one label only")
-        if callable(getattr(function, "generate", None)):
-            raise ArgumentError(
-                f"{self.card.needs_text}, but {type(function).__name__} scores labels; wrap it: text_inference(kernel) "
-                "of StaICC.kernels.text_inference"
-            )
 
     def run(
         self,
@@ -347,13 +466,13 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         options = replace(options, group_prefixes=True, free_text=True)
         answers: list[Any] = []
         timing: dict[str, float] = {}
-        for number, (key, condition) in enumerate(zip(self.rounds, conditions, strict=True)):
+        for number, condition in enumerate(conditions):
             before, name = time.monotonic(), f"{self.name}, {condition.name}"
             step = replace(part, name=f"{part.name}, {condition.name}", number=part.number + number)
             queries = list(condition.queries)
             predictions = self._predict(forward_inference, queries, step, options)
             if self.unparsed == "error" or self.card.structured:
-                self.score_round(key, predictions)  # ends the run now, not after all rounds
+                LongICLOutcome(self, condition, predictions, None)  # ends the run now, not after all rounds
             answers += predictions
             timing[name] = time.monotonic() - before
             if self.experiment is not None:
@@ -397,213 +516,100 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
 
     def assemble(self, conditions: Sequence[Condition], answers: Sequence[Any]) -> DatasetRun:
         """Score the predictions of all conditions, as :meth:`score` does."""
-        size = len(self.test_items)
+        size, structured = len(self.test_items), self.card.structured
         if len(answers) != size * len(conditions):
             raise OutputError(
                 f"{self.card.title}: expected {size * len(conditions)} predictions ({size} items in "
                 f"{len(conditions)} rounds), found {len(answers)}"
             )
-        scores = [
-            self.score_round(number, answers[place * size : (place + 1) * size])
-            for place, number in enumerate(self.rounds)
-        ]
-        values = {score.name: score.value for score in scores}
-        uniform, majority, label = scoring.guessing_scores(self.card, self.test_items, self.variant)
-        averaged: dict[str, float | None] = {
-            **values,
-            **dict.fromkeys(self.unavailable),
-            "mean": mean(list(values.values())),
-            "uniform": uniform,
-            "majority": majority,
-        }
-        divided: dict[str, Any] = {
-            **averaged,
+        scorer = Scoring(_NO_METRICS, 0, self.statistics)
+        run = evaluate(LongICLTask(self), scorer, conditions, answers, "auto", self.name, self.unparsed)
+        *_, label = scoring.guessing_scores(self.card, self.test_items, self.variant)
+        values = {
+            **run.values,
             "metric": self.card.scoring.metric,
-            "rounds": {score.name: score.record for score in scores},
+            "rounds": {outcome.condition.name: outcome.record(self) for outcome in run.outcomes},
             "settings": self.settings(),
             **({} if label is None else {"majority_label": label}),
         }
         if self.experiment is not None:
-            divided["experiment"] = analyse(
+            values["experiment"] = analyse(
                 self.experiment,
                 self.card,
                 self.variant,
                 self.test_items,
                 {round_name(number): contexts for number, contexts in self.contexts.items()},
-                {score.name: score.tallies if score.value is not None else () for score in scores},
+                {own.condition.name: () if own.value is None else own.tallies for own in run.outcomes},
                 self.statistics.level if self.statistics.intervals else None,
             )
-        details = self._details(conditions, scores, averaged)
-        return DatasetRun(divided, averaged, details, (), details.intervals, answers, scores)
+        excluded = self.unparsed == "excluded"
+        bounded = [own.condition.name for own in run.outcomes if excluded and own.unparsed and not own.failed]
+        details = replace(
+            run.details,
+            conditions=() if structured else run.details.conditions,
+            data=self.data_digest,
+            notes=self._notes(run),
+            baselines={
+                own.condition.name: self._baselines(own) for own in run.outcomes if own.score and not structured
+            },
+            bounds={key: run.details.bounds.get(key, (None, None)) for key in ([*bounded, "mean"] if bounded else ())},
+        )
+        return replace(run, values=values, details=details)
 
-    def score_round(self, number: int | str, answers: Sequence[Any]) -> ConditionScore:
-        """Score the predictions of one round.
+    def place_of(self, number: int | str, place: int) -> str:
+        """Return the name of a query in messages."""
+        kind = "condition" if self.experiment else "round"
+        return f"{self.card.title}, {kind} {number}, query {place} (row {self.test_items[place].row})"
+
+    def read_response(
+        self, number: int | str, place: int, response: Any
+    ) -> tuple[Tally | None, str | None, Answer | Failure]:
+        """Return the tally of a prediction, the parsed answer, and the label index (several labels: the text).
+
+        Args:
+            number: The round, or the name of the condition.
+            place: The test item.
+            response: The prediction; a failed query has neither tally nor answer. A response without a label, or that
+                the server withheld, has a failure in place of the label.
 
         Raises:
-            OutputError: A prediction cannot be scored, or has no label and ``unparsed="error"``.
+            OutputError: The prediction cannot be scored.
         """
-        rule, contexts = self.card.scoring, self.contexts[number]
-        parsed: list[str | None] = [None] * len(answers)
-        tallies: list[Tally | None] = [None] * len(answers)
-        unparsed: dict[int, str] = {}
-        failed: Counter[str] = Counter()
-        empty = 0
-        for place, (item, answer) in enumerate(zip(self.test_items, answers, strict=True)):
-            withheld = isinstance(answer, Failure)
-            if withheld and answer.reply is None:
-                failed[answer.reason] += 1
-                continue
-            response, reply = ("", answer.reply) if withheld else (answer, answer)  # withheld: empty, as published
-            empty += isinstance(reply, str) and not reply.strip()
-            card, shown, names = self.card, item, contexts.labels_of(place)
-            if names:
-                card = replace(card, labels=names)
-                shown = replace(item, gold=(names[self.card.labels.index(item.gold[0])],))
-            prompt = None if self.parsing == "published" else contexts.context_of(place) + self._questions[place]
-            kind = "condition" if self.experiment else "round"
-            where = f"{self.card.title}, {kind} {number}, query {place} (row {item.row})"
-            try:
-                tally, parsed[place] = scoring.tally_prediction(card, response, shown, self.parsing, prompt)
-            except OutputError as error:
-                raise OutputError(f"{where}: {error}") from error
-            if names:
-                predicted = tuple(self.card.labels[names.index(name)] for name in tally.predicted)
-                tally = Tally(item.gold, predicted, item.gold * bool(tally.correct))
-            tallies[place] = tally
-            if isinstance(response, str) and tally.gold and not tally.predicted:
-                cause = "no label" if response.strip() else "empty"
-                cause = CUT_OFF if getattr(answer, "finish_reason", None) == "length" else cause
-                unparsed[place] = answer.reason if withheld else unparsed_reason(cause, response)
-                if self.unparsed == "error":
-                    raise OutputError(
-                        f"{where}: {unparsed[place]}. unparsed='wrong' or 'excluded' continues without it"
-                    )
-        bounds = None
-        if self.unparsed == "excluded" and unparsed:
-            if not failed:
-                right = [
-                    Tally(tally.gold, tally.gold, tally.gold) if tally and place in unparsed else tally
-                    for place, tally in enumerate(tallies)
-                ]
-                low, high = (score_tallies(rule, assumed, self.variant) for assumed in (tallies, right))
-                bounds = (value_of(low), value_of(high))
-            tallies = [None if place in unparsed else tally for place, tally in enumerate(tallies)]
-        kept, reasons = scoring.scored(rule, tallies, self.variant), alike(failed)
-        score = None if failed else score_tallies(rule, kept, self.variant)
-        note = "" if score is not None else _why_not_scored(reasons, failed.total(), len(answers))
-        record: dict[str, Any] = {
-            "round": number,
-            "demonstrations": contexts.demonstrations,
-            **contexts.coverage([item.gold for item in self.test_items]),
-            "asked": len(answers),
-            "answered": len(answers) - failed.total(),
-            "empty": empty,
-            "unparsed": len(unparsed),
-            "cut_off": sum(reason.startswith(f"unparsed reply ({CUT_OFF})") for reason in unparsed.values()),
-            "unanswered": dict(reasons),
-            "score": score,
-            "note": note,
-            "labels": scoring.label_counts(self.card, kept),
-        }
-        if rule.metric == "micro_f1":  # row, and numbers of true, predicted and correct labels: to compare two runs
-            record["items"] = [
-                [item.row, *(None if tally is None else len(getattr(tally, part)) for part in scoring.PARTS)]
-                for item, tally in zip(self.test_items, kept, strict=False)
-            ]
-            while score is not None and record["items"][-1][1] is None:  # as in results of 1.0.0
-                record["items"].pop()
-        return ConditionScore(
-            round_name(number), answers, parsed, tallies, unparsed, value_of(score), note, bounds, record
-        )
+        failed = isinstance(response, Failure)
+        if failed and response.reply is None:
+            return None, None, response
+        text: Any = "" if failed else response  # withheld: empty, as published
+        card, item, names = self.card, self.test_items[place], self.contexts[number].labels_of(place)
+        gold = item.gold
+        if names:
+            card = replace(card, labels=names)
+            item = replace(item, gold=(names[self.card.labels.index(gold[0])],))
+        prompt = None if self.parsing == "published" else self.context(number, place) + self._questions[place]
+        try:
+            tally, parsed = scoring.tally_prediction(card, text, item, self.parsing, prompt)
+        except OutputError as error:
+            raise OutputError(f"{self.place_of(number, place)}: {error}") from error
+        if names:
+            predicted = tuple(self.card.labels[names.index(name)] for name in tally.predicted)
+            tally = Tally(gold, predicted, gold * bool(tally.correct))
+        if isinstance(text, str) and gold and not tally.predicted:
+            cause = "no label" if text.strip() else "empty"
+            cause = CUT_OFF if getattr(text, "finish_reason", None) == "length" else cause
+            return tally, parsed, response if failed else Failure(unparsed_reason(cause, text), reply=text)
+        return tally, parsed, text if card.structured else self.card.labels.index(tally.predicted[0])
 
-    # -- details
-
-    def _details(
-        self, conditions: Sequence[Condition], scores: Sequence[ConditionScore], averaged: Mapping[str, float | None]
-    ) -> DatasetDetails:
-        prompts, marks = digest_prompts(query for condition in conditions for query in condition.queries)
-        missing = {score.name: score.note for score in scores if score.value is None}
-        if missing:
-            missing["mean"] = f"no score in {', '.join(missing)}"
-        missing |= self.unavailable
-        if averaged["uniform"] is None:
-            missing["uniform"] = missing["majority"] = "a random guess of entities is not defined"
-        defined = [score for score in scores if score.value is not None]
-        bounds = {score.name: score.bounds for score in scores if score.bounds is not None}
-        if bounds:
-            low, high = zip(*(score.bounds or (score.value, score.value) for score in scores), strict=True)
-            bounds["mean"] = (mean(low), mean(high))
-        excluded = sum(len(score.unparsed) for score in defined) if self.unparsed == "excluded" else 0
-        unparsed = tuple(FailedQuery(score.name, *pair) for score in scores for pair in score.unparsed.items())
-        structured = self.card.structured
-        return DatasetDetails(
-            **self.known_details(),
-            scored=len(defined) * len(self.test_items) - excluded,
-            failed=sum(score.record["asked"] - score.record["answered"] for score in scores),
-            prompts=prompts,
-            query_digests=marks,
-            conditions=() if structured else tuple(map(self._record, scores)),
-            missing=missing,
-            notes=self._notes(scores, unparsed),
-            intervals=self._intervals(scores) if self.statistics.intervals else {},
-            baselines={score.name: self._baselines(score) for score in defined if not structured},
-            failures=tuple(
-                FailedQuery(score.name, place, answer.reason)
-                for score in scores
-                for place, answer in enumerate(score.answers)
-                if isinstance(answer, Failure) and answer.reply is None
-            ),
-            unparsed=unparsed,
-            bounds=bounds,
-        )
-
-    def _intervals(self, scores: Sequence[ConditionScore]) -> dict[str, Interval]:
-        """Return the intervals of the rounds and of their mean, with the row as the unit."""
-        level, rows = self.statistics.level, [item.row for item in self.test_items]
-        known = {score.name: score.tallies for score in scores if score.value is not None}
-        parts = {
-            name: part
-            for name, tallies in known.items()
-            if (part := score_part(self.card, self.variant, tallies, level, rows)) is not None
-        }
-        if len(parts) == len(scores):
-            parts["mean"] = combine(list(parts.values()), [1 / len(parts)] * len(parts))
-        return {name: part.interval(level, f"{METHOD}item") for name, part in parts.items()}
-
-    def _labels(self, score: ConditionScore) -> list[int | None]:
-        """Return the predicted label index of each query; ``None`` if it failed or is excluded."""
-        return [
-            None if tally is None else self.card.labels.index(tally.predicted[0]) if tally.predicted else NO_LABEL
-            for tally in score.tallies
-        ]
-
-    def _record(self, score: ConditionScore) -> ConditionRecord:
-        """Return the record of a round, which paired comparisons of results read."""
-        kinds = {
-            "text" if isinstance(answer, str) else "labels" if hasattr(answer, "__index__") else "numbers"
-            for answer in score.answers
-            if not isinstance(answer, Failure)
-        }
-        return ConditionRecord(
-            score.name,
-            kinds.pop() if len(kinds) == 1 else "mixed" if kinds else "none",
-            tuple(self.card.labels.index(item.gold[0]) for item in self.test_items),
-            tuple(self._labels(score)),
-            tuple(item.row for item in self.test_items),
-        )
-
-    def _baselines(self, score: ConditionScore) -> Baselines:
+    def _baselines(self, outcome: LongICLOutcome) -> Baselines:
         """Return the accuracies of predictors without a model, and the p-values against them, for a scored round."""
         labels, tried = len(self.card.labels), self.statistics.tried
         _, majority, frequent = scoring.guessing_scores(self.card, self.test_items, self.variant)
-        by_row = {item.row: tally for item, tally in zip(self.test_items, score.tallies, strict=True) if tally}
+        by_row = {item.row: tally for item, tally in zip(self.test_items, outcome.tallies, strict=True) if tally}
         queries, correct = len(by_row), sum(bool(tally.correct) for tally in by_row.values())
         guesser = RandomBaseline(queries, 1 / labels)  # of the scored queries: others may be excluded
         best, p_value = guesser.max_random_baseline(tried), guesser.p_value_of_count(correct, tried)
         ahead = sign_test([bool(tally.correct) - (frequent in tally.gold) for tally in by_row.values()])
         return Baselines(queries, labels, 1 / labels, majority or 0.0, tried, best, p_value, p_value_majority=ahead)
 
-    def _notes(self, scores: Sequence[ConditionScore], unparsed: Sequence[FailedQuery]) -> tuple[str, ...]:
+    def _notes(self, run: DatasetRun) -> tuple[str, ...]:
         """Return warnings and facts that a reader of the scores needs."""
         notes = [f"the scores are {self.card.scoring.metric.replace('micro_f1', 'micro F1')}"]
         if self.data.made_up:
@@ -615,10 +621,12 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
             if expected is not None and contexts.demonstrations != expected:
                 shown = f"{contexts.demonstrations} demonstrations instead of {expected}"
                 notes.append(f"{round_name(number)} has {shown}")
-        if unparsed:
-            notes.append(unparsed_note(unparsed, len(scores) * len(self.test_items), self.unparsed))
-            cut = [f" ({score.record['cut_off']} cut off)" * bool(score.record["cut_off"]) for score in scores]
-            counts = [f"{score.name} {len(score.unparsed)}{part}" for score, part in zip(scores, cut, strict=True)]
+        notes += run.details.notes
+        if run.details.unparsed:
+            counts = [
+                f"{own.condition.name} {len(own.unparsed)}{f' ({own.cut_off} cut off)' * bool(own.cut_off)}"
+                for own in run.outcomes
+            ]
             notes.append(f"unparsed replies of {len(self.test_items)} in each condition: {', '.join(counts)}")
         return tuple(notes)
 
@@ -626,19 +634,19 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         """Return one record for each query: its position, the true label, the response and the parsed prediction."""
         return [
             {
-                "condition": score.name,
+                "condition": outcome.condition.name,
                 "query": place,
                 "row": item.row,
                 "ground_truth": item.gold[0] if len(item.gold) == 1 else list(item.gold),
-                "prediction": text,
+                "prediction": outcome.parsed[place],
                 "response": None,
                 **reply_record(None if isinstance(answer, Failure) else answer),
                 "predicted_probabilities": None
                 if isinstance(answer, (str, Failure)) or hasattr(answer, "__index__")
                 else [float(value) for value in answer],
             }
-            for score in run.scores
-            for place, (item, answer, text) in enumerate(zip(self.test_items, score.answers, score.parsed, strict=True))
+            for outcome in run.outcomes
+            for place, (item, answer) in enumerate(zip(self.test_items, outcome.responses, strict=True))
         ]
 
     # -- verification
@@ -648,28 +656,17 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         """Why results have no records of the predictions; ``None`` if they have."""
         return "the file holds no records of queries with several labels" if self.card.structured else None
 
-    def known_details(self) -> dict[str, Any]:
-        """Return the details that do not depend on predictions."""
-        distinct = {
-            (digest, self.contexts[number].labels_of(place))
-            for number, digests in self.prompt_digests.items()
-            for place, digest in enumerate(digests)
-        }
-        return {
-            "asked": len(self.rounds) * len(self.test_items),
-            "distinct": len(distinct),
-            "data": self.data.test_file.identity,
-        }
+    @property
+    def data_digest(self) -> str:
+        """The digest of the test rows."""
+        return self.data.test_file.identity
 
     def read_again(self, predicted: Mapping[int, Answer | Failure]) -> Mapping[int, Answer | Failure]:
         """Return new predictions, by the number of their query, as results record them: labels, or failures."""
-        twin, count = self.copy_with(unparsed="wrong"), len(self.rounds) * len(self.test_items)
-        run = twin.score([predicted.get(place, _NO_PREDICTION) for place in range(count)])
-        labels = [label for score in run.scores for label in self._labels(score)]
-        read = {place: labels[place] for place in predicted}
+        places = {number: divmod(number, len(self.test_items)) for number in predicted}
         return {
-            place: predicted[place] if label is None else Failure("no label", reply="") if label == NO_LABEL else label
-            for place, label in read.items()
+            number: self.read_response(self.rounds[condition], place, predicted[number])[2]
+            for number, (condition, place) in places.items()
         }
 
 
@@ -729,7 +726,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         0.702
     """
 
-    task_name: ClassVar[str] = "LongICL"
+    task_name: ClassVar[str] = LongICLTask.name
     """The name that results carry."""
     benchmark_name = task_name
 
@@ -810,8 +807,14 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
     ) -> Sequence[Inference]:
         """Return one inference function for each data set; those that cannot predict several labels are refused."""
         chosen = super().functions_for_datasets(functions)
-        for experimentor, function in zip(self, chosen, strict=True):
-            experimentor.check_function(function)
+        for own, function in zip(self, chosen, strict=True):
+            if own.card.structured and (guided := own_attribute(function, "guided")):
+                raise ArgumentError(f"{own.card.needs_text}, and guided={guided!r} allows one label only")
+            if own.card.structured and callable(getattr(function, "generate", None)):
+                raise ArgumentError(
+                    f"{own.card.needs_text}, but {type(function).__name__} scores labels; wrap it: "
+                    "text_inference(kernel) of StaICC.kernels.text_inference"
+                )
         return chosen
 
     def forecast(self, function: Inference, **options: Any) -> Forecast:

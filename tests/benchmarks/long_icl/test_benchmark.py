@@ -60,7 +60,10 @@ def test_queries(small_files: Path, name: str, sha: Callable[[Any], str]) -> Non
     digests = [hashlib.sha256(prompt.encode()).digest() for prompt in prompts]
     marks = base64.b64encode(b"".join(digest[:4] for digest in digests)).decode()
     assert digest_prompts(own.all_queries()) == (sha(prompts), marks)
-    assert [digest for number in own.rounds for digest in own.prompt_digests[number]] == digests
+    listed = split([digest.hex() for digest in digests], own.rounds)
+    assert own.prompt_digests == {
+        number: hashlib.sha256("\n".join(lines).encode()).hexdigest() for number, lines in listed.items()
+    }
 
 
 def split(values: list[Any], rounds: Any) -> dict[Any, list[Any]]:
@@ -119,7 +122,7 @@ def test_a_round_without_all_answers_has_no_score(small_files: Path) -> None:
     assert (second["asked"], second["answered"]) == (5, 2)
     assert second["unanswered"] == {long.reason: 2, "refused": 1}
     assert second["note"] == f"not scored: 3 of 5 queries were not answered: {long.reason} (2); refused (1)"
-    assert [text is None for text in result.scores[1].parsed] == [True, False, True, True, False]
+    assert [text is None for text in result.outcomes[1].parsed] == [True, False, True, True, False]
 
 
 def test_predictions_are_checked(small_files: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from StaICC import LongICL
 from StaICC.benchmarks.long_icl import Experiment, LongICLExperimentor, card, cards, load
+from StaICC.benchmarks.long_icl.benchmark import LongICLOutcome
 from StaICC.benchmarks.long_icl.experiments import _BUDGETS
 from StaICC.benchmarks.long_icl.prompts import permutation
 from StaICC.benchmarks.verify import Recomputed, status_of, verify
@@ -93,7 +94,7 @@ def test_replies_are_parsed_and_scored_as_helmet_does(tables: Path) -> None:
         number, other = (queries[0].label_space[place] for place in (queries[0].label, queries[0].label - 1))
         given = reply.replace("RIGHT", number).replace("WRONG", other)
         answers = [given, *["none"] * (len(queries) - 1)]
-        scored = own.score_round("4K", answers)
+        scored = LongICLOutcome(own, own.conditions()[0], answers, "wrong")
         assert scored.parsed[0] == parsed.replace("RIGHT", number).replace("WRONG", other), reply
         tally = scored.tallies[0]
         assert tally is not None
@@ -144,7 +145,8 @@ def test_all_kinds_of_predictions_name_the_same_label(tables: Path) -> None:
     places = [(query.label + number % 2) % 151 for number, query in enumerate(queries)]
     scores = [[float(place == right) for place in range(151)] for right in places]
     texts = [f"Label: {query.label_space[place]}." for query, place in zip(queries, places, strict=True)]
-    of_kinds = [own.score_round("4K", answers).tallies for answers in (places, scores, texts)]
+    (condition,) = own.conditions()
+    of_kinds = [LongICLOutcome(own, condition, answers, "wrong").tallies for answers in (places, scores, texts)]
     assert of_kinds[0] == of_kinds[1] == of_kinds[2]
     assert [bool(tally and tally.correct) for tally in of_kinds[0]] == [True, False] * 12
 

@@ -82,7 +82,7 @@ def test_prompts(published: Path, golden: dict[str, Any], key: str, mode: str) -
             expected = entry["rounds"][str(number)][mode]
             digests = [sha(prompt) for prompt in prompts[i * each : (i + 1) * each]]
             digest = sha("\n".join(digests))
-            assert own.prompts_digest(number) == digest
+            assert own.prompt_digests[number] == digest
             if arrangement == "grouped":
                 assert sha(own.context(number)) == expected["grouped_demo_prompt_sha256"]
                 assert digest == expected["grouped_final_prompts_digest"]
