@@ -430,6 +430,8 @@ def evaluate(
                 outcomes.append(task.read_outcome(condition, predictions[start:end], outputs, assume))
                 _ = outcomes[-1].kind  # normalises now, so that the message can name the condition
             except OutputError as error:
+                if task.free_text:
+                    raise  # the message names the query
                 place = f", condition {condition.name}" if len(conditions) > 1 else ""
                 raise OutputError(f"{run_name}{place}: {error}") from error
             start = end

@@ -129,7 +129,7 @@ def test_predictions_are_checked(small_files: Path) -> None:
     own = one(small_files, "tacred", test_number=3)
     for predictions, said in (
         ([0] * 5, r"expected 6 predictions \(3 items in 2 rounds\), found 5"),
-        ([0, 0, 0, 0, 41, 0], r"TACRED, round 2, query 1 \(row 1\): got label index 41"),
+        ([0, 0, 0, 0, 41, 0], r"^TACRED, round 2, query 1 \(row 1\): got label index 41"),
         ([0, 0, None, 0, 0, 0], "round 1, query 2"),
     ):
         with pytest.raises(OutputError, match=said):
