@@ -174,8 +174,11 @@ class LongICLOutcome(Outcome):
     @property
     def predictions(self) -> list[int | None]:
         """The predicted label index of each query; ``None`` if it failed or is excluded."""
-        places = {(label,): place for place, label in enumerate(self._labels)}
-        return [tally and places.get(tally.predicted, NO_LABEL) for tally in self.tallies]
+        places = {label: place for place, label in enumerate(self._labels)}
+        return [
+            None if tally is None else places.get(tally.predicted[0], NO_LABEL) if tally.predicted else NO_LABEL
+            for tally in self.tallies
+        ]
 
     @property
     def unparsed(self) -> list[str]:
