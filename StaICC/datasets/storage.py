@@ -524,9 +524,6 @@ VERSION = 1
 _START = struct.Struct("<8sII")
 _LABEL_LIMIT = 1 << 32
 
-_verified: set[tuple[str, int, int, int, str | None]] = set()
-"""Files found good in this process: path, inode, size, time of change, digest. Each is hashed once."""
-
 
 class Row(NamedTuple):
     """One row of a table."""
@@ -535,6 +532,11 @@ class Row(NamedTuple):
     """The input texts, as many as the table has columns."""
     label: int
     """Index into the label space."""
+
+
+_verified: dict[tuple[str, int, int, int, str], dict[int, Row]] = {}
+"""Files found good in this process (path, inode, size, time of change, digest), with the rows that were used. Each is
+hashed once, and the parts of a suite read a row once."""
 
 
 class Table(Protocol):
@@ -724,7 +726,7 @@ class FrozenTable:
         DataDamagedError: The file is not a frozen table, or not the one with that digest (both digests are named).
     """
 
-    __slots__ = ("_body", "_labels", "_offsets", "columns", "digest", "path", "sha256")
+    __slots__ = ("_body", "_labels", "_offsets", "_rows", "columns", "digest", "path", "sha256")
 
     columns: int
     digest: str
@@ -740,11 +742,12 @@ class FrozenTable:
                 data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if status.st_size else b"")
         except OSError as error:
             raise DataMissingError(f"the frozen table {self.path} cannot be read: {error.strerror or error}") from error
-        key = (self.path, status.st_ino, status.st_size, status.st_mtime_ns, sha256)
-        if sha256 is not None and key not in _verified:
-            if (actual := hashlib.sha256(data).hexdigest()) != sha256:
+        self._rows: dict[int, Row] = {}
+        if sha256 is not None:
+            key = (self.path, status.st_ino, status.st_size, status.st_mtime_ns, sha256)
+            if key not in _verified and (actual := hashlib.sha256(data).hexdigest()) != sha256:
                 raise DataDamagedError(f"{self.path} is damaged: its SHA-256 is {actual}, but it must be {sha256}")
-            _verified.add(key)
+            self._rows = _verified.setdefault(key, self._rows)
         try:
             magic, version, size = _START.unpack_from(data)
             begin = _START.size + size
@@ -769,7 +772,12 @@ class FrozenTable:
         return len(self._labels)
 
     def __getitem__(self, number: int, /) -> Row:
-        position = range(len(self))[number]
+        row = self._rows.get(number)
+        if row is None:
+            row = self._rows[number] = self._read(range(len(self))[number])
+        return row
+
+    def _read(self, position: int) -> Row:
         first = position * self.columns
         ends = self._offsets[first : first + self.columns + 1]
         try:
@@ -779,7 +787,7 @@ class FrozenTable:
         return Row(texts, self._labels[position])
 
     def __iter__(self) -> Iterator[Row]:
-        return map(self.__getitem__, range(len(self)))
+        return map(self._read, range(len(self)))
 
     def __reduce__(self) -> tuple[type[FrozenTable], tuple[str, str | None]]:
         return FrozenTable, (self.path, self.sha256)

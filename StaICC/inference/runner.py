@@ -42,6 +42,7 @@ from StaICC.inference.workers import (
     checked,
     ends,
     read_reply,
+    solve,
     solve_chunk,
     solve_in_workers,
 )
@@ -442,10 +443,13 @@ def _solve(function: Inference, chunks: Iterable[list[_Key]], options: RunOption
     if options.executor is None:
         try:
             for chunk in chunks:
-                for keys in [[key] for key in chunk] if alone else [chunk]:
-                    prompts = [prompt for prompt, _ in keys]
-                    if not deliver(keys, solve_chunk(function, prompts, keys[0][1], options.on_error)):
-                        return
+                if not alone:
+                    predictions = solve_chunk(function, [key[0] for key in chunk], chunk[0][1], options.on_error)
+                    proceed = deliver(chunk, predictions)
+                else:
+                    proceed = all(deliver([key], [solve(function, *key)]) for key in chunk)
+                if not proceed:
+                    return
         finally:  # also when the user interrupts
             collector.commit()
         return

@@ -222,6 +222,17 @@ def batch_answers(
         return _raised("reading the batched inference function's answers", error)
 
 
+def solve(function: Inference, prompt: Prompt, label_space: tuple[str, ...]) -> Answer | Failure:
+    """Evaluate one prompt with a function that is not batched."""
+    try:
+        value = function(prompt=as_argument(prompt), label_space=list(label_space))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return _raised("the inference function", error)
+    return checked(value, label_space)
+
+
 def solve_chunk(
     function: Inference,
     prompts: Sequence[Prompt],
@@ -248,17 +259,8 @@ def solve_chunk(
     for prompt in prompts:
         if stopped is not None and stopped():
             break
-        answer: Answer | Failure
-        try:
-            value = function(prompt=as_argument(prompt), label_space=list(label_space))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            answer = _raised("the inference function", error)
-        else:
-            answer = checked(value, label_space)
-        answers.append(answer)
-        if ends([answer], on_error):
+        answers.append(solve(function, prompt, label_space))
+        if ends(answers[-1:], on_error):
             break
     return answers
 

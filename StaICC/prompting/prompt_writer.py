@@ -82,21 +82,20 @@ class PromptRenderer:
         settings: Everything else.
     """
 
-    __slots__ = ("_demonstration", "_label_parts", "_labels", "_texts", "settings")
+    __slots__ = ("_demonstration", "_label_parts", "_shown", "settings")
 
     def __init__(self, split: TripletSplit, settings: PromptSettings) -> None:
         self.settings = settings
         self._demonstration = split.demonstration
         template = settings.template
         self._label_parts = [template.label_prefix + label + template.label_affix for label in settings.label_space]
-        self._texts: dict[int, str] = {}  # demonstrations as text: each is shown in several prompts
-        self._labels: dict[int, int] = {}
+        self._shown: dict[int, tuple[str, int]] = {}  # demonstrations as text, with labels, for several prompts
 
     def query_part(self, texts: Sequence[str]) -> str:
         """Return input texts between their prefixes and affixes."""
         template = self.settings.template
         parts = zip(template.input_text_prefixes, texts, template.input_text_affixes, strict=True)
-        return "".join(prefix + text + affix for prefix, text, affix in parts)
+        return "".join([prefix + text + affix for prefix, text, affix in parts])
 
     def assemble(self, demonstrations: Sequence[tuple[str, int]], query: Sequence[str]) -> Prompt:
         """Put a prompt together.
@@ -132,21 +131,18 @@ class PromptRenderer:
         Returns:
             The prompt.
         """
-        falsified: Sequence[int] = ()
-        wrong = int(len(positions) * self.settings.label_wrong_rate)
-        if wrong:
-            falsified = noise.sample(positions, wrong)
-        texts, labels = self._texts, self._labels
-        count = len(self._label_parts)
-        demonstrations = []
+        shown, count = self._shown, len(self._label_parts)
         for position in positions:
-            text = texts.get(position)
-            if text is None:
-                row_texts, label = self._demonstration.row(position)
-                text = texts[position] = self.query_part(row_texts)
-                labels[position] = label
-            label = labels[position]
-            demonstrations.append((text, (label + 1) % count if position in falsified else label))
+            if position not in shown:
+                texts, label = self._demonstration.row(position)
+                shown[position] = self.query_part(texts), label
+        demonstrations = [shown[position] for position in positions]
+        if wrong := int(len(positions) * self.settings.label_wrong_rate):
+            falsified = noise.sample(positions, wrong)
+            demonstrations = [
+                (text, (label + 1) % count if position in falsified else label)
+                for position, (text, label) in zip(positions, demonstrations, strict=True)
+            ]
         return self.assemble(demonstrations, query)
 
 
@@ -172,20 +168,16 @@ class _DomainQueries(Iterator[tuple[str, ...]]):
         self._words: dict[int, list[list[str]]] = {}  # a row is drawn many times; split it once
 
     def __next__(self) -> tuple[str, ...]:
-        last, query = len(self._demonstration) - 1, []
+        last, query, words = len(self._demonstration) - 1, [], self._words
         if last < 0:
             raise ArgumentError(f"{self._demonstration.name} has no rows to take the words of domain queries from")
         for column in range(len(self._demonstration.texts(0))):
-            text = []
             draws = self._generator.floats(2 * self._length)
-            for row_float, word_float in zip(draws, draws, strict=True):  # the two draws of a word, one after the other
-                row = int(last * row_float)
-                split = self._words.get(row)
-                if split is None:
-                    split = self._words[row] = [given.split(" ") for given in self._demonstration.texts(row)]
-                choice = split[column]
-                text.append(choice[int((len(choice) - 1) * word_float)])
-            query.append(" ".join(text))
+            drawn = [(int(last * row), word) for row, word in zip(draws, draws, strict=True)]  # one after the other
+            for row, _ in drawn:
+                if row not in words:
+                    words[row] = [text.split(" ") for text in self._demonstration.texts(row)]
+            query.append(" ".join([(of := words[row][column])[int((len(of) - 1) * word)] for row, word in drawn]))
         return tuple(query)
 
 

@@ -66,11 +66,15 @@ class StableRandom:
 
     def random(self) -> float:
         """Draw a float in [0, 1)."""
-        return self.integer32() / _MODULUS
+        self.state = (_MULTIPLIER * self.state + _INCREMENT) & _MASK
+        return self.state / _MODULUS
 
     def floats(self, n: int) -> Iterator[float]:
         """Draw ``n`` floats in [0, 1), all of them before the first is given."""
-        return iter([self.random() for _ in range(n)])
+        state = self.state
+        draws = [(state := (_MULTIPLIER * state + _INCREMENT) & _MASK) / _MODULUS for _ in range(n)]
+        self.state = state
+        return iter(draws)
 
     def skip_samples(self, refused: Sequence[bool], n: int, most: int) -> int:
         """Pass over samples whose first position is refused, as if they had been drawn.
