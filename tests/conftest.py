@@ -220,6 +220,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     worker = hasattr(config, "workerinput") or "PYTEST_XDIST_WORKER" in os.environ
     if whole and not worker and not config.option.collectonly and getattr(config.option, "numprocesses", 0) is None:
         config.option.numprocesses = "auto"
+        config.option.dist = "worksteal"  # neighbours share their fixtures, and no worker waits at the end
 
 
 def pytest_configure(config: pytest.Config) -> None:

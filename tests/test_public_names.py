@@ -43,15 +43,3 @@ def test_the_top_level_names() -> None:
     assert len(listed) == len(set(listed))
     assert set(StaICC.__all__) <= set(listed)
     assert not {"Any", "TYPE_CHECKING", "annotations", "importlib"} & set(listed)
-
-
-def test_private_names_are_not_imported_from_other_modules() -> None:
-    nodes = [(name, node) for name, tree in TREES.items() for node in ast.walk(tree)]
-    private = [
-        f"{name}: {alias.name}"
-        for name, node in nodes
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("StaICC")
-        for alias in node.names
-        if alias.name.startswith("_") and not alias.name.startswith("__")
-    ]
-    assert private == []

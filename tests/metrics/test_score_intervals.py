@@ -49,11 +49,11 @@ def share_of(hits: int, rows: int, level: float = 0.95) -> Any:
 # -- independent oracles
 
 
-@pytest.mark.parametrize("rows", [2, 3, 4, 5, 10, 20, 128, 512, 10_000, 100_000])
+@pytest.mark.parametrize("rows", [2, 3, 4, 5, 10, 20, 128, 512, 10_001, 20_000])
 def test_student_quantiles_equal_scipy(rows: int) -> None:
     for level in (0.5, 0.8, 0.95, 0.99, 0.999, 0.9999):
         assert student_quantile(level, rows) == pytest.approx(
-            stats.t.ppf((1 + level) / 2, rows - 1), rel=1e-10 if rows <= 10_000 and level <= 0.999 else 1e-8
+            stats.t.ppf((1 + level) / 2, rows - 1), rel=1e-10 if rows <= 10_001 and level <= 0.999 else 1e-8
         )
 
 

@@ -187,9 +187,9 @@ def test_prototypes_are_the_authors(width: int) -> None:
 
     data, other = numpy.array(rows(60, width, 4)[0]), rows(40, width, 9)[0]
     labels = [str(label) for label in range(width)]
-    made = trained(PrototypicalCalibration(labels, restarts=12), data.tolist(), [0] * 60)
+    made = trained(PrototypicalCalibration(labels, restarts=6), data.tolist(), [0] * 60)
     points, generator, fits = numpy.log(data), StableRandom(), []
-    for _ in range(12):
+    for _ in range(6):
         start = points[generator.sample_indexes(60, width)]
         fit = sklearns_mixture(points, shares_of_nearest(points, start))
         components, assigned = optimize.linear_sum_assignment(1 - fit.means_)
