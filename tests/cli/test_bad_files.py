@@ -142,7 +142,7 @@ def test_changed_bytes(folder: Path, staicc: Cli) -> None:
     }
     commands = [("score", "bad"), ("score", "bad.csv")]
     commands += [(command, "bad.sqlite") for command in ("store info", "store export", "store merge from")]
-    for seed in range(40):
+    for seed in range(25):
         draw = random.Random(seed)
         for name, content in contents.items():
             data = bytearray(content)
@@ -158,10 +158,3 @@ def test_changed_bytes(folder: Path, staicc: Cli) -> None:
             outcome = staicc(*given(command, name))
             if outcome[0] not in (0, 1):
                 refused(outcome, (seed, command))
-
-
-# -- saved results with any value changed
-
-
-def model(prompt: str, label_space: list[str]) -> list[float]:
-    return [len(prompt) % (7 + place) - 3.5 for place in range(len(label_space))]

@@ -53,18 +53,6 @@ def arguments(doc: str | None, options: Mapping[str, Any], given: Sequence[str] 
     return parser.parse_args(given)
 
 
-def best_seconds(
-    call: Callable[[], object], runs: int, clock: Callable[[], float] = time.perf_counter
-) -> tuple[float, Any]:
-    """The shortest time of some calls, and what that call returned."""
-    timed = []
-    for _ in range(runs):
-        start = clock()
-        returned = call()
-        timed.append((clock() - start, returned))
-    return min(timed, key=lambda pair: pair[0])
-
-
 def markdown(heads: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
     """A table; numbers have three digits."""
     cells = [[f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
