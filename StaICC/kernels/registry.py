@@ -14,12 +14,14 @@ know, JSON numbers, ``true``, ``false`` and ``null`` are read as such, and every
 from __future__ import annotations
 
 import ast
+import contextlib
+import functools
 import inspect
 import itertools
 import json
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args, get_origin, get_type_hints, runtime_checkable
@@ -73,7 +75,7 @@ def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:
         *left_out: Names of fields that are no options.
     """
     hints = get_type_hints(record, localns={"KW_ONLY": Any})  # Python 3.10 refuses this mark as a type
-    texts = dict(pair for base in reversed(record.__mro__[:-1]) for pair in _docstrings(base))
+    texts = {name: text for base in reversed(record.__mro__[:-1]) for name, text in _docstrings(base).items()}
     return [
         OptionFact(
             field.name,
@@ -93,16 +95,18 @@ def _type_text(hint: Any, annotation: str) -> str:
     return " | ".join(values + ["none"] * (type(None) in parts)) if values else annotation
 
 
-def _docstrings(record: type[Any]) -> Iterator[tuple[str, str]]:
-    """Yield the first sentence of the docstring of each attribute, where the source code is available."""
-    try:
+@functools.cache
+def _docstrings(record: type[Any]) -> Mapping[str, str]:
+    """Return the first sentence of the docstring of each attribute, where the source code is available."""
+    texts: dict[str, str] = {}
+    with contextlib.suppress(OSError, SyntaxError):
         (written,) = ast.parse(textwrap.dedent(inspect.getsource(record))).body
-    except (OSError, SyntaxError):
-        return
-    assert isinstance(written, ast.ClassDef)
-    for field, text in itertools.pairwise(written.body):
-        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
-            yield ast.unparse(field.target), " ".join(str(text.value.value).split()).partition(". ")[0].rstrip(".")
+        assert isinstance(written, ast.ClassDef)
+        for field, text in itertools.pairwise(written.body):
+            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+                sentence = " ".join(str(text.value.value).split()).partition(". ")[0]
+                texts[ast.unparse(field.target)] = sentence.rstrip(".")
+    return texts
 
 
 def option_types(record: type, *left_out: str) -> dict[str, str]:
