@@ -47,6 +47,7 @@ from StaICC.safe_text import logger
 from StaICC.version import __version__
 
 _CONSTANTS = (bool, int, float, complex, str, bytes)
+_CONTAINERS: tuple[Any, ...] = (tuple, list, set, frozenset)
 _MOST = 500  # functions and values that a digest of source looks at
 _NO_SOURCE = "no source"
 _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
@@ -210,7 +211,7 @@ def _owner(value: Any) -> type | None:
 
 def _stated(value: Any) -> Identity | None:
     """Return the identity that an object states; ``None`` if it states none."""
-    if isinstance(value, functools.partial):
+    if issubclass(type(value), functools.partial):
         identity_for = own_attribute(value.func, "identity_for")
         alone = type(value) is functools.partial and not value.args and "batch" not in vars(value)
         stated = identity_for(**value.keywords) if callable(identity_for) and alone else None
@@ -305,24 +306,36 @@ def code_mark(value: Any) -> str:
 
 
 def referred(value: Any) -> Iterator[object]:
-    """Yield what a function, a partial, a container or an object refers to directly."""
-    if isinstance(value, functools.partial):
-        yield from (value.func, *value.args, *value.keywords.values(), *vars(value).values())
-    elif isinstance(value, types.MethodType):
+    """Yield what a function, a partial, a container or an object refers to directly.
+
+    No code of the value runs, so that a lazy or a dead object may be among what a function refers to.
+    """
+    kind = type(value)
+    if issubclass(kind, functools.partial):
+        yield from (value.func, *value.args, *value.keywords.values(), *_attributes(value).values())
+    elif issubclass(kind, types.MethodType):
         yield from (value.__func__, value.__self__)
-    elif isinstance(value, types.FunctionType):
+    elif issubclass(kind, types.FunctionType):
         try:
             names = inspect.getclosurevars(value)
             yield from (*names.nonlocals.values(), *names.globals.values())
         except ValueError:  # a closure variable without a value yet
             pass
         yield from (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *vars(value).values())
-    elif isinstance(value, Mapping):
-        yield from value.values()
-    elif isinstance(value, (tuple, list, set, frozenset)):
-        yield from value
-    elif not isinstance(value, (type, types.ModuleType)):
-        yield from getattr(value, "__dict__", {}).values()
+    elif issubclass(kind, dict):
+        yield from dict.values(value)
+    elif base := next((base for base in _CONTAINERS if issubclass(kind, base)), None):
+        yield from base.__iter__(value)
+    elif not issubclass(kind, (type, types.ModuleType)):
+        yield from _attributes(value).values()
+
+
+def _attributes(value: object) -> dict[str, Any]:
+    """Return the attributes that an object itself has; none if its class hides them."""
+    try:
+        return dict(object.__getattribute__(value, "__dict__"))
+    except Exception:  # of a property of the class
+        return {}
 
 
 def _sha256(text: str) -> str:
@@ -350,30 +363,31 @@ def _text(value: Any, values: bool, seen: dict[int, object]) -> str:
         return f"{type(value).__name__} {value!r}"
     if id(value) in seen or len(seen) > _MOST:
         return "seen"
-    is_root = not seen
+    is_root, kind = not seen, type(value)
     seen[id(value)] = value  # kept, so that no other object gets its id
 
-    def text(kind: str, *parts: object, given: bool = False) -> str:
+    def text(name: str, *parts: object, given: bool = False) -> str:
         kept = [part for part in parts if values or _is_code(part) or (given and callable(part))]
-        return f"({kind}: {', '.join([_text(part, values, seen) for part in kept])})"
+        return f"({name}: {', '.join([_text(part, values, seen) for part in kept])})"
 
-    if isinstance(value, (list, tuple)):
-        return text("list", *value)
-    if isinstance(value, (set, frozenset)):
-        return f"(set: {sorted(_text(item, values, seen) for item in value)})"
-    if isinstance(value, Mapping):
-        return text("mapping", *_flat(value))
-    if isinstance(value, types.ModuleType):
+    if issubclass(kind, (list, tuple)):
+        return text("list", *referred(value))
+    if issubclass(kind, (set, frozenset)):
+        return f"(set: {sorted(_text(item, values, seen) for item in referred(value))})"
+    if issubclass(kind, dict):
+        return text("mapping", *_flat(dict(value)))
+    if issubclass(kind, types.ModuleType):
         file = getattr(value, "__file__", None)
         return f"module {value.__name__} {'' if file is None or _is_installed(file) else _source(value)}"
-    if in_library(value) and hasattr(value, "__qualname__") and not isinstance(value, types.MethodType):
+    named = issubclass(kind, (type, types.FunctionType)) or "__qualname__" in _attributes(value)
+    if named and in_library(value):
         return f"{value.__module__}.{value.__qualname__} {__version__}"
-    if type(value) is types.FunctionType:
+    if kind is types.FunctionType:
         name = f"function {value.__module__}.{value.__qualname__}"
         if _is_installed(value.__code__.co_filename):
             return text(name, getattr(value, "__wrapped__", None))
         return text(f"function {value.__qualname__} {_source(value.__code__)}", *referred(value))
-    if isinstance(value, type):
+    if issubclass(kind, type):
         own = [base for base in value.__mro__ if not _is_installed(_file(base))]
         source = " ".join([value.__qualname__, *map(_source, own)])
         return text(
@@ -382,23 +396,23 @@ def _text(value: Any, values: bool, seen: dict[int, object]) -> str:
     stated = _stated(value)
     if stated is not None:
         return stated.digest
-    if isinstance(value, functools.partial):
+    if issubclass(kind, functools.partial):
         parts = [value.func, *value.args, *_flat(value.keywords), vars(value).get("batch")]
         return text(f"partial {[part for part in parts if type(part) in _CONSTANTS]}", *parts, given=True)
-    if isinstance(value, types.MethodType):
+    if issubclass(kind, types.MethodType):
         return text("method", value.__func__, value.__self__, given=True)
-    if values and not is_root and _is_installed(_file(type(value))):
-        return f"object {type(value).__qualname__} {_NO_SOURCE}"  # its content is not known
-    attributes = _flat(getattr(value, "__dict__", {})) if values else [getattr(value, "__wrapped__", None)]
-    return text("object", type(value), *attributes)
+    if values and not is_root and _is_installed(_file(kind)):
+        return f"object {kind.__qualname__} {_NO_SOURCE}"  # its content is not known
+    attributes = _attributes(value)
+    return text("object", kind, *(_flat(attributes) if values else [attributes.get("__wrapped__")]))
 
 
 def _is_code(value: object) -> bool:
     """Tell code from values, which may be made in the first call: a model that is loaded when it is needed."""
-    if isinstance(value, types.ModuleType):
+    if issubclass(type(value), types.ModuleType):
         return not _is_installed(getattr(value, "__file__", None) or "<frozen")
     code = (types.FunctionType, types.MethodType, type, functools.partial)
-    return isinstance(value, code) or "__wrapped__" in getattr(value, "__dict__", {})
+    return issubclass(type(value), code) or "__wrapped__" in _attributes(value)
 
 
 def _flat(pairs: Mapping[Any, Any]) -> list[object]:
@@ -486,16 +500,16 @@ def tolerance_of(function: Inference) -> float | None:
     return None if None in declared else max((value for value in declared if value is not None), default=TOLERANCE)
 
 
-def _declared(function: object, deepest: int) -> list[float | None]:
+def _declared(function: Any, deepest: int) -> list[float | None]:
     """Return the tolerance that a function declares, or those of what it refers to."""
-    if isinstance(function, functools.partial):
+    if issubclass(type(function), functools.partial):
         of_partials = own_attribute(function.func, "recheck_tolerance_for")
         if callable(of_partials) and not function.args:
             return [of_partials(**function.keywords)]
         if hasattr(function.func, "identity_for"):
             return []
     if inspect.getattr_static(function, "recheck_tolerance", function) is not function:  # it may be None
-        tolerance: float | None = function.recheck_tolerance  # type: ignore[attr-defined]
+        tolerance: float | None = function.recheck_tolerance
         return [tolerance]
     if hasattr(type(function), "identity") or not deepest:  # do not look into kernels
         return []

@@ -12,6 +12,7 @@ import json
 import math
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -361,6 +362,23 @@ def a_record_of_settings() -> Function:
             return row(prompt, self.weight * sum(word in prompt for word in self.words))
 
     return Settings()
+
+
+class Lazy(dict[str, float]):
+    """Loads its content when it is used, and cannot be inspected before."""
+
+    def values(self) -> Any:
+        raise RuntimeError("not loaded")
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError("not loaded")
+
+
+@ordinary
+def what_cannot_be_inspected() -> Function:
+    dead, lazy, constant = weakref.proxy(type("Gone", (), {})()), Lazy(), property(lambda self: 1 / 0)
+    hidden = type("Hidden", (), {"__dict__": constant, "__class__": constant})()
+    return lambda prompt, label_space: row(prompt, 1.0) if label_space else (dead, lazy, hidden)
 
 
 @ordinary
