@@ -473,7 +473,9 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
     ) -> dict[str, str | None]:
         """Return the fields of the signature that all benchmarks have; arguments as for :meth:`signature`."""
         prompts = {
-            own.name: digest_prompts(own.all_queries())[0] if runs is None else runs[own.name].details.prompts
+            own.name: digest_prompts(query for condition in own.conditions() for query in condition.queries)[0]
+            if runs is None
+            else runs[own.name].details.prompts
             for own in self
         }
         failed = sum(run.details.failed for run in (runs or {}).values())

@@ -2,8 +2,9 @@
 
 :class:`LongICL` loads the available data sets, evaluates an inference function round by round, and returns a
 :class:`~StaICC.results.Result`. It passes all queries of a round together, so a kernel or server with prefix caching
-computes the context once. A :class:`LongICLExperimentor` writes the queries of a data set, in order, and scores
-predictions. It has no state: every call returns the same queries.
+computes the context once. A :class:`LongICLExperimentor` writes the queries of a data set, in order. It has no state:
+every call returns the same queries. Its predictions are scored by :func:`~StaICC.benchmarks.evaluation.evaluate`, like
+those of all tasks: a :class:`LongICLTask` parses them, and a :class:`LongICLOutcome` is a round with its predictions.
 
 A failed query has a :class:`~StaICC.inference.workers.Failure` with the reason as its prediction. It is never scored as
 a wrong prediction: the score of its round is undefined, and the record says why. If a prompt exceeds the context length
