@@ -28,9 +28,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import pairwise
 from operator import eq, mul
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from StaICC.benchmarks.task import Condition, Outcome, Scoring, Task
+from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scoring, Task
 from StaICC.errors import OutputError, UndefinedMetricError, unknown_key
 from StaICC.inference import Answer, Failure, Unparsed
 from StaICC.inference.contract import ReplyLabel, Text
@@ -328,9 +328,11 @@ def outputs_of(outcomes: Sequence[Outcome]) -> Outputs:
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def digest_prompts(
-    queries: Iterable[Query], distinct: set[tuple[bytes, tuple[str, ...]]] | None = None
-) -> tuple[str, str]:
+Distinct = set[tuple[bytes, tuple[str, ...]]]
+"""Digests of prompts with their label spaces."""
+
+
+def digest_prompts(queries: Iterable[Query], distinct: Distinct | None = None) -> tuple[str, str]:
     """Return the digest of all prompts in order, and the first 32 bits of each one's own digest as base64.
 
     The former is that of their list (:func:`~StaICC.results.provenance.digest`), of which one prompt is in memory.
@@ -422,7 +424,7 @@ def evaluate(
     if not task.scores_accuracy and unparsed == "wrong":
         unparsed = "excluded"
 
-    def read(assume: Literal["wrong", "right"] | None) -> list[Outcome]:
+    def read(assume: Assumed) -> list[Outcome]:
         outcomes, start = [], 0
         for condition in conditions:
             end = start + len(condition.queries)
@@ -463,7 +465,7 @@ def evaluate(
                 missing[f"interval of {place}"] = "no confidence interval is known for this score"
     tried = settings_tried(task, scoring)
     asked, failures = sum(len(condition.queries) for condition in conditions), _failures(outcomes, unparsed=False)
-    distinct: set[tuple[bytes, tuple[str, ...]]] = set()
+    distinct: Distinct = set()
     prompts, marks = digest_prompts((query for condition in conditions for query in condition.queries), distinct)
     note = (unparsed_note(replies, asked, unparsed),) if replies else ()
     details = DatasetDetails(

@@ -69,6 +69,8 @@ class Statistics:
         return "+".join(parts) or None
 
 
+Assumed = Literal["wrong", "right"] | None
+"""What is assumed of unparsed replies."""
 OutputKind = Literal["probabilities", "logits", "labels", "ambiguous", "none"]
 
 
@@ -107,7 +109,7 @@ class Outcome:
         condition: Condition,
         answers: Sequence[Answer | Failure],
         outputs: Kind,
-        assume: Literal["wrong", "right"] | None = None,
+        assume: Assumed = None,
     ) -> None:
         self.condition = condition
         self.answers = answers
@@ -370,11 +372,7 @@ class Task(Protocol):
         """Return the conditions: the same for equal inputs."""
 
     def read_outcome(
-        self,
-        condition: Condition,
-        answers: Sequence[Answer | Failure],
-        outputs: Kind,
-        assume: Literal["wrong", "right"] | None,
+        self, condition: Condition, answers: Sequence[Answer | Failure], outputs: Kind, assume: Assumed
     ) -> Outcome:
         """Return the outcome of a condition; arguments as for :class:`Outcome`."""
         return Outcome(condition, answers, outputs, assume)

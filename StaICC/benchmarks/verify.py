@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from StaICC.benchmarks.base import BaseBenchmark, DatasetTask, Predictions
 from StaICC.benchmarks.benchmark import Benchmark, BenchmarkGroup, members
-from StaICC.benchmarks.evaluation import DatasetRun, compare_prompts, digest_prompts
+from StaICC.benchmarks.evaluation import DatasetRun, Distinct, compare_prompts, digest_prompts
 from StaICC.benchmarks.experimentor import Experimentor, is_of_library
 from StaICC.benchmarks.race import first_rows, marked, replay
 from StaICC.benchmarks.running import RunContext
@@ -807,13 +807,11 @@ class _Scored:
             if absent is not None and details.asked:
                 raise DataMissingError(absent.details.notes[0])
             conditions = () if absent is not None else self.benchmark[name].conditions()
-            distinct: set[tuple[bytes, tuple[str, ...]]] = set()
-            queries = (query for condition in conditions for query in condition.queries)
-            digests = digest_prompts(queries, distinct)
+            digests = digest_prompts(query for condition in conditions for query in condition.queries)
             same, first, message = compare_prompts(details, *(("", "") if absent is not None else digests))
             if not same:
                 findings.append(Contradicted(f"{place} / {'prompts' if first is None else 'query_digests'}: {message}"))
-            run, values, expected = self._score(name, conditions, len(distinct))
+            run, values, expected = self._score(name, conditions)
         except (StaICCError, ArithmeticError, LookupError, ValueError) as error:
             missing = isinstance(error, DataError)
             findings.append(
@@ -826,14 +824,11 @@ class _Scored:
             findings += compare_values(f"{self.where}{DIVIDED} / {name}", saved, values, self.unknown)
             findings += compare_values(place, self.saved["details"][name], expected | compared, self.unknown)
             if same and run.answers and self.reruns:
-                written = [query for condition in conditions for query in condition.queries]
-                own = self.benchmark[name]
-                self.sources.append(Source(f"{self.where}{name}", self.result, own, written, run.answers))
+                own, queries = self.benchmark[name], [query for condition in conditions for query in condition.queries]
+                self.sources.append(Source(f"{self.where}{name}", self.result, own, queries, run.answers))
         return Verification(self.result.benchmark, name, message, limited(place, findings), same, first)
 
-    def _score(
-        self, name: str, conditions: Sequence[Condition], distinct: int
-    ) -> tuple[DatasetRun, Any, dict[str, Any]]:
+    def _score(self, name: str, conditions: Sequence[Condition]) -> tuple[DatasetRun, Any, dict[str, Any]]:
         """Score the records of a data set; return the run, its scores and its details as JSON values.
 
         Raises:
@@ -847,8 +842,10 @@ class _Scored:
             values = self.result.divided[name]
             averaged = {key: values.get(key) for key in self.result.averaged}
             run = DatasetRun(values, averaged, details, (), details.intervals, ())
+            distinct: Distinct = set()
+            digest_prompts((query for condition in conditions for query in condition.queries), distinct)
             asked = sum(len(condition.queries) for condition in conditions)
-            known = {"asked": asked, "distinct": distinct, "data": experimentor.data_digest}
+            known = {"asked": asked, "distinct": len(distinct), "data": experimentor.data_digest}
             return run, Unchecked(experimentor.unrecorded), details.to_dict() | known
         written = [(condition.name, len(condition.queries)) for condition in conditions]
         recorded = [(record.name, len(record.truth)) for record in details.conditions]

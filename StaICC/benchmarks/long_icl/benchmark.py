@@ -38,7 +38,7 @@ from StaICC.benchmarks.long_icl.prompts import arrange, write_context, write_que
 from StaICC.benchmarks.long_icl.scoring import Tally, score_tallies, value_of
 from StaICC.benchmarks.long_icl.task_cards import ROUNDS, cards
 from StaICC.benchmarks.running import forecast
-from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Statistics, Task
+from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scores, Scoring, Statistics, Task
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, DataMissingError, FixedAttributes, OutputError, unknown_name, validate_integer
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, Unparsed, predict_queries
@@ -130,7 +130,7 @@ class LongICLOutcome(Outcome):
         own: LongICLExperimentor,
         condition: Condition,
         responses: Sequence[Answer | Failure],
-        assume: Literal["wrong", "right"] | None,
+        assume: Assumed,
     ) -> None:
         self.condition, self.responses, self.queries = condition, responses, []
         self.number = next(number for number in own.rounds if round_name(number) == condition.name)
@@ -233,7 +233,7 @@ class LongICLTask(Task):
         return [Condition(round_name(number), self.own.round_queries(number)) for number in self.own.rounds]
 
     def read_outcome(
-        self, condition: Condition, answers: Sequence[Any], outputs: Kind, assume: Literal["wrong", "right"] | None
+        self, condition: Condition, answers: Sequence[Any], outputs: Kind, assume: Assumed
     ) -> LongICLOutcome:
         """Return the outcome of a condition."""
         return LongICLOutcome(self.own, condition, answers, assume)
