@@ -27,6 +27,7 @@ from StaICC.results.provenance import (
     scoring_field,
     utc_now,
 )
+from StaICC.results.result import mean as mean
 from StaICC.safe_text import one_line
 from StaICC.version import __version__
 
@@ -485,10 +486,3 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             "failed": str(failed) if failed else None,
             "version": __version__,
         }
-
-
-def mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the data sets' scores; it is undefined (``None``) if one of them is."""
-    if not values or any(value is None for value in values):
-        return None
-    return math.fsum(value for value in values if value is not None) / len(values)

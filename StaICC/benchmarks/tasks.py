@@ -318,14 +318,6 @@ class GLERTask(Task):
         noisy = [dataclasses.replace(task_input.settings, label_wrong_rate=step / last) for step in range(last + 1)]
         return [Condition(str(step), task_input.queries(own, noise=noise)) for step, own in enumerate(noisy)]
 
-    def shares_of_correct_labels(self, k: int) -> list[float]:
-        """Return the share of demonstrations with their true label, condition by condition.
-
-        Args:
-            k: Demonstrations per prompt.
-        """
-        return diagnosis.noisy_label_shares(k, self.interpolations)
-
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Return each condition's metrics, and each metric's regression line on the share of correct labels."""
         values: dict[str, Any] = {}
@@ -333,7 +325,7 @@ class GLERTask(Task):
         for outcome in outcomes:
             values[outcome.condition.name], reasons = classification_scores(outcome, scoring.metric_set)
             missing |= condition_missing(outcome.condition.name, reasons)
-        shares = self.shares_of_correct_labels(scoring.k)
+        shares = diagnosis.noisy_label_shares(scoring.k, self.interpolations)
         lines: dict[str, list[float] | None] = {}
         for metric in values["0"]:
             series = [values[outcome.condition.name][metric] for outcome in outcomes]
@@ -350,7 +342,7 @@ class GLERTask(Task):
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the intervals of the slopes."""
-        shares = self.shares_of_correct_labels(scoring.k)
+        shares = diagnosis.noisy_label_shares(scoring.k, self.interpolations)
         return slope_intervals(outcomes, shares, scoring.metric_set.statistics, scoring.statistics.level)
 
 

@@ -985,7 +985,7 @@ def result_rows(result: Result) -> tuple[list[str], list[list[str]]]:
                 (detail and detail.bounds.get(metric)) or (own, own)
                 for detail, own in zip(details, values[:-1], strict=True)
             ]
-            ends.append(tuple(_mean([pair[side] for pair in ends]) for side in (0, 1)))
+            ends.append(tuple(mean([pair[side] for pair in ends]) for side in (0, 1)))
             cells = [f"{_figure(low)}, {_figure(high)}" for low, high in ends]
             table.append((f"{head} if unparsed wrong, right", cells))
         for name in ("random", "majority"):
@@ -1004,9 +1004,10 @@ def _is_column(key: str, scores: Mapping[str, Any]) -> bool:
     return key in scores or (key.startswith("sensitivity.") and not key.endswith(" (intercept)"))
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the data sets' scores; it is undefined (``None``) if one of them is."""
     known = [value for value in values if value is not None]
-    return sum(known) / len(known) if len(known) == len(values) and known else None
+    return math.fsum(known) / len(known) if len(known) == len(values) and known else None
 
 
 _EXPERIMENT_COLUMNS = {
