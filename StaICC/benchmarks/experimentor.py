@@ -80,8 +80,7 @@ def metrics_field(metrics: MetricSet) -> str:
     if is_of_library(metrics):
         return metrics.name
     known = [metric_set(name) for name in _SETS]
-    named = (metrics.parts[0], metrics.as_released)
-    base = next((metric_set for metric_set in known if named == (metric_set.name, metric_set.as_released)), None)
+    base = next((own for own in known if (own.name, own.as_released) == (metrics.parts[0], metrics.as_released)), None)
     parts = []
     if base is not None:
         parts.append(base.name)
@@ -134,24 +133,6 @@ def validate_unparsed(unparsed: Unparsed) -> Unparsed:
     return unparsed
 
 
-def read_metrics(metrics: object) -> MetricSet:
-    """Return the metric set of names or functions.
-
-    Raises:
-        UnknownNameError: There is no such set or metric.
-        ArgumentError: They are neither names, nor a set, nor functions by name.
-    """
-    if isinstance(metrics, (str, MetricSet)):
-        return metric_set(metrics)
-    functions = metrics if isinstance(metrics, Mapping) else {}
-    if not functions or not all(
-        isinstance(name, str) and name and (callable(metric) or isinstance(metric, Metric))
-        for name, metric in functions.items()
-    ):
-        raise ArgumentError(f"metrics must be the name of a metric set or functions by name, not {metrics!r}")
-    return metric_set(functions)
-
-
 class MetricTable(MutableMapping[str, MetricFunction]):
     """The metric functions of a benchmark by name. All of its data sets share it, so that each metric has a mean.
 
@@ -165,8 +146,8 @@ class MetricTable(MutableMapping[str, MetricFunction]):
     __slots__ = ("metric_set",)
     metric_set: MetricSet
 
-    def __init__(self, metrics: object) -> None:
-        self.metric_set = metrics.metric_set if isinstance(metrics, MetricTable) else read_metrics(metrics)
+    def __init__(self, metrics: str | MetricSet | Mapping[str, MetricFunction | Metric] | MetricTable) -> None:
+        self.metric_set = metrics.metric_set if isinstance(metrics, MetricTable) else metric_set(metrics)
 
     def __getitem__(self, name: str) -> MetricFunction:
         return {metric.name: metric.function for metric in self.metric_set.metrics}[name]
@@ -177,7 +158,7 @@ class MetricTable(MutableMapping[str, MetricFunction]):
         Raises:
             ArgumentError: The name is not a text, or the metric cannot be called.
         """
-        (added,) = read_metrics({name: metric}).metrics
+        (added,) = metric_set({name: metric}).metrics
         self.metric_set = self.metric_set.adding(added)
 
     def __delitem__(self, name: str) -> None:

@@ -45,6 +45,8 @@ from StaICC.registry import Registry, fold, labelled, origin_of
 if TYPE_CHECKING:
     from StaICC.metrics.paired_tests import Contributions
 
+    _Pair = tuple[Contributions, Contributions]
+
 MetricFunction = Callable[[list[int], list[list[float]]], float]
 """The shape of a metric: true label indexes and one row of numbers per query, to one number."""
 
@@ -136,9 +138,7 @@ class Statistic:
         """Return the value of one run, and what each test row contributes to it."""
         return self.of_pair(sample, predictions, predictions)[0]
 
-    def of_pair(
-        self, sample: Sample, first: Sequence[Any], second: Sequence[Any]
-    ) -> tuple[Contributions, Contributions]:
+    def of_pair(self, sample: Sample, first: Sequence[Any], second: Sequence[Any]) -> _Pair:
         """Return the values of two runs, and what each test row contributes to them."""
         return self.of_run(sample, first), self.of_run(sample, second)
 
@@ -310,9 +310,7 @@ class _MacroF1(Statistic):
             hits[true][row] += 2.0 * (true == guess)
         return macro_part(hits, sizes, level)
 
-    def of_pair(
-        self, sample: Sample, first: Sequence[Any], second: Sequence[Any]
-    ) -> tuple[Contributions, Contributions]:
+    def of_pair(self, sample: Sample, first: Sequence[Any], second: Sequence[Any]) -> _Pair:
         from StaICC.metrics.paired_tests import of_macro_f1
 
         n_labels = sample.n_labels or 1 + max(*sample.truth, *first, *second)
@@ -333,9 +331,7 @@ class MicroF1(Statistic):
     def __init__(self, most: tuple[float, float]) -> None:
         self._most = most
 
-    def of_pair(
-        self, sample: Sample, first: Sequence[Any], second: Sequence[Any]
-    ) -> tuple[Contributions, Contributions]:
+    def of_pair(self, sample: Sample, first: Sequence[Any], second: Sequence[Any]) -> _Pair:
         """Return the values of two runs, and what each test row contributes to them."""
         from StaICC.metrics.paired_tests import most_queries, of_f1
 
@@ -814,15 +810,15 @@ def metric_set(metrics: str | MetricSet | Mapping[str, MetricFunction | Metric] 
     """
     if isinstance(metrics, MetricSet):
         return metrics
-    if isinstance(metrics, Mapping):
-        if not metrics:
-            raise ArgumentError("the metrics are an empty dictionary; expected at least one function by name")
+    if isinstance(metrics, Mapping) and metrics:
         made = MetricSet("custom", ())
         for name, function in metrics.items():
             made = made.adding(_read_metric(name, function))
         return made
-    first, *others = metrics.split("+") if isinstance(metrics, str) else [metrics]
-    if isinstance(first, str) and first in _SETS:
+    if not isinstance(metrics, str):
+        raise ArgumentError(f"metrics: got {metrics!r:.80}, expected the name of a metric set, or functions by name")
+    first, *others = metrics.split("+")
+    if first in _SETS:
         made = _SETS[first]
     else:
         metric = _find(first)
