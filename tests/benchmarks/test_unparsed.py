@@ -16,7 +16,7 @@ from StaICC.errors import OutputError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.text_inference import text_inference
 from StaICC.metrics import softmax
-from StaICC.results import Result, compare
+from StaICC.results import Result, Signature, compare
 
 LABELS = ["food", "travel", "weather"]
 
@@ -157,3 +157,16 @@ def test_all_replies_unparsed() -> None:
         result = benchmark(lambda prompt, label_space: "?")
         assert result.divided["mini"]["accuracy"] == accuracy
         assert len(result.details["mini"].unparsed) == 16
+
+
+def test_how_they_count_is_read_from_the_arguments_and_only_without_them_from_the_signature() -> None:
+    result = Normal(datasets=["mini"], limit=20, unparsed="wrong")(text_inference(Writer()))
+    wrong = result.counted_wrong("mini")
+    assert wrong
+    signature, fields = result.signature, {**result.signature.fields, "unparsed": None}
+    result.signature = Signature(fields)
+    assert result.counted_wrong("mini") == wrong
+    result.arguments = {**result.arguments, "changed": ["unparsed"]}  # not the same for all data sets
+    assert not result.counted_wrong("mini")
+    result.arguments, result.signature = {}, signature  # a file of StaICC 1.0.0
+    assert result.counted_wrong("mini") == wrong
