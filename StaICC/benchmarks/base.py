@@ -14,15 +14,14 @@ from StaICC.benchmarks.task import Condition
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, FixedAttributes, unknown_name
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions
-from StaICC.inference.identity import RunRecord
+from StaICC.inference.identity import Identity, RunCounts, RunRecord
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.prompting import Query
-from StaICC.results import DatasetDetails, Result, Signature, describe_environment, short_digest
+from StaICC.results import DatasetDetails, Result, Signature, describe_environment, digest, short_digest
 from StaICC.results.provenance import (
+    GIVEN,
     Provenance,
     common,
-    digest_failures,
-    given_predictor,
     predictors_of,
     scoring_field,
     utc_now,
@@ -88,16 +87,18 @@ class Predictions:
             answers: The predictions by data set; a digest of given predictions is kept.
             details: The details of each data set.
         """
-        predictors = predictors_of(((record, name) for name, record in self.records.items()), details)
+        records = [(record, name) for name, record in self.records.items()]
         given = {
             name: [_plain(answer) for answer in of_dataset]
             for name, of_dataset in answers.items()
             if name not in self.records
         }
         if given:
-            served = {name: details[name] for name in given}
-            predictors += (given_predictor(given, self.started, served),)
-        return Provenance(predictors, failures=digest_failures(details))
+            identity = Identity({GIVEN: digest(given)})
+            record = RunRecord(identity, None, self.started, utc_now(), RunCounts())
+            records += [(record, name) for name in given]
+        failed = [[name, query.condition, query.query] for name, own in details.items() for query in own.failures]
+        return Provenance(predictors_of(records, details), failures=short_digest(failed) if failed else None)
 
 
 def _plain(answer: Any) -> Any:
@@ -261,41 +262,49 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         """
         if callable(functions):
             return [functions] * len(self)
-        if isinstance(functions, Mapping):
-            functions = self._by_name(functions, "inference functions")
-        if isinstance(functions, (str, bytes)) or not isinstance(functions, Sequence):
+        if isinstance(functions, (str, bytes)) or not isinstance(functions, (Sequence, Mapping)):
             hint = (
                 f". For a model by its name, pass load_kernel({functions!r:.80})" if isinstance(functions, str) else ""
             )
             raise ArgumentError(f"the inference function must be callable, not {type(functions).__name__}{hint}")
-        if len(functions) not in (1, len(self)):
-            raise ArgumentError(f"{len(functions)} inference functions given for {len(self)} data sets")
-        for number, function in enumerate(functions):
+        if isinstance(functions, Sequence) and len(functions) == 1:
+            functions = [functions[0]] * len(self)
+        chosen = self._for_datasets(functions, "inference functions")
+        for number, function in enumerate(chosen):
             if not callable(function):
                 raise ArgumentError(f"inference function {number} must be callable, not {type(function).__name__}")
-        return functions if len(functions) == len(self) else [functions[0]] * len(self)
+        return chosen
 
     def functions_and_predictions(self, functions: Any, predictions: Any) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return an inference function and a list of predictions for each data set, of which one is ``None``.
+        """Return an inference function and a list of predictions for each data set; those of one kind are ``None``.
 
         Args:
             functions: As for :meth:`functions_for_datasets`; ``None`` if predictions are given.
-            predictions: As for :meth:`predictions_for_datasets`.
+            predictions: A list with one list for each data set, or a mapping by data set name.
 
         Raises:
             ArgumentError: Both are given, or neither, or there is not one for each data set.
         """
-        if functions is not None and predictions is not None:
-            raise ArgumentError("got an inference function and preentered_prediction; give one of the two")
-        chosen = [None] * len(self) if functions is None else self.functions_for_datasets(functions)
-        given = self.predictions_for_datasets(predictions)
-        for experimentor, function, own in zip(self, chosen, given, strict=True):
-            if function is None and own is None:
-                raise ArgumentError(
-                    "give an inference function (the function itself, not what it returns), a list with one for each "
-                    f"data set, or preentered_prediction; {experimentor.name} has neither"
-                )
-        return chosen, given
+        nothing = [None] * len(self)
+        if (functions is None) == (predictions is None):
+            raise ArgumentError(
+                f"got {'neither' if functions is None else 'both'}, expected an inference function (the function "
+                "itself, not what it returns), a list with one for each data set, or preentered_prediction"
+            )
+        if functions is None:
+            return nothing, self._for_datasets(predictions, "lists of predictions (preentered_prediction)")
+        return self.functions_for_datasets(functions), nothing
+
+    def _for_datasets(self, values: Any, what: str) -> Sequence[Any]:
+        """Return one value for each data set, from a list in their order or from a mapping by their names."""
+        if isinstance(values, Mapping) and values.keys() == {*self.dataset_names}:
+            return [values[name] for name in self.dataset_names]
+        sized = hasattr(values, "__len__") and not isinstance(values, (str, bytes, Mapping))
+        if not sized or len(values) != len(self):
+            got = f"those of {', '.join(map(str, values))}" if isinstance(values, Mapping) else f"{values!r:.60}"
+            names = ", ".join(self.dataset_names)
+            raise ArgumentError(f"{what}: got {got}, expected {len(self)}, one for each data set: {names}")
+        return values  # type: ignore[no-any-return]
 
     @staticmethod
     def given_functions(by_position: Any, by_keyword: Any) -> Any:
@@ -307,33 +316,6 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         if by_position is not None and by_keyword is not None:
             raise ArgumentError("got list_of_forward_inference and forward_inference, which mean the same; give one")
         return by_keyword if by_position is None else by_position
-
-    def predictions_for_datasets(self, predictions: Sequence[Any] | Mapping[str, Any] | None) -> Sequence[Any]:
-        """Return one list of predictions for each data set; ``None`` for each if there are none.
-
-        Args:
-            predictions: A list with one list for each data set, or a mapping by data set name.
-
-        Raises:
-            ArgumentError: There is not one list for each data set.
-        """
-        if predictions is None:
-            return [None] * len(self)
-        if isinstance(predictions, Mapping):
-            return self._by_name(predictions, "preentered_prediction")
-        is_list = hasattr(predictions, "__len__") and not isinstance(predictions, (str, bytes))
-        if not is_list or len(predictions) != len(self):
-            raise ArgumentError(
-                f"preentered_prediction needs one list of predictions for each of the {len(self)} data sets (a list "
-                f"of {len(self)} lists), not {predictions!r:.60}"
-            )
-        return predictions
-
-    def _by_name(self, values: Mapping[str, Any], what: str) -> list[Any]:
-        missing = [name for name in self.dataset_names if name not in values]
-        if missing or len(values) != len(self):
-            raise ArgumentError(f"{what} needs exactly the data sets of this benchmark; lacks {missing}")
-        return [values[name] for name in self.dataset_names]
 
     # -- running
 

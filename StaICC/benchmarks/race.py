@@ -88,18 +88,13 @@ class StoppingRule:
             UnknownNameError: The score is not a mean over test rows.
         """
         first = experimentors[0]
-        if not isinstance(first, Experimentor):  # of LongICL
-            raise ArgumentError(f"early stopping needs scores that are means over test rows: got those of {first.name}")
+        row_scores = first.task.row_scores if isinstance(first, Experimentor) else ()  # LongICL has none
+        if not row_scores:
+            raise ArgumentError("early stopping needs scores that are means over test rows, such as those of Normal")
         name = _SHORT_NAMES.get(score or "accuracy", score or "accuracy")
-        if not first.task.row_scores:
-            raise ArgumentError(f"early stopping needs scores that are means over test rows: got {first.task.name}")
-        if name not in first.task.row_scores:
-            raise unknown_name(
-                "score for early stopping",
-                name,
-                (*first.task.row_scores, *_SHORT_NAMES),
-                "Early stopping needs a mean over test rows; macro F1 and calibration errors are none.",
-            )
+        if name not in row_scores:
+            hint = "Early stopping needs a mean over test rows; macro F1 and calibration errors are none."
+            raise unknown_name("score for early stopping", name, (*row_scores, *_SHORT_NAMES), hint)
         for experimentor in experimentors:
             if not any(metric.name == name and metric.known for metric in experimentor.metric_set.metrics):
                 raise ArgumentError(f"early stopping needs the standard metric {name}. Use metrics='standard'")

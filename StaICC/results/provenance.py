@@ -33,7 +33,7 @@ from typing import Any
 
 from StaICC.datasets.catalogue import plain_values
 from StaICC.errors import SchemaError
-from StaICC.inference.identity import Identity, RunCounts, RunRecord
+from StaICC.inference.identity import RunCounts, RunRecord
 from StaICC.metrics.classification import ConfidenceBin, Kind, normalise
 from StaICC.metrics.intervals import Interval
 from StaICC.safe_text import one_line
@@ -615,27 +615,6 @@ def predictors_of(
             )
         )
     return tuple(predictors)
-
-
-def given_predictor(answers: object, started: str, details: Mapping[str, DatasetDetails]) -> Predictor:
-    """Return who predicted where predictions were given instead of an inference function.
-
-    Args:
-        answers: The checked predictions as JSON values; the order of a file plays no part.
-        started: When scoring began.
-        details: The details of each data set.
-    """
-    identity = Identity({GIVEN: digest(answers)})
-    failed = sum(of_dataset.failed for of_dataset in details.values())
-    return Predictor(
-        None, identity.digest, dict(identity.who), {}, (), tuple(details), started, utc_now(), failed=failed
-    )
-
-
-def digest_failures(details: Mapping[str, DatasetDetails]) -> str | None:
-    """Return a digest of which queries failed; ``None`` if none did."""
-    failed = [[name, query.condition, query.query] for name, own in details.items() for query in own.failures]
-    return short_digest(failed) if failed else None
 
 
 def utc_now() -> str:
