@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 MetricFunction = Callable[[list[int], list[list[float]]], float]
 """The shape of a metric: true label indexes and one row of numbers per query, to one number."""
 
-Predictions = Literal["labels", "distributions", "probabilities", "rows", "any"]
-"""Predicted labels; a distribution over the labels, also of a bare label; probabilities of the model; the rows as they
-were returned; or probabilities where there are any, else the rows."""
+Reads = Literal["labels", "distributions", "probabilities", "rows", "any"]
+"""What a score reads: predicted labels; a distribution over the labels, also of a bare label; probabilities of the
+model; the rows as they were returned; or probabilities where there are any, else the rows."""
 
 _WILSON = "Wilson score, design effect and t, unit: test row"
 _DELTA = "second-order delta method, unit: test row"
@@ -96,7 +96,7 @@ class Statistic:
     """
 
     name: ClassVar[str]
-    reads: Predictions = "labels"
+    reads: Reads = "labels"
     method: ClassVar[str] = _WILSON
     """How its confidence interval is computed."""
     of_classification: ClassVar[bool] = False
@@ -236,7 +236,7 @@ class MeanOf:
 class _OfQueries(Mean):
     name = "mean of queries"
 
-    def __init__(self, metric: MeanOf, reads: Predictions) -> None:
+    def __init__(self, metric: MeanOf, reads: Reads) -> None:
         super().__init__(metric.low, metric.high)
         self._metric, self.reads = metric, reads
 
@@ -580,7 +580,7 @@ class Metric:
     def statistic(self) -> Statistic | None:
         """What its intervals and tests are computed by; ``None`` if it has none."""
         if isinstance(self.function, MeanOf):
-            reads: dict[bool | None, Predictions] = {True: "probabilities", False: "rows", None: "any"}
+            reads: dict[bool | None, Reads] = {True: "probabilities", False: "rows", None: "any"}
             return _OfQueries(self.function, reads[self.requires_probabilities])
         return STATISTICS[self.name] if self.known else None
 
