@@ -105,11 +105,9 @@ def _plain(answer: Any) -> Any:
     """Return a checked prediction as a JSON value; ``None`` for a failed query, ``"-inf"`` for minus infinity."""
     if isinstance(answer, Failure):
         return None
-    if hasattr(answer, "tolist"):
-        return answer.tolist()
-    if isinstance(answer, (str, int, float)):
+    if isinstance(answer, (str, int)):
         return answer
-    return [number if number > -math.inf else "-inf" for number in map(float, answer)]
+    return [number if number > -math.inf else "-inf" for number in answer]
 
 
 class DatasetTask(Protocol):
