@@ -30,6 +30,9 @@ from StaICC.results.result import mean as mean
 from StaICC.safe_text import one_line
 from StaICC.version import __version__
 
+EarlySettings = tuple[bool, bool, bool, RunSettings]
+"""Batched or not, whether outputs are kept, whether scores of data sets are shown, and the settings of the run."""
+
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
@@ -360,11 +363,8 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             if precision is None or preentered_prediction is not None:
                 got = "no precision" if precision is None else "preentered_prediction"
                 raise ArgumentError(f"early stopping needs precision=... and an inference function: got {got}")
-            from StaICC.benchmarks.race import run_early  # few runs stop early
-
             settings = (batched_inference, return_outputs, return_divided_results, run)
-            context, (result,) = run_early(self, "precision", precision, score, [functions], *settings)
-            return context.deliver(result)
+            return self.run_to_precision(precision, score, functions, *settings)
         runs: dict[str, DatasetRun] = {}
         steps = [experimentor.steps for experimentor in self]
         with RunContext(batched_inference, **run) as context:
@@ -378,6 +378,16 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         return context.deliver(self.collect(runs, context.seconds, predictions, return_outputs, return_divided_results))
 
     __call__ = auto_run
+
+    def run_to_precision(
+        self, precision: float, score: str | None, functions: Sequence[Inference], *settings: Unpack[EarlySettings]
+    ) -> Result:
+        """Run until half the width of the interval of a score is at most ``precision``; arguments as for a run.
+
+        Raises:
+            ArgumentError: The score is no mean over test rows.
+        """
+        raise ArgumentError(f"early stopping needs scores that are means over test rows: got {self.benchmark_name}")
 
     def forecast(self, function: Inference, **options: Any) -> Forecast:
         """Forecast the run of a function: queries, tokens, time and cost.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
-from StaICC.benchmarks.base import BaseBenchmark, Predictions
+from StaICC.benchmarks.base import BaseBenchmark, EarlySettings, Predictions
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor, MetricTable, data_warnings, run_together
 from StaICC.benchmarks.running import RunContext, RunSettings, forecast
@@ -172,6 +172,15 @@ class Benchmark(BaseBenchmark[Experimentor]):
     def data_warnings(self) -> Sequence[str]:
         """Return the warnings about the data sets."""
         return data_warnings(self.experimentor)
+
+    def run_to_precision(
+        self, precision: float, score: str | None, functions: Sequence[Inference], *settings: Unpack[EarlySettings]
+    ) -> Result:
+        """Run until half the width of the interval of a score is at most ``precision``; arguments as for a run."""
+        from StaICC.benchmarks.race import run_early  # few runs stop early
+
+        context, (result,) = run_early(self, "precision", precision, score, [functions], *settings)
+        return context.deliver(result)
 
     def collect(self, runs: Mapping[str, DatasetRun], *arguments: Any, **settings: Any) -> Result:
         """Build the result; arguments as for :meth:`~StaICC.benchmarks.base.BaseBenchmark.collect`."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from StaICC.benchmarks.base import BaseBenchmark, Predictions
 from StaICC.benchmarks.evaluation import DatasetRun
@@ -88,9 +88,9 @@ class StoppingRule:
             UnknownNameError: The score is not a mean over test rows.
         """
         first = experimentors[0]
-        row_scores = first.task.row_scores if isinstance(first, Experimentor) else ()  # LongICL has none
+        row_scores = first.task.row_scores
         if not row_scores:
-            raise ArgumentError("early stopping needs scores that are means over test rows, such as those of Normal")
+            raise ArgumentError(f"early stopping needs scores that are means over test rows: got {first.task.name}")
         name = _SHORT_NAMES.get(score or "accuracy", score or "accuracy")
         if name not in row_scores:
             hint = "Early stopping needs a mean over test rows; macro F1 and calibration errors are none."
@@ -267,7 +267,7 @@ def marked(result: Result, stopping: EarlyStopping) -> Result:
 
 
 def run_early(
-    benchmark: BaseBenchmark[Any],
+    benchmark: BaseBenchmark[Experimentor],
     kind: Rule,
     target: float,
     score: str | None,
