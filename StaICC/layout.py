@@ -145,38 +145,21 @@ def _table_text(table: TextTable, width: int, style: _Style) -> str:
     return "\n\n".join(parts)
 
 
-def format_columns(
-    head: Sequence[str], rows: Sequence[Sequence[str]], texts: Collection[int] = (0,), width: int | None = None
-) -> str:
-    """Return a table as text. One that is too wide is wrapped, then split: each part begins with the first column.
+def layout(blocks: Iterable[Block], width: int | None = None, wrap: bool = False, style: _Style = _plain) -> str:
+    """Return blocks as text. A table that is too wide is wrapped, then split: each part begins with the first column.
 
     Args:
-        head: Column heads.
-        rows: Cells, as text.
-        texts: Columns with text, which are aligned left; the others are aligned right.
+        blocks: Tables and lines.
         width: Characters per line (default: those of the terminal; 80 without one).
-
-    Returns:
-        Lines joined by newlines.
+        wrap: Also wrap lines, but those of code.
+        style: Adds the colours of a text of a kind.
 
     Example:
-        >>> print(format_columns(["set", "n"], [["a", "10"], ["bcd", "7"]]))
+        >>> print(layout([TextTable(["set", "n"], [["a", "10"], ["bcd", "7"]])]))
         set   n
         ---  --
         a    10
         bcd   7
-    """
-    return _table_text(TextTable(head, rows, texts), width or _terminal_width(), _plain)
-
-
-def layout(blocks: Iterable[Block], width: int | None = None, wrap: bool = False, style: _Style = _plain) -> str:
-    """Return blocks as text.
-
-    Args:
-        blocks: Tables, which fit the width, and lines.
-        width: Characters per line (default: those of the terminal; 80 without one).
-        wrap: Also wrap lines, but those of code.
-        style: Adds the colours of a text of a kind.
     """
     width = width or _terminal_width()
     shown = []

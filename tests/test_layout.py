@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import StaICC
-from StaICC.layout import Line, TextTable, format_columns, html, layout, print_blocks
+from StaICC.layout import Line, TextTable, html, layout, print_blocks
 from StaICC.results.comparison import compare, compare_runs
 
 CELL = st.text(st.characters(codec="ascii", categories=["L", "N"]), max_size=6)
@@ -18,7 +18,7 @@ NAME = st.text(st.sampled_from("ab -_/"), max_size=60).map("x".__add__)
 
 
 def test_cells_line_up() -> None:
-    assert format_columns(["set", "n", "note"], [["a", "10", "x"], ["bcd", "7", "yz"]], texts=(0, 2)) == (
+    assert layout([TextTable(["set", "n", "note"], [["a", "10", "x"], ["bcd", "7", "yz"]], (0, 2))]) == (
         "set   n  note\n---  --  ----\na    10  x\nbcd   7  yz"
     )
 
@@ -30,7 +30,7 @@ def test_cells_line_up() -> None:
 )
 def test_a_table_fits_and_keeps_every_cell(numbers: list[list[str]], names: list[str], width: int) -> None:
     head, *rows = [[names[place % len(names)], *row] for place, row in enumerate(numbers)]
-    text = format_columns(head, rows, width=width)
+    text = layout([TextTable(head, rows)], width)
     assert max(map(len, text.splitlines())) <= width
     letters = sorted("".join(cell for row in [head, *rows] for cell in row).replace(" ", "").replace("-", ""))
     shown = [part.replace(" ", "").replace("-", "") for part in text.split("\n\n")]
@@ -43,14 +43,14 @@ def test_a_table_fits_and_keeps_every_cell(numbers: list[list[str]], names: list
 def test_wide_and_combining_characters_line_up(width: int) -> None:
     """A terminal gives two columns to a wide character and none to an accent."""
     names = ["\u6570\u636e" * 2, "cafe\u0301", "\u6570" * 50, "plain"]
-    table = format_columns(["data set", "accuracy"], [[name, "0.5000 [.164, .836]"] for name in names], width=width)
+    table = layout([TextTable(["data set", "accuracy"], [[name, "0.5000 [.164, .836]"] for name in names])], width)
     shown = table.replace("\u6570", "xx").replace("\u636e", "xx").replace("\u0301", "")
     assert max(map(len, shown.splitlines())) <= width
     assert len({line.index("0.5") for line in shown.splitlines() if "[" in line}) == 1
 
 
 def test_names_are_broken_behind_their_separators() -> None:
-    text = format_columns(["data set", "n"], [["financial_phrasebank_and_tweet_eval_emotion", "1"]], width=24)
+    text = layout([TextTable(["data set", "n"], [["financial_phrasebank_and_tweet_eval_emotion", "1"]])], 24)
     assert text.splitlines()[2:] == ["financial_phrasebank_  1", " and_tweet_eval_", " emotion"]
 
 
