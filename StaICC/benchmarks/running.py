@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 from StaICC.errors import ArgumentError, IdentityError, OutputError
 from StaICC.inference import Answer, Failure, Inference, OnError, ProgressCallback, RunOptions
 from StaICC.inference.contract import (
-    CountsRetries,
-    CountsTokens,
     Forecast,
     forecast_prompts,
+    retried,
     served_function,
     token_cost,
+    tokens_used,
 )
 from StaICC.inference.identity import (
     Identity,
@@ -90,7 +90,7 @@ class _Tracked:
         self.bound: BoundStore | None = None
         self._served = served_function(function)
         self._pinned = False
-        self._retried = function.retried if isinstance(function, CountsRetries) else 0
+        self._retried = retried(function)
 
     @property
     def must_not_change(self) -> bool:
@@ -99,8 +99,7 @@ class _Tracked:
 
     def record(self, model_name: str | None) -> RunRecord:
         """Return what the run records about this function."""
-        retried = self.function.retried - self._retried if isinstance(self.function, CountsRetries) else 0
-        counts = self.counter.counts + RunCounts(retried=retried)
+        counts = self.counter.counts + RunCounts(retried=retried(self.function) - self._retried)
         editions = self._served.editions if self._pinned and self._served is not None else ()
         name = model_name or display_name(self.function)
         return RunRecord(self.identity, name, self.started, utc_now(), counts, editions, self.counter.replies)
@@ -448,12 +447,11 @@ class Tasks:
                 fitting.append((function, chunk))
         total = replace(total, exact=certain and total.tokens is not None, seconds=None if self.chunks else 0.0)
         # A kernel that forecasts its tokens counts them exactly; a server counts those of the probe, or none.
-        counter = self._kernel if isinstance(self._kernel, CountsTokens) and total.tokens is None else None
-        before = counter.tokens_used if counter is not None else None
+        before = tokens_used(self._kernel) if total.tokens is None else None
         if options.probe_seconds and fitting:
             share, seconds = _probe(fitting, weights, options.probe_seconds)
             total = replace(total, seconds=seconds)
-            used = counter.tokens_used if counter is not None else None
+            used = tokens_used(self._kernel)
             if used and before and used[0] > before[0]:
                 read, written = (round((now - then) / share) for now, then in zip(used, before, strict=True))
                 total = replace(total, tokens=read, output_tokens=written)

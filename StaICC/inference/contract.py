@@ -348,15 +348,6 @@ class DeclaresCapabilities(Interface, Protocol):
 
 
 @runtime_checkable
-class CountsRetries(Interface, Protocol):
-    """An inference function that counts the requests that it sent again."""
-
-    @property
-    def retried(self) -> int:
-        """How many, since it was made."""
-
-
-@runtime_checkable
 class Served(Interface, Protocol):
     """An inference function whose model is served, under a name that may move to another edition."""
 
@@ -396,6 +387,21 @@ def own_attribute(function: Any, name: str) -> Any:
     value = getattr(function, name, None)
     wrapped = getattr(function, "__wrapped__", None)
     return None if wrapped is not None and value is getattr(wrapped, name, None) else value
+
+
+def retried(function: object) -> int:
+    """Return how many requests an inference function sent again since it was made; 0 if it does not count them."""
+    number: int | None = own_attribute(function, "retried")
+    return number or 0
+
+
+def tokens_used(function: object) -> tuple[int, int] | None:
+    """Return the tokens that an inference function read and generated since it was made.
+
+    ``None`` if it does not count them, or does not after all, such as a server.
+    """
+    tokens: tuple[int, int] | None = own_attribute(function, "tokens_used")
+    return tokens
 
 
 def batch_form(function: Inference) -> BatchForm | None:
@@ -556,12 +562,3 @@ class ForecastsPrompts(Interface, Protocol):
 def forecast_prompts(function: object, *prompts: Any, kept: tuple[int, ...] = ()) -> Forecast:
     """Return the forecast of prompts, with the arguments of :meth:`ForecastsPrompts.forecast_prompts`."""
     return function.forecast_prompts(*prompts, kept=kept) if isinstance(function, ForecastsPrompts) else UNKNOWN
-
-
-@runtime_checkable
-class CountsTokens(Interface, Protocol):
-    """An inference function that counts the tokens of its requests, such as a served model."""
-
-    @property
-    def tokens_used(self) -> tuple[int, int] | None:
-        """Tokens of prompts and of completions, since it was made; ``None`` if it does not count them after all."""

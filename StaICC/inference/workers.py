@@ -45,13 +45,13 @@ from StaICC.errors import (
 from StaICC.inference.contract import (
     Answer,
     BatchForm,
-    CountsRetries,
-    CountsTokens,
     Inference,
     ReplyLabel,
     batch_form,
     check_answer,
     check_batch,
+    retried,
+    tokens_used,
 )
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.prompting import Prompt, as_argument
@@ -427,14 +427,12 @@ def _solve(remote: RemoteFunction, prompts: Sequence[Prompt], labels: tuple[str,
     function = remote.load()
     before = _usage(function)
     predictions = solve_chunk(function, prompts, labels, on_error)
-    retried, read, generated = (after - value for after, value in zip(_usage(function), before, strict=True))
-    return predictions, (retried, read, generated)
+    again, read, generated = (after - value for after, value in zip(_usage(function), before, strict=True))
+    return predictions, (again, read, generated)
 
 
 def _usage(function: Any) -> Usage:
-    retried = function.retried if isinstance(function, CountsRetries) else 0
-    tokens = function.tokens_used if isinstance(function, CountsTokens) else None
-    return retried, *(tokens or (0, 0))
+    return retried(function), *(tokens_used(function) or (0, 0))
 
 
 # The executor.

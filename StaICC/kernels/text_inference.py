@@ -21,14 +21,14 @@ from typing import Any, ClassVar, TypeVar
 
 from StaICC.errors import ArgumentError, OutputError, RunEndingError, WithheldReplyError, set_integers
 from StaICC.inference.contract import (
-    CountsRetries,
-    CountsTokens,
     Forecast,
     Served,
     Text,
     ending,
     forecast_prompts,
+    retried,
     served_function,
+    tokens_used,
 )
 from StaICC.inference.identity import TOLERANCE, Identity, combined, identity_of, tolerance_of
 from StaICC.inference.reply_parser import is_cut_thought
@@ -285,12 +285,12 @@ class TextInference:
     @property
     def retried(self) -> int:
         """Requests that the kernel sent again so far, where it counts them."""
-        return self.kernel.retried if isinstance(self.kernel, CountsRetries) else 0
+        return retried(self.kernel)
 
     @property
     def tokens_used(self) -> tuple[int, int] | None:
         """Those of the kernel, where it counts them."""
-        return self.kernel.tokens_used if isinstance(self.kernel, CountsTokens) else None
+        return tokens_used(self.kernel)
 
     def forecast_prompts(
         self, prompts: Sequence[Any], label_space: Sequence[str], kept: tuple[int, ...] = ()

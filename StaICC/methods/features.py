@@ -40,12 +40,12 @@ from StaICC.inference import (
 )
 from StaICC.inference.contract import (
     UNKNOWN,
-    CountsTokens,
     Features,
     Forecast,
     check_answer,
     check_batch,
     forecast_prompts,
+    tokens_used,
 )
 from StaICC.inference.identity import Identity, RunCounter, RunCounts, combined, identity_of, tolerance_of
 from StaICC.inference.store import query_key
@@ -282,11 +282,6 @@ def _unpacked(feature: Any, value: Any) -> Any:
         numpy = require("numpy", "hf", CAPABILITIES[feature].value)
         return numpy.frombuffer(base64.b64decode(value[3:]), dtype=value[:3])
     return value
-
-
-def tokens_used(kernel: Any) -> tuple[int, int] | None:
-    """Return the tokens that a kernel has read and generated so far; ``None`` if it does not count them."""
-    return kernel.tokens_used if isinstance(kernel, CountsTokens) else None
 
 
 class KernelFunction:

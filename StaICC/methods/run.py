@@ -32,7 +32,7 @@ from StaICC.benchmarks.experimentor import data_warnings
 from StaICC.benchmarks.running import ForecastOptions, RunContext, Tasks
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions
-from StaICC.inference.contract import Features, Forecast, ReplyLabel, Text, own_attribute
+from StaICC.inference.contract import Features, Forecast, ReplyLabel, Text, own_attribute, tokens_used
 from StaICC.inference.identity import Identity, RunCounts, code_mark
 from StaICC.inference.workers import checked, read_reply
 from StaICC.kernels.huggingface.forward import distinct_positions
@@ -153,10 +153,10 @@ class Method:
         try:
             for experimentor in benchmark:
                 with self._named(experimentor):
-                    before = features.tokens_used(self.kernel)
+                    before = tokens_used(self.kernel)
                     requests = next(self.spec.begin(self.data(experimentor)), ())
                     features.check_requests(self.spec.title, self.kernel, requests)
-                    if features.tokens_used(self.kernel) != before:
+                    if tokens_used(self.kernel) != before:
                         raise ArgumentError("the method calls the kernel by itself; it must request features")
         except Exception as error:
             return error

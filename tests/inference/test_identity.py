@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from identity_cases import ATTACKS, LABELS, ORDINARY, QUERIES, closure, documented, row
+from identity_cases import ATTACKS, LABELS, ORDINARY, QUERIES, Retrying, closure, documented, row
 
 from StaICC import Dataset, Normal, Suite
 from StaICC.benchmarks.running import RunContext
@@ -88,6 +88,11 @@ def test_ordinary_functions_run_with_a_store_and_a_name(name: str, tmp_path: Pat
     assert first == run(function)[0]
     again, record = run(function, store, model_name="m")
     assert (again, record.counts) == (first, RunCounts(reused=len(QUERIES), rechecked=len(QUERIES)))
+
+
+@pytest.mark.parametrize("settings", [{}, {"executor": functools.partial(ThreadPoolExecutor, 3)}], ids=str)
+def test_retries_are_counted(settings: Any) -> None:
+    assert run(Retrying(), **settings)[1].counts == RunCounts(computed=len(QUERIES), retried=len(QUERIES))
 
 
 # -- lists of functions
