@@ -201,35 +201,27 @@ def with_record(**changes: Any) -> Any:
 
 
 FORGED: list[dict[str, Any]] = [
-    *({"file": "../a.csv"}, {"file": 5}, {"card": {}}, {"card": None}, {"values": []}, {"values": {"no": "other"}}),
-    *({"texts": 5}, {"texts": ["hypothesis", "premise"]}, {"label": "premise"}, {"encoding": 5}, {"sha256": "0" * 64}),
+    *({"file": "../a.csv"}, {"file": 5}, {"card": {}}, {"card": None}, {"values": []}, {"encoding": 5}),
+    *({"texts": 5}, {"texts": ["hypothesis", "premise"]}, {"label": "premise"}, {"sha256": "0" * 64}),
 ]
+UNFIT: list[dict[str, Any]] = [
+    *({"card__name": "b"}, {"card__rows": 1000}, {"card__label_space": ["no", "yes", "maybe"]}),
+    *({"label": "no such column"}, {"texts": ["premise", "no such column"]}, {"values": {"no": "other"}}),
+]
+"""The file at hand contradicts these."""
 
 
-@pytest.mark.parametrize("change", FORGED, ids=str)
-def test_a_forged_record_is_never_consistent_and_checked(change: dict[str, Any]) -> None:
-    data = with_record(**change)
-    del data["digests"]
-    Path("r.json").write_text(json.dumps(data), encoding="utf-8")
+@pytest.mark.parametrize("change", [*FORGED, *UNFIT], ids=str)
+def test_a_forged_record_is_never_recomputed(change: dict[str, Any]) -> None:
+    """A forger can compute the digests of the result again."""
+    Path("r.json").write_text(json.dumps(with_digests(with_record(**change))), encoding="utf-8")
     try:
         findings = verify_file("r.json")
     except SchemaError:
+        assert change in FORGED
         return
     assert not any(finding.same for finding in findings)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        *({"card__name": "b"}, {"card__rows": 1000}, {"card__label_space": ["no", "yes", "maybe"]}),
-        *({"label": "no such column"}, {"texts": ["premise", "no such column"]}, {"values": {"no": "other"}}),
-    ],
-    ids=str,
-)
-def test_a_record_that_does_not_fit_its_file_is_named(change: dict[str, Any]) -> None:
-    """With the file at hand; a forger can compute the digests of the result again."""
-    Path("r.json").write_text(json.dumps(with_digests(with_record(**change))), encoding="utf-8")
-    assert isinstance(status_of(verify_file("r.json")), Contradicted)
+    assert isinstance(status_of(findings), Contradicted if change in UNFIT else (Contradicted, Unchecked))
 
 
 # -- labels and names that are no mistake of the reader
