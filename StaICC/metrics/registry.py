@@ -1,7 +1,8 @@
 """Scores and metrics: one record for each score that a result can have, and named sets of metrics.
 
-A :class:`ScoreRecord` says what a score is: its key, titles, direction, range and statistic. Metric sets, intervals,
-tests, tables, reports, comparison and checks of files read it (:func:`score_record`).
+A :class:`ScoreRecord` says what a score is: its key, titles, direction and :class:`Statistic`, which has the range, the
+confidence interval, and what each test row contributes to a paired test. Metric sets, intervals, tests, tables,
+reports, comparison and checks of files read it (:func:`score_record`).
 
 A :class:`Metric` is a function with a few facts about it; a :class:`MetricSet` scores one matrix of predictions with
 all of its metrics, and its name is in the signature of the run. Two sets exist: ``"standard"``, the metrics of

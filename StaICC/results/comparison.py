@@ -144,6 +144,8 @@ def _read(result: Result, name: str, metric: str, statistic: Statistic) -> _Reco
         answers: list[Any]
         if own is not None:
             answers = list(own.values.get(name, {}).get(record.name) or ())
+            if len(answers) != len(record.truth):
+                raise _LeftOutError(f"the file has {metric} of {len(answers)} queries, expected {len(record.truth)}")
         else:
             answers = list(record.predictions) if statistic.reads == "labels" else probabilities_of(record, width)
         for number in (query for condition, query in wrong if condition == record.name):
@@ -194,7 +196,7 @@ def saved_value(values: Mapping[str, Any], metric: str) -> float | None:
     return saved if isinstance(saved, (int, float)) and not isinstance(saved, bool) else None
 
 
-def _relabelled(records: _Records, labels: tuple[str, ...]) -> _Records:
+def _relabelled(records: _Records, labels: tuple[str, ...], are_scores: bool) -> _Records:
     """Return records with label indexes of another order of the same names; unchanged if the names differ."""
     if records.labels == labels or sorted(records.labels) != sorted(labels) or len(set(labels)) < len(labels):
         return records
@@ -204,7 +206,7 @@ def _relabelled(records: _Records, labels: tuple[str, ...]) -> _Records:
     def moved(answer: Any) -> Any:
         if isinstance(answer, (list, tuple)):
             return [answer[place] for place in old]
-        return None if answer is None else new[answer]
+        return answer if answer is None or are_scores else new[answer]
 
     conditions = {
         name: {key: (new[truth], moved(answer)) for key, (truth, answer) in queries.items()}
@@ -328,7 +330,8 @@ def pair_records(results: Mapping[str, Result], name: str, metric: str) -> Paire
             records = _read(result, name, metric, statistic)
         except StaICCError as error:
             return f"{run}: {error}"
-        runs[run] = _relabelled(records, next(iter(runs.values())).labels) if runs else records
+        first_labels = next(iter(runs.values()), records).labels
+        runs[run] = _relabelled(records, first_labels, metric in result.query_scores)
     (first, reference), *others = runs.items()
     for run, records in others:
         reason = _unlike(name, results[first], reference, results[run], records)

@@ -156,6 +156,9 @@ def test_query_scores_are_saved_verified_and_edits_of_them_are_found(brier_runs:
     changed = replace(loaded.query_scores["brier"], values={"mini": {"normal": (scores[0] or 0.5, *scores[:-1])}})
     loaded.query_scores["brier"] = changed
     assert isinstance(status_of(verify(loaded, benchmark)), Contradicted)
+    loaded.query_scores["brier"] = replace(changed, values={"mini": {"normal": scores[1:]}})
+    with pytest.raises(ArgumentError, match="39 queries, expected 40"):
+        compare(loaded, brier_runs[1], "brier")
 
 
 def test_a_query_score_outside_its_range_is_refused():
@@ -180,3 +183,16 @@ def test_a_metric_without_a_direction_is_not_compared():
     benchmark = StaICC.Normal(datasets=["mini"], limit=5, metrics={"brier": MeanOf(brier, 0.0, 2.0)})
     with pytest.raises(ArgumentError, match="higher_is_better"):
         compare(benchmark(noisy), benchmark(noisy), "brier")
+
+
+def test_query_scores_of_runs_with_labels_in_another_order_are_compared():
+    metric = Metric("brier", MeanOf(brier, 0.0, 2.0), requires_probabilities=True, higher_is_better=False)
+    rows = [(f"a text with the number {number}", "bad" if number % 3 else "good") for number in range(60)]
+    runs = [
+        StaICC.Normal(datasets=[dataset], limit=20, metrics={"brier": metric})(lambda prompt, label_space: [0.75, 0.25])
+        for labels in (["bad", "good"], ["good", "bad"])
+        for dataset in [StaICC.Dataset.from_rows(rows, name="own", label_space=labels)]
+    ]
+    values = tuple(run["Averaged results"]["brier"] for run in runs)
+    assert values[0] != values[1]
+    assert compare(*runs, "brier").overall.values == pytest.approx(values)
