@@ -16,11 +16,10 @@ from __future__ import annotations
 import base64
 import copy
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import cycle, islice
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -64,7 +63,6 @@ from StaICC.prompting import Prompt, Query, as_argument
 from StaICC.safe_text import logger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
 
     from StaICC.benchmarks.running import RunContext
 
@@ -258,7 +256,10 @@ def packed_row(feature: Feature, row: Any, label_space: Sequence[str]) -> Any:
 
     Raises:
         OutputError: The row has NaN or an infinity, or is not what the feature is.
+        BaseException: The row itself, where a kernel returned an error in its place.
     """
+    if isinstance(row, BaseException):
+        raise row
     if feature in _OF_LABELS:
         return check_answer(row, label_space)
     if feature == "layers":
@@ -360,7 +361,7 @@ class FeatureFunction(KernelFunction):
 
     Args:
         kernel: The kernel.
-        wanted: The features.
+        wanted: The features: one, or several that one run of the model computes.
         some: The digests of the prompts that need only some of the features, with these.
     """
 
@@ -374,18 +375,15 @@ class FeatureFunction(KernelFunction):
 
     def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[Any]:
         """Return the features of each prompt; an exception where one of them is invalid."""
-        answers: list[Any] = [Features() for _ in prompts]
-        for features, places in self._calls(prompts, label_space):
-            needed_prompts = [prompts[place] for place in places]
-            for feature, rows in sorted(_computed(self.kernel, features, needed_prompts, list(label_space)).items()):
-                for place, row in zip(places, rows, strict=True):
-                    if isinstance(answers[place], Features) and feature in self.features(prompts[place], label_space):
-                        try:
-                            if isinstance(row, BaseException):
-                                raise row
-                            answers[place][feature] = packed_row(feature, row, label_space)
-                        except Exception as error:
-                            answers[place] = error
+        needed = [self.features(prompt, label_space) for prompt in prompts]
+        computed = _computed(self.kernel, frozenset().union(*needed), list(prompts), list(label_space))
+        answers: list[Any] = []
+        for names, *rows in zip(needed, *computed.values(), strict=True):
+            row_of = dict(zip(computed, rows, strict=True))
+            try:
+                answers.append(Features({name: packed_row(name, row_of[name], label_space) for name in sorted(names)}))
+            except Exception as error:
+                answers.append(error)
         return answers
 
     def features(self, prompt: Any, label_space: Sequence[str]) -> Collection[Feature]:
@@ -398,25 +396,8 @@ class FeatureFunction(KernelFunction):
         self, prompts: Sequence[Any], label_space: Sequence[str], kept: tuple[int, ...] = ()
     ) -> Forecast:
         """Return the forecast of the features of the prompts."""
-        total = Forecast(kept=kept)
-        for some, places in self._calls(prompts, label_space):
-            needed_prompts = [prompts[place] for place in places]
-            total += forecast_prompts(self.kernel, needed_prompts, label_space, 0, some, kept=total.kept)
-        return total
-
-    def _calls(
-        self, prompts: Sequence[Any], label_space: Sequence[str]
-    ) -> list[tuple[Collection[Feature], Sequence[int]]]:
-        """Return the calls of the kernel: what each computes, and the numbers of its prompts."""
-        needed = [self.features(prompt, label_space) for prompt in prompts]
-        here = frozenset[Feature]().union(*needed)
-        joint = here & _joint(self.kernel)
-        if len(joint) < 2 and "log_probabilities" not in joint:
-            joint = frozenset()
-        calls: list[tuple[Collection[Feature], Sequence[int]]] = [(joint, range(len(prompts)))] if joint else []
-        for feature in sorted(here - joint):
-            calls.append(({feature}, [place for place, features in enumerate(needed) if feature in features]))
-        return calls
+        names: frozenset[Feature] = frozenset().union(*(self.features(prompt, label_space) for prompt in prompts))
+        return forecast_prompts(self.kernel, prompts, label_space, 0, names, kept=kept)
 
 
 def _joint(kernel: Any) -> frozenset[str]:
@@ -510,10 +491,6 @@ def extra_features(kernel: Any) -> frozenset[str]:
     return _joint(kernel).union(name for name in has if has[name] and can_call_directly(kernel, name))
 
 
-Apply = Callable[[list[Any]], Sequence[Any]]
-"""Turns the rows of some prompts into other rows, one for each."""
-
-
 @dataclass(frozen=True)
 class Request:
     """Prompts of which a method needs a feature of the model."""
@@ -527,9 +504,6 @@ class Request:
     """What the prompts are for: empty for test queries; everything else is a cost of training."""
     ahead: bool = False
     """The method will request this when it has learned something: computed now only if other methods run too."""
-    apply: Sequence[Apply] = ()
-    """What turns the rows into predictions: a function for each condition, or one for all. It gets the rows of one
-    condition at a time (of full-vocabulary logits only some), without failures."""
 
     def __post_init__(self) -> None:
         if isinstance(self.feature, str) and self.feature not in CAPABILITIES:
@@ -553,15 +527,10 @@ class Request:
         """What computes it: features of one prompt come from one run of the model."""
         return "" if isinstance(self.feature, str) else self.feature
 
-    @property
-    def of_kernel(self) -> bool:
-        """Whether the kernel computes it, not another function of texts."""
-        return isinstance(self.feature, (str, TextInference, KernelFunction))
 
-    @property
-    def in_pieces(self) -> bool:
-        """Whether few rows may be in memory at once."""
-        return self.feature == "vocabulary" and bool(self.apply)
+def _of_kernel(feature: Any) -> bool:
+    """Return whether the kernel computes a feature, not another function of texts."""
+    return isinstance(feature, (str, TextInference, KernelFunction))
 
 
 class FeatureCache:
@@ -589,7 +558,6 @@ class FeatureCache:
         self._functions: dict[Any, Inference] = {"probabilities": kernel}
         self._tokens_of_workers = (0, 0)
         self._context: RunContext | None = None
-        self._run: RunContext | None = None
         self._recheck = True
         self._unparsed: Unparsed = "error"
 
@@ -601,16 +569,17 @@ class FeatureCache:
 
     def forecast(self, requests: Iterable[Request]) -> Forecast:
         """Return the forecast of all that was requested, as if nothing had been computed before."""
-        wanted: dict[Any, set[Any]] = {}
+        wanted: dict[Key, set[Any]] = {}
         for request in requests:
-            for key in request.keys if request.of_kernel else ():
-                wanted.setdefault((request.kind, key), set()).add(request.feature)
+            for key in request.keys if _of_kernel(request.feature) else ():
+                wanted.setdefault(key, set()).add(request.feature)
         calls: dict[Any, list[Any]] = {}
-        for (_, (prompt, labels)), features in wanted.items():
-            calls.setdefault((frozenset(features), isinstance(prompt, str), labels), []).append(prompt)
+        for _, of_names in self._calls(wanted):
+            for (prompt, labels), names in of_names.items():
+                calls.setdefault((frozenset(names), isinstance(prompt, str), labels), []).append(prompt)
         total = Forecast()
-        for (features, _, labels), prompts in calls.items():
-            function = self.function(*features) if len(features) == 1 else FeatureFunction(self.kernel, features)
+        for (names, _, labels), prompts in calls.items():
+            function = self.function(*names) if len(names) == 1 else FeatureFunction(self.kernel, names)
             try:
                 total += forecast_prompts(function, prompts, labels)
             except StaICCError:  # a prompt that the model cannot read; it fails when it is computed
@@ -626,21 +595,15 @@ class FeatureCache:
             )
         return self._functions[feature]
 
-    @contextmanager
-    def running(self, context: RunContext, recheck: bool = True, unparsed: Unparsed = "error") -> Iterator[None]:
-        """Within the block, use the store, the workers and the policies of a run."""
+    def start(self, context: RunContext, recheck: bool = True, unparsed: Unparsed = "error") -> None:
+        """Use the store, the workers and the policies of a run from now on."""
         identity = context.identity_of(self.kernel)
-        another_run = context is not self._run
+        another_run = context is not self._context
         if identity.digest != self.digest or (another_run and not identity.complete):  # maybe another model than before
             self.digest, self._kept = identity.digest, 0
             self._memory.clear()
-        self._context = self._run = context
-        self._recheck, self._unparsed = recheck, unparsed
+        self._context, self._recheck, self._unparsed = context, recheck, unparsed
         self.predictor = self.kernel
-        try:
-            yield
-        finally:
-            self._context, self._recheck, self._unparsed = None, True, "error"
 
     def rows(self, requests: Sequence[Request], part: Part | None = None, policy: OnError | None = None) -> list[Any]:
         """Return the rows of each request; features are computed together, so that prompts share prefixes.
@@ -656,120 +619,110 @@ class FeatureCache:
         Raises:
             OutputError: A prompt has no feature, and the run stops at the first failure.
         """
-        part = part or Part("features")
-        joint = [request for request in requests if isinstance(request.feature, str) and not request.in_pieces]
-        computed = dict(zip(map(id, joint), self._joint_rows(joint, part, policy), strict=True))
-        rows_of_requests = []
-        for request in requests:
-            if not isinstance(request.feature, str):
-                compute = self._rows_of_function if request.of_kernel else self._rows_of_texts
-                computed[id(request)] = compute(request.feature, request.keys, part)
-            rows, functions = iter(computed.get(id(request), ())), cycle(request.apply or [list])
-            applied: list[Any] = []
-            for condition, function in zip(request.conditions, functions):  # noqa: B905
-                pieces: Iterable[Iterable[Any]] = [islice(rows, len(condition))]
-                if request.in_pieces:
-                    starts = range(0, len(condition), AT_ONCE)
-                    smaller = (replace(request, prompts=condition[start : start + AT_ONCE]) for start in starts)
-                    pieces = (self._joint_rows([piece], part, policy)[0] for piece in smaller)
-                for piece in pieces:
-                    applied += apply_present(list(piece), function)
-            rows_of_requests.append(applied)
-        return rows_of_requests
+        places = [[(request.feature, _place(request.feature, key)) for key in request.keys] for request in requests]
+        distinct: dict[tuple[Any, Key], Key] = {}
+        for request, own_places in zip(requests, places, strict=True):
+            if isinstance(request.feature, KernelCall):
+                self.predictor = self.function(request.feature)
+            for key, place in zip(request.keys, own_places, strict=True):
+                distinct.setdefault(place, key)
+        wanted: dict[Key, set[Any]] = {}
+        reused = Counter(feature for feature, _ in distinct.keys() & self._memory.keys())
+        for place, key in distinct.items():
+            if place not in self._memory:
+                wanted.setdefault(key, set()).add(place[0])
+        for feature, number in reused.items():
+            self.reused += number
+            if _of_kernel(feature):
+                self._options(feature).counter.counts += RunCounts(reused=number)
+        computed: dict[tuple[Any, Key], Any] = {}
+        for names, of_names in self._calls(wanted):
+            computed |= self._compute(names, of_names, part or Part("features"), len(requests) > 1, policy)
+        found = [[computed[place] if place in computed else self._memory[place] for place in own] for own in places]
+        return [apply_present(rows, list) for rows in found]
 
-    def _rows_of_texts(self, feature: Callable[[list[str]], Any], keys: Sequence[Key], part: Part) -> list[Any]:
-        """Return what a function of texts returns for each."""
-        places = [(feature, (text, ())) for text, _ in keys]
-        new = [place for place in dict.fromkeys(places) if place not in self._memory]
-        for start in range(0, len(new), AT_ONCE):
-            some = new[start : start + AT_ONCE]
-            self._memory.update(zip(some, feature([str(text) for _, (text, _) in some]), strict=True))
-        self.computed += len(new)
-        return [self._memory[place] for place in places]
-
-    def _rows_of_function(self, feature: Any, keys: Sequence[Key], part: Part) -> list[Any]:
-        """Return what another function of the kernel returns for each prompt."""
-        function = self.function(feature)
-        options = RunOptions() if self._context is None else self._context.options_for(function)
-        options = replace(options, unparsed=self._unparsed)
-        if isinstance(function, TextInference):
-            options = replace(options, free_text=True, on_error="collect")
-        else:
-            self.predictor = function
-        return self._ask(function, keys, part, options, options.counter)
-
-    def _ask(
-        self, function: Inference, keys: Iterable[Key], part: Part, options: RunOptions, counter: RunCounter
-    ) -> list[Answer | Failure]:
+    def _ask(self, function: Inference, keys: Iterable[Key], part: Part, options: RunOptions) -> list[Answer | Failure]:
         """Evaluate a function on prompts, and count what was computed."""
         queries = [Query(prompt, labels, 0, number, 0) for number, (prompt, labels) in enumerate(keys)]
+        counter = options.counter
         counts, tokens = counter.counts, counter.tokens
         try:
-            return self._compute_queries(function, queries, part, replace(options, counter=counter))
+            return self._compute_queries(function, queries, part, options)
         finally:
             self.computed += counter.counts.computed - counts.computed
             self.reused += counter.counts.reused - counts.reused
             new_tokens = (counter.tokens[0] - tokens[0], counter.tokens[1] - tokens[1])
             self._tokens_of_workers = _sums(self._tokens_of_workers, new_tokens)
 
-    def _joint_rows(self, requests: Sequence[Request], part: Part, policy: OnError | None) -> list[list[Any]]:
-        """Return the rows of requests for features of the kernel, all computed together."""
-        places = [[(request.feature, _place(request.feature, key)) for key in request.keys] for request in requests]
-        wanted: dict[Key, set[Feature]] = {}
-        distinct = set()
-        for request, own_places in zip(requests, places, strict=True):
-            for key, place in zip(request.keys, own_places, strict=True):
-                if place not in distinct and place not in self._memory:
-                    wanted.setdefault(key, set()).add(request.feature)
-                distinct.add(place)
-        reused = len(distinct.intersection(self._memory))
-        self.reused += reused
-        self._options("probabilities").counter.counts += RunCounts(reused=reused)
-        computed: dict[tuple[Feature, Key], Any] = {}
-        for kind in (str, tuple):  # a noisy channel has several texts for each query
-            of_kind = {key: features for key, features in wanted.items() if isinstance(key[0], kind)}
-            if of_kind:
-                computed |= self._compute(of_kind, part, len(requests) > 1, policy)
-        return [[computed[place] if place in computed else self._memory[place] for place in row] for row in places]
-
-    def _options(self, feature: Feature) -> RunOptions:
+    def _options(self, feature: Any) -> RunOptions:
         """Return how the run computes a feature. Prompts are counted for the kernel, as its label probabilities."""
         if self._context is None:
             return RunOptions()
-        return replace(self._context.options_for(self.function(feature)), unparsed=self._unparsed)
+        options = self._context.options_for(self.function(feature))
+        counter = self._context.options_for(self.kernel).counter if isinstance(feature, str) else options.counter
+        return replace(options, unparsed=self._unparsed, counter=counter)
+
+    def _calls(self, wanted: Mapping[Key, set[Any]]) -> list[tuple[list[Any], dict[Key, set[Any]]]]:
+        """Return what one run of the model computes of which prompts.
+
+        These are joint features together and every other feature alone, texts and noisy channels apart.
+        """
+        features = list(dict.fromkeys(feature for needed in wanted.values() for feature in sorted(needed, key=str)))
+        joint = sorted(_joint(self.kernel).intersection(features))
+        if len(joint) < 2 and "log_probabilities" not in joint:
+            joint = []
+        calls = []
+        for kind in (str, tuple):
+            for names in (joint, *([feature] for feature in features if feature not in joint)):
+                own = {key: needed.intersection(names) for key, needed in wanted.items() if isinstance(key[0], kind)}
+                calls.append((names, {key: needed for key, needed in own.items() if needed}))
+        return [call for call in calls if call[1]]
 
     def _compute(
-        self, wanted: Mapping[Key, set[Feature]], part: Part, grouped: bool, policy: OnError | None
-    ) -> dict[tuple[Feature, Key], Any]:
-        features: set[Feature] = set().union(*wanted.values())
-        options_of = {feature: self._options(feature) for feature in sorted(features)}
-        main = options_of["probabilities" if "probabilities" in features else min(features)]
-        options = replace(main, group_prefixes=grouped, on_error=policy or main.on_error)
-        function: Inference = self.kernel
-        if features != {"probabilities"}:
-            stores = {feature: other.store for feature, other in options_of.items() if other.store is not None}
-            options = replace(options, store=_FeatureStore(stores, wanted) if stores else None)
-            fewer = {
-                query_key(as_argument(prompt), labels): needed
-                for (prompt, labels), needed in wanted.items()
-                if needed != features
-            }
-            function = FeatureFunction(self.kernel, features, fewer)
-        total = self._options("probabilities").counter
-        counter = _FeatureCounter(tolerance_of(self.kernel), self._recheck, total.counts.rechecked)
-        try:
-            answers = self._ask(function, wanted, part, options, counter)
-        finally:
-            total.counts += counter.counts
-        rows: dict[tuple[Feature, Key], Any] = {}
+        self, names: list[Any], wanted: Mapping[Key, set[Any]], part: Part, grouped: bool, policy: OnError | None
+    ) -> dict[tuple[Any, Key], Any]:
+        """Compute and remember the rows of one call."""
+        stored: Collection[Any] = ()
+        answers: Sequence[Any]
+        if isinstance(names[0], str):
+            options_of = {name: self._options(name) for name in names}
+            options = replace(next(iter(options_of.values())), group_prefixes=grouped)
+            options = replace(options, on_error=policy or options.on_error)
+            stores = {name: other.store for name, other in options_of.items() if other.store is not None}
+            stored, function = stores, self.kernel
+            if names != ["probabilities"]:
+                fewer = {
+                    query_key(as_argument(prompt), labels): needed
+                    for (prompt, labels), needed in wanted.items()
+                    if len(needed) < len(names)
+                }
+                function = FeatureFunction(self.kernel, names, fewer)
+                options = replace(options, store=_FeatureStore(stores, wanted) if stores else None)
+            total = options.counter
+            counter = _FeatureCounter(tolerance_of(self.kernel), self._recheck, total.counts.rechecked)
+            try:
+                answers = self._ask(function, wanted, part, replace(options, counter=counter))
+            finally:
+                total.counts += counter.counts
+        elif _of_kernel(names[0]):
+            options = self._options(names[0])
+            if isinstance(names[0], TextInference):
+                options = replace(options, free_text=True, on_error="collect")
+            answers = self._ask(self.function(names[0]), wanted, part, options)
+        else:
+            texts = [str(prompt) for prompt, _ in wanted]
+            starts = range(0, len(texts), AT_ONCE)
+            answers = [row for start in starts for row in names[0](texts[start : start + AT_ONCE])]
+            self.computed += len(texts)
+        rows: dict[tuple[Any, Key], Any] = {}
         for key, answer in zip(wanted, answers, strict=True):
-            values: Any = answer if isinstance(answer, Features) else {"probabilities": answer}
-            for feature in wanted[key]:
-                place = (feature, _place(feature, key))
+            values: Any = answer if isinstance(answer, Features) else {names[0]: answer}
+            for name in wanted[key]:
+                place = (name, _place(name, key))
                 rows[place] = answer
                 if not isinstance(answer, Failure):
-                    rows[place] = _unpacked(feature, values[feature])
-                    self._remember(place, rows[place], options_of[feature].store is not None)
+                    rows[place] = _unpacked(name, values[name])
+                    self._remember(place, rows[place], name in stored)
         return rows
 
     def _remember(self, place: tuple[Feature, Key], row: Any, stored: bool) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from StaICC.errors import ArgumentError, validate_integer
@@ -115,17 +116,14 @@ class CalibratedGenerationOptions(GenerationOptions):
 def generation_calibration(data: MethodData) -> Steps:
     """Divide the share of samples that name each label by its mean; queries without a label stay unparsed."""
     options = replace(data.options, samples=validate_integer("samples", data.options.samples, 2))
-    rows = iter((yield from generate(replace(data, options=options))))
-    calibrated: list[Any] = []
-    for condition in data.queries().conditions:
-        calibrated += _calibrated([next(rows) for _ in condition], data.options.batch_size, data.variant)
-    return calibrated
+    rows = yield from generate(replace(data, options=options))
+    return data.by_condition(rows, [partial(_calibrated, data.options.batch_size, data.variant)])
 
 
-def _calibrated(rows: Sequence[Any], batch_size: int, variant: str) -> list[Any]:
-    scored = [row for row in rows if not isinstance(row, (str, Failure))]
+def _calibrated(batch_size: int, variant: str, rows: Sequence[Any]) -> list[Any]:
+    scored = [row for row in rows if not isinstance(row, str)]
     done = iter(batch_calibration(scored, batch_size, variant=variant) if len(scored) > 1 else scored)
-    return [row if isinstance(row, (str, Failure)) else next(done) for row in rows]
+    return [row if isinstance(row, str) else next(done) for row in rows]
 
 
 GENERATE = MethodSpec(

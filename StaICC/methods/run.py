@@ -236,33 +236,33 @@ class Method:
                 queries = experimentor.all_queries()  # reads the data
                 cost.charge("loading")
                 data = self.data(experimentor)
-                with cache.running(running, run.get("recheck", True), experimentor.unparsed):
+                cache.start(running, run.get("recheck", True), experimentor.unparsed)
+                if isinstance(cache, SharedFeatures):
+                    cache.compute(experimentor, part)
+                before = cache.computed, cache.reused
+                cost.start()
+                try:
+                    with self._named(experimentor):
+                        predictions, requests = self.predict(data, cache, part, cost)
                     if isinstance(cache, SharedFeatures):
-                        cache.compute(experimentor, part)
-                    before = cache.computed, cache.reused
-                    cost.start()
-                    try:
-                        with self._named(experimentor):
-                            predictions, requests = self.predict(data, cache, part, cost)
-                        if isinstance(cache, SharedFeatures):
-                            forecast = cache.forecast(requests)
-                            alone = (forecast.tokens, forecast.output_tokens)
-                            cost.add(tokens_alone=math.nan if None in alone else sum(filter(None, alone)))
-                    except OutputError as error:
-                        if run.get("on_error") != "collect":
-                            raise
-                        _log.warning("%s", error)  # no query of this data set has a prediction
-                        cost.add(tokens_alone=math.nan)
-                        data.experimentor = without_labels(experimentor)
-                        predictions = [Failure(str(error), error)] * len(queries)
-                    computed, reused = cache.computed - before[0], cache.reused - before[1]
-                    predictor = cache.predictor
-                    if data.facts:
-                        predictor = features.KernelCall(self.spec.name, "", (), Identity({}, data.facts), cache.kernel)
-                    predictors[experimentor.name] = predictor
-                    options = running.options_for(predictor)
-                    if data.facts:
-                        options.counter.counts += RunCounts(computed, reused)
+                        forecast = cache.forecast(requests)
+                        alone = (forecast.tokens, forecast.output_tokens)
+                        cost.add(tokens_alone=math.nan if None in alone else sum(filter(None, alone)))
+                except OutputError as error:
+                    if run.get("on_error") != "collect":
+                        raise
+                    _log.warning("%s", error)  # no query of this data set has a prediction
+                    cost.add(tokens_alone=math.nan)
+                    data.experimentor = without_labels(experimentor)
+                    predictions = [Failure(str(error), error)] * len(queries)
+                computed, reused = cache.computed - before[0], cache.reused - before[1]
+                predictor = cache.predictor
+                if data.facts:
+                    predictor = features.KernelCall(self.spec.name, "", (), Identity({}, data.facts), cache.kernel)
+                predictors[experimentor.name] = predictor
+                options = running.options_for(predictor)
+                if data.facts:
+                    options.counter.counts += RunCounts(computed, reused)
                 cost.add(reused_prompts=reused, **data.notes)
                 if data.notes.get("duplicates"):
                     _log.warning(
@@ -439,7 +439,7 @@ class SharedFeatures(features.FeatureCache):
                 _log.debug("%s, %s: %s", method.spec.title, experimentor.name, error)
         try:
             self.rows(
-                [replace(request, apply=()) for request in requests if isinstance(request.feature, str)],
+                [request for request in requests if isinstance(request.feature, str)],
                 replace(part, name=f"features of {len(runs)} runs: {experimentor.name}"),
                 None if self._same_data else "collect",
             )
@@ -867,9 +867,9 @@ def _tasks_of(runs: Sequence[tuple[Method, Benchmark | BenchmarkGroup]], seed: i
                 for experimentor in member:
                     part = Part(f"{method.spec.title}, {experimentor.name}")
                     made_up.tasks.queries += len(experimentor)
-                    with cache.running(context, recheck=False):
-                        cache.compute(experimentor, part)
-                        method.predict(method.data(experimentor), cache, part, Cost(cache))
+                    cache.start(context, recheck=False)
+                    cache.compute(experimentor, part)
+                    method.predict(method.data(experimentor), cache, part, Cost(cache))
     return made_up.tasks
 
 

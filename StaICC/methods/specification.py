@@ -18,6 +18,7 @@ import contextlib
 import copy
 import dataclasses
 import inspect
+import itertools
 import json
 import types
 import warnings
@@ -40,7 +41,7 @@ from StaICC.errors import ArgumentError, unknown_name, whole_number
 from StaICC.inference import Answer, Failure
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.registry import options_of
-from StaICC.methods.features import Request, feature_keys
+from StaICC.methods.features import Request, apply_present, feature_keys
 from StaICC.prompting import PromptWriter, SubsetView, TemplateWarning, TripletSplit
 from StaICC.registry import Registry
 
@@ -239,6 +240,18 @@ class MethodData:
     def queries(self, feature: Any = "probabilities", view: Experimentor | None = None, **more: Any) -> Request:
         """Return the request of a feature of all queries; ``view`` has other prompts for them."""
         return Request(feature, self.experimentor if view is None else view, **more)
+
+    def by_condition(self, rows: Sequence[Any], functions: Sequence[Callable[[list[Any]], Sequence[Any]]]) -> list[Any]:
+        """Return what functions, one for each condition or one for all, make of its rows; failures keep their places.
+
+        Args:
+            rows: A row for each query.
+            functions: Each returns a row for each row.
+        """
+        given = iter(rows)
+        parts = [[next(given) for _ in condition] for condition in self.queries().conditions]
+        pairs = zip(parts, itertools.cycle(functions))
+        return [row for part, function in pairs for row in apply_present(part, function)]
 
     def training(self, feature: Any, prompts: Sequence[Any], phase: str = "training") -> Request:
         """Return the request of a feature of training prompts (or of texts)."""

@@ -736,12 +736,19 @@ def _calibrated(make: Make, arguments: Arguments | None, data: spec.MethodData) 
     samples = [calibration.samples(maker, *drawn, **options) for calibration, maker in pairs]
     feature = calibrations[0].feature
     training = [data.training(feature, prompts) for prompts, _ in samples]
-    *features, _ = yield [*training, data.queries(feature, ahead=True)]
-    for calibration, sample, rows in zip(calibrations, samples, features, strict=True):
+    *learned_from, _ = yield [*training, data.queries(feature, ahead=True)]
+    for calibration, sample, rows in zip(calibrations, samples, learned_from, strict=True):
         calibration.train_on(rows, *sample)
-    apply = [calibration.apply for calibration in calibrations]
-    (rows,) = yield [data.queries(calibrations[0].reads, apply=apply)]
-    return rows
+    reads, apply = calibrations[0].reads, [calibration.apply for calibration in calibrations]
+    if reads != "vocabulary":
+        (rows,) = yield [data.queries(reads)]
+        return data.by_condition(rows, apply)
+    predictions: list[Any] = []
+    for condition, function in zip(data.queries(reads).conditions, cycle(apply)):
+        for start in range(0, len(condition), features.AT_ONCE):  # logits of all tokens are large
+            (rows,) = yield [spec.Request(reads, condition[start : start + features.AT_ONCE])]
+            predictions += features.apply_present(rows, function)
+    return predictions
 
 
 def calibration_method(

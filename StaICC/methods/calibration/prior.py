@@ -364,8 +364,8 @@ def batch_calibration(
 def calibrate_conditions(data: MethodData) -> Steps:
     """Calibrate the predictions of each condition."""
     calibrate = partial(batch_calibration, batch_size=data.options.batch_size, variant=data.variant)
-    (rows,) = yield [data.queries(apply=[calibrate])]
-    return rows
+    (rows,) = yield [data.queries()]
+    return data.by_condition(rows, [calibrate])
 
 
 BATCH_CALIBRATION = MethodSpec("batch_calibration", "Batch calibration", calibrate_conditions, options=BatchOptions)
