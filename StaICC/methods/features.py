@@ -63,7 +63,6 @@ from StaICC.prompting import Prompt, Query, as_argument
 from StaICC.safe_text import logger
 
 if TYPE_CHECKING:
-
     from StaICC.benchmarks.running import RunContext
 
 

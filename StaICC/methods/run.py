@@ -15,15 +15,20 @@ methods write them twice, with different features: where the prompts differ, the
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
+import inspect
 import math
 import random
+import sys
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 from StaICC.benchmarks import Benchmark, BenchmarkGroup, DatasetRun, Experimentor
@@ -32,19 +37,22 @@ from StaICC.benchmarks.experimentor import data_warnings
 from StaICC.benchmarks.running import ForecastOptions, RunContext, Tasks
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions
-from StaICC.inference.contract import Features, Forecast, ReplyLabel, Text, own_attribute, tokens_used
+from StaICC.inference.contract import Features, Forecast, ReplyLabel, Text, own_attribute
 from StaICC.inference.identity import Identity, RunCounts, code_mark
 from StaICC.inference.workers import checked, read_reply
 from StaICC.kernels.huggingface.forward import distinct_positions
+from StaICC.kernels.protocol import METHODS as KERNEL_METHODS
 from StaICC.kernels.registry import options_of
 from StaICC.kernels.text_inference import TextInference
 from StaICC.layout import Block, Line, TextTable
 from StaICC.methods import features
 from StaICC.methods.calibration.base import calibrated as calibrated
+from StaICC.methods.features import FeatureCache, Request
 from StaICC.methods.specification import METHODS as METHODS
 from StaICC.methods.specification import TABLE_2 as TABLE_2
 from StaICC.methods.specification import (
     MethodData,
+    Steps,
     check_variant,
     make_options,
     read_options,
@@ -124,10 +132,23 @@ class Method:
     def __repr__(self) -> str:
         return one_line(f"<{self.spec.title} ({self.variant}) on {self.kernel!r}>")
 
-    def data(self, experimentor: Experimentor) -> MethodData:
-        """Return what the method gets to know about a data set: no label of a test row."""
+    @property
+    def _builtin(self) -> bool:
+        return METHODS.get(self.spec.name) == self.spec
+
+    def begin(self, experimentor: Experimentor) -> tuple[MethodData, Steps, Sequence[Request]]:
+        """Return what the method gets to know about a data set, without labels of test rows, and its first requests."""
         extra = features.extra_features(self.kernel)
-        return MethodData(without_labels(experimentor), self.variant, self.calibration_number, self.options, extra)
+        data = MethodData(without_labels(experimentor), self.variant, self.calibration_number, self.options, extra)
+        steps = self.spec.begin(data)
+        return data, steps, self._next(steps)
+
+    def _next(self, steps: Steps, rows: Any = None) -> Sequence[Request]:
+        """Return the next requests of a method; its code cannot call the kernel. At its end, raises StopIteration."""
+        with contextlib.nullcontext() if self._builtin else refusing_calls(self.kernel):
+            requests = steps.send(rows)
+        features.check_requests(self.spec.title, self.kernel, requests)
+        return requests
 
     def prepare(self, experimentor: Experimentor) -> Experimentor:
         """Return a data set with the prompts of the method: its instruction, its demonstrations.
@@ -139,13 +160,12 @@ class Method:
             ArgumentError: The method cannot be applied to the data set.
             OutputError: The kernel has no features of a training prompt.
         """
-        data, cache = self.data(experimentor), features.FeatureCache(self.kernel)
+        cache = FeatureCache(self.kernel)
         with self._named(experimentor):
-            steps = self.spec.begin(data)
-            requests = next(steps, [])
+            data, steps, requests = self.begin(experimentor)
             while training := [request for request in requests if request.phase]:
                 rows = iter(cache.rows(training))
-                requests = steps.send([next(rows) if request.phase else [] for request in requests])
+                requests = self._next(steps, [next(rows) if request.phase else [] for request in requests])
         return with_labels(data.experimentor, experimentor)
 
     def refusal(self, benchmark: Benchmark) -> Exception | None:
@@ -153,11 +173,7 @@ class Method:
         try:
             for experimentor in benchmark:
                 with self._named(experimentor):
-                    before = tokens_used(self.kernel)
-                    requests = next(self.spec.begin(self.data(experimentor)), ())
-                    features.check_requests(self.spec.title, self.kernel, requests)
-                    if tokens_used(self.kernel) != before:
-                        raise ArgumentError("the method calls the kernel by itself; it must request features")
+                    self.begin(experimentor)
         except Exception as error:
             return error
         return None
@@ -197,11 +213,11 @@ class Method:
             ArgumentError: The method cannot be applied to a data set; nothing was computed.
             OutputError: A prediction is invalid.
         """
-        return self.run_on(features.FeatureCache(self.kernel), benchmark, return_outputs=return_outputs, **run)
+        return self.run_on(FeatureCache(self.kernel), benchmark, return_outputs=return_outputs, **run)
 
     __call__ = run
 
-    def run_on(self, cache: features.FeatureCache, benchmark: Any, **run: Any) -> Result | ResultGroup:
+    def run_on(self, cache: FeatureCache, benchmark: Any, **run: Any) -> Result | ResultGroup:
         """As :meth:`run`, with a cache that may contain features."""
         check_benchmark(benchmark)
         members = benchmark.members if isinstance(benchmark, BenchmarkGroup) else {benchmark.task.name: benchmark}
@@ -222,9 +238,7 @@ class Method:
         titles = dict.fromkeys(parts, self.spec.title)
         return MethodTable(benchmark.name, parts, titles, reasons) if reasons else ResultGroup(benchmark.name, parts)
 
-    def _run(
-        self, cache: features.FeatureCache, benchmark: Benchmark, return_outputs: bool = False, **run: Any
-    ) -> Result:
+    def _run(self, cache: FeatureCache, benchmark: Benchmark, return_outputs: bool = False, **run: Any) -> Result:
         runs: dict[str, DatasetRun] = {}
         predictors: dict[str, Inference] = {}
         views, cost = [], Cost(cache)
@@ -235,7 +249,6 @@ class Method:
                 running.start([cache.kernel])
                 queries = experimentor.all_queries()  # reads the data
                 cost.charge("loading")
-                data = self.data(experimentor)
                 cache.start(running, run.get("recheck", True), experimentor.unparsed)
                 if isinstance(cache, SharedFeatures):
                     cache.compute(experimentor, part)
@@ -243,7 +256,7 @@ class Method:
                 cost.start()
                 try:
                     with self._named(experimentor):
-                        predictions, requests = self.predict(data, cache, part, cost)
+                        data, predictions, requests = self.predict(experimentor, cache, part, cost)
                     if isinstance(cache, SharedFeatures):
                         forecast = cache.forecast(requests)
                         alone = (forecast.tokens, forecast.output_tokens)
@@ -253,7 +266,7 @@ class Method:
                         raise
                     _log.warning("%s", error)  # no query of this data set has a prediction
                     cost.add(tokens_alone=math.nan)
-                    data.experimentor = without_labels(experimentor)
+                    data = MethodData(experimentor, self.variant, self.calibration_number, self.options)
                     predictions = [Failure(str(error), error)] * len(queries)
                 computed, reused = cache.computed - before[0], cache.reused - before[1]
                 predictor = cache.predictor
@@ -284,23 +297,16 @@ class Method:
         return running.deliver(result)
 
     def predict(
-        self, data: MethodData, cache: features.FeatureCache, part: Part, cost: Cost
-    ) -> tuple[Sequence[Any], list[features.Request]]:
+        self, experimentor: Experimentor, cache: FeatureCache, part: Part, cost: Cost
+    ) -> tuple[MethodData, Sequence[Any], list[Request]]:
         """Return the predictions and what was requested; charge what they cost to training and test."""
-        steps = self.spec.begin(data)
         prompts: dict[str, set[Any]] = {"training": set(), "test": set()}
-        requested: list[features.Request] = []
-        phase, rows = "", None
+        requested: list[Request] = []
+        data, steps, requests = self.begin(experimentor)
+        before = ""
         while True:
-            try:
-                requests = steps.send(rows)  # type: ignore[arg-type]  # a generator begins with None
-            except StopIteration as end:
-                cost.charge(phase or "test")
-                cost.add(**{f"{name}_prompts": len(keys) for name, keys in prompts.items()})
-                return end.value, requested
-            features.check_requests(self.spec.title, self.kernel, requests)
-            learned, phase = phase, "training" if any(request.phase for request in requests) else "test"
-            cost.charge(learned or phase)
+            phase = "training" if any(request.phase for request in requests) else "test"
+            cost.charge(before or phase)
             answers: dict[int, list[Any]] = {}
             for name, keys in prompts.items():
                 chosen = [r for r in requests if bool(r.phase) is (name == "training") and not r.ahead]
@@ -310,7 +316,13 @@ class Method:
                     requested += chosen
                     keys.update((request.kind, key) for request in chosen for key in request.keys)
                     cost.charge(name)
-            rows = [answers.get(id(request), []) for request in requests]
+            before = phase
+            try:
+                requests = self._next(steps, [answers.get(id(request), []) for request in requests])
+            except StopIteration as end:
+                cost.charge(phase)
+                cost.add(**{f"{name}_prompts": len(keys) for name, keys in prompts.items()})
+                return data, end.value, requested
 
     def _scored(self, view: Experimentor, answers: Sequence[Any], options: RunOptions, part: Part) -> DatasetRun:
         """Return scores and details of the predictions for the queries of a view."""
@@ -338,11 +350,10 @@ class Method:
 
         The ``k`` of the benchmark is named where test prompts have another one.
         """
-        builtin = METHODS.get(self.spec.name) == self.spec
-        if builtin and self.spec.name == "vanilla":
+        if self._builtin and self.spec.name == "vanilla":
             return signature
         plugin = origin_of(self.spec.steps)
-        own = not builtin and not plugin
+        own = not self._builtin and not plugin
         name = labelled(self.spec.name, code_mark(self.spec.steps) if own else plugin)
         counts = self.spec.counts(self.options, self.variant)
         parts = [name, self.variant, *([f"n={self.calibration_number}"] if counts else [])]
@@ -356,6 +367,43 @@ class Method:
         return Signature({**signature.fields, "method": " ".join(parts)})
 
 
+@contextmanager
+def refusing_calls(kernel: Any) -> Iterator[None]:
+    """Refuse calls of a kernel within the block: they would cost what no request says.
+
+    Raises:
+        ArgumentError: The block calls the kernel.
+    """
+    while isinstance(kernel, functools.partial):
+        kernel = kernel.func
+    owner, plain = getattr(kernel, "__self__", kernel), getattr(kernel, "__code__", None)
+    names = {*KERNEL_METHODS.values(), "features", "noisy_channel", "patched"}
+    functions = [kernel, *(getattr(type(owner), name, None) for name in names)]
+    codes = {getattr(inspect.unwrap(function), "__code__", None) for function in functions if callable(function)}
+    refusal, refused = ArgumentError("the method calls the kernel by itself; it must request features"), []
+
+    def watch(frame: FrameType, event: str, argument: object) -> None:
+        code = frame.f_code
+        if (
+            event == "call"
+            and code in codes
+            and (code is plain or frame.f_locals.get("".join(code.co_varnames[:1])) is owner)
+        ):
+            refused.append(refusal)  # the method may catch it
+            raise refusal
+
+    before = sys.getprofile(), threading.getprofile()
+    sys.setprofile(watch)
+    threading.setprofile(watch)
+    try:
+        yield
+    finally:
+        sys.setprofile(before[0])
+        threading.setprofile(before[1])
+        if refused:
+            raise refusal
+
+
 class Cost:
     """What a method costs: prompts, and by phase the seconds and the tokens that the kernel counted.
 
@@ -366,7 +414,7 @@ class Cost:
         timing: The costs by name.
     """
 
-    def __init__(self, cache: features.FeatureCache) -> None:
+    def __init__(self, cache: FeatureCache) -> None:
         names = ("training_prompts", "training_seconds", "test_prompts", "seconds", "reused_prompts")
         self.timing = dict.fromkeys(("loading_seconds", *names), 0.0)
         self._cache = cache
@@ -400,7 +448,7 @@ def check_benchmark(benchmark: object) -> None:
         raise ArgumentError(f"benchmark: got {type(benchmark).__name__}, expected a Benchmark or BenchmarkGroup")
 
 
-class SharedFeatures(features.FeatureCache):
+class SharedFeatures(FeatureCache):
     """A cache that computes together, for each data set, what several methods request before any of them has run.
 
     Args:
@@ -429,12 +477,10 @@ class SharedFeatures(features.FeatureCache):
         ]
         self._done += [own for _, own in runs]
         cost, computed = Cost(self), self.computed
-        requests: list[features.Request] = []
+        requests: list[Request] = []
         for method, own in runs:
             try:
-                first = next(method.spec.begin(method.data(own)))
-                features.check_requests(method.spec.title, method.kernel, first)
-                requests += first
+                requests += method.begin(own)[2]
             except Exception as error:
                 _log.debug("%s, %s: %s", method.spec.title, experimentor.name, error)
         try:
@@ -869,7 +915,7 @@ def _tasks_of(runs: Sequence[tuple[Method, Benchmark | BenchmarkGroup]], seed: i
                     made_up.tasks.queries += len(experimentor)
                     cache.start(context, recheck=False)
                     cache.compute(experimentor, part)
-                    method.predict(method.data(experimentor), cache, part, Cost(cache))
+                    method.predict(experimentor, cache, part, Cost(cache))
     return made_up.tasks
 
 

@@ -226,8 +226,7 @@ class SA_ICL:
         if settings not in self._predicted:
             method = self._method("sa_icl", candidates=settings[1], orders=settings[2])
             cache = features.FeatureCache(self.kernel)
-            data = method.data(self._with_k(k))
-            self._predicted[settings] = list(method.predict(data, cache, Part("SA-ICL"), Cost(cache))[0])
+            self._predicted[settings] = list(method.predict(self._with_k(k), cache, Part("SA-ICL"), Cost(cache))[1])
             self.cache_empty()
         predictions = [self._predicted[settings][rows[text]] for text in prompts]
         return predictions[0] if isinstance(prompt, str) else predictions

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import threading
 import types
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +17,7 @@ from StaICC.benchmarks import GLER, Suite
 from StaICC.datasets.catalogue import SplitSizes
 from StaICC.datasets.storage import Row
 from StaICC.errors import ArgumentError
+from StaICC.kernels.ppm import PPMKernel
 from StaICC.methods import run as ms
 from StaICC.methods.run import forecast_method
 from StaICC.methods.specification import MethodSpec
@@ -96,23 +102,44 @@ def test_the_harness_counts_what_the_kernel_runs(name: str, variant: str) -> Non
         assert sum(timing[f"{phase}_tokens_{kind}"] for phase in PHASES) == kernel.tokens_used[place]
 
 
-def test_a_method_that_calls_the_kernel_by_itself_is_refused_or_counted() -> None:
-    kernel = Counting()
+def fake(prompt: Any, label_space: list[str]) -> list[float]:
+    return Kernel()(prompt, label_space)
 
-    def before(data: Any) -> Any:
-        kernel.batch(["behind the harness"], ["a", "b"])
-        rows = yield [data.queries()]
-        return rows[0]
 
-    def after(data: Any) -> Any:
-        rows = yield [data.queries()]
-        kernel.batch(["behind the harness"] * 5, ["a", "b"])
-        return rows[0]
+def of_threads(call: Any) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(call).exception()
 
-    with pytest.raises(ArgumentError, match="kernel by itself"):
-        ms.Method(MethodSpec("before", "Before", before), kernel).run(mini())
-    timing = ms.Method(MethodSpec("after", "After", after), kernel).run(mini()).timing
-    assert timing["test_tokens_generated"] == timing["test_prompts"] + 5
+
+def of_caught_errors(call: Any) -> None:
+    for _ in range(2):
+        with contextlib.suppress(ArgumentError):
+            call()
+
+
+@pytest.mark.parametrize("made", [Counting, Kernel, PPMKernel, lambda: fake, lambda: partial(fake)])
+@pytest.mark.parametrize("way", [lambda call: call(), of_caught_errors, of_threads])
+@pytest.mark.parametrize("later", [False, True])
+def test_a_method_that_calls_the_kernel_by_itself_is_refused(made: Any, way: Any, later: bool) -> None:
+    """Before and after its first request, also a kernel that counts no tokens."""
+    kernel = made()
+    calls = [lambda: kernel(prompt="behind the harness", label_space=["a", "b"])]
+    if hasattr(kernel, "batch"):
+        calls.append(lambda: kernel.batch(["behind the harness"], ["a", "b"]))
+    for call in calls:
+
+        def method(data: Any) -> Any:
+            if not later:
+                way(call)  # noqa: B023
+            rows = yield [data.queries()]
+            way(call)  # noqa: B023
+            return rows[0]
+
+        with pytest.raises(ArgumentError, match=r"Mine.* calls the kernel by itself"):
+            ms.Method(MethodSpec("mine", "Mine", method), kernel).run(mini())
+    assert ms.Method("vanilla", kernel).run(mini()).complete
+    assert "behind the harness" not in getattr(kernel, "ran", []) or way is of_caught_errors
+    assert sys.getprofile() is threading.getprofile() is None
 
 
 def text_kernel(make_model: Any, make_tokenizer: Any) -> Any:
