@@ -18,14 +18,14 @@ from StaICC.errors import ArgumentError
 from StaICC.kernels.registry import DESCRIPTIONS, load_kernel
 from StaICC.layout import Block, Line
 from StaICC.methods.run import (
+    Method,
     different,
     display_methods,
     forecast_method,
-    read_all,
-    read_method,
     run_all,
     run_many_shot,
 )
+from StaICC.methods.specification import read_options
 from StaICC.results.published import compare_with_published, display_published
 
 _OF_LONG_ICL = (
@@ -233,15 +233,15 @@ def _evaluate(
         _name_models(table, args.model_name or options.shown_model(args.model))
         saver.save(table)
 
-    variant, given = args.method_variant, args.method_option
+    variant, given = args.method_variant, read_options(args.method_option)
     if benchmark is None:
-        method = read_method(args.method or "vanilla", function, variant, options=given)
+        method = Method(args.method or "vanilla", function, variant, **given)
         return run_many_shot(method, lambda k: options.make(args, k=k), args.k, save, **settings)
     if args.method is None:
         return benchmark(function, **settings)
     if args.method == "all":
-        return run_all(function, benchmark, variant, options=read_all(given), finished=save, **settings)
-    return read_method(args.method, function, variant, options=given).run(benchmark, **settings)
+        return run_all(function, benchmark, variant, options=given, finished=save, **settings)
+    return Method(args.method, function, variant, **given).run(benchmark, **settings)
 
 
 def run(args: argparse.Namespace) -> int:

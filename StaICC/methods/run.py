@@ -625,19 +625,6 @@ def _run_each(
     return table
 
 
-def read_all(options: Sequence[str]) -> dict[str, Any]:
-    """Return options of the ten methods given as ``NAME=VALUE``."""
-    return read_options("the ten methods", [METHODS[name].options for name in TABLE_2], options)
-
-
-def read_method(
-    name: str, kernel: Inference, variant: str = "paper", calibration_number: int = 128, options: Sequence[str] = ()
-) -> Method:
-    """Return a method with options given as ``NAME=VALUE``; arguments and errors are those of :class:`Method`."""
-    spec = _find(name)
-    return Method(spec, kernel, variant, calibration_number, **read_options(spec.name, [spec.options], options))
-
-
 _SAME_FOR_ALL = ("random", "majority")
 """Columns of a result's own table that are equal for all methods."""
 
@@ -879,11 +866,11 @@ def forecast_method(
         >>> forecast_method("batch-calibration", PPMKernel(), [mini], probe_seconds=0).distinct
         8
     """
-    chosen = ForecastOptions(**how)
+    chosen, given = ForecastOptions(**how), read_options(options)
     if name == "all":
-        methods, _ = chosen_methods(kernel, variant, calibration_number, None, read_all(options))
+        methods, _ = chosen_methods(kernel, variant, calibration_number, None, given)
     else:
-        methods = [read_method(name, kernel, variant, calibration_number, options)]
+        methods = [Method(name, kernel, variant, calibration_number, **given)]
     for benchmark in benchmarks:
         check_benchmark(benchmark)
     if len(methods) > 1 < len(benchmarks):

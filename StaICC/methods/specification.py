@@ -277,9 +277,17 @@ class NoOptions:
     """The record of a method without options."""
 
 
-def _choices(hint: Any) -> Sequence[Any]:
-    """Return the alternatives of a union, or the type itself."""
-    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+class OptionText(str):
+    """The value of an option as the command line gives it: read as the type of the option."""
+
+    def readings(self) -> Iterator[Any]:
+        """Yield the values that it can mean."""
+        words = {"none": None, "true": True, "false": False}
+        if self.casefold() in words:
+            yield words[self.casefold()]
+        with contextlib.suppress(ValueError, RecursionError):
+            yield json.loads(self)
+        yield str(self)
 
 
 def _accepts(hint: Any, value: Any) -> bool:
@@ -295,39 +303,8 @@ def _accepts(hint: Any, value: Any) -> bool:
     return accepted.get(hint, value is not None and not isinstance(value, str))  # the method checks other values
 
 
-def _readings(text: str) -> Iterator[Any]:
-    """Yield the values that the text of an option can mean."""
-    words = {"none": None, "true": True, "false": False}
-    if text.casefold() in words:
-        yield words[text.casefold()]
-    with contextlib.suppress(ValueError, RecursionError):
-        yield json.loads(text)
-    yield text
-
-
-def _checked_options(
-    owner: str, records: Iterable[type[Any]], given: Mapping[str, Any], readings: Callable[[Any], Iterable[Any]]
-) -> dict[str, Any]:
-    """Return for each option the first of its readings that has its type: 3 and 3.0 become one value."""
-    records, checked = list(records), {}
-    hints = {name: hint for record in records for name, hint in get_type_hints(record).items()}
-    facts = {fact.name: fact for record in records for fact in options_of(record)}
-    for name, value in given.items():
-        if name not in facts:
-            raise ArgumentError(str(unknown_name(f"option of {owner}", name, facts)))
-        choices = _choices(hints[name])
-        fitting = [reading for choice in choices for reading in readings(value) if _accepts(choice, reading)]
-        if not fitting:
-            raise ArgumentError(f"{owner}, option {name!r}: got {value!r:.80}, expected {facts[name].type}")
-        whole = whole_number(fitting[0])
-        if whole is not None:
-            fitting[0] = float(whole) if float in choices and int not in choices else whole
-        checked[name] = fitting[0]
-    return checked
-
-
 def make_options(owner: str, record: type[Any], given: Mapping[str, Any]) -> Any:
-    """Make a record of given values.
+    """Make a record of given values: 3 and 3.0 become one value.
 
     Args:
         owner: What has the options, for messages.
@@ -337,25 +314,37 @@ def make_options(owner: str, record: type[Any], given: Mapping[str, Any]) -> Any
     Raises:
         ArgumentError: An option is unknown (the nearest is suggested), or a value has another type.
     """
-    return record(**_checked_options(owner, [record], given, lambda value: [value]))
+    hints, facts, checked = get_type_hints(record), {fact.name: fact for fact in options_of(record)}, {}
+    for name, value in given.items():
+        if name not in facts:
+            raise ArgumentError(str(unknown_name(f"option of {owner}", name, facts)))
+        is_union = get_origin(hints[name]) in (Union, types.UnionType)
+        choices = get_args(hints[name]) if is_union else (hints[name],)
+        readings = list(value.readings()) if isinstance(value, OptionText) else [value]
+        fitting = [reading for choice in choices for reading in readings if _accepts(choice, reading)]
+        if not fitting:
+            raise ArgumentError(f"{owner}, option {name!r}: got {value!r:.80}, expected {facts[name].type}")
+        whole = whole_number(fitting[0])
+        if whole is not None:
+            fitting[0] = float(whole) if float in choices and int not in choices else whole
+        checked[name] = fitting[0]
+    return record(**checked)
 
 
-def read_options(owner: str, records: Iterable[type[Any]], texts: Iterable[str]) -> dict[str, Any]:
+def read_options(texts: Iterable[str]) -> dict[str, OptionText]:
     """Read options as the command line gives them.
 
     Args:
-        owner: What has the options, for messages.
-        records: The records of the methods that will run; an option must be in one of them.
         texts: Items ``NAME=VALUE``. Lists and mappings are JSON, ``none`` is None.
 
     Raises:
-        ArgumentError: An item has no ``=``, an option is unknown or given twice, or a value cannot be read.
+        ArgumentError: An item has no ``=``, or an option is given twice.
 
     Example:
-        >>> read_options("knn_prompt", [METHODS["knn_prompt"].options], ["knn_k=5"])
-        {'knn_k': 5}
+        >>> make_options("k-NN", METHODS["knn_prompt"].options, read_options(["knn-k=5"])).knn_k
+        5
     """
-    given: dict[str, str] = {}
+    given: dict[str, OptionText] = {}
     for item in texts:
         name, equals, text = item.partition("=")
         name = name.strip().replace("-", "_")
@@ -363,8 +352,8 @@ def read_options(owner: str, records: Iterable[type[Any]], texts: Iterable[str])
             raise ArgumentError(f"method option: got {item!r}, expected NAME=VALUE")
         if name in given:
             raise ArgumentError(f"the option {name!r} is given twice")
-        given[name] = text
-    return _checked_options(owner, records, given, _readings)
+        given[name] = OptionText(text)
+    return given
 
 
 # -- a method

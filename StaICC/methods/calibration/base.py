@@ -38,7 +38,7 @@ from StaICC.methods import specification as spec
 from StaICC.metrics import Kind, normalise
 from StaICC.metrics.classification import numeric_rows
 from StaICC.optional import require
-from StaICC.prompting import StableRandom, SubsetView, as_argument
+from StaICC.prompting import StableRandom, SubsetView
 from StaICC.prompting.prompt_writer import domain_queries, empty_queries
 
 CONTENT_FREE = ("N/A", "[MASK]", "")
@@ -284,7 +284,6 @@ class Calibration:
         self.variant: spec.Variant = spec.check_variant(variant)
         self.trained = False
         self.training_prompts = 0
-        self._training: dict[str, str] | None = None
 
     @property
     def n_label(self) -> int:
@@ -348,15 +347,13 @@ class Calibration:
             raise ArgumentError("train needs feedforward, the function that returns the model's predictions")
         prompts, labels = self.samples(default_prompt_maker, calibration_set, calibration_number, k, **options)
         rows = features.features_of(feedforward, prompts, self.label_space, self.feature)
-        prompts, labels = self.train_on(rows, prompts, labels)
-        self._trained_on(feedforward, prompts, labels)
+        self.train_on(rows, prompts, labels)
 
-    def train_on(self, rows: Any, prompts: Sequence[Any], labels: Sequence[int] = ()) -> tuple[list[Any], list[int]]:
-        """Learn from the features of prompts; failures are left out. Return the prompts and labels that are left."""
+    def train_on(self, rows: Any, prompts: Sequence[Any], labels: Sequence[int] = ()) -> None:
+        """Learn from the features of prompts; failures are left out."""
         rows, prompts, labels = features.without_failures(rows, prompts, labels or [0] * len(prompts))
         self.learn(rows, labels)
         self.training_prompts, self.trained = len(prompts), True
-        return list(prompts), list(labels)
 
     @property
     def reads(self) -> features.Feature:
@@ -402,7 +399,6 @@ class Calibration:
             "label_space": self.label_space,
             "options": {name: getattr(self, name) for name in self.options},
             "training_prompts": self.training_prompts,
-            "training": self._training,
         }
 
     def _learned(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -414,7 +410,7 @@ class Calibration:
     def digest(self) -> str:
         """Return a digest of everything that moves this calibration's numbers."""
         digest = hashlib.sha256()
-        head = {key: value for key, value in self._head().items() if key not in ("training_prompts", "training")}
+        head = {key: value for key, value in self._head().items() if key != "training_prompts"}
         plain, arrays = self._learned()
         digest.update(json.dumps([head, plain], sort_keys=True).encode())
         for name in sorted(arrays):
@@ -422,33 +418,15 @@ class Calibration:
             digest.update(f"{name}{exact.shape}".encode() + exact.tobytes())
         return digest.hexdigest()
 
-    def _trained_on(self, kernel: Inference, prompts: Sequence[Any], labels: Sequence[int] = ()) -> None:
-        """Record what it was trained on; called at the end of training.
-
-        A kernel that cannot be identified leaves no record: the calibration is then identified by what it learned.
-        """
-        teacher = identity_of(kernel)
-        data = json.dumps([list(map(as_argument, prompts)), list(labels)])
-        digest = hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()
-        record = {"training kernel": teacher.digest, "training data": digest, "learned": self.digest()}
-        self._training = record if teacher.complete else None
-
     def identity(self) -> Identity:
-        """Class, variant, options, labels, kernel and training data.
-
-        The learned numbers are part of it only if the training is not on record or they were changed after it: their
-        last digits depend on the machine.
-        """
+        """Class, variant, options, labels, and the digest of what it learned."""
         settings = {"name": self.name, "variant": self.variant}
         settings |= {name: json.dumps(getattr(self, name)) for name in self.options}
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
         who = {"class": kind, "labels": json.dumps(self.label_space)}  # not a setting: each data set has its labels
         if not self.trained:
             return Identity(who, settings, (f"{self.name} is not trained yet",))
-        record, learned = dict(self._training or {}), self.digest()
-        if record.pop("learned", None) != learned:
-            record = {"learned": learned}
-        return Identity(who | record, settings)
+        return Identity(who | {"learned": self.digest()}, settings)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trained calibration: as NPZ if the name ends so, else as JSON.
@@ -526,9 +504,6 @@ def load_calibration(path: str | os.PathLike[str]) -> Calibration:
         made.check_state()
         made.training_prompts = int(head["training_prompts"])
         made.trained = True
-        training = head.get("training")
-        if isinstance(training, dict) and {*training} == {"training kernel", "training data", "learned"}:
-            made._training = training if all(isinstance(text, str) for text in training.values()) else None
         return made
     except SchemaError as error:
         raise SchemaError(f"{os.fspath(path)}: {error}") from error
@@ -666,20 +641,25 @@ FLOOR = 1e-300
 
 
 class FittedCalibration(Calibration):
-    """Is fitted to the label probabilities of labelled prompts."""
+    """Reads label probabilities, or logits: what the training prompts were read as."""
 
     feature: ClassVar[features.Feature] = "probabilities"
     kind: Any = "probabilities"
+    raw = False
+    """Whether rows are left as they are."""
 
-    def learn(self, rows: Any, labels: Sequence[int]) -> None:
-        """Fit to probabilities or logits of the labels."""
-        probabilities, self.kind = read_probabilities(label_rows(rows, self.n_label, "calibration prompt"), "auto")
-        self._fit(probabilities, labels)
+    def learn(self, rows: Any, labels: Sequence[int] = ()) -> None:
+        """Learn from scores of the labels."""
+        rows = label_rows(rows, self.n_label, "calibration prompt")
+        if not self.raw:
+            rows, self.kind = read_probabilities(rows, "auto")
+        self._fit(rows, labels)
 
     def apply(self, features: Any) -> list[list[float]]:
         """Calibrate label probabilities, one row for each prompt."""
         self.check_trained()
-        return self._map(read_probabilities(label_rows(features, self.n_label, "prompt"), self.kind)[0])
+        rows = label_rows(features, self.n_label, "prompt")
+        return self._map(rows if self.raw else read_probabilities(rows, self.kind)[0])
 
     def _fit(self, rows: list[list[float]], labels: Sequence[int]) -> None:
         raise NotImplementedError
@@ -719,11 +699,7 @@ def _prompt_makers(data: spec.MethodData) -> list[spec.PromptMaker]:
     shared = experimentor.demonstration_lists()[0]
     data.experimentor = spec.with_demonstrations(experimentor, [shared] * len(experimentor.test_set()))
     rows = [experimentor.demonstration_set()[position] for position in shared]
-    return [partial(_write_after, maker, rows) for maker in makers]
-
-
-def _write_after(maker: spec.PromptMaker, rows: list[Any], demonstrations: list[Any], query: list[str]) -> Any:
-    return maker(rows, query)
+    return [lambda _, query, maker=maker: maker(rows, query) for maker in makers]  # type: ignore[misc]
 
 
 def _calibrated(make: Make, arguments: Arguments | None, data: spec.MethodData) -> spec.Steps:

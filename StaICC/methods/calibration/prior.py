@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from StaICC.errors import ArgumentError, OutputError, validate_integer
 from StaICC.inference import Failure, Inference
 from StaICC.methods.calibration import base
-from StaICC.methods.features import Feature, apply_present
+from StaICC.methods.features import apply_present
 from StaICC.methods.specification import MethodData, MethodSpec, PromptMaker, Steps, check_variant, option, with_query
 from StaICC.metrics import softmax
 from StaICC.prompting import StableRandom
@@ -60,25 +60,21 @@ def divided(row: Sequence[float], prior: Sequence[float]) -> list[float]:
     return [ratio / total for ratio in ratios]
 
 
-class PriorCalibration(base.Calibration):
+class PriorCalibration(base.FittedCalibration):
     """Learns the mean prediction on prompts that should favour no label."""
 
-    feature: ClassVar[Feature] = "probabilities"
     state: ClassVar[Mapping[str, Any]] = {"prior": (base.LABELS,), "kind": base.KINDS}
     prior: Sequence[float] = ()
-    kind: base.Read = "probabilities"
 
-    def learn(self, rows: Any, labels: Sequence[int] = ()) -> None:
-        """Learn the mean of the rows.
+    @property
+    def raw(self) -> bool:  # type: ignore[override]
+        """Whether rows are left as they are."""
+        return self.variant == "0.1.1"
 
-        Raises:
-            OutputError: A row is invalid, or a label has probability 0 in all rows.
-        """
-        rows = base.label_rows(rows, self.n_label, "calibration prompt")
-        if self.variant == "0.1.1":
+    def _fit(self, rows: list[list[float]], labels: Sequence[int]) -> None:
+        if self.raw:
             self.prior = [(math.fsum(column) + RELEASED_FLOOR) / len(rows) for column in zip(*rows, strict=True)]
             return
-        rows, self.kind = base.read_probabilities(rows, "auto")
         self.prior = base.mean_row(rows)
         for label, value in zip(self.label_space, self.prior, strict=True):
             if value <= 0:
@@ -87,13 +83,9 @@ class PriorCalibration(base.Calibration):
                     "there is nothing to divide by"
                 )
 
-    def apply(self, features: Any) -> list[list[float]]:
-        """Calibrate label probabilities, one row for each prompt."""
-        self.check_trained()
-        rows = base.label_rows(features, self.n_label, "prompt")
-        if self.variant == "0.1.1":
-            return [ContextualCalibration.correct(row, self.prior) for row in rows]
-        return [self.correct(row, self.prior) for row in base.read_probabilities(rows, self.kind)[0]]
+    def _map(self, rows: list[list[float]]) -> list[list[float]]:
+        correct = ContextualCalibration.correct if self.raw else self.correct
+        return [correct(row, self.prior) for row in rows]
 
     @staticmethod
     def correct(row: Sequence[float], prior: Sequence[float]) -> list[float]:

@@ -290,9 +290,9 @@ def test_calibrated_kernel() -> None:
     prompts = [f"t{i}" for i in range(300)]  # more than are held at once
     assert joined.batch(prompts, LABELS) == [joined(prompt, LABELS) for prompt in prompts]
     assert joined.identity().who["model"] == "kernel"
-    assert {"calibration training kernel", "calibration training data"} <= set(joined.identity().who)
+    assert joined.identity().who["calibration learned"] == trained()[2].digest()
     assert joined.identity().settings["calibration name"] == "hidden_calibration"
-    assert {"calibration labels", "calibration training data"}.isdisjoint(joined.identity().settings)
+    assert {"calibration labels", "calibration learned"}.isdisjoint(joined.identity().settings)
     assert joined.identity().digest != sc.CalibratedKernel(kernel, trained()[3]).identity().digest
     with pytest.raises(ArgumentError, match="was trained on the labels"):
         joined.batch(["t1"], ["yes", "no"])
