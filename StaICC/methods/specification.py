@@ -331,7 +331,7 @@ def make_options(owner: str, record: type[Any], given: Mapping[str, Any]) -> Any
     return record(**checked)
 
 
-def read_options(texts: Iterable[str]) -> dict[str, OptionText]:
+def read_options(texts: Iterable[str]) -> dict[str, Any]:
     """Read options as the command line gives them.
 
     Args:
@@ -344,7 +344,7 @@ def read_options(texts: Iterable[str]) -> dict[str, OptionText]:
         >>> make_options("k-NN", METHODS["knn_prompt"].options, read_options(["knn-k=5"])).knn_k
         5
     """
-    given: dict[str, OptionText] = {}
+    given: dict[str, Any] = {}
     for item in texts:
         name, equals, text = item.partition("=")
         name = name.strip().replace("-", "_")

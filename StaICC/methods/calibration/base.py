@@ -722,7 +722,7 @@ def _calibrated(make: Make, arguments: Arguments | None, data: spec.MethodData) 
     predictions: list[Any] = []
     for condition, function in zip(data.queries(reads).conditions, cycle(apply)):
         for start in range(0, len(condition), features.AT_ONCE):  # logits of all tokens are large
-            (rows,) = yield [spec.Request(reads, condition[start : start + features.AT_ONCE])]
+            (rows,) = yield [features.Request(reads, condition[start : start + features.AT_ONCE])]
             predictions += features.apply_present(rows, function)
     return predictions
 
