@@ -88,18 +88,6 @@ CAPABILITIES: dict[Feature, Capability] = {
 _LOCAL = "Use a local model, such as hf:NAME"
 
 
-def ask_model(function: Inference, prompts: Sequence[Any], label_space: Sequence[str]) -> list[Any]:
-    """Return the unchecked prediction for each prompt, in order: of one batch if the function has ``batch``.
-
-    Raises:
-        OutputError: The batch has another length than the list of prompts.
-    """
-    batch = batch_form(function)
-    if batch is None:
-        return [function(prompt=prompt, label_space=list(label_space)) for prompt in prompts]
-    return list(check_batch(batch(list(prompts), list(label_space)), len(prompts)))
-
-
 def features_of(function: Inference, prompts: Sequence[Any], label_space: Sequence[str], feature: Feature) -> Any:
     """Return a feature of the model for each prompt.
 
@@ -116,14 +104,20 @@ def features_of(function: Inference, prompts: Sequence[Any], label_space: Sequen
     Raises:
         ArgumentError: The function does not return the feature.
     """
+    batch, capability = batch_form(function), CAPABILITIES[feature]
+
+    def predicted(some: Sequence[Any]) -> list[Any]:
+        if batch is None:
+            return [function(prompt=prompt, label_space=list(label_space)) for prompt in some]
+        return list(check_batch(batch(list(some), list(label_space)), len(some)))
+
     if feature == "probabilities":
-        return ask_model(function, prompts, label_space)
-    capability = CAPABILITIES[feature]
+        return predicted(prompts)
     if capability in capabilities_of(function):
         return getattr(function, METHODS[capability])(list(prompts))
     rows = []
     for part in (prompts[:1], prompts[1:]):  # one prompt is enough to find out that a function does not return it
-        for answer in ask_model(function, part, label_space) if part else ():
+        for answer in predicted(part) if part else ():
             if not isinstance(answer, tuple) or len(answer) < 2:
                 raise ArgumentError(
                     f"{_name(function)} does not provide {capability.value}: it returned a {type(answer).__name__}, "

@@ -136,19 +136,22 @@ class Method:
     def _builtin(self) -> bool:
         return METHODS.get(self.spec.name) == self.spec
 
-    def begin(self, experimentor: Experimentor) -> tuple[MethodData, Steps, Sequence[Request]]:
-        """Return what the method gets to know about a data set, without labels of test rows, and its first requests."""
+    def begin(self, experimentor: Experimentor) -> tuple[MethodData, Steps, Sequence[Request] | None, Any]:
+        """Return what the method gets to know about a data set, without labels of test rows, and its first step."""
         extra = features.extra_features(self.kernel)
         data = MethodData(without_labels(experimentor), self.variant, self.calibration_number, self.options, extra)
         steps = self.spec.begin(data)
-        return data, steps, self._next(steps)
+        return data, steps, *self._next(steps)
 
-    def _next(self, steps: Steps, rows: Any = None) -> Sequence[Request]:
-        """Return the next requests of a method; its code cannot call the kernel. At its end, raises StopIteration."""
-        with contextlib.nullcontext() if self._builtin else refusing_calls(self.kernel):
-            requests = steps.send(rows)
+    def _next(self, steps: Steps, rows: Any = None) -> tuple[Sequence[Request] | None, Any]:
+        """Return the next requests of a method, or ``None`` and its predictions. Its code cannot call the kernel."""
+        try:
+            with contextlib.nullcontext() if self._builtin else refusing_calls(self.kernel):
+                requests = steps.send(rows)
+        except StopIteration as end:
+            return None, end.value
         features.check_requests(self.spec.title, self.kernel, requests)
-        return requests
+        return requests, None
 
     def prepare(self, experimentor: Experimentor) -> Experimentor:
         """Return a data set with the prompts of the method: its instruction, its demonstrations.
@@ -162,10 +165,10 @@ class Method:
         """
         cache = FeatureCache(self.kernel)
         with self._named(experimentor):
-            data, steps, requests = self.begin(experimentor)
-            while training := [request for request in requests if request.phase]:
+            data, steps, requests, _ = self.begin(experimentor)
+            while training := [request for request in requests or () if request.phase]:
                 rows = iter(cache.rows(training))
-                requests = self._next(steps, [next(rows) if request.phase else [] for request in requests])
+                requests, _ = self._next(steps, [next(rows) if request.phase else [] for request in requests or ()])
         return with_labels(data.experimentor, experimentor)
 
     def refusal(self, benchmark: Benchmark) -> Exception | None:
@@ -302,10 +305,10 @@ class Method:
         """Return the predictions and what was requested; charge what they cost to training and test."""
         prompts: dict[str, set[Any]] = {"training": set(), "test": set()}
         requested: list[Request] = []
-        data, steps, requests = self.begin(experimentor)
-        before = ""
-        while True:
-            phase = "training" if any(request.phase for request in requests) else "test"
+        data, steps, requests, predictions = self.begin(experimentor)
+        phase = ""
+        while requests is not None:
+            before, phase = phase, "training" if any(request.phase for request in requests) else "test"
             cost.charge(before or phase)
             answers: dict[int, list[Any]] = {}
             for name, keys in prompts.items():
@@ -316,13 +319,10 @@ class Method:
                     requested += chosen
                     keys.update((request.kind, key) for request in chosen for key in request.keys)
                     cost.charge(name)
-            before = phase
-            try:
-                requests = self._next(steps, [answers.get(id(request), []) for request in requests])
-            except StopIteration as end:
-                cost.charge(phase)
-                cost.add(**{f"{name}_prompts": len(keys) for name, keys in prompts.items()})
-                return data, end.value, requested
+            requests, predictions = self._next(steps, [answers.get(id(request), []) for request in requests])
+        cost.charge(phase or "test")
+        cost.add(**{f"{name}_prompts": len(keys) for name, keys in prompts.items()})
+        return data, predictions, requested
 
     def _scored(self, view: Experimentor, answers: Sequence[Any], options: RunOptions, part: Part) -> DatasetRun:
         """Return scores and details of the predictions for the queries of a view."""
@@ -479,10 +479,8 @@ class SharedFeatures(FeatureCache):
         cost, computed = Cost(self), self.computed
         requests: list[Request] = []
         for method, own in runs:
-            try:
-                requests += method.begin(own)[2]
-            except Exception as error:
-                _log.debug("%s, %s: %s", method.spec.title, experimentor.name, error)
+            with contextlib.suppress(Exception):  # the run of the method reports it
+                requests += method.begin(own)[2] or ()
         try:
             self.rows(
                 [request for request in requests if isinstance(request.feature, str)],
@@ -493,9 +491,8 @@ class SharedFeatures(FeatureCache):
             _log.warning("%s: features could not be computed for all runs together: %s", experimentor.name, error)
         cost.charge("test")
         self.cost["prompts"] += self.computed - computed
-        for name in ("seconds", "test_tokens_read", "test_tokens_generated"):
-            if name in cost.timing:
-                self.cost[name.removeprefix("test_")] += cost.timing[name]
+        for name in {"seconds", "test_tokens_read", "test_tokens_generated"} & cost.timing.keys():
+            self.cost[name.removeprefix("test_")] += cost.timing[name]
 
 
 def _signed_value(value: Any) -> str:
@@ -867,10 +864,7 @@ def forecast_method(
         8
     """
     chosen, given = ForecastOptions(**how), read_options(options)
-    if name == "all":
-        methods, _ = chosen_methods(kernel, variant, calibration_number, None, given)
-    else:
-        methods = [Method(name, kernel, variant, calibration_number, **given)]
+    methods, _ = chosen_methods(kernel, variant, calibration_number, None if name == "all" else [name], given)
     for benchmark in benchmarks:
         check_benchmark(benchmark)
     if len(methods) > 1 < len(benchmarks):

@@ -288,3 +288,14 @@ def test_a_function_of_texts_can_be_a_feature_of_the_queries() -> None:
 
 def test_one_method_by_its_name() -> None:
     assert [*ms.run_all(Kernel(), mini(), methods="vanilla")] == ["vanilla"]
+
+
+def test_a_method_may_request_nothing() -> None:
+    def first(data: Any) -> Any:
+        yield from ()
+        return [0] * len(data.experimentor.all_queries())
+
+    kernel = Kernel()
+    table = ms.run_all(kernel, mini(), methods=[MethodSpec("first", "First", first), MethodSpec("one", "One", first)])
+    assert [result.timing["test_prompts"] for result in table.results()] == [0, 0]
+    assert not kernel.ran
