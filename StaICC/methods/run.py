@@ -269,7 +269,7 @@ class Method:
                         raise
                     _log.warning("%s", error)  # no query of this data set has a prediction
                     cost.add(tokens_alone=math.nan)
-                    data = MethodData(experimentor, self.variant, self.calibration_number, self.options)
+                    data = MethodData(without_labels(experimentor), self.variant, self.calibration_number, self.options)
                     predictions = [Failure(str(error), error)] * len(queries)
                 computed, reused = cache.computed - before[0], cache.reused - before[1]
                 predictor = cache.predictor
