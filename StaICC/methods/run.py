@@ -369,7 +369,9 @@ class Method:
 
 @contextmanager
 def refusing_calls(kernel: Any) -> Iterator[None]:
-    """Refuse calls of a kernel within the block: they would cost what no request says.
+    """Refuse calls of a kernel within the block, in all threads: they would cost what no request says.
+
+    They are seen by the hook of profilers. Where a profiler runs, nothing is refused.
 
     Raises:
         ArgumentError: The block calls the kernel.
@@ -392,14 +394,15 @@ def refusing_calls(kernel: Any) -> Iterator[None]:
             refused.append(refusal)  # the method may catch it
             raise refusal
 
-    before = sys.getprofile(), threading.getprofile()
-    sys.setprofile(watch)
-    threading.setprofile(watch)
+    if sys.getprofile() is None:
+        sys.setprofile(watch)
+        threading.setprofile(watch)
     try:
         yield
     finally:
-        sys.setprofile(before[0])
-        threading.setprofile(before[1])
+        if threading.getprofile() is watch:
+            sys.setprofile(None)
+            threading.setprofile(None)
         if refused:
             raise refusal
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import cProfile
 import sys
 import threading
 import types
@@ -299,3 +300,15 @@ def test_a_method_may_request_nothing() -> None:
     table = ms.run_all(kernel, mini(), methods=[MethodSpec("first", "First", first), MethodSpec("one", "One", first)])
     assert [result.timing["test_prompts"] for result in table.results()] == [0, 0]
     assert not kernel.ran
+
+
+def test_a_method_can_be_profiled() -> None:
+    def method(data: Any) -> Any:
+        rows = yield [data.queries()]
+        return rows[0]
+
+    with cProfile.Profile() as profile:
+        result = ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())
+        sorted([2, 1], key=str)
+    assert dict(result) == dict(mini()(Kernel()))
+    assert any("sorted" in str(entry.code) for entry in profile.getstats())
