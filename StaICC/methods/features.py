@@ -235,13 +235,14 @@ Key = tuple[Prompt, tuple[str, ...]]
 
 _OF_LABELS: frozenset[Feature] = frozenset({"probabilities", "log_probabilities"})
 _VECTORS: frozenset[Feature] = frozenset({"hidden", "vocabulary"})
+_OF_TEXTS: frozenset[Feature] = _VECTORS | {"layers", "losses"}
 _MEMORY = 1 << 30
 """Bytes of full-vocabulary logits that are kept in memory; a store keeps them all."""
 
 
-def _place(feature: Feature, key: Key) -> Key:
+def _place(feature: Any, key: Key) -> Key:
     """Return the key of a feature: those of no label have no label space."""
-    return key if feature in _OF_LABELS else (key[0], ())
+    return (key[0], ()) if feature in _OF_TEXTS else key
 
 
 def packed_row(feature: Feature, row: Any, label_space: Sequence[str]) -> Any:
@@ -330,7 +331,7 @@ class KernelCall(KernelFunction):
 
     name: str
     method: str
-    arguments: tuple[Any, ...]
+    arguments: tuple[Any, ...] = field(hash=False)  # they can be long
     facts: Identity = field(hash=False)
     kernel: Any = None
 
@@ -562,10 +563,10 @@ class FeatureCache:
 
     def forecast(self, requests: Iterable[Request]) -> Forecast:
         """Return the forecast of all that was requested, as if nothing had been computed before."""
-        wanted: dict[Key, set[Any]] = {}
+        wanted: dict[Key, dict[Any, None]] = {}
         for request in requests:
             for key in request.keys if _of_kernel(request.feature) else ():
-                wanted.setdefault(key, set()).add(request.feature)
+                wanted.setdefault(key, {})[request.feature] = None
         calls: dict[Any, list[Any]] = {}
         for _, of_names in self._calls(wanted):
             for (prompt, labels), names in of_names.items():
@@ -619,11 +620,11 @@ class FeatureCache:
                 self.predictor = self.function(request.feature)
             for key, place in zip(request.keys, own_places, strict=True):
                 distinct.setdefault(place, key)
-        wanted: dict[Key, set[Any]] = {}
+        wanted: dict[Key, dict[Any, None]] = {}
         reused = Counter(feature for feature, _ in distinct.keys() & self._memory.keys())
         for place, key in distinct.items():
             if place not in self._memory:
-                wanted.setdefault(key, set()).add(place[0])
+                wanted.setdefault(key, {})[place[0]] = None
         for feature, number in reused.items():
             self.reused += number
             if _of_kernel(feature):
@@ -655,19 +656,19 @@ class FeatureCache:
         counter = self._context.options_for(self.kernel).counter if isinstance(feature, str) else options.counter
         return replace(options, unparsed=self._unparsed, counter=counter)
 
-    def _calls(self, wanted: Mapping[Key, set[Any]]) -> list[tuple[list[Any], dict[Key, set[Any]]]]:
+    def _calls(self, wanted: Mapping[Key, Mapping[Any, None]]) -> list[tuple[list[Any], dict[Key, set[Any]]]]:
         """Return what one run of the model computes of which prompts.
 
         These are joint features together and every other feature alone, texts and noisy channels apart.
         """
-        features = list(dict.fromkeys(feature for needed in wanted.values() for feature in sorted(needed, key=str)))
+        features = list(dict.fromkeys(feature for needed in wanted.values() for feature in needed))
         joint = sorted(_joint(self.kernel).intersection(features))
         if len(joint) < 2 and "log_probabilities" not in joint:
             joint = []
         calls = []
         for kind in (str, tuple):
             for names in (joint, *([feature] for feature in features if feature not in joint)):
-                own = {key: needed.intersection(names) for key, needed in wanted.items() if isinstance(key[0], kind)}
+                own = {key: needed.keys() & names for key, needed in wanted.items() if isinstance(key[0], kind)}
                 calls.append((names, {key: needed for key, needed in own.items() if needed}))
         return [call for call in calls if call[1]]
 
@@ -679,8 +680,8 @@ class FeatureCache:
         answers: Sequence[Any]
         if isinstance(names[0], str):
             options_of = {name: self._options(name) for name in names}
-            options = replace(next(iter(options_of.values())), group_prefixes=grouped)
-            options = replace(options, on_error=policy or options.on_error)
+            options = options_of.get("probabilities", options_of[names[0]])
+            options = replace(options, group_prefixes=grouped, on_error=policy or options.on_error)
             stores = {name: other.store for name, other in options_of.items() if other.store is not None}
             stored, function = stores, self.kernel
             if names != ["probabilities"]:

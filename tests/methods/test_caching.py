@@ -10,8 +10,9 @@ import numpy
 import pytest
 
 from StaICC.errors import IdentityError, OutputError
+from StaICC.inference.identity import Identity
 from StaICC.methods import run as ms
-from StaICC.methods.features import FeatureCache, FeatureFunction, Request, feature_keys
+from StaICC.methods.features import FeatureCache, FeatureFunction, KernelCall, Request, feature_keys
 from tests.methods.fakes import Kernel
 from tests.methods.fakes import mini as bench
 
@@ -77,6 +78,12 @@ def test_features_are_exact_and_checked() -> None:
     assert (cache.computed, cache.reused) == (8, 2)
     others = cache.rows([Request("probabilities", feature_keys(prompts, ["a", "b", "c"]))])[0]
     assert others == direct.batch(prompts, ["a", "b", "c"])  # another label space has other rows
+
+    call = KernelCall("noisy channel", "noisy_channel", ("paper",), Identity({}))
+    for labels in (["a", "b"], ["a", "b", "c"], ["b", "a"]):
+        pairs = feature_keys([("one", "two"), ("three", "four")], labels)
+        rows_of_call = cache.rows([Request(call, pairs), Request(call, pairs)])
+        assert rows_of_call == [direct.batch([pair for pair, _ in pairs], labels)] * 2
 
     class Odd(Kernel):
         def hidden_states(self, prompts: Sequence[str]) -> Any:
