@@ -23,10 +23,10 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from operator import eq, mul
 from typing import Any, NamedTuple
 
@@ -252,8 +252,8 @@ def unparsed_note(unparsed: Sequence[FailedQuery], asked: int, policy: Unparsed)
     return f"{len(unparsed)} of {asked} replies are unparsed and {how}, such as {examples}"
 
 
-def _record(outcome: Outcome) -> ConditionRecord:
-    known = [(query.label, query.row) for query in outcome.condition.queries]  # each prompt is written once
+def _record(outcome: Outcome, known: Sequence[tuple[int, int]]) -> ConditionRecord:
+    """Return the record of a condition, given the true label and the test row of each query."""
     return ConditionRecord(
         outcome.condition.name,
         outcome.kind,
@@ -466,7 +466,15 @@ def evaluate(
     tried = settings_tried(task, scoring)
     asked, failures = sum(len(condition.queries) for condition in conditions), _failures(outcomes, unparsed=False)
     distinct: Distinct = set()
-    prompts, marks = digest_prompts((query for condition in conditions for query in condition.queries), distinct)
+    known: list[tuple[int, int]] = []
+
+    def written() -> Iterator[Query]:
+        for query in chain.from_iterable(condition.queries for condition in conditions):
+            known.append((query.label, query.row))  # now, because it takes long to write long prompts again
+            yield query
+
+    prompts, marks = digest_prompts(written(), distinct)
+    left = iter(known)
     note = (unparsed_note(replies, asked, unparsed),) if replies else ()
     details = DatasetDetails(
         asked=asked,
@@ -475,7 +483,7 @@ def evaluate(
         failed=len(failures) + (len(replies) if unparsed == "error" else 0),
         prompts=prompts,
         query_digests=marks,
-        conditions=tuple(map(_record, outcomes)),
+        conditions=tuple(_record(outcome, [*islice(left, len(outcome.answers))]) for outcome in outcomes),
         missing=missing,
         notes=(*find_warnings(outcomes, task.content_free), *note),
         intervals={key: interval for key, interval in reported.items() if key not in missing},
