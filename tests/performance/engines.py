@@ -2,9 +2,10 @@
 
 All compute SmolLM2-135M: torch, vLLM, its server (completions, chats, litellm) and lm_eval's Hugging Face backend on
 exported tasks from the same float32 checkpoint, llama.cpp from the 4-bit file. Labels are compared by scoring rule,
-texts of at most 8 tokens by characters; a label that guided decoding wrote is compared with that of ``first``. Each
-engine runs in a process of its own; its output stays in ``--folder``, and is not computed again. Needs openai, lm_eval
-and llama-cpp-python here, and Python interpreters with vLLM and litellm. Usage::
+texts of at most 8 tokens by characters. What guided decoding wrote is compared with the label of ``first`` for vLLM,
+and with vLLM's for its server. Each engine runs in a process of its own, which prints its memory; its output stays in
+``--folder``, and is not computed again. Needs openai, lm_eval and llama-cpp-python here, and Python interpreters with
+vLLM and litellm. Usage::
 
     python tests/performance/engines.py --vllm PYTHON --litellm PYTHON --folder FOLDER
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -101,6 +103,8 @@ def predict(engine: str, benchmark: Any) -> dict[str, list[Any]]:
         ]
         found[mode] = [None if isinstance(row, Exception) else row for row in found[mode]]
         print(f"{engine}, {mode}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    print(f"{engine}: at most {memory} MiB", file=sys.stderr, flush=True)
     return found
 
 
@@ -147,10 +151,10 @@ def compare(ours: dict[str, Any], theirs: dict[str, Any], labels: list[list[str]
     """Predictions, those that are missing, equal ones, and the largest difference of a probability, by mode."""
     rows: dict[str, list[Any]] = {}
     for mode, predictions in theirs.items():
-        guided = "guided" in mode
-        reference = ours[mode.replace("guided text", "first") if guided else mode]
-        if guided:
-            reference = [space[best(row)] for space, row in zip(labels, reference, strict=True)]
+        reference = ours.get(mode)
+        if reference is None:  # the first engine with guided decoding
+            first = ours[mode.replace("guided text", "first")]
+            reference = [space[best(row)] for space, row in zip(labels, first, strict=True)]
         pairs = [(a, b) for a, b in zip(reference, predictions, strict=True) if b is not None]
         if "text" in mode:
             same, largest = sum(a == b for a, b in pairs), ""
@@ -191,7 +195,10 @@ if __name__ == "__main__":
     with server(options.vllm) if missing else nullcontext():
         found |= other_processes(__file__, folder, served)
     labels = [part.get_label_space() for part in benchmark for _ in part.all_queries()]
-    figures = {engine: compare(found["hf"], rows, labels) for engine, rows in found.items() if engine != "hf"}
+    ours, figures = found.pop("hf"), {}
+    for engine, rows in found.items():
+        figures[engine] = compare(ours, rows, labels)
+        ours = {**rows, **ours}  # others compare guided texts with those of vllm
     heads = ["engine", "mode", "predictions", "missing", "equal", "largest difference"]
     print(markdown(heads, ([engine, mode, *row] for engine, rows in figures.items() for mode, row in rows.items())))
     record(__file__, figures, {"limit": options.limit, "datasets": options.datasets})

@@ -27,6 +27,8 @@ QUERIES = [[f"{label} {text}" for label in LABELS] for text in ("the city is goo
 
 @pytest.fixture
 def both(make_model, tokenizer):
+    torch._dynamo.reset()  # code that other tests compiled for the same class counts towards its limit of versions
+
     def make(family="Llama", dtype="float32", **options):
         model = make_model(family).to(getattr(torch, dtype))
         return [CausalLMKernel(model, tokenizer, compile=flag, **options) for flag in (False, True)]
