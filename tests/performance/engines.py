@@ -156,7 +156,7 @@ def compare(ours: dict[str, Any], theirs: dict[str, Any], labels: list[list[str]
             first = ours[mode.replace("guided text", "first")]
             reference = [space[best(row)] for space, row in zip(labels, first, strict=True)]
         pairs = [(a, b) for a, b in zip(reference, predictions, strict=True) if b is not None]
-        if "text" in mode:
+        if "text" in mode or not pairs:
             same, largest = sum(a == b for a, b in pairs), ""
         else:
             same = sum(best(a) == best(b) for a, b in pairs)
