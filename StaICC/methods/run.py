@@ -18,17 +18,13 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import inspect
 import math
 import random
-import sys
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
-from types import FrameType
 from typing import Any
 
 from StaICC.benchmarks import Benchmark, BenchmarkGroup, DatasetRun, Experimentor
@@ -37,11 +33,10 @@ from StaICC.benchmarks.experimentor import data_warnings
 from StaICC.benchmarks.running import ForecastOptions, RunContext, Tasks
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions
-from StaICC.inference.contract import Features, Forecast, ReplyLabel, Text, own_attribute
+from StaICC.inference.contract import Features, Forecast, ReplyLabel, Text, own_attribute, tokens_used
 from StaICC.inference.identity import Identity, RunCounts, code_mark
 from StaICC.inference.workers import checked, read_reply
 from StaICC.kernels.huggingface.forward import distinct_positions
-from StaICC.kernels.protocol import METHODS as KERNEL_METHODS
 from StaICC.kernels.registry import options_of
 from StaICC.kernels.text_inference import TextInference
 from StaICC.layout import Block, Line, TextTable
@@ -144,12 +139,19 @@ class Method:
         return data, steps, *self._next(steps)
 
     def _next(self, steps: Steps, rows: Any = None) -> tuple[Sequence[Request] | None, Any]:
-        """Return the next requests of a method, or ``None`` and its predictions. Its code cannot call the kernel."""
+        """Return the next requests of a method, or ``None`` and its predictions.
+
+        Raises:
+            ArgumentError: The kernel counted tokens meanwhile, which no request says.
+        """
+        before = tokens_used(self.kernel)
         try:
-            with contextlib.nullcontext() if self._builtin else refusing_calls(self.kernel):
-                requests = steps.send(rows)
+            requests = steps.send(rows)
         except StopIteration as end:
             return None, end.value
+        finally:
+            if tokens_used(self.kernel) != before:
+                raise ArgumentError("the method calls the kernel by itself; it must request features")
         features.check_requests(self.spec.title, self.kernel, requests)
         return requests, None
 
@@ -365,46 +367,6 @@ class Method:
         if signature.fields.get("k") not in benchmark_ks:
             parts.append(f"k={','.join(sorted(map(str, benchmark_ks)))}")
         return Signature({**signature.fields, "method": " ".join(parts)})
-
-
-@contextmanager
-def refusing_calls(kernel: Any) -> Iterator[None]:
-    """Refuse calls of a kernel within the block, in all threads: they would cost what no request says.
-
-    They are seen by the hook of profilers. Where a profiler runs, nothing is refused.
-
-    Raises:
-        ArgumentError: The block calls the kernel.
-    """
-    while isinstance(kernel, functools.partial):
-        kernel = kernel.func
-    owner, plain = getattr(kernel, "__self__", kernel), getattr(kernel, "__code__", None)
-    names = {*KERNEL_METHODS.values(), "features", "noisy_channel", "patched"}
-    functions = [kernel, *(getattr(type(owner), name, None) for name in names)]
-    codes = {getattr(inspect.unwrap(function), "__code__", None) for function in functions if callable(function)}
-    refusal, refused = ArgumentError("the method calls the kernel by itself; it must request features"), []
-
-    def watch(frame: FrameType, event: str, argument: object) -> None:
-        code = frame.f_code
-        if (
-            event == "call"
-            and code in codes
-            and (code is plain or frame.f_locals.get("".join(code.co_varnames[:1])) is owner)
-        ):
-            refused.append(refusal)  # the method may catch it
-            raise refusal
-
-    if sys.getprofile() is None:
-        sys.setprofile(watch)
-        threading.setprofile(watch)
-    try:
-        yield
-    finally:
-        if threading.getprofile() is watch:
-            sys.setprofile(None)
-            threading.setprofile(None)
-        if refused:
-            raise refusal
 
 
 class Cost:
