@@ -577,12 +577,11 @@ class ResultSaver:
         if args.output.suffix.lower() == ".json" or args.output.is_file():
             raise ArgumentError(f"--output: got {args.output}, expected a folder. For the file use --json FILE")
         if args.save and self._file is None:
-            folder = args.output.absolute()
-            place = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+            place = next(path for path in (args.output, *args.output.parents) if os.path.lexists(path))
             if not (place.is_dir() and os.access(place, os.W_OK)):
                 raise ArgumentError(
-                    f"the result cannot be saved in {args.output}: {place} is no folder, or read-only. Give another "
-                    "folder with --output, or add --no-save"
+                    f"the result cannot be saved in {args.output}: {place.absolute()} is no folder, or "
+                    "read-only. Give another folder with --output, or add --no-save"
                 )
 
     def save(self, result: Result | ResultGroup, final: bool = False) -> bool:

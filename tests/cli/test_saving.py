@@ -242,6 +242,15 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_run(
 
 
 @pytest.mark.posix
+def test_a_removed_working_folder_costs_the_file_only(program: Any) -> None:
+    removed = "import os; os.mkdir('x'); os.chdir('x'); os.rmdir('../x')"
+    start = f"{removed}; from StaICC.cli import main; raise SystemExit(main())"
+    done = program(*RUN, start=("-c", start))
+    assert (done.returncode, done.stdout[:7]) == (4, "Normal\n"), done.stderr
+    assert "not saved" in done.stderr
+
+
+@pytest.mark.posix
 def test_a_limit_on_the_size_of_files(program: Any) -> None:
     import resource
 

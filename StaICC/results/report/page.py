@@ -329,7 +329,7 @@ def _summary(headlines: Sequence[_Headline], group: Group) -> Markup:
     if score.interval is not None:
         value += f" ({100 * score.interval.level:g} % interval {score.interval.low:.3f} .. {score.interval.high:.3f})"
     value += f", mean of {len(sets)} data sets" if len(sets) > 1 else f", {sets[0]}"
-    limit = runs[leader].signature.fields.get("limit")
+    limit = None if runs[leader].stopping else runs[leader].signature.fields.get("limit")
     value += f" (the first {limit} test rows{' of each' * (len(sets) > 1)})" if limit else ""
     parts: list[str] = [element("strong", breakable(leader))]
     if not others:
