@@ -188,7 +188,7 @@ class Benchmark(BaseBenchmark[Experimentor]):
         own = [metric for metric in self.metrics.metric_set.metrics if not metric.of_library]
         result.higher_is_better = {metric.name: metric.higher_is_better for metric in own}
         for metric in own:
-            if isinstance(mean := metric.statistic, Mean):
+            if isinstance(mean := metric.statistic, Mean) and not self.metrics.metric_set.as_released:
                 values = {
                     name: {outcome.condition.name: outcome.query_scores(mean) for outcome in run.outcomes}
                     for name, run in runs.items()

@@ -37,7 +37,7 @@ from StaICC.inference.contract import ReplyLabel, Text
 from StaICC.metrics import Kind, released
 from StaICC.metrics.classification import ConfidenceBin, confidence_bins
 from StaICC.metrics.intervals import Interval, NoInterval, Part, combine, mean_interval, of_difference
-from StaICC.metrics.registry import CONSISTENCY, STATISTICS, Sample, Statistic
+from StaICC.metrics.registry import CONSISTENCY, STATISTICS, Mean, Sample, Statistic
 from StaICC.prompting import Query, as_argument
 from StaICC.results import Baselines, ConditionRecord, DatasetDetails, FailedQuery, MeanDetails
 from StaICC.results.provenance import pack_scores
@@ -396,6 +396,8 @@ class DatasetRun:
     """The prediction of each query."""
     timing: Mapping[str, float] = field(default_factory=dict)
     """What the run measured, in addition to its duration."""
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """The range of each metric of the user's own that is a mean of scores of queries."""
 
 
 def evaluate(
@@ -497,7 +499,9 @@ def evaluate(
         bounds=bounds,
         labels=next((own.queries[0].label_space for own in conditions if own.queries and not task.free_text), ()),
     )
-    return DatasetRun(scores.values, scores.averaged, details, outcomes, intervals, predictions)
+    own = [metric for metric in scoring.metric_set.metrics if not metric.known]
+    ranges = {metric.name: mean.range(0) for metric in own if isinstance(mean := metric.statistic, Mean)}
+    return DatasetRun(scores.values, scores.averaged, details, outcomes, intervals, predictions, ranges=ranges)
 
 
 def _intervals(task: Task, scoring: Scoring, outcomes: Sequence[Outcome], missing: dict[str, str]) -> Intervals:
@@ -552,18 +556,27 @@ def means_of(runs: Mapping[str, DatasetRun]) -> MeanDetails:
         if len(runs) == 1:
             without = list(reasons) or without
         if not without:
-            intervals[key] = mean_interval(known, [run.intervals[place] for run in runs.values()], _highest(key, runs))
+            intervals[key] = _mean_interval(key, known, [run.intervals[place] for run in runs.values()], runs)
         elif named := [reasons[name] for name in without if name in reasons]:
             missing[key] = f"no interval on {', '.join(without)}: {named[0]}"
     return MeanDetails(intervals, missing, _baselines(runs))
 
 
-def _highest(key: str, runs: Mapping[str, DatasetRun]) -> float:
-    """Return the largest possible mean of a score."""
-    if key not in STATISTICS:
-        return 1.0
-    spaces = [run.outcomes[0].condition.queries[0].label_space for run in runs.values()]
-    return math.fsum(STATISTICS[key].range(len(space))[1] for space in spaces) / len(spaces)
+def _mean_interval(
+    key: str, values: Sequence[float], intervals: Sequence[Interval], runs: Mapping[str, DatasetRun]
+) -> Interval:
+    """Return the interval of the mean of a score over data sets."""
+    ranges = {run.ranges.get(key) for run in runs.values()}
+    if len(ranges) == 1 and (ends := ranges.pop()) is not None:  # in units of the range
+        low, width = ends[0], ends[1] - ends[0]
+        parts = [replace(own, low=(own.low - low) / width, high=(own.high - low) / width) for own in intervals]
+        mean = mean_interval([(value - low) / width for value in values], parts)
+        return replace(mean, low=low + width * mean.low, high=low + width * mean.high)
+    highest = 1.0
+    if key in STATISTICS:
+        spaces = [run.outcomes[0].condition.queries[0].label_space for run in runs.values()]
+        highest = math.fsum(STATISTICS[key].range(len(space))[1] for space in spaces) / len(spaces)
+    return mean_interval(values, intervals, highest)
 
 
 def _reason(run: DatasetRun, key: str) -> str | None:

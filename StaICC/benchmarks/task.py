@@ -192,7 +192,10 @@ class Outcome:
         predictions = self.read(mean) if self.queries else None
         if predictions is None:
             return None
-        scores = iter(mean.scores(self.sample, predictions))
+        try:
+            scores = iter(mean.scores(self.sample, predictions))
+        except UndefinedMetricError:
+            return None
         return tuple(None if isinstance(answer, Failure) else next(scores) for answer in self.given)
 
     @property

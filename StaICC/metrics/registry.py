@@ -244,6 +244,13 @@ class _OfQueries(Mean):
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
         return self._metric.scores(sample.truth, predictions)
 
+    def interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval | NoInterval:
+        try:
+            scores = self.scores(sample, predictions)
+        except UndefinedMetricError as error:  # the other metrics keep their intervals
+            return NoInterval(str(error), None)
+        return Mean(*self._ends).interval(sample, scores, level)
+
 
 class _Share(Mean):
     """A mean of scores that are counts: its interval knows rare events."""
@@ -580,7 +587,7 @@ class Metric:
     @property
     def statistic(self) -> Statistic | None:
         """What its intervals and tests are computed by; ``None`` if it has none."""
-        if isinstance(self.function, MeanOf):
+        if isinstance(self.function, MeanOf) and type(self.function).__call__ is MeanOf.__call__:
             reads: dict[bool | None, Reads] = {True: "probabilities", False: "rows", None: "any"}
             return _OfQueries(self.function, reads[self.requires_probabilities])
         return STATISTICS[self.name] if self.known else None

@@ -146,6 +146,8 @@ def _read(result: Result, name: str, metric: str, statistic: Statistic) -> _Reco
             answers = list(own.values.get(name, {}).get(record.name) or ())
             if len(answers) != len(record.truth):
                 raise _LeftOutError(f"the file has {metric} of {len(answers)} queries, expected {len(record.truth)}")
+            if any(score is not None and not own.low <= score <= own.high for score in answers):
+                raise _LeftOutError(f"the file has {metric} of a query outside its range {own.low:g} to {own.high:g}")
         else:
             answers = list(record.predictions) if statistic.reads == "labels" else probabilities_of(record, width)
         for number in (query for condition, query in wrong if condition == record.name):
@@ -314,15 +316,16 @@ def pair_records(results: Mapping[str, Result], name: str, metric: str) -> Paire
         name: The data set.
         metric: A score of the benchmark.
     """
-    result = next(iter(results.values()))
-    statistic = score_record(result.benchmark, metric, result.higher_is_better).statistic
+    records_of_score = [score_record(run.benchmark, metric, run.higher_is_better) for run in results.values()]
+    statistic = None if any(own.statistic is None for own in records_of_score) else records_of_score[0].statistic
     ranges = {(own.low, own.high) for run in results.values() if (own := run.query_scores.get(metric)) is not None}
-    if statistic is None and len(ranges) == 1 and all(metric in run.query_scores for run in results.values()):
+    directions = {own.higher_is_better for own in records_of_score}
+    if len(ranges) == len(directions) == 1 and all(metric in run.query_scores for run in results.values()):
         statistic = Mean(*ranges.pop())
     if statistic is None:
         return (
             f"{metric} cannot be recomputed from a file: it is no metric of this library, and not in all runs a MeanOf "
-            "with the same range"
+            "with the same range and direction"
         )
     runs: dict[str, _Records] = {}
     for run, result in results.items():

@@ -9,7 +9,7 @@ import pytest
 
 import StaICC
 from StaICC.benchmarks.verify import Contradicted, Recomputed, status_of, verify
-from StaICC.errors import ArgumentError
+from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.metrics import MeanOf, classification, diagnosis, paired_tests
 from StaICC.metrics.registry import SCORES, Metric, Score, metric_set, score_record
 from StaICC.results import compare
@@ -159,6 +159,9 @@ def test_query_scores_are_saved_verified_and_edits_of_them_are_found(brier_runs:
     loaded.query_scores["brier"] = replace(changed, values={"mini": {"normal": scores[1:]}})
     with pytest.raises(ArgumentError, match="39 queries, expected 40"):
         compare(loaded, brier_runs[1], "brier")
+    loaded.query_scores["brier"] = replace(changed, values={"mini": {"normal": (1e308, *scores[1:])}})
+    with pytest.raises(ArgumentError, match="outside its range"):
+        compare(loaded, brier_runs[1], "brier")
 
 
 def test_a_query_score_outside_its_range_is_refused():
@@ -196,3 +199,59 @@ def test_query_scores_of_runs_with_labels_in_another_order_are_compared():
     values = tuple(run["Averaged results"]["brier"] for run in runs)
     assert values[0] != values[1]
     assert compare(*runs, "brier").overall.values == pytest.approx(values)
+
+
+def mean_interval_of(metric: MeanOf) -> tuple[float, float]:
+    rows = [(f"a text with the number {number}", "bad" if number % 5 else "good") for number in range(60)]
+    datasets = ["mini", StaICC.Dataset.from_rows(rows, name="own")]
+    metrics = {"mine": Metric("mine", metric, requires_probabilities=True)}
+    interval = StaICC.Normal(datasets=datasets, limit=20, metrics=metrics)(noisy).means.intervals["mine"]
+    return interval.low, interval.high
+
+
+@pytest.mark.parametrize(("low", "width"), [(0.0, 100.0), (-5.0, 1.0), (0.0, 0.01)])
+def test_intervals_of_means_over_data_sets_do_not_depend_on_the_unit(low: float, width: float) -> None:
+    def share(label: int, row: list[float]) -> float:
+        return row[label]
+
+    scaled = mean_interval_of(MeanOf(lambda label, row: low + width * row[label], low, low + width))
+    assert scaled == pytest.approx([low + width * end for end in mean_interval_of(MeanOf(share))])
+
+
+def test_an_undefined_query_score_ends_neither_the_run_nor_the_intervals_of_other_metrics():
+    def undefined(label: int, row: list[float]) -> float:
+        raise UndefinedMetricError("there is none")
+
+    accuracy = metric_set("standard").metrics[0]
+    result = StaICC.Normal(datasets=["mini"], limit=20, metrics={"a": accuracy, "mine": MeanOf(undefined)})(noisy)
+    assert result.details["mini"].missing["mine"] == "there is none"
+    assert result.details["mini"].missing.keys() == {"mine", "interval of a"}
+    assert result.query_scores["mine"].values == {"mini": {"normal": None}}
+
+
+def test_a_subclass_that_changes_the_mean_has_no_interval_and_no_query_scores():
+    class Root(MeanOf):
+        def __call__(self, ground_truth, rows):
+            return super().__call__(ground_truth, rows) ** 0.5
+
+    result = StaICC.Normal(datasets=["mini"], limit=20, metrics={"mine": Root(brier, 0.0, 2.0)})(noisy)
+    assert "mine" not in result.details["mini"].intervals
+    assert not result.query_scores
+
+
+def test_query_scores_are_not_saved_where_the_metric_set_of_the_release_passes_other_rows():
+    metrics = metric_set("0.1.1").adding(Metric("mine", MeanOf(lambda label, row: row[label], -10.0, 10.0), None, True))
+    result = StaICC.Normal(datasets=["mini"], limit=5, metrics=metrics)(lambda prompt, label_space: [3.0, 1.0, 2.0])
+    assert result["Averaged results"]["mine"] > 1.0
+    assert not result.query_scores
+
+
+@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
+def test_metrics_of_one_name_are_compared_only_if_they_are_alike(order: slice) -> None:
+    def runs_of(*metrics: Metric) -> list[StaICC.results.Result]:
+        return [StaICC.Normal(datasets=["mini"], limit=20, metrics={"accuracy": own})(noisy) for own in metrics][order]
+
+    own = Metric("accuracy", MeanOf(lambda label, row: row[label]), None, True)
+    for pair in ((metric_set("standard").metrics[0], own), (own, replace(own, higher_is_better=False))):
+        with pytest.raises(ArgumentError, match="accuracy cannot be recomputed"):
+            compare(*runs_of(*pair), "accuracy")
