@@ -250,6 +250,7 @@ def a_file(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
 
 @attack
 def a_module_that_is_edited(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
+    patch.setattr(sys, "dont_write_bytecode", True)  # a cached file is reused after an edit within a second
     for number in (1.0, 2.0):
         (folder / "edited_model.py").write_text(f"def f(prompt, label_space):\n    return [{number}, 1.5] * 1\n")
         patch.syspath_prepend(folder)

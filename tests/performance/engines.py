@@ -15,7 +15,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -103,6 +102,8 @@ def predict(engine: str, benchmark: Any) -> dict[str, list[Any]]:
         ]
         found[mode] = [None if isinstance(row, Exception) else row for row in found[mode]]
         print(f"{engine}, {mode}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    import resource
+
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     print(f"{engine}: at most {memory} MiB", file=sys.stderr, flush=True)
     return found
