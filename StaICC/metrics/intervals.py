@@ -663,7 +663,7 @@ def rows_of_labels(counts: Sequence[int]) -> str | None:
         return None
     without = list(counts).count(0)
     text = f"{few} of {len(counts)} labels have fewer than {LEAST_ROWS} test rows"
-    return f"{text}, {without} of them none (F1 of a label without test rows is 0 for every model)" if without else text
+    return f"{text}, {without} of them none" if without else text
 
 
 # -- confidence sequences
