@@ -177,7 +177,8 @@ class _DomainQueries(Iterator[tuple[str, ...]]):
             for row, _ in drawn:
                 if row not in words:
                     words[row] = [text.split(" ") for text in self._demonstration.texts(row)]
-            query.append(" ".join([(of := words[row][column])[int((len(of) - 1) * word)] for row, word in drawn]))
+            choices = [(words[row][column], word) for row, word in drawn]
+            query.append(" ".join([choice[int((len(choice) - 1) * word)] for choice, word in choices]))
         return tuple(query)
 
 

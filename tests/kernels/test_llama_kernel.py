@@ -167,7 +167,7 @@ print(json.dumps([int(peak), rows]))
 
 @pytest.mark.slow
 @pytest.mark.pack
-@pytest.mark.skipif(sys.platform != "linux", reason="the peak of the memory is read from /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc, which only Linux has")
 def test_memory_and_labels_of_real_prompts(files: Any) -> None:
     (little, rows), (much, others) = (
         json.loads(subprocess.run([sys.executable, "-c", MEMORY, name], stdout=-1, check=True).stdout)
