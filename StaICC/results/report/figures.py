@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -166,7 +167,7 @@ def _range_axis(values: Iterable[float], steps: int) -> Axis:
     step = next(step * factor for factor in (0.2, 0.5, 1.0, 2.0, 5.0, 10.0) if span / (step * factor) <= steps)
     ends = (math.floor(known[0] / step), math.ceil(known[-1] / step))
     ends = (ends[0], max(ends[1], ends[0] + 1))
-    ticks = [(tick * step, f"{tick * step:.4g}") for tick in range(ends[0], ends[1] + 1)]
+    ticks = [(tick * step, f"{tick * step:.6g}") for tick in range(ends[0], ends[1] + 1)]
     return Axis((ticks[0][0], ticks[-1][0]), ticks)
 
 
@@ -178,7 +179,6 @@ def panel_of(
     *,
     lines: Sequence[Line] = (),
     connected: bool = True,
-    labelled: bool = False,
     dodge: float = 0.0,
     width: int = 244,
 ) -> Panel:
@@ -191,12 +191,11 @@ def panel_of(
         values: The axis of the scores; by default it contains all of them.
         lines: Lines in the background.
         connected: Whether lines connect the points of a series in a curve.
-        labelled: Whether the points of a curve have their names next to them.
         dodge: Distance of series from each other at the same place.
         width: Pixels; rows of a panel below 200 pixels have no names.
     """
     rows = list(dict.fromkeys(point.place for point in points))
-    marks, drawn, labels = [], [*lines], []
+    marks, drawn = [], [*lines]
     spread = [end[1 if across else 0] for line in lines for end in line.points]
     curves: dict[int | None, list[tuple[float, float]]] = {}
 
@@ -219,11 +218,10 @@ def panel_of(
         name = ", ".join(filter(None, dict.fromkeys((point.series, point.place))))
         marks.append(Mark(*middle, number, f"{name}: {score.value:.4f}", point.size))
         curves.setdefault(number, []).append(middle)
-        labels += [(*middle, point.place)] if labelled else []
     axis = values or (_range_axis(spread, width // 80) if spread else _SHARE)
     if across:
         drawn += [Line(curve, number) for number, curve in curves.items() if connected]
-        return Panel(points[0].panel, across, axis, marks, drawn, labels, width=width)
+        return Panel(points[0].panel, across, axis, marks, drawn, width=width)
     names = row_axis([row if width >= 200 else "" for row in rows], 16 if width < 300 else 30)
     return Panel(points[0].panel, axis, names, marks, drawn, width=width)
 
@@ -468,7 +466,7 @@ def _costs(result: Result) -> dict[str, float | None]:
 
 
 def cost_chart(given: Given) -> Figure:
-    """Return accuracy against the cost of each method: its tokens where all results have them, else its prompts.
+    """Return the accuracy and the cost of each method: its tokens where all results have them, else its prompts.
 
     Args:
         given: Results of methods by name, such as the table of :func:`~StaICC.methods.run.run_all`.
@@ -477,34 +475,31 @@ def cost_chart(given: Given) -> Figure:
         ArgumentError: No result has a cost and an accuracy.
     """
     runs = named(given)
-    every = {name: _costs(result) for name, result in runs.items()}
-    unit = "prompts" if any(own["tokens"] is None for own in every.values()) else "tokens"
-    points, front = [], list[tuple[float, float]]()
-    for name, result in sorted(runs.items(), key=lambda run: every[run[0]][unit] or 0):
-        cost, score = every[name][unit], scores_of(result).get((None, "accuracy"), Score())
-        x = math.log10(cost) if cost else None
-        shown = Missing("not recorded") if cost is None else f"{cost:.0f}"
-        points.append(Point("Accuracy", "", name, score, x, (shown,)))
-        if x is not None and score.value is not None and (not front or score.value > front[-1][1]):
-            front += [(x, front[-1][1])] if front else []
-            front.append((x, score.value))
-    ends = [point.x for point in points if point.x is not None and point.score.value is not None] or [0.0]
-    powers = range(math.floor(min(ends)), math.ceil(max(ends) + 1e-9) + 1)
-    ticks = [(float(power), f"{10**power:,}") for power in powers]
-    return chart(
+    costs = {name: _costs(result) for name, result in runs.items()}
+    unit = "prompts" if any(own["tokens"] is None for own in costs.values()) else "tokens"
+    points, spent, best = [], [], list[tuple[float, float]]()
+    for row, name in enumerate(sorted(runs, key=lambda name: costs[name][unit] or math.inf)):
+        cost, score = costs[name][unit], scores_of(runs[name]).get((None, "accuracy"), Score())
+        point = Point("Accuracy", "", name, score, more=(Missing("not recorded") if cost is None else f"{cost:.0f}",))
+        points.append(point)
+        spent.append(point._replace(panel=f"Thousand {unit}", score=Score(cost / 1000 if cost else None)))
+        if cost and score.value is not None:
+            highest = max(score.value, best[-1][0] if best else 0.0)
+            best += [(highest, row - 0.5), (highest, row + 0.5)]
+    if not best:
+        raise ArgumentError("no result has a cost and an accuracy. Use the results of run_all")
+    figure = chart(
         "Accuracy and cost",
-        f"Accuracy (mean over the data sets) with its interval against the {unit} of training and test. The dashed "
-        "line connects the methods that no cheaper one exceeds.",
+        f"Accuracy (mean over the data sets) with its interval, and the {unit} of training and test. The cheapest "
+        "method is at the top.",
         ["", "", "method", "accuracy", unit],
         points,
-        "no result has a cost and an accuracy. Use the results of run_all",
-        _ONE,
-        across=Axis((powers[0], powers[-1]), ticks, f"{unit}, training and test"),
-        lines={"Accuracy": [Line(front, dashed=True)]},
-        connected=False,
-        labelled=True,
-        width=640,
+        "",
+        lines={"Accuracy": [Line(best, 1)]},
+        legend=[Key("highest accuracy of the methods that cost no more", 1, "line")],
+        width=320,
     )
+    return replace(figure, panels=[*figure.panels, panel_of(spent, width=320)])
 
 
 def _bins(result: Result) -> dict[str, tuple[ConfidenceBin, ...]]:

@@ -114,8 +114,6 @@ class Panel:
     y: Axis
     marks: Sequence[Mark] = ()
     lines: Sequence[Line] = ()
-    labels: Sequence[tuple[float, float, str]] = ()
-    """Texts to the right of points."""
     cells: Sequence[Cell] = ()
     width: int = 244
 
@@ -175,9 +173,6 @@ class Panel:
         for mark in self.marks:
             place = f"translate({' '.join(map(_number, at(mark.x, mark.y)))}) scale({_number(mark.size)})"
             yield _marker(mark.series, place, element("title", mark.text))
-        for x_value, y_value, text in self.labels:
-            x, y = at(x_value, y_value)
-            yield _text(x + 6, y + 3, text)
 
     def draw(self, axes: Any) -> None:
         """Draw the panel on matplotlib axes.
@@ -195,9 +190,6 @@ class Panel:
             axes.plot(*zip(*line.points, strict=True), **_style(line.series, "dashed" if line.dashed else "line"))
         for mark in self.marks:
             axes.plot([mark.x], [mark.y], **_style(mark.series, "mark"), markersize=5 * mark.size)
-        for x, y, text in self.labels:
-            near = {"textcoords": "offset points", "xytext": (5, 3), "fontsize": "small"}
-            axes.annotate(_plain(text), (x, y), **near, parse_math=False)
         for axis, set_ticks in ((self.x, axes.set_xticks), (self.y, axes.set_yticks)):
             places, texts = zip(*axis.ticks, strict=True)
             turned = {"rotation": 45, "ha": "right"} if axis.names and axis is self.x else {}

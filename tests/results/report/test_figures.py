@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from copy import copy, deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from StaICC.results.report import (
     reliability_diagrams,
     rounds_chart,
 )
-from StaICC.results.report.figures import confusion_matrices, noise_series, shots_chart
+from StaICC.results.report.figures import confusion_matrices, cost_chart, noise_series, shots_chart
 from StaICC.results.report.page import report_html
 from StaICC.results.report.plots import Key, Panel
 
@@ -152,6 +153,43 @@ def test_a_curve_over_k_has_runs_that_differ_in_nothing_else() -> None:
     accuracies = figure.rows[:4]
     assert [row[2] for row in accuracies] == ["2", "4", "2", "4"]
     assert [row[1].rpartition(", ")[2] for row in accuracies] == ["limit 4"] * 2 + ["limit 8"] * 2
+
+
+@pytest.mark.parametrize("methods", [1, 5, 15, 40])
+def test_names_of_methods_do_not_overlap_or_leave_the_figure(normal: Result, methods: int) -> None:
+    results = {}
+    for number in range(methods):  # groups of equal costs, as of calibrations that need no prompts
+        name = f"Method {number} {'of a long name ' * (number % 5)}"
+        results[name] = copy(normal)
+        results[name].timing = {"tokens_alone": 10.0 ** (2 + number // 4)}
+    figure = cost_chart(results)
+    assert [row[0] for row in figure.rows] == list(results)
+    for panel in figure.panels:
+        boxes = []
+        for text in ElementTree.fromstring(panel.svg()).iter("text"):
+            width, anchor = 6.5 * len(text.text or ""), text.get("text-anchor")
+            left = float(text.get("x", 0)) - {"end": width, "middle": width / 2}.get(str(anchor), 0)
+            bottom = float(text.get("y", 0))
+            assert left >= 0 and left + width <= panel.width and 10 <= bottom <= panel.height, text.text
+            boxes.append((left, left + width, bottom - 11, bottom))
+        assert len(boxes) > methods
+        for place, (left, right, top, bottom) in enumerate(boxes):
+            for other_left, other_right, other_top, other_bottom in boxes[:place]:
+                assert right <= other_left or other_right <= left or bottom <= other_top or other_bottom <= top
+
+
+def test_the_line_of_the_cost_chart_is_the_best_of_the_methods_that_cost_no_more(normal: Result) -> None:
+    results = {}
+    for name, prompts, accuracy in (("c", 30.0, 0.5), ("a", 10.0, 0.4), ("unknown", None, 0.9), ("b", 20.0, 0.3)):
+        results[name] = deepcopy(normal)
+        results[name].averaged["accuracy"] = accuracy
+        results[name].timing = {} if prompts is None else {"training_prompts": 0.0, "test_prompts": prompts}
+    figure = cost_chart(results)
+    assert [row[0] for row in figure.rows] == ["a", "b", "c", "unknown"]
+    line = next(line for line in figure.panels[0].lines if line.series == 1)
+    assert [x for x, _ in line.points] == [0.4, 0.4, 0.4, 0.4, 0.5, 0.5]
+    with pytest.raises(ArgumentError, match="run_all"):
+        cost_chart({"unknown": results["unknown"]})
 
 
 def first_label(prompt: str, label_space: list[str]) -> int:
