@@ -64,6 +64,10 @@ def _followers(text: str, context: str, begin: int, end: int, known: Mapping[str
     """Add to the known counts the characters of ``text[begin:end]`` that follow the context."""
     if begin >= end:
         return known
+    if not context:
+        every = Counter(known)
+        every.update(text[begin:end])  # counts in C
+        return every
     length = len(context)
     at = text.find(context, max(0, begin - length), end - 1)  # end - 1: leave room for the follower
     if at < 0:

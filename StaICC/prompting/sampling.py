@@ -22,7 +22,8 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from bisect import bisect_right
+from array import array
+from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ _MULTIPLIER = 1664525
 _INCREMENT = 1013904223
 _MASK = 2**32 - 1
 _MODULUS = 2**32
+_FEW = 24  # draws that are faster without a list of all positions
 
 T = TypeVar("T")
 
@@ -120,13 +122,19 @@ class StableRandom:
             raise ArgumentError(f"cannot draw {n} of {size} positions; expected n >= 0, and at least 1 position")
         if n > size:
             return [int(self.random() * size) for _ in range(n)]
+        if n > _FEW:
+            rest = array("I", range(size))  # small items: removing one moves those after it
+            return [rest.pop(int(draw * len(rest))) for draw in self.floats(n)]
         drawn: list[int] = []
-        taken: list[int] = []  # drawn, ascending: before taken[i] there are taken[i] - i positions of the rest
+        ascending: list[int] = []
         for length in range(size, size - n, -1):
             position = int(self.random() * length)
-            place = bisect_right(range(len(taken)), position, key=lambda i: taken[i] - i)
-            taken.insert(place, position + place)
-            drawn.append(position + place)
+            for taken in ascending:
+                if taken > position:
+                    break
+                position += 1
+            insort(ascending, position)
+            drawn.append(position)
         return drawn
 
     def sample(self, population: Sequence[T], n: int) -> list[T]:
