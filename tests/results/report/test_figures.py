@@ -170,7 +170,8 @@ def test_names_of_methods_do_not_overlap_or_leave_the_figure(normal: Result, met
             width, anchor = 6.5 * len(text.text or ""), text.get("text-anchor")
             left = float(text.get("x", 0)) - {"end": width, "middle": width / 2}.get(str(anchor), 0)
             bottom = float(text.get("y", 0))
-            assert left >= 0 and left + width <= panel.width and 10 <= bottom <= panel.height, text.text
+            assert 0 <= left <= panel.width - width, text.text
+            assert 10 <= bottom <= panel.height, text.text
             boxes.append((left, left + width, bottom - 11, bottom))
         assert len(boxes) > methods
         for place, (left, right, top, bottom) in enumerate(boxes):
