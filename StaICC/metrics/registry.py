@@ -20,33 +20,30 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import mul
+from itertools import chain
+from operator import add, mul
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from StaICC.errors import ArgumentError, UndefinedMetricError, unknown_name
 from StaICC.metrics import classification, released
 from StaICC.metrics.classification import Kind, Normalised, normalise, numeric_rows
-from StaICC.metrics.diagnosis import empirical_bias, entropy, entropy_of_mean
+from StaICC.metrics.diagnosis import empirical_bias, entropy, entropy_of_mean, label_frequencies
 from StaICC.metrics.intervals import (
     Interval,
     NoInterval,
     Part,
     calibration_part,
     divergence_interval,
+    folded_moments,
     likelihood_part,
     macro_part,
     ratio_part,
     rows_of_labels,
 )
 from StaICC.registry import Registry, fold, labelled, origin_of
-
-if TYPE_CHECKING:
-    from StaICC.metrics.paired_tests import Contributions
-
-    _Pair = tuple[Contributions, Contributions]
 
 MetricFunction = Callable[[list[int], list[list[float]]], float]
 """The shape of a metric: true label indexes and one row of numbers per query, to one number."""
@@ -57,6 +54,30 @@ model; the rows as they were returned; or probabilities where there are any, els
 
 _WILSON = "Wilson score, design effect and t, unit: test row"
 _DELTA = "second-order delta method, unit: test row"
+
+
+@dataclass(frozen=True, slots=True)
+class Contributions:
+    """A metric of one run, and what each test row contributes to it."""
+
+    value: float
+    rows: Sequence[float]
+    """One contribution for each test row."""
+    low: float
+    """The lowest value that the metric could have after one more test row."""
+    high: float
+    """The highest value that it could have after one more test row."""
+    span: float
+    """The highest minus the lowest value of the metric; infinite if it has no bound."""
+    raised: float = 0.0
+    """How far chance can have raised the value in a sample of this size (its bias)."""
+    lowered: float = 0.0
+    """How far chance can have lowered it."""
+    kinks: tuple[Sequence[float], ...] = ()
+    """Terms of the contributions whose sign is uncertain: sizes of sums that can be positive or negative in truth."""
+
+
+_Pair = tuple[Contributions, Contributions]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +103,11 @@ class Sample:
     def sizes(self) -> list[float]:
         """The number of queries of each test row."""
         return self.sums([1.0] * len(self.rows))
+
+    @property
+    def most(self) -> int:
+        """The largest number of queries of a test row."""
+        return max(Counter(self.rows).values())
 
     @property
     def few_rows(self) -> str | None:
@@ -179,10 +205,11 @@ class Mean(Statistic):
 
     def of_run(self, sample: Sample, predictions: Sequence[Any]) -> Contributions:
         """Return the mean, and what each test row contributes to it."""
-        from StaICC.metrics.paired_tests import of_mean  # for comparisons only
-
-        ends = self.possible(sample, predictions)
-        return of_mean(self.scores(sample, predictions), sample.rows, sample.n_rows, ends)
+        scores, ends = self.scores(sample, predictions), self.possible(sample, predictions)
+        total, count, more = math.fsum(scores), len(scores), sample.most
+        low, high = ((total + more * end) / (count + more) for end in ends)
+        rows = [of_row / count for of_row in sample.sums(scores)]
+        return Contributions(total / count, rows, low, high, ends[1] - ends[0])
 
     def possible(self, sample: Sample, predictions: Sequence[Any]) -> tuple[float, float]:
         """Return the lowest and the highest possible score of a query."""
@@ -319,10 +346,58 @@ class _MacroF1(Statistic):
         return macro_part(hits, sizes, level)
 
     def of_pair(self, sample: Sample, first: Sequence[Any], second: Sequence[Any]) -> _Pair:
-        from StaICC.metrics.paired_tests import of_macro_f1
+        """Return the macro F1 of two runs.
 
-        n_labels = sample.n_labels or 1 + max(*sample.truth, *first, *second)
-        return of_macro_f1(sample.truth, first, second, sample.rows, sample.n_rows, n_labels)
+        F1 of a label is compared at the pooled F1 of both runs, not at each run's own: with few rows of a label, a run
+        that never predicts it would otherwise seem to have no sampling error. As each row moves the F1 of a rare label,
+        the rows' terms are those of a sample without the row (leverage), and the bias is that of the jackknife.
+        """
+        labels = range(sample.n_labels or 1 + max(*sample.truth, *first, *second))
+        truth, true, more = sample.truth, Counter(sample.truth), sample.most
+        correct: list[list[int]] = []
+        sizes: list[list[int]] = []
+        for run in (first, second):
+            hits, guesses = (
+                Counter(label for label, guess in zip(truth, run, strict=True) if label == guess),
+                Counter(run),
+            )
+            correct.append([hits[label] for label in labels])
+            sizes.append([true[label] + guesses[label] for label in labels])
+        pooled = [2.0 * (a + b) / max(1, m + n) for a, b, m, n in zip(*correct, *sizes, strict=True)]
+        made = []
+        for run, hits_of, size_of in zip((first, second), correct, sizes, strict=True):
+            rest = [size - 2 * more if size > 2 * more else size for size in size_of]
+            miss = [f1 / size / len(labels) if size else 0.0 for f1, size in zip(pooled, rest, strict=True)]
+            hit = [2.0 / size / len(labels) if size else 0.0 for size in rest]
+            scores = [
+                (hit[label] if label == guess else 0.0) - miss[label] - miss[guess]
+                for label, guess in zip(truth, run, strict=True)
+            ]
+            counts = list(zip(hits_of, size_of, strict=True))
+            f1s = [2.0 * hits / size if size else 0.0 for hits, size in counts]
+            value = math.fsum(f1s) / len(labels)
+            losses = sorted(f1 - 2.0 * hits / (size + more) for f1, (hits, size) in zip(f1s, counts, strict=True))
+            gains = [2.0 * (hits + more) / (size + 2 * more) - f1 for f1, (hits, size) in zip(f1s, counts, strict=True)]
+            low, high = value - sum(losses[-2:]) / len(labels), value + max(gains) / len(labels)
+            bias = _jackknife_bias(zip(sample.rows, truth, run, strict=True), counts, sample.n_rows) / len(labels)
+            ends = (low, high, 1.0, max(0.0, bias), max(0.0, -bias))
+            made.append(Contributions(value, sample.sums(scores), *ends))
+        return made[0], made[1]
+
+
+def _jackknife_bias(guesses: Iterable[tuple[int, int, int]], counts: Sequence[tuple[int, int]], n_rows: int) -> float:
+    """Return the bias of the sum of F1 over labels, by leaving out each test row; guesses: (row, truth, guess)."""
+    of_rows: dict[int, list[tuple[int, int]]] = {}
+    for row, label, guess in guesses:
+        of_rows.setdefault(row, []).append((label, guess))
+    total = 0.0
+    for pairs, count in Counter(tuple(sorted(pairs)) for pairs in of_rows.values()).items():
+        hits = Counter(label for label, guess in pairs if label == guess)
+        for label, less in Counter(chain.from_iterable(pairs)).items():
+            correct, size = counts[label]
+            without = 2.0 * (correct - hits[label]) / (size - less) if size > less else 0.0
+            total += count * (without - 2.0 * correct / size)
+    return (n_rows - 1) / n_rows * total
 
 
 class MicroF1(Statistic):
@@ -341,11 +416,16 @@ class MicroF1(Statistic):
 
     def of_pair(self, sample: Sample, first: Sequence[Any], second: Sequence[Any]) -> _Pair:
         """Return the values of two runs, and what each test row contributes to them."""
-        from StaICC.metrics.paired_tests import most_queries, of_f1
-
-        counts = [list(zip(*map(sample.sums, zip(*run, strict=True)), strict=True)) for run in (first, second)]
-        gold, predicted = (most_queries(sample.rows) * number for number in self._most)
-        return of_f1(counts[0], counts[1], (gold, predicted))
+        runs = [list(zip(*map(sample.sums, zip(*run, strict=True)), strict=True)) for run in (first, second)]
+        gold, predicted = (sample.most * number for number in self._most)
+        totals = [(sum(correct for correct, _ in run), sum(size for _, size in run)) for run in runs]
+        pooled = 2.0 * sum(correct for correct, _ in totals) / max(1.0, sum(size for _, size in totals))
+        made = []
+        for run, (correct, size) in zip(runs, totals, strict=True):
+            rows = [(2.0 * hits - pooled * labels) / size if size else 0.0 for hits, labels in run]
+            low, high = 2.0 * correct / (size + gold + predicted), 2.0 * (correct + gold) / (size + 2.0 * gold)
+            made.append(Contributions(2.0 * correct / size if size else 0.0, rows, low, high, 1.0))
+        return made[0], made[1]
 
 
 class _CalibrationError(Statistic):
@@ -365,9 +445,35 @@ class _CalibrationError(Statistic):
         return calibration_part(bins[0], bins[1], bins[2], sample.sizes, level)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any]) -> Contributions:
-        from StaICC.metrics.paired_tests import of_calibration_error
+        """Return the calibration error of one run.
 
-        return of_calibration_error(sample.truth, predictions, sample.rows, sample.n_rows)
+        Chance raises it: the errors of the bins add up whatever their sign. The bias is at most that of bins whose true
+        error is two standard deviations below the observed one. The sign of a bin that is no further from 0 is
+        uncertain.
+        """
+        bins: dict[int, dict[int, float]] = {}
+        for true, distribution, row in zip(sample.truth, predictions, sample.rows, strict=True):
+            confidence = max(distribution)
+            errors = bins.setdefault(classification.confidence_bin(confidence), {})
+            errors[row] = errors.get(row, 0.0) + (distribution.index(confidence) == true) - confidence
+        count, more = len(predictions), sample.most
+        contributions, sizes, kinks, bias = [0.0] * sample.n_rows, [], [], 0.0
+        for errors in bins.values():
+            excess = math.fsum(errors.values())
+            terms = [0.0] * sample.n_rows
+            for row, error in errors.items():
+                terms[row] = (error if excess >= 0.0 else -error) / count
+            contributions = list(map(add, contributions, terms))
+            variance = max(0.0, math.fsum(error * error for error in errors.values()) - excess**2 / sample.n_rows)
+            deviation = math.sqrt(variance)
+            if abs(excess) < 2.0 * math.sqrt(variance + more * more):  # with one more row
+                kinks.append(terms)
+            sizes.append(abs(excess))
+            centre = max(0.0, abs(excess) - 2.0 * deviation)
+            bias += (folded_moments(centre, deviation)[0] - centre) / count
+        total = math.fsum(sizes)
+        low, high = (total - min(more, max(sizes))) / (count + more), (total + more) / (count + more)
+        return Contributions(total / count, contributions, low, high, 1.0, raised=bias, kinks=tuple(kinks))
 
 
 class _MeanEntropy(Mean):
@@ -399,9 +505,18 @@ class _EntropyOfMean(Statistic):
         return _from_the_top(entropy_of_mean(predictions), interval, 0.0, math.log(sample.n_labels) or 1.0)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any]) -> Contributions:
-        from StaICC.metrics.paired_tests import of_entropy
-
-        return of_entropy(predictions, sample.rows, sample.n_rows)
+        """Return the entropy of the mean prediction of one run. Chance lowers it."""
+        count, more = len(predictions), sample.most
+        sums = list(map(math.fsum, zip(*predictions, strict=True)))
+        surprise = [-math.log(total / count) if total > 0.0 else 0.0 for total in sums]
+        scores = [math.fsum(map(mul, row, surprise)) for row in predictions]
+        most = sums.index(max(sums))
+        certain = [total + more * (label == most) for label, total in enumerate(sums)]
+        even = _filled(sums, [1.0] * len(sums), more)
+        low, high = (entropy([total / (count + more) for total in new]) for new in (certain, even))
+        rows = [of_row / count for of_row in sample.sums(scores)]
+        bias = _bias_of_entropy(len(sums), sample.n_rows)
+        return Contributions(entropy_of_mean(predictions), rows, low, high, math.log(len(sums)), lowered=bias)
 
 
 class _Divergence(Statistic):
@@ -425,9 +540,58 @@ class _Divergence(Statistic):
         return divergence_interval(_sums_of_rows(sample, predictions), counts, sample.sizes, level)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any]) -> Contributions:
-        from StaICC.metrics.paired_tests import of_divergence
+        """Return the divergence of the mean prediction of one run from the frequencies of the true labels.
 
-        return of_divergence(sample.truth, predictions, sample.rows, sample.n_rows)
+        Chance raises it. The value is infinite if a label that is never true has a positive mean probability, and the
+        highest value if there is a label that is never true.
+        """
+        count, more = len(predictions), sample.most
+        sums = list(map(math.fsum, zip(*predictions, strict=True)))
+        mean, labels = [total / count for total in sums], range(len(sums))
+        shares = label_frequencies(sample.truth, len(mean))
+        if any(p > 0.0 and q == 0.0 for p, q in zip(mean, shares, strict=True)):
+            return Contributions(math.inf, [0.0] * sample.n_rows, 0.0, math.inf, math.inf)
+        logarithms = [math.log(p / q) if p > 0.0 else 0.0 for p, q in zip(mean, shares, strict=True)]
+        scores = [
+            math.fsum(map(mul, row, logarithms)) + (1.0 - mean[label] / shares[label])
+            for row, label in zip(predictions, sample.truth, strict=True)
+        ]
+
+        def after(true: int) -> Iterator[float]:
+            """Yield the divergences after one more row: with each certain prediction, and with the best one."""
+            frequencies = [share * count + more * (label == true) for label, share in enumerate(shares)]
+            rows = [[total + more * (label == predicted) for label, total in enumerate(sums)] for predicted in labels]
+            for new in (*rows, _filled(sums, frequencies, more)):
+                pairs = [(p, q) for p, q in zip(new, frequencies, strict=True) if p > 0.0]
+                terms = (p * math.log(p / q) if q else math.inf for p, q in pairs)
+                yield max(0.0, math.fsum(terms) / (count + more))
+
+        ends = [value for true in labels for value in after(true)]
+        value = max(0.0, math.fsum(map(mul, mean, logarithms)))
+        rows = [of_row / count for of_row in sample.sums(scores)]
+        bias = _bias_of_entropy(len(mean), sample.n_rows)
+        return Contributions(value, rows, min(ends), max(ends), math.inf, raised=bias)
+
+
+def _bias_of_entropy(n_labels: int, n_rows: int) -> float:
+    """Return how far chance can lower the entropy of a mean prediction, or raise a divergence from it, on average.
+
+    The expected divergence of the mean of independent distributions from the true mean is at most log(1 + chi2), and
+    chi2 at most (labels - 1) / rows, which certain predictions reach (Paninski 2003, "Estimation of entropy and mutual
+    information", Neural Computation 15). It is not estimated: a sample does not show the labels that it lacks.
+    """
+    return math.log1p((n_labels - 1) / n_rows)
+
+
+def _filled(sums: Sequence[float], shares: Sequence[float], more: float) -> list[float]:
+    """Return sums to which an amount is added so that they become as proportional to shares as possible."""
+    level, total, weight = 0.0, more, 0.0
+    for ratio, share in sorted((a / share, share) for a, share in zip(sums, shares, strict=True) if share):
+        if weight and total / weight <= ratio:
+            break
+        total, weight = total + ratio * share, weight + share
+        level = total / weight
+    return [max(a, level * share) for a, share in zip(sums, shares, strict=True)]
 
 
 def _sums_of_rows(sample: Sample, distributions: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:

@@ -6,7 +6,7 @@ import itertools
 import math
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
@@ -20,9 +20,10 @@ from scipy import optimize, stats
 
 from StaICC.metrics import classification, diagnosis
 from StaICC.metrics import paired_tests as paired
+from StaICC.metrics.registry import CONSISTENCY, STATISTICS, Contributions, MicroF1, Sample
 
 sys.path.append(str(Path(__file__).parents[1] / "performance"))
-from skewed_nulls import NULLS, of_pair
+from skewed_nulls import NULLS, of_pair, of_score
 
 sys.path.pop()
 
@@ -135,7 +136,7 @@ def test_fewer_than_six_rows_with_other_predictions_are_no_test_of_accuracy(diff
 def test_a_metric_without_a_bound_is_not_tested() -> None:
     truth, rows = [0, 0, 1, 1], [0, 1, 2, 3]
     runs = [[[1.0, 0.0, 0.0]] * 4, [[0.5, 0.5, 0.0]] * 4]  # the third label is never true
-    found = of_pair([paired.of_divergence(truth, run, rows, 4) for run in runs])
+    found = of_score("DL div.", truth, runs, rows, 4, 3)
     assert paired.too_few_rows(found) is not None
     assert paired.difference_interval(found) is None
     assert paired.detectable_difference(found) is None
@@ -157,31 +158,22 @@ def guesses_of(runs: Sequence[Sequence[Sequence[float]]]) -> list[list[int]]:
     return [[row.index(max(row)) for row in run] for run in runs]  # type: ignore[attr-defined]
 
 
-Metric = Callable[[Sequence[int], Sequence[Sequence[float]]], float]
-METRICS: dict[str, Metric] = {
-    "accuracy": classification.accuracy,
-    "likelihood": classification.averaged_truelabel_likelihood,
-    "macro F1": classification.macro_F1,
-    "ECE-1": classification.expected_calibration_error_1,
-    "entropy": lambda truth, run: diagnosis.entropy_of_mean(run),
-    "divergence": lambda truth, run: diagnosis.empirical_bias(run, truth),
-}
+def metric(key: str, truth: Sequence[int], run: Sequence[Sequence[float]]) -> float:
+    """A score by another way than the sums over test rows."""
+    if hasattr(classification, key):
+        return float(getattr(classification, key)(truth, run))
+    if key == "contextual_bias":
+        return diagnosis.negated_mean_entropy(run)
+    return diagnosis.entropy_of_mean(run) if key == "entropy" else diagnosis.empirical_bias(run, truth)
 
 
 def cases(
     truth: Sequence[int], runs: Sequence[Sequence[Sequence[float]]], rows: Sequence[int], n_rows: int, labels: int
-) -> dict[str, Sequence[paired.Contributions]]:
-    guesses = guesses_of(runs)
-    hits = [[float(g == t) for g, t in zip(guess, truth, strict=True)] for guess in guesses]
-    likelihoods = [[row[t] for row, t in zip(run, truth, strict=True)] for run in runs]
-    return {
-        "accuracy": [paired.of_mean(one, rows, n_rows) for one in hits],
-        "likelihood": [paired.of_mean(one, rows, n_rows) for one in likelihoods],
-        "macro F1": paired.of_macro_f1(truth, guesses[0], guesses[1], rows, n_rows, labels),
-        "ECE-1": [paired.of_calibration_error(truth, run, rows, n_rows) for run in runs],
-        "entropy": [paired.of_entropy(run, rows, n_rows) for run in runs],
-        "divergence": [paired.of_divergence(truth, run, rows, n_rows) for run in runs],
-    }
+) -> dict[str, tuple[Contributions, Contributions]]:
+    """What each row contributes to every score of the library that reads the queries of one condition."""
+    sample, guesses = Sample(truth, rows, n_rows, labels), guesses_of(runs)
+    own = {statistic: key for key, statistic in reversed([*STATISTICS.items()]) if statistic is not CONSISTENCY}
+    return {key: one.of_pair(sample, *(guesses if one.reads == "labels" else runs)) for one, key in own.items()}
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -190,7 +182,7 @@ def test_steps_add_up_to_the_difference_of_the_metrics(seed: int) -> None:
     truth, runs, rows = simulated(seed, labels)
     for name, parts in cases(truth, runs, rows, 40, labels).items():
         found = of_pair(parts)
-        values = [METRICS[name](truth, run) for run in runs]
+        values = [metric(name, truth, run) for run in runs]
         assert [found.first, found.second] == pytest.approx(values, abs=1e-12)
         assert math.fsum(found.steps) == pytest.approx(values[0] - values[1], abs=1e-12)
 
@@ -210,20 +202,20 @@ def test_no_row_changes_a_metric_by_more_than_the_largest_possible_step(
     for name, parts in cases(truth, runs, rows, n_rows, labels).items():
         if math.isinf(parts[0].high):
             continue
-        after = METRICS[name]([*truth, *[true] * repeats], [*runs[0], *[row] * repeats])
+        after = metric(name, [*truth, *[true] * repeats], [*runs[0], *[row] * repeats])
         assert parts[0].low - 1e-12 <= after <= parts[0].high + 1e-12, name
 
 
 def test_the_largest_possible_step_is_reached() -> None:
     truth, rows = [0] * 20, list(range(20))
     sure, cautious = [[1.0, 0.0]] * 20, [[0.96, 0.04]] * 20
-    one, two = (paired.of_calibration_error(truth, run, rows, 20) for run in (sure, cautious))
+    one, two = cases(truth, [sure, cautious], rows, 20, 2)["expected_calibration_error_1"]
     assert one.high == pytest.approx(classification.expected_calibration_error_1([*truth, 1], [*sure, [1.0, 0.0]]))
     assert two.low >= 0.0
-    certain = paired.of_entropy(sure, rows, 20)
+    certain, _ = cases(truth, [sure, cautious], rows, 20, 2)["entropy"]
     assert certain.high == pytest.approx(diagnosis.entropy_of_mean([*sure, [0.0, 1.0]]))
     assert certain.low == 0.0
-    uneven = paired.of_divergence([0] * 18 + [1] * 2, sure, rows, 20)
+    uneven, _ = cases([0] * 18 + [1] * 2, [sure, cautious], rows, 20, 2)["DL div."]
     assert uneven.high == pytest.approx(diagnosis.empirical_bias([*sure, [1.0, 0.0]], [0] * 18 + [1] * 3))
 
 
@@ -231,7 +223,7 @@ def test_the_largest_possible_step_is_reached() -> None:
 def test_the_bias_of_macro_f1_is_that_of_the_jackknife(seed: int) -> None:
     truth, runs, rows = simulated(seed, 2 + seed, 30)
     guesses = guesses_of(runs)
-    parts = paired.of_macro_f1(truth, guesses[0], guesses[1], rows, 30, 2 + seed)
+    parts = cases(truth, runs, rows, 30, 2 + seed)["macro_F1"]
     for part, guess in zip(parts, guesses, strict=True):
         without = []
         for left in range(30):
@@ -261,19 +253,20 @@ def test_the_variance_of_the_steps_is_that_of_resampled_metrics(seed: int) -> No
         values = []
         for sample in samples:
             of_truth = [truth[i] for i in sample]
-            one, two = (METRICS[name](of_truth, [run[i] for i in sample]) for run in runs)
+            one, two = (metric(name, of_truth, [run[i] for i in sample]) for run in runs)
             values.append(one - two)
         ratio = math.sqrt(of_pair(parts).variance) / np.std(values)
         # entropies of a mean near the uniform distribution are not linear; signs of calibrated bins are uncertain
-        assert 0.75 < ratio < 2.2 or name in ("entropy", "divergence")
+        assert 0.75 < ratio < 2.2 or name in ("entropy", "DL div.")
 
 
 def test_f1_of_counts() -> None:
-    first, second = paired.of_f1([(2, 4), (0, 3)], [(1, 4), (1, 2)], (3.0, 5.0))
+    sample = Sample([0, 0], [0, 1], 2, 0)
+    first, second = MicroF1((3.0, 5.0)).of_pair(sample, [(2, 4), (0, 3)], [(1, 4), (1, 2)])
     assert (first.value, second.value) == (4 / 7, 4 / 6)
     assert (first.low, first.high) == (4 / 15, 10 / 13)
     assert math.fsum(of_pair((first, second)).steps) == pytest.approx(4 / 7 - 4 / 6)
-    empty, other = paired.of_f1([(0, 0)], [(0, 2)], (1.0, 1.0))
+    empty, other = MicroF1((1.0, 1.0)).of_pair(Sample([0], [0], 1, 0), [(0, 0)], [(0, 2)])
     assert (empty.value, other.value) == (0.0, 0.0)
 
 
@@ -281,7 +274,7 @@ def test_an_uncertain_sign_of_a_bin_does_not_hide_its_variance() -> None:
     """With both bins on one side by chance, wrong rows would cancel out, and all steps would be equal."""
     rows, truth = list(range(256)), [0] * 254 + [1] * 2
     runs = [[[0.985, 0.015]] * 256, [[0.955, 0.045]] * 256]
-    found = of_pair([paired.of_calibration_error(truth, run, rows, 256) for run in runs])
+    found = of_score("expected_calibration_error_1", truth, runs, rows, 256)
     assert max(found.steps) - min(found.steps) > 1.5 / 256
     assert paired.p_value(found) > 0.05
 

@@ -11,7 +11,7 @@ import StaICC
 from StaICC.benchmarks.verify import Contradicted, Recomputed, status_of, verify
 from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.metrics import MeanOf, classification, diagnosis, paired_tests
-from StaICC.metrics.registry import SCORES, Metric, Score, metric_set, score_record
+from StaICC.metrics.registry import SCORES, Mean, Metric, Sample, Score, metric_set, score_record
 from StaICC.results import compare
 
 NAMES = ["accuracy", "averaged_truelabel_likelihood", "macro_F1", "expected_calibration_error_1"]
@@ -136,7 +136,7 @@ def test_a_mean_of_query_scores_is_tested_as_the_same_scores_by_hand(brier_runs:
         records = run.details["mini"].conditions[0]
         rows = records.probabilities(3)
         scores = [brier(label, row) for label, row in zip(records.truth, rows, strict=True) if row is not None]
-        parts.append(paired_tests.of_mean(scores, records.rows, 20, (0.0, 2.0)))
+        parts.append(Mean(0.0, 2.0).of_run(Sample(records.truth, records.rows, 20, 3), scores))
     expected = paired_tests.paired_difference([(1.0, parts[0])], [(1.0, parts[1])])
     assert compared.difference == pytest.approx(expected.difference)
     assert compared.interval == paired_tests.difference_interval(expected)

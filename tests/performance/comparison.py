@@ -24,9 +24,10 @@ from typing import Any
 
 import numpy as np
 from records import arguments, record, resumed
-from skewed_nulls import NULLS, SLOPE, of_pair
+from skewed_nulls import NULLS, SLOPE, of_mean, of_pair, of_score
 
 from StaICC.metrics import paired_tests as paired
+from StaICC.metrics.registry import Contributions
 
 Array = np.ndarray[Any, Any]
 Differences = Mapping[str, paired.PairedDifference]
@@ -81,13 +82,13 @@ class Pair:
         truth, right, shared = self.rows(draw, rows)
         own = [draw.normal(size=(rows, 1, self.labels)) * self.noise for _ in self.gains]
         place = np.repeat(np.arange(rows), self.repeats).tolist()
-        found: tuple[list[tuple[float, paired.Contributions]], ...] = ([], [])
+        found: tuple[list[tuple[float, Contributions]], ...] = ([], [])
         for step, weight in enumerate(SLOPE):
             for gain, mine, parts in zip(self.gains, own, found, strict=True):
                 new = draw.normal(size=(rows, self.repeats, self.labels)) * 0.5
                 scores = gain * (1 - 0.15 * step) * right + shared + mine + new
                 hits = (scores.argmax(2) == truth[:, None]).ravel().astype(float).tolist()
-                parts.append((weight, paired.of_mean(hits, place, rows)))
+                parts.append((weight, of_mean(hits, place, rows)))
         return paired.paired_difference(*found)
 
     def differences(self, draw: Any, rows: int) -> Differences:
@@ -102,19 +103,19 @@ class Pair:
         likelihoods = [[row[label] for row, label in zip(run, true, strict=True)] for run in lists]
         entropies, most = [(run * np.log(run)).sum(1).tolist() for run in flat], math.log(self.labels)
         found = {
-            "accuracy": of_pair([paired.of_mean(run, place, rows) for run in hits]),
-            "likelihood": of_pair([paired.of_mean(run, place, rows) for run in likelihoods]),
-            "macro F1": of_pair(paired.of_macro_f1(true, guesses[0], guesses[1], place, rows, self.labels)),
-            "ECE-1": of_pair([paired.of_calibration_error(true, run, place, rows) for run in lists]),
-            "entropy": of_pair([paired.of_entropy(run, place, rows) for run in lists]),
-            "contextual bias": of_pair([paired.of_mean(run, place, rows, (-most, 0.0)) for run in entropies]),
-            "DL div.": of_pair([paired.of_divergence(true, run, place, rows) for run in lists]),
+            "accuracy": of_pair([of_mean(run, place, rows) for run in hits]),
+            "likelihood": of_pair([of_mean(run, place, rows) for run in likelihoods]),
+            "macro F1": of_score("macro_F1", true, guesses, place, rows, self.labels),
+            "ECE-1": of_score("expected_calibration_error_1", true, lists, place, rows),
+            "entropy": of_score("entropy", true, lists, place, rows),
+            "contextual bias": of_pair([of_mean(run, place, rows, (-most, 0.0)) for run in entropies]),
+            "DL div.": of_score("DL div.", true, lists, place, rows),
             "slope": self.slope(draw, rows),
         }
         if self.repeats > 1:
             modes = [[float(np.bincount(one).max() / self.repeats) for one in run.argmax(2)] for run in pair]
             ends = (-(-self.repeats // self.labels) / self.repeats, 1.0)
-            found["consistency"] = of_pair([paired.of_mean(run, range(rows), rows, ends) for run in modes])
+            found["consistency"] = of_pair([of_mean(run, range(rows), rows, ends) for run in modes])
         return {name: steps for name, steps in found.items() if math.isfinite(steps.difference)}
 
 

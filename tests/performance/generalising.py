@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from records import arguments, markdown, record
 from scipy.stats import beta, multivariate_normal
+from skewed_nulls import of_mean
 
 from StaICC.metrics import paired_tests
 from StaICC.metrics.crossed_effects import (
@@ -260,7 +261,7 @@ def type_one(samples: int, draw: np.random.Generator) -> Iterator[tuple[Any, ...
             of_query = np.repeat(np.arange(rows), math.prod(levels)).tolist()
             figures = []
             for ours, others, design in zip(*runs, designs(runs[0] - runs[1]), strict=True):
-                parts = [paired_tests.of_mean(run.reshape(-1).tolist(), of_query, rows) for run in (ours, others)]
+                parts = [of_mean(run.reshape(-1).tolist(), of_query, rows) for run in (ours, others)]
                 difference = paired_tests.paired_difference([(1.0, parts[0])], [(1.0, parts[1])])
                 p = paired_tests.p_value(difference)
                 general = generalising_p_value(difference.difference, p, design)

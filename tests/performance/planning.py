@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from generalising import designs
 from records import arguments, markdown, record
+from skewed_nulls import of_mean
 
 from StaICC.metrics import paired_tests
 from StaICC.metrics.crossed_effects import SOURCES, generalise, generalising_p_value, mean_effects
@@ -90,8 +91,7 @@ def achieved(
                 figures.append((interval.high - interval.low) / 2)
                 continue
             contributions = [
-                [paired_tests.of_mean(run[sample].ravel().tolist(), of_query, sizes[0]) for run in runs]
-                for runs in sets
+                [of_mean(run[sample].ravel().tolist(), of_query, sizes[0]) for run in runs] for runs in sets
             ]
             difference = paired_tests.mean_difference(
                 [paired_tests.paired_difference([(1.0, part)], [(1.0, other)]) for part, other in contributions]

@@ -14,14 +14,26 @@ from typing import Any
 import numpy as np
 
 from StaICC.metrics import paired_tests as paired
+from StaICC.metrics.registry import STATISTICS, Contributions, Mean, MicroF1, Sample
 
 Array = np.ndarray[Any, Any]
 Null = Callable[[Any, int], paired.PairedDifference]
 SLOPE = (0.4, 0.2, 0.0, -0.2, -0.4)
 
 
-def of_pair(parts: Sequence[paired.Contributions]) -> paired.PairedDifference:
+def of_pair(parts: Sequence[Contributions]) -> paired.PairedDifference:
     return paired.paired_difference([(1.0, parts[0])], [(1.0, parts[1])])
+
+
+def of_score(key: str, truth: Sequence[int], runs: Sequence[Any], rows: Sequence[int], n: int, labels: int = 2) -> Any:
+    """The difference of two runs by a score of the library."""
+    return of_pair(STATISTICS[key].of_pair(Sample(truth, rows, n, labels), *runs))
+
+
+def of_mean(
+    scores: Sequence[float], rows: Sequence[int], n: int, ends: tuple[float, float] = (0.0, 1.0)
+) -> Contributions:
+    return Mean(*ends).of_run(Sample([0] * len(scores), rows, n, 0), scores)
 
 
 def binary(confidence: float) -> list[float]:
@@ -30,7 +42,7 @@ def binary(confidence: float) -> list[float]:
 
 def means(first: Any, second: Any, ends: tuple[float, float] = (0.0, 1.0)) -> paired.PairedDifference:
     n = len(first)
-    return of_pair([paired.of_mean([float(x) for x in run], range(n), n, ends) for run in (first, second)])
+    return of_pair([of_mean([float(x) for x in run], range(n), n, ends) for run in (first, second)])
 
 
 def calibration(
@@ -39,9 +51,8 @@ def calibration(
     """Both runs predict the first label with these confidences."""
     places, count = (range(len(truth)), len(truth)) if rows is None else (rows, n or 0)
     true = [int(one) for one in truth]
-    return of_pair(
-        [paired.of_calibration_error(true, [binary(float(c)) for c in run], places, count) for run in (first, second)]
-    )
+    runs = [[binary(float(c)) for c in run] for run in (first, second)]
+    return of_score("expected_calibration_error_1", true, runs, places, count)
 
 
 # -- calibration error
@@ -78,7 +89,7 @@ def noise_and_none(draw: Any, n: int) -> paired.PairedDifference:
         [binary(float(c) if r else float(1 - c)) for c, r in zip(confidences, right, strict=True)],
         [[1.0, 0.0]] * n,
     ]
-    return of_pair([paired.of_calibration_error([0] * n, run, range(n), n) for run in runs])
+    return of_score("expected_calibration_error_1", [0] * n, runs, range(n), n)
 
 
 # -- entropies and divergences
@@ -88,7 +99,7 @@ def entropy_of_flips(draw: Any, n: int, labels: int = 2) -> paired.PairedDiffere
     """2 % other labels, or a constant row with the same mean."""
     flipped = np.where(draw.random(n) < 0.02, draw.integers(1, labels, n), 0)
     constant = [0.98] + [0.02 / (labels - 1)] * (labels - 1)
-    return of_pair([paired.of_entropy(run, range(n), n) for run in ([constant] * n, np.eye(labels)[flipped].tolist())])
+    return of_score("entropy", [0] * n, ([constant] * n, np.eye(labels)[flipped].tolist()), range(n), n)
 
 
 def entropy_of_many_labels(draw: Any, n: int, labels: int, often: float) -> paired.PairedDifference:
@@ -96,7 +107,7 @@ def entropy_of_many_labels(draw: Any, n: int, labels: int, often: float) -> pair
     mean = np.full(labels, (1.0 - often) / labels)
     mean[0] += often
     certain = np.eye(labels)[draw.choice(labels, n, p=mean)]
-    return of_pair([paired.of_entropy(run, range(n), n) for run in ([mean.tolist()] * n, certain.tolist())])
+    return of_score("entropy", [0] * n, ([mean.tolist()] * n, certain.tolist()), range(n), n)
 
 
 def divergence_of_flips(draw: Any, n: int, share: float = 0.5) -> paired.PairedDifference:
@@ -104,7 +115,7 @@ def divergence_of_flips(draw: Any, n: int, share: float = 0.5) -> paired.PairedD
     truth = (draw.random(n) < share).astype(int)
     truth[:2] = (0, 1)
     flips = [binary(float(one)) for one in draw.random(n) >= 0.02]
-    return of_pair([paired.of_divergence(truth.tolist(), run, range(n), n) for run in ([binary(0.98)] * n, flips)])
+    return of_score("DL div.", truth.tolist(), ([binary(0.98)] * n, flips), range(n), n)
 
 
 def divergence_of_noise(draw: Any, n: int) -> paired.PairedDifference:
@@ -112,7 +123,7 @@ def divergence_of_noise(draw: Any, n: int) -> paired.PairedDifference:
     truth = (draw.random(n) < 0.3).astype(int)
     truth[:2] = (0, 1)
     noisy = [binary(float(one)) for one in draw.random(n) >= 0.3]
-    return of_pair([paired.of_divergence(truth.tolist(), run, range(n), n) for run in ([binary(0.7)] * n, noisy)])
+    return of_score("DL div.", truth.tolist(), ([binary(0.7)] * n, noisy), range(n), n)
 
 
 def negated_entropy(draw: Any, n: int) -> paired.PairedDifference:
@@ -124,18 +135,23 @@ def negated_entropy(draw: Any, n: int) -> paired.PairedDifference:
 # -- F1
 
 
+def of_f1(first: Sequence[tuple[float, float]], second: Sequence[tuple[float, float]]) -> paired.PairedDifference:
+    n = len(first)
+    return of_pair(MicroF1((2.0, 100.0)).of_pair(Sample([0] * n, range(n), n, 0), first, second))
+
+
 def runaway_replies(draw: Any, n: int) -> paired.PairedDifference:
     """2 % of the replies name 40 labels too many; the other run has a lower recall."""
     sizes = 4.0 + 40.0 * (draw.random(n) < 0.02)
     second = [(float(hits), float(size)) for hits, size in zip(draw.binomial(2, 0.7, n), sizes, strict=True)]
     first = [(float(hits), 4.0) for hits in draw.binomial(2, 4 * 0.7 / 4.8, n)]
-    return of_pair(paired.of_f1(first, second, (2.0, 100.0)))
+    return of_f1(first, second)
 
 
 def runaway_and_constant_replies(draw: Any, n: int) -> paired.PairedDifference:
     """2 % of the replies name 40 labels too many; the other run always names .8 too many."""
     second = [(2.0, 4.0 + 40.0 * rare) for rare in draw.random(n) < 0.02]
-    return of_pair(paired.of_f1([(2.0, 4.8)] * n, second, (2.0, 100.0)))
+    return of_f1([(2.0, 4.8)] * n, second)
 
 
 def _macro_f1(truth: Array, predicted: Array, labels: int) -> float:
@@ -169,14 +185,14 @@ def missed_and_invented_labels(draw: Any, n: int, prior: tuple[float, ...] = (0.
     """One run misses a rare label, the other invents it."""
     truth, rare = draw.choice(len(prior), n, p=prior), len(prior) - 1
     runs = [_confused(draw, truth, rare, *rates).tolist() for rates in ((0.4, 0.0), (0.0, _rate_of_inventing(prior)))]
-    return of_pair(paired.of_macro_f1(truth.tolist(), runs[0], runs[1], range(n), n, len(prior)))
+    return of_score("macro_F1", truth.tolist(), runs, range(n), n, len(prior))
 
 
 def two_rare_labels(draw: Any, n: int) -> paired.PairedDifference:
     """Each run is bad at another rare label."""
     truth = draw.choice(3, n, p=(0.9, 0.05, 0.05))
     runs = [_confused(draw, truth, label, 0.8, 0.0).tolist() for label in (1, 2)]
-    return of_pair(paired.of_macro_f1(truth.tolist(), runs[0], runs[1], range(n), n, 3))
+    return of_score("macro_F1", truth.tolist(), runs, range(n), n, 3)
 
 
 # -- means
@@ -202,25 +218,27 @@ def accuracy_of_eight_repeats(draw: Any, n: int) -> paired.PairedDifference:
     """Seven of eight queries right on every row, or an eighth of the rows all wrong."""
     rows = np.repeat(np.arange(n), 8).tolist()
     runs = ([0.0, *[1.0] * 7] * n, np.repeat(draw.random(n) >= 1 / 8, 8).astype(float).tolist())
-    return of_pair([paired.of_mean(run, rows, n) for run in runs])
+    return of_pair([of_mean(run, rows, n) for run in runs])
 
 
 def slope_of_likelihood(draw: Any, n: int) -> paired.PairedDifference:
     """Label noise costs .03 on every row, or everything on 3 % of the rows."""
     rare = draw.random(n) < 0.03
-    runs: tuple[list[tuple[float, paired.Contributions]], ...] = ([], [])
+    runs: tuple[list[tuple[float, Contributions]], ...] = ([], [])
     for step, weight in enumerate(SLOPE):
-        runs[0].append((weight, paired.of_mean([1.0 - 0.03 * step / 4] * n, range(n), n)))
-        runs[1].append((weight, paired.of_mean(np.where(rare, 1.0 - step / 4, 1.0).tolist(), range(n), n)))
+        runs[0].append((weight, of_mean([1.0 - 0.03 * step / 4] * n, range(n), n)))
+        runs[1].append((weight, of_mean(np.where(rare, 1.0 - step / 4, 1.0).tolist(), range(n), n)))
     return paired.paired_difference(*runs)
 
 
 def slope_of_calibration_error(draw: Any, n: int) -> paired.PairedDifference:
     truth = (draw.random(n) < 0.02).astype(int).tolist()
-    runs: tuple[list[tuple[float, paired.Contributions]], ...] = ([], [])
+    runs: tuple[list[tuple[float, Contributions]], ...] = ([], [])
     for step, weight in enumerate(SLOPE):
         for run, confidence in zip(runs, (0.98, 0.98) if step else (1.0, 0.96), strict=True):
-            run.append((weight, paired.of_calibration_error(truth, [binary(confidence)] * n, range(n), n)))
+            calibration_error = STATISTICS["expected_calibration_error_1"]
+            sample = Sample(truth, range(n), n, 2)
+            run.append((weight, calibration_error.of_run(sample, [binary(confidence)] * n)))
     return paired.paired_difference(*runs)
 
 

@@ -15,6 +15,7 @@ from StaICC.errors import ArgumentError
 from StaICC.metrics import paired_tests
 from StaICC.metrics.crossed_effects import SOURCES, crossed_effects, expected_effects, generalise, mean_effects
 from StaICC.metrics.intervals import Interval, ratio_part, student_quantile
+from StaICC.metrics.registry import Mean, Sample
 from StaICC.results import Components, Result, load, plan
 from StaICC.results.generalisation import Design, _tail_over_rows, components_of, evaluate_design
 
@@ -83,7 +84,7 @@ def test_tail_over_rows_is_that_of_the_paired_test(rows: int, difference: float)
     steps = draw.normal(difference, 0.2, rows)
     steps += difference - steps.mean()
     halves = [(0.5 + sign * steps / 2).clip(0, 1) for sign in (1, -1)]
-    parts = [paired_tests.of_mean(half.tolist(), range(rows), rows) for half in halves]
+    parts = [Mean().of_run(Sample([0] * rows, range(rows), rows, 0), half.tolist()) for half in halves]
     found = paired_tests.paired_difference([(1.0, parts[0])], [(1.0, parts[1])])
     p = 2 * _tail_over_rows(found.difference, found.variance**0.5, rows)
     assert p == pytest.approx(paired_tests.p_value(found), rel=0.25)
