@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from StaICC.benchmarks.evaluation import DatasetRun, digest_prompts, means_of, records_of
 from StaICC.benchmarks.running import RunContext, RunSettings, forecast
@@ -18,14 +18,7 @@ from StaICC.inference.identity import Identity, RunCounts, RunRecord
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.prompting import Query
 from StaICC.results import DatasetDetails, Result, Signature, describe_environment, digest, short_digest
-from StaICC.results.provenance import (
-    GIVEN,
-    Provenance,
-    common,
-    predictors_of,
-    scoring_field,
-    utc_now,
-)
+from StaICC.results.provenance import GIVEN, Provenance, common, predictors_of, scoring_field, utc_now
 from StaICC.results.result import mean as mean
 from StaICC.safe_text import one_line
 from StaICC.version import __version__
@@ -75,13 +68,9 @@ class Predictions:
             from StaICC.inference.reply_parser import PARSER_VERSION
 
             parser = f";parser={PARSER_VERSION}"
-        return f"{common([self._scoring(name) for name in datasets])}{parser}" if datasets else None
-
-    def _scoring(self, dataset: str) -> str:
-        if dataset not in self.records:
-            return self.given
-        settings = self.records[dataset].identity.settings
-        return scoring_field(settings) + (";batched" if self.batched else "")
+        own = {name: scoring_field(record.identity.settings) for name, record in self.records.items()}
+        ways = [own[name] + ";batched" * self.batched if name in own else self.given for name in datasets]
+        return f"{common(ways)}{parser}" if datasets else None
 
     def provenance(self, answers: Mapping[str, Sequence[Any]], details: Mapping[str, DatasetDetails]) -> Provenance:
         """Return the provenance.
@@ -117,6 +106,8 @@ class DatasetTask(Protocol):
     """One data set of a benchmark: writes the queries, and scores their predictions."""
 
     __slots__ = ()
+    free_text: ClassVar[bool] = False
+    """Whether predictions may be texts that the task parses."""
 
     @property
     def name(self) -> str:
@@ -152,11 +143,6 @@ class DatasetTask(Protocol):
     def query_records(self, run: DatasetRun) -> list[dict[str, Any]]:
         """Return one record for each query of a run."""
         return records_of(run.outcomes)
-
-    @property
-    def free_text(self) -> bool:
-        """Whether predictions may be texts that the task parses."""
-        return False
 
     @property
     def unrecorded(self) -> str | None:

@@ -35,7 +35,7 @@ from StaICC.errors import OutputError, UndefinedMetricError, unknown_key
 from StaICC.inference import Answer, Failure, Unparsed
 from StaICC.inference.contract import ReplyLabel, Text
 from StaICC.metrics import Kind, released
-from StaICC.metrics.classification import ConfidenceBin, confidence_bins
+from StaICC.metrics.classification import confidence_bins
 from StaICC.metrics.intervals import Interval, NoInterval, Part, combine, mean_interval, of_difference
 from StaICC.metrics.registry import CONSISTENCY, STATISTICS, Mean, Sample, Statistic
 from StaICC.prompting import Query, as_argument
@@ -239,36 +239,19 @@ def _failures(outcomes: Sequence[Outcome], unparsed: bool) -> tuple[FailedQuery,
     )
 
 
-def unparsed_note(unparsed: Sequence[FailedQuery], asked: int, policy: Unparsed) -> str:
-    """Return how many replies have no label, how they count, and three of them.
-
-    Args:
-        unparsed: The replies.
-        asked: Queries of the data set.
-        policy: How they count.
-    """
-    examples = "; ".join(dict.fromkeys(reply.reason.removeprefix("unparsed reply ") for reply in unparsed[:3]))
-    how = "count as wrong" if policy == "wrong" else "are excluded"
-    return f"{len(unparsed)} of {asked} replies are unparsed and {how}, such as {examples}"
-
-
 def _record(outcome: Outcome, known: Sequence[tuple[int, int]]) -> ConditionRecord:
     """Return the record of a condition, given the true label and the test row of each query."""
+    scored = bool(outcome.queries) and not outcome.hard
+    probabilities = outcome.normalised.probabilities if scored else None
     return ConditionRecord(
         outcome.condition.name,
         outcome.kind,
         tuple(label for label, _ in known),
         tuple(outcome.predictions),
         tuple(row for _, row in known),
-        _calibration(outcome),
-        None if outcome.hard or not outcome.queries else pack_scores(outcome.returned_rows),
+        None if probabilities is None else confidence_bins(outcome.truth, probabilities),
+        pack_scores(outcome.returned_rows) if scored else None,
     )
-
-
-def _calibration(outcome: Outcome) -> tuple[ConfidenceBin, ...] | None:
-    if outcome.hard or not outcome.queries or outcome.normalised.probabilities is None:
-        return None
-    return confidence_bins(outcome.truth, outcome.normalised.probabilities)
 
 
 def reply_record(answer: object) -> dict[str, str | None]:
@@ -449,7 +432,13 @@ def evaluate(
         low, high = task.score(read("wrong"), scoring).averaged, task.score(read("right"), scoring).averaged
         bounds = {key: (low[key], high[key]) for key in scores.averaged if low[key] is not None}
     missing = dict(scores.missing)
-    computed = _intervals(task, scoring, outcomes, missing)
+    has_intervals = scoring.statistics.intervals and not scoring.metric_set.as_released
+    computed: Intervals = {}
+    if has_intervals and (task.free_text or all(outcome.queries for outcome in outcomes)):
+        try:
+            computed = task.intervals(outcomes, scoring)
+        except UndefinedMetricError as error:
+            missing["interval of each score"] = str(error)
     intervals: dict[str, Interval] = {}
     reported: dict[str, Interval] = {}
     for key, interval in computed.items():
@@ -459,7 +448,6 @@ def evaluate(
             missing[f"interval of {key}"] = interval.reason
             if interval.approximate is not None:
                 intervals[key] = interval.approximate
-    has_intervals = scoring.statistics.intervals and not scoring.metric_set.as_released
     if has_intervals and not task.free_text and "interval of each score" not in missing:
         for key in scores.averaged:
             place = key if key in scores.values else f"sensitivity.{key}"
@@ -477,7 +465,11 @@ def evaluate(
 
     prompts, marks = digest_prompts(written(), distinct)
     left = iter(known)
-    note = (unparsed_note(replies, asked, unparsed),) if replies else ()
+    notes = find_warnings(outcomes, task.content_free)
+    if replies:
+        examples = "; ".join(dict.fromkeys(reply.reason.removeprefix("unparsed reply ") for reply in replies[:3]))
+        how = "count as wrong" if unparsed == "wrong" else "are excluded"
+        notes += (f"{len(replies)} of {asked} replies are unparsed and {how}, such as {examples}",)
     details = DatasetDetails(
         asked=asked,
         distinct=len(distinct),
@@ -487,7 +479,7 @@ def evaluate(
         query_digests=marks,
         conditions=tuple(_record(outcome, [*islice(left, len(outcome.answers))]) for outcome in outcomes),
         missing=missing,
-        notes=(*find_warnings(outcomes, task.content_free), *note),
+        notes=notes,
         intervals={key: interval for key, interval in reported.items() if key not in missing},
         baselines={
             outcome.condition.name: baselines_of([counts], tried)
@@ -502,20 +494,6 @@ def evaluate(
     own = [metric for metric in scoring.metric_set.metrics if not metric.known]
     ranges = {metric.name: mean.range(0) for metric in own if isinstance(mean := metric.statistic, Mean)}
     return DatasetRun(scores.values, scores.averaged, details, outcomes, intervals, predictions, ranges=ranges)
-
-
-def _intervals(task: Task, scoring: Scoring, outcomes: Sequence[Outcome], missing: dict[str, str]) -> Intervals:
-    """Return the intervals of the scores."""
-    metrics = scoring.metric_set
-    if metrics.as_released or not scoring.statistics.intervals:
-        return {}
-    if not task.free_text and not all(outcome.queries for outcome in outcomes):
-        return {}
-    try:
-        return task.intervals(outcomes, scoring)
-    except UndefinedMetricError as error:
-        missing["interval of each score"] = str(error)
-        return {}
 
 
 def settings_tried(task: Task, scoring: Scoring) -> int | None:
@@ -551,7 +529,10 @@ def means_of(runs: Mapping[str, DatasetRun]) -> MeanDetails:
             nested in run.intervals or f"interval of {nested}" in run.details.missing for run in runs.values()
         )
         place = nested if has_nested else key
-        reasons = {name: reason for name, run in runs.items() if (reason := _reason(run, place)) is not None}
+        keys = ("interval of each score", f"interval of {place}")
+        reasons = {
+            name: run.details.missing[key] for key in keys for name, run in runs.items() if key in run.details.missing
+        }
         without = [name for name, run in runs.items() if place not in run.intervals]
         if len(runs) == 1:
             without = list(reasons) or without
@@ -577,12 +558,6 @@ def _mean_interval(
         spaces = [run.outcomes[0].condition.queries[0].label_space for run in runs.values()]
         highest = math.fsum(STATISTICS[key].range(len(space))[1] for space in spaces) / len(spaces)
     return mean_interval(values, intervals, highest)
-
-
-def _reason(run: DatasetRun, key: str) -> str | None:
-    """Return why a score has no interval on its data set; ``None`` if it has."""
-    missing = run.details.missing
-    return missing.get(f"interval of {key}", missing.get("interval of each score"))
 
 
 def _baselines(runs: Mapping[str, DatasetRun]) -> dict[str, Baselines]:

@@ -218,17 +218,18 @@ class Outcome:
     @cached_property
     def predictions(self) -> list[int | None]:
         """The predicted label index of each query of the condition; ``None`` for a failed query or unparsed reply."""
-        return [_predicted(answer) for answer in self.answers]
+        return [
+            None
+            if isinstance(answer, Failure)
+            else int(answer)
+            if isinstance(answer, int)
+            else argmax(_numbers(answer))
+            for answer in self.answers
+        ]
 
 
 def _unparsed(answer: Answer | Failure) -> bool:
     return isinstance(answer, Failure) and answer.reply is not None
-
-
-def _predicted(answer: Answer | Failure) -> int | None:
-    if isinstance(answer, Failure):
-        return None
-    return int(answer) if isinstance(answer, int) else argmax(_numbers(answer))
 
 
 def _numbers(answer: Answer) -> list[float]:
@@ -329,6 +330,14 @@ class Task(Protocol):
 
     name: ClassVar[str]
     """The name in messages and signatures, such as ``"Normal"``."""
+    scores_accuracy: ClassVar[bool] = False
+    """Whether accuracy is among the scores of each condition, so that it gets baselines."""
+    content_free: ClassVar[bool] = False
+    """Whether the queries have no content, so that one label for all of them is no fault."""
+    free_text: ClassVar[bool] = False
+    """Whether predictions may be texts that :meth:`read_outcome` parses, so that there are no label scores."""
+    row_scores: ClassVar[Sequence[str]] = ()
+    """The scores that are means over test rows, so that a run can stop early."""
 
     @property
     def test_rows(self) -> int | None:
@@ -339,26 +348,6 @@ class Task(Protocol):
     def repeats(self) -> int:
         """How often each test row is used, with other demonstrations each time; 1 by default."""
         return 1
-
-    @property
-    def scores_accuracy(self) -> bool:
-        """Whether accuracy is among the scores of each condition, so that it gets baselines; no by default."""
-        return False
-
-    @property
-    def content_free(self) -> bool:
-        """Whether the queries have no content, so that one label for all of them is no fault; no by default."""
-        return False
-
-    @property
-    def free_text(self) -> bool:
-        """Whether predictions may be texts that :meth:`read_outcome` parses, so that there are no label scores."""
-        return False
-
-    @property
-    def row_scores(self) -> Sequence[str]:
-        """The scores that are means over test rows, so that a run can stop early; none by default."""
-        return ()
 
     def options(self) -> Mapping[str, Any]:
         """Return the settings of this task that can change a score, for the signature; none by default."""

@@ -65,13 +65,10 @@ def _install_long_icl(args: argparse.Namespace) -> files.Printed:
         raise ArgumentError(
             f"say where the files of {LONG_ICL} come from: --from DIR, or --hub for what the Hugging Face hub has"
         )
-    from StaICC.benchmarks.long_icl import install, install_from_hub
+    from StaICC.benchmarks.long_icl import install
 
     show = partial(print, file=sys.stderr)  # licence notices, before any file is opened
-    if args.hub:
-        done = install_from_hub(args.datasets, announce=show)
-    else:
-        done = install(args.source, datasets=args.datasets, announce=show)
+    done = install(args.source, datasets=args.datasets, announce=show)
     show(f"installed in {done.folder}: {', '.join(done.datasets)}")
     skipped = {dataset.dataset: dataset.reason for dataset in done.skipped}
     document = {"path": str(done.folder), "datasets": list(done.datasets), "skipped": skipped}

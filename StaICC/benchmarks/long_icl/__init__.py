@@ -27,7 +27,6 @@ from StaICC.benchmarks.long_icl.benchmark import LongICLExperimentor as LongICLE
 from StaICC.benchmarks.long_icl.benchmark import rebuild_long_icl as rebuild_long_icl
 from StaICC.benchmarks.long_icl.data import default_folder as default_folder
 from StaICC.benchmarks.long_icl.data import install as install
-from StaICC.benchmarks.long_icl.data import install_from_hub as install_from_hub
 from StaICC.benchmarks.long_icl.data import load as load
 from StaICC.benchmarks.long_icl.data import load_available as load_available
 from StaICC.benchmarks.long_icl.experiments import Experiment as Experiment

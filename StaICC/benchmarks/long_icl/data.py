@@ -889,59 +889,45 @@ def _copy(data: LongICLData, folder: Path) -> list[Path]:
 
 
 def install(
-    from_dir: str | Path,
+    from_dir: str | Path | None,
     home: str | Path | None = None,
     datasets: Iterable[str] | None = None,
     *,
     announce: Callable[[str], object] = show_notice,
 ) -> Installed:
-    """Install the data sets of a folder.
+    """Install data sets from a folder or the hub; one that is missing or damaged does not prevent the others.
 
     Args:
-        from_dir: Folder with the published files, under the names of the cards.
+        from_dir: Folder with the published files, under the names of the cards; None downloads them from the hub.
         home: The library's data home (default: see :func:`default_folder`).
-        datasets: Names; None for all six.
+        datasets: Names; None for all six. Those that the hub does not have are reported as skipped.
         announce: Called with the licence notice of each data set before its files are opened.
 
     Returns:
         The installed data sets, and the skipped ones with reasons and instructions.
 
     Raises:
-        DataMissingError: The folder does not exist, nothing in it could be installed, or the copies cannot be written.
+        DataMissingError: The folder does not exist, nothing could be installed, ``STAICC_OFFLINE`` forbids downloads,
+            or the copies cannot be written.
+        MissingDependencyError: The extra ``hub`` is not installed.
         UnknownNameError: A data set is unknown.
         ArgumentError: The list is empty or has duplicates.
     """
-    source = Path(from_dir)
-    if not source.is_dir():
-        raise DataMissingError(f"there is no folder {source}; name the folder with the published files")
-    return _install(
-        datasets, home, lambda own, folder: _copy(load(own.name, source, announce=announce), folder), f"from {source}"
-    )
-
-
-def _install(
-    datasets: Iterable[str] | None,
-    home: str | Path | None,
-    install_one: Callable[[TaskCard, Path], list[Path]],
-    origin: str,
-) -> Installed:
-    """Install data sets one by one; one that is missing or damaged does not prevent the others.
-
-    Args:
-        datasets: Names; None for all six.
-        home: The library's data home.
-        install_one: Installs one data set in a folder, and returns its files.
-        origin: Where they come from, for the error if nothing could be installed.
-
-    Raises:
-        DataMissingError: Nothing could be installed, or the files cannot be written.
-    """
+    if from_dir is None:
+        if os.environ.get(OFFLINE, "") not in ("", "0"):
+            raise DataMissingError(f"{OFFLINE} forbids fetching from the hub; install the files from a folder instead")
+        hub, _ = require("huggingface_hub", EXTRA, FEATURE), require("pyarrow.parquet", EXTRA, FEATURE)
+    elif not Path(from_dir).is_dir():
+        raise DataMissingError(f"there is no folder {from_dir}; name the folder with the published files")
     folder = default_folder(home)
     files: dict[str, list[Path]] = {}
     skipped: list[Skipped] = []
     for own in map(card, wanted(datasets)):
         try:
-            files[own.name] = install_one(own, folder)
+            if from_dir is None:
+                files[own.name] = _fetch(hub, own, folder, announce)
+            else:
+                files[own.name] = _copy(load(own.name, from_dir, announce=announce), folder)
         except DataError as error:
             skipped.append(Skipped(own.name, str(error), own.instructions()))
             _log.warning("%s is not installed: %s", own.title, error)
@@ -949,7 +935,7 @@ def _install(
             raise DataMissingError(f"{own.title} cannot be installed in {folder}: {error}") from error
     if not files:
         reasons = "; ".join(f"{data.dataset}: {data.reason}" for data in skipped)
-        raise DataMissingError(f"nothing could be installed {origin}: {reasons}")
+        raise DataMissingError(f"nothing could be installed from {from_dir or 'the hub'}: {reasons}")
     return Installed(folder, tuple(files), tuple(chain.from_iterable(files.values())), tuple(skipped))
 
 
@@ -957,10 +943,8 @@ REVISION = "refs/convert/parquet"
 EXTRA = "hub"
 FEATURE = "fetching LongICL data from the hub"
 
-Record = Mapping[str, Any]
 
-
-def _cells(card: TaskCard, columns: Columns, record: Record) -> Iterator[str]:
+def _cells(card: TaskCard, columns: Columns, record: Mapping[str, Any]) -> Iterator[str]:
     """Yield the cells of a line of the published file, from a record of the hub."""
     assert card.hub is not None
     several = columns.labels == "indices"
@@ -981,7 +965,7 @@ def _cells(card: TaskCard, columns: Columns, record: Record) -> Iterator[str]:
             yield value
 
 
-def _records(hub: Any, card: TaskCard, split: str) -> Iterator[Record]:
+def _records(hub: Any, card: TaskCard, split: str) -> Iterator[Mapping[str, Any]]:
     """Yield the records of a split, file by file; any error of another package becomes a ``DataMissingError``."""
     assert card.hub is not None
     source, parquet = card.hub, require("pyarrow.parquet", EXTRA, FEATURE)
@@ -1015,47 +999,18 @@ def _records(hub: Any, card: TaskCard, split: str) -> Iterator[Record]:
         ) from error
 
 
-def install_from_hub(
-    datasets: Iterable[str] | None = None,
-    home: str | Path | None = None,
-    *,
-    announce: Callable[[str], object] = show_notice,
-) -> Installed:
-    """Download the data sets that the hub has, and install them.
-
-    Args:
-        datasets: Names; None for all six. Those that the hub does not have are reported as skipped.
-        home: The library's data home (see :func:`~StaICC.benchmarks.long_icl.data.default_folder`).
-        announce: Called with the licence notice of each data set before its download.
-
-    Returns:
-        The installed data sets, and the skipped ones with reasons and instructions.
-
-    Raises:
-        DataMissingError: Nothing could be installed, ``STAICC_OFFLINE`` forbids downloads, or the files cannot be
-            written.
-        MissingDependencyError: The extra ``hub`` is not installed.
-        UnknownNameError: There is no such data set.
-    """
-    names = wanted(datasets)
-    if os.environ.get(OFFLINE, "") not in ("", "0"):
-        raise DataMissingError(f"{OFFLINE} forbids fetching from the hub; install the files from a folder instead")
-    hub = require("huggingface_hub", EXTRA, FEATURE)
-    require("pyarrow.parquet", EXTRA, FEATURE)
-
-    def fetch(card: TaskCard, folder: Path) -> list[Path]:
-        if card.hub is None:
-            raise DataMissingError(f"{card.title} is not fetched from the hub")
-        announce(card.notice())
-        folder.mkdir(parents=True, exist_ok=True)
-        with passing_folder(folder) as passing:
-            for split, spec in card.files.items():
-                columns = COLUMNS[spec.format]
-                with open(passing / spec.names[0], "w", encoding="utf-8", newline="") as file:
-                    writer = csv.writer(file, **columns.dialect)
-                    writer.writerows([columns.names] * columns.header)
-                    records = _records(hub, card, spec.split or split)
-                    writer.writerows(_cells(card, columns, record) for record in records)
-            return _copy(load(card.name, passing, announce=lambda notice: None), folder)
-
-    return _install(names, home, fetch, "from the hub")
+def _fetch(hub: Any, card: TaskCard, folder: Path, announce: Callable[[str], object]) -> list[Path]:
+    """Download a data set from the hub, check it, and install it."""
+    if card.hub is None:
+        raise DataMissingError(f"{card.title} is not fetched from the hub")
+    announce(card.notice())
+    folder.mkdir(parents=True, exist_ok=True)
+    with passing_folder(folder) as passing:
+        for split, spec in card.files.items():
+            columns = COLUMNS[spec.format]
+            with open(passing / spec.names[0], "w", encoding="utf-8", newline="") as file:
+                writer = csv.writer(file, **columns.dialect)
+                writer.writerows([columns.names] * columns.header)
+                records = _records(hub, card, spec.split or split)
+                writer.writerows(_cells(card, columns, record) for record in records)
+        return _copy(load(card.name, passing, announce=lambda notice: None), folder)

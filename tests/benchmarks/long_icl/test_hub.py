@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from StaICC.benchmarks.long_icl import card, install_from_hub, load
+from StaICC.benchmarks.long_icl import card, install, load
 from StaICC.errors import DataMissingError
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -93,12 +93,12 @@ def home(hub: FakeHub, tmp_path: Path) -> Path:
 
 
 def fetch(*names: str) -> Any:
-    return install_from_hub(names, announce=lambda notice: None)
+    return install(None, datasets=names, announce=lambda notice: None)
 
 
 def test_discovery(hub: FakeHub, home: Path, caplog: pytest.LogCaptureFixture) -> None:
     notices: list[str] = []
-    done = install_from_hub(announce=notices.append)
+    done = install(None, announce=notices.append)
     assert (done.datasets, done.folder) == (("discovery",), home)
     assert notices == [card(name).notice() for name in ("banking77", "goemotions", "discovery")]
     lines = (home / "discovery_train.tsv").read_bytes().decode().split("\n")
