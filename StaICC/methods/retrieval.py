@@ -14,7 +14,6 @@ import json
 import math
 import operator
 import pkgutil
-import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,7 +28,7 @@ from StaICC.methods.calibration.neighbours import euclidean, finite_matrix, near
 from StaICC.methods.features import check_answered, present
 from StaICC.metrics import released
 from StaICC.optional import require
-from StaICC.prompting import StableRandom, TemplateWarning
+from StaICC.prompting import StableRandom
 from StaICC.prompting.sampling import bm25_scores
 
 HIDDEN_STATES = frozenset({Capability.HIDDEN_STATES})
@@ -70,7 +69,12 @@ def near_demonstrations(data: spec.MethodData, count: int, at_least: int) -> Gen
     if not experimentor.get_k():
         raise ArgumentError("got k = 0, expected at least 1: there are no demonstrations to choose")
     spec.refuse_several_lists(experimentor)
-    pool = first_demonstrations(experimentor, data.variant, options.demonstration_set_cut)
+    pool: Any = experimentor.demonstration_set()
+    cut = options.demonstration_set_cut
+    if cut is None and data.variant == "0.1.1":
+        cut = RELEASED_CUT
+    if cut is not None:
+        pool = [pool[place] for place in range(min(validate_integer("demonstration_set_cut", cut, 1), len(pool)))]
     texts = [" ".join(pool[place][0]) for place in range(len(pool))]
     usable = sum(map(bool, texts))
     if at_least > usable:
@@ -282,16 +286,6 @@ def representatives(between: Any, number: int) -> list[int]:
     return chosen
 
 
-def first_demonstrations(experimentor: Experimentor, variant: spec.Variant, cut: int | None = None) -> Any:
-    """Return the demonstrations to choose from: all, or the first ``cut`` (0.1.1: 512)."""
-    rows = experimentor.demonstration_set()
-    if cut is None and variant == "0.1.1":
-        cut = RELEASED_CUT
-    if cut is None:
-        return rows
-    return [rows[place] for place in range(min(validate_integer("demonstration_set_cut", cut, 1), len(rows)))]
-
-
 # -- SA-ICL
 
 CANDIDATES = 30
@@ -412,13 +406,14 @@ def choose_instruction(data: spec.MethodData) -> spec.Steps:
     if isinstance(given, Mapping):
         given = given.get(experimentor.name)
     candidates = check_instructions(instructions_for(experimentor.name) if given is None else given)
-    conditions = _with_instruction(experimentor, candidates[0]).conditions()
+    conditions = spec.with_settings(experimentor, instruction=candidates[0]).conditions()
     for prompt in (condition.queries[0].prompt for condition in conditions if condition.queries):
         if not (prompt if isinstance(prompt, str) else prompt[0]).startswith(candidates[0]):
             raise ArgumentError(f"{experimentor.task.name} sets the instruction itself, so PPL-ICL cannot choose it")
     tried = instruction_prompts(candidates, experimentor, data.variant, data.calibration_number)
     (losses,) = yield [data.training("losses", [text for texts in tried for text in texts])]
-    data.experimentor = _with_instruction(experimentor, candidates[least_perplexity(losses, len(tried))])
+    best = candidates[least_perplexity(losses, len(tried))]
+    data.experimentor = spec.with_settings(experimentor, instruction=best)
     (rows,) = yield [data.queries()]
     return rows
 
@@ -431,14 +426,6 @@ PPL_ICL = spec.MethodSpec(
     trains=lambda options, variant: variant != "0.1.1",
     options=InstructionOptions,
 )
-
-
-def _with_instruction(experimentor: Experimentor, instruction: str) -> Experimentor:
-    changed = spec.fresh(experimentor)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TemplateWarning)  # the signature says that the template was changed
-        changed.prompt_former.change_instruction(instruction)
-    return changed
 
 
 @lru_cache(maxsize=1)
@@ -521,7 +508,7 @@ def instruction_prompts(
     indexes = StableRandom().sample_indexes(len(rows), count)
     tried = []
     for instruction in instructions:
-        write = _with_instruction(experimentor, instruction).prompt_former.write_prompt_from_dataline
+        write = spec.with_settings(experimentor, instruction=instruction).prompt_former.write_prompt_from_dataline
         prompts = [write([], rows[index][0]) for index in indexes]
         tried.append([text for prompt in prompts for text in ([prompt] if isinstance(prompt, str) else prompt)])
     return tried

@@ -29,6 +29,7 @@ from typing import Any
 
 from StaICC.benchmarks import Benchmark, BenchmarkGroup, DatasetRun, Experimentor
 from StaICC.benchmarks.base import Predictions
+from StaICC.benchmarks.benchmark import members
 from StaICC.benchmarks.experimentor import data_warnings
 from StaICC.benchmarks.running import ForecastOptions, RunContext, Tasks
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
@@ -40,20 +41,12 @@ from StaICC.kernels.huggingface.forward import distinct_positions
 from StaICC.kernels.registry import options_of
 from StaICC.kernels.text_inference import TextInference
 from StaICC.layout import Block, Line, TextTable
-from StaICC.methods import features
+from StaICC.methods import features, specification
 from StaICC.methods.calibration.base import calibrated as calibrated
 from StaICC.methods.features import FeatureCache, Request
 from StaICC.methods.specification import METHODS as METHODS
 from StaICC.methods.specification import TABLE_2 as TABLE_2
-from StaICC.methods.specification import (
-    MethodData,
-    Steps,
-    check_variant,
-    make_options,
-    read_options,
-    with_labels,
-    without_labels,
-)
+from StaICC.methods.specification import MethodData, Steps, with_labels, without_labels
 from StaICC.methods.specification import MethodSpec as MethodSpec
 from StaICC.progress import drawn_progress, within
 from StaICC.prompting import Query
@@ -119,9 +112,9 @@ class Method:
         if not callable(kernel):
             raise ArgumentError(f"kernel: got {type(kernel).__name__}, expected an inference function")
         self.kernel = _as_kernel(kernel)
-        self.variant = check_variant(variant)
+        self.variant = specification.check_variant(variant)
         self.calibration_number = validate_integer("calibration_number", calibration_number, 1)
-        self.options = make_options(self.spec.name, self.spec.options, options)
+        self.options = specification.make_options(self.spec.name, self.spec.options, options)
         features.check_capabilities(self.spec.title, self.kernel, self.spec.required(self.options))
 
     def __repr__(self) -> str:
@@ -167,10 +160,7 @@ class Method:
         """
         cache = FeatureCache(self.kernel)
         with self._named(experimentor):
-            data, steps, requests, _ = self.begin(experimentor)
-            while training := [request for request in requests or () if request.phase]:
-                rows = iter(cache.rows(training))
-                requests, _ = self._next(steps, [next(rows) if request.phase else [] for request in requests or ()])
+            data, *_ = self.predict(experimentor, cache, Part("prompts"), Cost(cache), only_prompts=True)
         return with_labels(data.experimentor, experimentor)
 
     def refusal(self, benchmark: Benchmark) -> Exception | None:
@@ -225,19 +215,19 @@ class Method:
     def run_on(self, cache: FeatureCache, benchmark: Any, **run: Any) -> Result | ResultGroup:
         """As :meth:`run`, with a cache that may contain features."""
         check_benchmark(benchmark)
-        members = benchmark.members if isinstance(benchmark, BenchmarkGroup) else {benchmark.task.name: benchmark}
-        refusals = {name: error for name, member in members.items() if (error := self.refusal(member)) is not None}
+        single = members(benchmark)
+        refusals = {name: error for name, member in single.items() if (error := self.refusal(member)) is not None}
         for name, error in refusals.items():
-            if len(refusals) == len(members) or not isinstance(error, ArgumentError):
+            if len(refusals) == len(single) or not isinstance(error, ArgumentError):
                 raise error
             _log.warning("left out: %s: %s", name, error)
         if isinstance(benchmark, Benchmark):
             return self._run(cache, benchmark, **run)
         parts = {}
         with drawn_progress(run.get("progress")) as shown:
-            for place, (name, member) in enumerate(members.items()):
+            for place, (name, member) in enumerate(single.items()):
                 if name not in refusals:
-                    run["progress"] = within(shown, place, len(members))
+                    run["progress"] = within(shown, place, len(single))
                     parts[name] = self._run(cache, member, **run)
         reasons = {name: str(error) for name, error in refusals.items()}
         titles = dict.fromkeys(parts, self.spec.title)
@@ -302,15 +292,20 @@ class Method:
         return running.deliver(result)
 
     def predict(
-        self, experimentor: Experimentor, cache: FeatureCache, part: Part, cost: Cost
+        self, experimentor: Experimentor, cache: FeatureCache, part: Part, cost: Cost, only_prompts: bool = False
     ) -> tuple[MethodData, Sequence[Any], list[Request]]:
-        """Return the predictions and what was requested; charge what they cost to training and test."""
+        """Return the predictions and what was requested; charge what they cost to training and test.
+
+        With ``only_prompts``, stop when the method has its prompts, before the test queries.
+        """
         prompts: dict[str, set[Any]] = {"training": set(), "test": set()}
         requested: list[Request] = []
         data, steps, requests, predictions = self.begin(experimentor)
         phase = ""
         while requests is not None:
             before, phase = phase, "training" if any(request.phase for request in requests) else "test"
+            if only_prompts and phase == "test":
+                break
             cost.charge(before or phase)
             answers: dict[int, list[Any]] = {}
             for name, keys in prompts.items():
@@ -481,7 +476,7 @@ def chosen_methods(
         ArgumentError: No method could be run, two methods have one name, or no method has an option.
     """
     if methods is None:
-        k_nn = "knn_prompt" if check_variant(variant) == "paper" else "knn_prompt_centroid"
+        k_nn = "knn_prompt" if specification.check_variant(variant) == "paper" else "knn_prompt_centroid"
         methods = [k_nn if name == "knn_prompt" else name for name in TABLE_2]
     specs = [_find(name) for name in methods]
     names = [spec.name for spec in specs]
@@ -828,7 +823,7 @@ def forecast_method(
         >>> forecast_method("batch-calibration", PPMKernel(), [mini], probe_seconds=0).distinct
         8
     """
-    chosen, given = ForecastOptions(**how), read_options(options)
+    chosen, given = ForecastOptions(**how), specification.read_options(options)
     methods, _ = chosen_methods(kernel, variant, calibration_number, None if name == "all" else [name], given)
     for benchmark in benchmarks:
         check_benchmark(benchmark)
@@ -850,10 +845,10 @@ def _tasks_of(runs: Sequence[tuple[Method, Benchmark | BenchmarkGroup]], seed: i
     with options.context() as context:
         context.start([kernel])
         for method, benchmark in runs:
-            members = benchmark.members.values() if isinstance(benchmark, BenchmarkGroup) else [benchmark]
-            for member in members:
+            single = members(benchmark)
+            for member in single.values():
                 if (error := method.refusal(member)) is not None:
-                    if len(members) * len(runs) == 1:
+                    if len(single) * len(runs) == 1:
                         raise error
                     continue
                 for experimentor in member:

@@ -14,16 +14,14 @@ methods before it computes anything, computes each feature once, counts prompts 
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import inspect
 import itertools
-import json
 import types
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
@@ -40,7 +38,7 @@ from StaICC.datasets.storage import Row
 from StaICC.errors import ArgumentError, unknown_name, whole_number
 from StaICC.inference import Answer, Failure
 from StaICC.kernels.protocol import Capability
-from StaICC.kernels.registry import options_of
+from StaICC.kernels.registry import options_of, read_json_or_text
 from StaICC.methods.features import Request, apply_present, feature_keys
 from StaICC.prompting import PromptWriter, SubsetView, TemplateWarning, TripletSplit
 from StaICC.registry import Registry
@@ -60,10 +58,9 @@ _SHARED_SETTINGS = ("instruction", "input_text_prefixes", "label_prefix", "query
 
 def check_variant(variant: str) -> Variant:
     """Return a variant, or refuse it."""
-    for known in get_args(Variant):
-        if variant == known:
-            return cast(Variant, known)
-    raise unknown_name("variant", variant, get_args(Variant))
+    if variant not in get_args(Variant):
+        raise unknown_name("variant", variant, get_args(Variant))
+    return cast(Variant, variant)
 
 
 # -- copies of a data set
@@ -181,15 +178,19 @@ def with_orders(
     return views
 
 
-def with_template(experimentor: Experimentor, levels: str) -> Experimentor:
-    """Return a copy of an experimentor with a template of template sensitivity (a row of ``L9``)."""
+def with_settings(experimentor: Experimentor, **settings: Any) -> Experimentor:
+    """Return a copy of an experimentor with other settings of its prompts; no warning, since the signature says it."""
     copied = fresh(experimentor)
-    template = template_of_levels(experimentor.task_input(), levels).template
-    settings = {field.name: getattr(template, field.name) for field in dataclasses.fields(template)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TemplateWarning)
         copied.prompt_former.set_config_dict({**copied.prompt_former.get_config_dict(), **settings})
     return copied
+
+
+def with_template(experimentor: Experimentor, levels: str) -> Experimentor:
+    """Return a copy of an experimentor with a template of template sensitivity (a row of ``L9``)."""
+    template = template_of_levels(experimentor.task_input(), levels).template
+    return with_settings(experimentor, **{part.name: getattr(template, part.name) for part in fields(template)})
 
 
 def refuse_several_lists(experimentor: Experimentor) -> None:
@@ -280,14 +281,10 @@ class NoOptions:
 class OptionText(str):
     """The value of an option as the command line gives it: read as the type of the option."""
 
-    def readings(self) -> Iterator[Any]:
-        """Yield the values that it can mean."""
+    def readings(self) -> list[Any]:
+        """Return the values that it can mean."""
         words = {"none": None, "true": True, "false": False}
-        if self.casefold() in words:
-            yield words[self.casefold()]
-        with contextlib.suppress(ValueError, RecursionError):
-            yield json.loads(self)
-        yield str(self)
+        return [words.get(self.casefold(), read_json_or_text(self)), str(self)]
 
 
 def _accepts(hint: Any, value: Any) -> bool:
@@ -320,7 +317,7 @@ def make_options(owner: str, record: type[Any], given: Mapping[str, Any]) -> Any
             raise ArgumentError(str(unknown_name(f"option of {owner}", name, facts)))
         is_union = get_origin(hints[name]) in (Union, types.UnionType)
         choices = get_args(hints[name]) if is_union else (hints[name],)
-        readings = list(value.readings()) if isinstance(value, OptionText) else [value]
+        readings = value.readings() if isinstance(value, OptionText) else [value]
         fitting = [reading for choice in choices for reading in readings if _accepts(choice, reading)]
         if not fitting:
             raise ArgumentError(f"{owner}, option {name!r}: got {value!r:.80}, expected {facts[name].type}")

@@ -68,22 +68,22 @@ def _checked(calibration_set: CalibrationSet | None, number: int, k: int) -> tup
 
 
 def neutral_prompts(
+    queries_of: Callable[[CalibrationSet, spec.Variant], Iterator[Sequence[str]]],
+    variant: spec.Variant,
     make_prompt: spec.PromptMaker,
     calibration_set: CalibrationSet | None,
     number: int,
     k: int,
-    variant: spec.Variant,
-    queries_of: Callable[[CalibrationSet, spec.Variant], Iterator[Sequence[str]]],
 ) -> LabelledPrompts:
     """Return prompts with demonstrations of the calibration set and queries that should favour no label.
 
     Args:
+        queries_of: Returns the queries, such as :func:`content_free_queries`.
+        variant: ``"0.1.1"`` draws demonstrations with repetition.
         make_prompt: Writes a prompt.
         calibration_set: Where words and demonstrations come from.
         number: How many prompts.
         k: Demonstrations per prompt.
-        variant: ``"0.1.1"`` draws demonstrations with repetition.
-        queries_of: Returns the queries, such as :func:`content_free_queries`.
 
     Raises:
         ArgumentError: A number is unfit, there is no calibration set, or it has no words.

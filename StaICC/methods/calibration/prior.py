@@ -113,11 +113,9 @@ class ContextualCalibration(PriorCalibration):
 
     name: ClassVar[str] = "contextual_calibration"
 
-    def samples(
-        self, make_prompt: PromptMaker, calibration_set: base.CalibrationSet | None, number: int, k: int, **options: Any
-    ) -> base.LabelledPrompts:
+    def samples(self, *drawn: Any, **options: Any) -> base.LabelledPrompts:
         """Return content-free prompts."""
-        return base.neutral_prompts(make_prompt, calibration_set, number, k, self.variant, base.content_free_queries)
+        return base.neutral_prompts(base.content_free_queries, self.variant, *drawn)
 
     @staticmethod
     def correct(row: Sequence[float], prior: Sequence[float]) -> list[float]:
@@ -159,12 +157,10 @@ class DomainCalibration(PriorCalibration):
             default_prompt_maker, feedforward, calibration_set, calibration_number, k, sample_length=sample_length
         )
 
-    def samples(
-        self, make_prompt: PromptMaker, calibration_set: base.CalibrationSet | None, number: int, k: int, **options: Any
-    ) -> base.LabelledPrompts:
+    def samples(self, *drawn: Any, **options: Any) -> base.LabelledPrompts:
         """Return prompts about random words."""
         queries_of = partial(base.random_word_queries, options.get("sample_length", 64))
-        return base.neutral_prompts(make_prompt, calibration_set, number, k, self.variant, queries_of)
+        return base.neutral_prompts(queries_of, self.variant, *drawn)
 
 
 Correct = Callable[[Sequence[float], Sequence[float]], list[float]]
@@ -449,12 +445,10 @@ class LinearCalibration(base.FittedCalibration):
         self.weights: list[list[float]] = []
         self.bias: list[float] = []
 
-    def samples(
-        self, make_prompt: PromptMaker, calibration_set: base.CalibrationSet | None, number: int, k: int, **options: Any
-    ) -> base.LabelledPrompts:
+    def samples(self, *drawn: Any, **options: Any) -> base.LabelledPrompts:
         """Return content-free prompts (label -1) and labelled prompts."""
-        free, _ = base.neutral_prompts(make_prompt, calibration_set, number, k, self.variant, base.content_free_queries)
-        prompts, labels = super().samples(make_prompt, calibration_set, number, k)
+        free, _ = base.neutral_prompts(base.content_free_queries, self.variant, *drawn)
+        prompts, labels = super().samples(*drawn)
         return base.LabelledPrompts([*free, *prompts], [*[-1] * len(free), *labels])
 
     def _fit(self, rows: list[list[float]], labels: Sequence[int]) -> None:
