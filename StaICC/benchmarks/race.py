@@ -47,8 +47,8 @@ _SHORT_NAMES = {"likelihood": _LIKELIHOOD}
 
 Rule = Literal["precision", "race"]
 
-_Place = tuple[int, int, int]
-"""Number of the data set, test row, and repeat of a query."""
+_Answers = dict[tuple[int, Query], Answer | Failure]
+"""The predictions of a model, by number of the data set and query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def row_order(experimentor: Experimentor) -> list[int]:
     return sorted(rows, key=lambda row: hashlib.sha256(f"{seed}\0{row}".encode("utf-8", "surrogatepass")).digest())
 
 
-def _row_score(score: str, outputs: Kind, queries: Sequence[Query], answers: Sequence[Answer]) -> float:
+def _row_score(score: str, outputs: Kind, queries: Sequence[Query], answers: Sequence[Answer | Failure]) -> float:
     """Return the score of one test row: the mean over its repeats."""
     outcome = Outcome(Condition("row", queries), answers, outputs)
     predictions = outcome.read(STATISTICS[score])
@@ -193,9 +193,7 @@ class _Evaluation:
         answers: For each model, its predictions so far.
     """
 
-    def __init__(
-        self, rule: StoppingRule, experimentors: Sequence[Experimentor], answers: Sequence[dict[_Place, Answer]]
-    ) -> None:
+    def __init__(self, rule: StoppingRule, experimentors: Sequence[Experimentor], answers: Sequence[_Answers]) -> None:
         self.rule, self.answers, self.experimentors = rule, answers, experimentors
         self.sizes = [experimentor.row_count for experimentor in experimentors]
         self._queries: list[dict[int, list[Query]]] = [{} for _ in experimentors]
@@ -218,7 +216,7 @@ class _Evaluation:
         """Return the score of a row: of one model, or that of the first minus that of the second."""
         queries, outputs = self._queries[number][place], self.experimentors[number].outputs
         first, *others = (
-            _row_score(self.rule.score, outputs, queries, [known[place_of(number, query)] for query in queries])
+            _row_score(self.rule.score, outputs, queries, [known[number, query] for query in queries])
             for known in self.answers
         )
         return first - sum(others)
@@ -236,11 +234,6 @@ class _Evaluation:
         interval = Interval(*sequence.interval, rule.level, f"confidence sequence {CONFIDENCE_SEQUENCE_VERSION}")
         measured = sequence.estimate, interval, sequence.rounds, sequence.all_rounds
         return EarlyStopping(rule.kind, rule.score, float(rule.target), *measured, asked, complete, reason)
-
-
-def place_of(number: int, query: Query) -> _Place:
-    """Return the place of a query of a data set."""
-    return number, query.row, query.repeat
 
 
 def first_rows(benchmark: _B, rounds: int) -> _B:
@@ -299,7 +292,7 @@ def run_early(
     """
     rule = StoppingRule.for_experimentors(kind, target, score, benchmark.experimentor)
     name, unparsed = benchmark.benchmark_name, benchmark[0].unparsed
-    answers: list[dict[_Place, Answer]] = [{} for _ in models]
+    answers: list[_Answers] = [{} for _ in models]
     with RunContext(batched, **run) as context:
         context.start([function for functions in models for function in functions])
         for got, refused in (
@@ -323,18 +316,15 @@ def run_early(
                     own = [(number, query) for number, query in places if functions[number] is function]
                     options = context.options_for(function)
                     predictions = predict_queries(function, [query for _, query in own], part, options)
-                    for (number, query), answer in zip(own, predictions, strict=True):
-                        assert not isinstance(answer, Failure)  # on_error="raise"
-                        answers[model][place_of(number, query)] = answer
+                    answers[model].update(zip(own, predictions, strict=True))
 
         stopping = evaluation.decide(evaluate)
         finished = first_rows(benchmark, stopping.rounds)
         runs: list[dict[str, DatasetRun]] = [{} for _ in models]
         for number, experimentor in enumerate(finished):
             conditions = experimentor.conditions()
-            places_of_set = [place_of(number, query) for condition in conditions for query in condition.queries]
             for of_model, known in zip(runs, answers, strict=True):
-                given = [known[place] for place in places_of_set]
+                given = [known[number, query] for condition in conditions for query in condition.queries]
                 of_model[experimentor.name] = experimentor.assemble(conditions, given, f"{name}, {experimentor.name}")
     seconds, results = context.seconds, []
     for functions, of_model in zip(models, runs, strict=True):
@@ -360,7 +350,7 @@ def replay(
     rule = StoppingRule.for_experimentors(kind, saved.target, saved.score, experimentors)
     answers = [
         {
-            place_of(number, query): answer
+            (number, query): answer
             for number, experimentor in enumerate(experimentors)
             for outcome in of_model[experimentor.name].outcomes
             for query, answer in zip(outcome.condition.queries, outcome.answers, strict=True)

@@ -27,7 +27,7 @@ import math
 import os
 import random
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
@@ -675,8 +675,6 @@ class _Verifier:
     """Files and folders of the user's own data."""
     sources: list[Source] = field(default_factory=list)
     """The queries that can be predicted again."""
-    raced: dict[str, _Scored] = field(default_factory=dict)
-    """The results of a race whose data sets are all scored, by their path."""
 
     def findings(
         self, result: Result | ResultGroup, saved: Mapping[str, Any], benchmark: Any
@@ -689,14 +687,11 @@ class _Verifier:
 
     def _any(
         self, result: Result | ResultGroup, saved: Mapping[str, Any], benchmark: Any, where: str, race: bool = False
-    ) -> Iterator[Verification]:
+    ) -> Generator[Verification, None, _Scored | None]:
+        """Yield the findings about a result or a group; return a result whose data sets are all scored."""
         if isinstance(result, ResultGroup):
-            return self._group(result, saved, benchmark, where)
-        return self._result(result, saved, benchmark, where, race)
-
-    def _result(
-        self, result: Result, saved: Mapping[str, Any], benchmark: Any, where: str, race: bool
-    ) -> Iterator[Verification]:
+            yield from self._group(result, saved, benchmark, where)
+            return None
         if benchmark is not None and not isinstance(benchmark, BaseBenchmark):
             raise ArgumentError(
                 f"benchmark: got {benchmark!r:.60} for a single result of {result.benchmark}. Pass its benchmark"
@@ -710,23 +705,21 @@ class _Verifier:
             benchmark = _with_outputs(benchmark, result)
         except StaICCError as error:
             yield Verification(result.benchmark, None, "nothing was computed again", (_refused(error, where),))
-            return
+            return None
         names = [*benchmark.dataset_names, *benchmark.absent]
         if not set(result.details) == set(result.divided) == set(names):
             differ = f"{where}details: saved {short_value(list(result.divided))}, recomputed {short_value(names)}"
             yield Verification(result.benchmark, None, "the data sets differ", (Contradicted(differ),))
-            return
-        scored = _Scored(result, saved, benchmark, where, _unknown(result, own), self.rerun is not None)
+            return None
+        sources = None if self.rerun is None else self.sources
+        scored = _Scored(result, saved, benchmark, where, _unknown(result, own), sources)
         for name in result.details:
             yield scored.dataset(name)
         lost = [name for name in names if name not in scored.runs]
-        findings: Iterable[Finding] = [Unchecked(f"{where}means and signature: {', '.join(lost)} cannot be scored")]
-        if not lost:
-            findings = scored.shared(race)
-            self.raced |= {where: scored} if race else {}  # others would keep the prompts of all parts in memory
-        self.sources += scored.sources
-        message = "the means, the signature and the provenance"
-        yield Verification(result.benchmark, None, message, limited(f"{where}means", findings))
+        unscored = Unchecked(f"{where}means and signature: {', '.join(lost)} cannot be scored")
+        findings = limited(f"{where}means", [unscored] if lost else scored.shared(race))
+        yield Verification(result.benchmark, None, "the means, the signature and the provenance", findings)
+        return None if lost else scored
 
     # -- groups
 
@@ -751,31 +744,28 @@ class _Verifier:
                 f"benchmark: got {benchmark!r:.60} for the group {name!r:.60} of results. Pass its group of "
                 "benchmarks, or verify its parts one by one"
             )
+        raced: dict[str, _Scored] = {}
         for part_name, part in group.items():
             member, place = members.get(part_name), f"{where}parts / {part_name}"
             if isinstance(part, ResultGroup) and isinstance(member, Benchmark):
                 findings.append(Contradicted(f"{place}: saved a group, recomputed a result of {member.task.name}"))
                 member = None
-            yield from self._any(part, saved["parts"][part_name], member, f"{place} / ", sweep is RACE)
+            scored = yield from self._any(part, saved["parts"][part_name], member, f"{place} / ", sweep is RACE)
+            if sweep is RACE and scored is not None:  # others would keep the prompts of all parts in memory
+                raced[part_name] = scored
         findings += _shared_by_parts(group, sweep, where)
         if sweep is RACE:
-            findings += self._decision(group, where)
+            findings += compare_values(f"{where}parts", sorted(group), ["first", "second"])
+            models = [raced[part] for part in ("first", "second") if part in raced]
+            if len(models) < 2:
+                reason = "the decision follows from predictions that cannot be scored"
+                findings.append(Unchecked(f"{where}stopping: {reason}"))
+            findings += [finding for model in models if len(models) > 1 for finding in model.replayed(models)]
         others = {"parts", *(sweep.recorded if sweep is not None else ())}
         entries = {key: value for key, value in saved.items() if key not in others}
         expected = {"schema": RESULT_SCHEMA, "kind": "group", "name": name}
         findings += compare_values(where.removesuffix(" / "), entries, expected, _OTHER_SCHEMA)
         yield Verification(group.name, None, "the parts, their arguments and their models", limited(where, findings))
-
-    def _decision(self, group: ResultGroup, where: str) -> Iterator[Finding]:
-        """Follow the stopping rule of a race over the predictions of both models."""
-        yield from compare_values(f"{where}parts", sorted(group), ["first", "second"])
-        places = [f"{where}parts / {name} / " for name in ("first", "second")]
-        models = [self.raced[place] for place in places if place in self.raced]
-        if len(models) < 2:
-            yield Unchecked(f"{where}stopping: the decision follows from predictions that cannot be scored")
-        else:
-            for model in models:
-                yield from model.replayed(models)
 
 
 @dataclass(slots=True)
@@ -790,12 +780,10 @@ class _Scored:
     """Path of the result within its file."""
     unknown: Mapping[str, str]
     """As for :func:`compare_values`."""
-    reruns: bool
-    """Whether queries are predicted again."""
+    sources: list[Source] | None
+    """Gets the data sets that can be predicted again; ``None`` if none is."""
     runs: dict[str, DatasetRun] = field(default_factory=dict)
     """The scored data sets."""
-    sources: list[Source] = field(default_factory=list)
-    """The data sets that can be predicted again."""
 
     def dataset(self, name: str) -> Verification:
         """Write the prompts of a data set, score its records, and compare."""
@@ -823,7 +811,7 @@ class _Scored:
             saved = self.saved[DIVIDED][name]
             findings += compare_values(f"{self.where}{DIVIDED} / {name}", saved, values, self.unknown)
             findings += compare_values(place, self.saved["details"][name], expected | compared, self.unknown)
-            if same and run.answers and self.reruns:
+            if same and run.answers and self.sources is not None:
                 own, queries = self.benchmark[name], [query for condition in conditions for query in condition.queries]
                 self.sources.append(Source(f"{self.where}{name}", self.result, own, queries, run.answers))
         return Verification(self.result.benchmark, name, message, limited(place, findings), same, first)
@@ -861,9 +849,8 @@ class _Scored:
     def shared(self, race: bool) -> Iterator[Finding]:
         """Compare what the data sets share with that of the recomputed result, into which the records of the run go."""
         result, benchmark = self.result, self.benchmark
-        names = [name for name, details in result.details.items() if details.asked]
         runs = {name: self.runs[name] for name in benchmark.dataset_names}
-        again = benchmark.collect(runs, 0.0, _predictions(result, names), with_divided=result.with_divided)
+        again = benchmark.collect(runs, 0.0, _predictions(result), with_divided=result.with_divided)
         if result.stopping is not None:
             again = marked(again, result.stopping)
         again.environment, again.timing = result.environment, result.timing
@@ -940,10 +927,10 @@ def _refused(error: StaICCError, where: str) -> Finding:
     return Unchecked(f"{where}benchmark: {error}")
 
 
-def _predictions(result: Result, names: Sequence[str]) -> Predictions:
+def _predictions(result: Result) -> Predictions:
     """Return who predicted, as the run recorded it; the run's code computes identities and counts from it again."""
     scoring = result.signature.fields.get("scoring") or ""
-    replies = scoring.endswith(parser := f";parser={PARSER_VERSION}")
+    replies, batched = scoring.endswith(parser := f";parser={PARSER_VERSION}"), ";batched" in scoring
     records: dict[str, RunRecord] = {}
     started = ""
     for saved in result.provenance.predictors:
@@ -953,9 +940,7 @@ def _predictions(result: Result, names: Sequence[str]) -> Predictions:
         record = RunRecord(identity, saved.name, *times, counts, saved.editions, replies)
         records |= dict.fromkeys(() if GIVEN in saved.who else saved.datasets, record)
         started = saved.started
-    given = f"given{parser}" if replies else "given"
-    ways = [Predictions(records, batched, started, given, result.warnings) for batched in (False, True)]
-    return next((way for way in ways if way.scoring(names) == scoring), ways[0])
+    return Predictions(records, batched, started, f"given{parser}" if replies else "given", result.warnings)
 
 
 def _shared_by_parts(group: ResultGroup, sweep: Sweep | None, where: str) -> Iterator[Finding]:
