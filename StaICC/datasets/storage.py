@@ -197,11 +197,11 @@ def _stream(path: StrPath) -> int | None:
 
 def _target(given: StrPath) -> Path | None:
     """Return the file to replace; ``None`` if the path is opened and written to. Refuse what must not be written."""
-    text = os.fsdecode(given)
+    text, mode = os.fsdecode(given), 0
     try:
-        mode = os.stat(text).st_mode
-    except FileNotFoundError:
-        mode = 0
+        path = Path(os.path.realpath(text))
+        with contextlib.suppress(FileNotFoundError):
+            mode = os.stat(text).st_mode
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ArgumentError(f"{text!r} cannot be written to ({reason}); give another path") from error
@@ -211,7 +211,6 @@ def _target(given: StrPath) -> Path | None:
         if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
             raise ArgumentError(f"{text} is neither a file nor a pipe; give another path")
         return None
-    path = Path(os.path.realpath(text))
     if any(is_database(path.with_name(path.name.removesuffix(suffix))) for suffix in ("", *_STORE_SUFFIXES)):
         raise ArgumentError(f"{text} is a file of a prediction store, or of another SQLite database; give another path")
     if not path.parent.is_dir():
@@ -222,13 +221,13 @@ def _target(given: StrPath) -> Path | None:
     return path
 
 
-def _same(first: StrPath, second: StrPath) -> bool:
-    """Tell whether two paths lead to one file, or would once it is made (a file system may fold case and accents)."""
-    exist = {os.path.exists(first), os.path.exists(second)}
-    if exist == {True}:
-        return os.path.samefile(first, second)
-    paths = [unicodedata.normalize("NFC", os.path.realpath(path)).casefold() for path in (first, second)]
-    return exist == {False} and paths[0] == paths[1]
+def _file_key(path: StrPath) -> object:
+    """What two paths to one file share, or to one that is not made yet (a file system may fold case and accents)."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return unicodedata.normalize("NFC", os.path.realpath(path)).casefold()
+    return status.st_dev, status.st_ino
 
 
 def check_outputs(
@@ -247,18 +246,19 @@ def check_outputs(
         ArgumentError: An output is an input, a store or a file of one, a folder or a block device; its folder does not
             exist or is read-only; or two outputs are the same file.
     """
-    kept = [(os.fsdecode(path), "an input of this command") for path in inputs]
+    written = [os.fsdecode(path) for path in outputs if path is not None]
+    written = [path for path in written if _target(path) is not None or os.path.isfile(path)]
+    if not written:
+        return
+    kept = {_file_key(path): "an input of this command" for path in inputs}
     for store in stores:
         files = [os.path.realpath(store) + suffix for suffix in ("", *_STORE_SUFFIXES)]
-        kept += [(file, "the prediction store of this command") for file in files]
-    for output in outputs:
-        if output is None or (_target(output) is None and not os.path.isfile(output)):
-            continue
-        text = os.fsdecode(output)
-        for path, what in kept:
-            if _same(text, path):
-                raise ArgumentError(f"{text} is {what}, which is never overwritten; give another path")
-        kept.append((text, "another output of this command"))
+        kept |= {_file_key(file): "the prediction store of this command" for file in files}
+    for path in written:
+        key = _file_key(path)
+        if key in kept:
+            raise ArgumentError(f"{path} is {kept[key]}, which is never overwritten; give another path")
+        kept[key] = "another output of this command"
 
 
 @contextlib.contextmanager

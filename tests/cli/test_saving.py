@@ -249,6 +249,9 @@ def test_a_removed_working_folder_costs_the_file_only(program: Any) -> None:
     done = program(*RUN, start=("removes.py",))
     assert (done.returncode, done.stdout[:7]) == (4, "Normal\n"), done.stderr
     assert "not saved" in done.stderr
+    refused = program(*RUN, "--json", "r.json", start=("removes.py",))
+    assert (refused.returncode, refused.stdout) == (2, ""), refused.stderr
+    assert "'r.json' cannot be written to" in refused.stderr
 
 
 @pytest.mark.posix
