@@ -77,33 +77,12 @@ def _sum_of(terms: Iterable[tuple[int, float, int]], negligible: float = _NOTHIN
         low, binomial = _binomial(count, log_odds, negligible)
         spread = [0.0] * (weight * (len(binomial) - 1) + 1)
         spread[::weight] = binomial
-        first, size = first + weight * low, len(spread)
+        first += weight * low
         longer, shorter = sorted((chances, spread), key=len, reverse=True)
-        if len(shorter) > _LONG:
-            chances = _product(longer, shorter)
-            continue
-        size, ends = len(shorter), [0.0] * (len(shorter) - 1)
-        shorter, longer = shorter[::-1], [*ends, *longer, *ends]
-        chances = [sum(map(mul, shorter, longer[place : place + size])) for place in range(len(longer) - len(ends))]
+        ends = [0.0] * (len(shorter) - 1)
+        padded, turned = [*ends, *longer, *ends], shorter[::-1]
+        chances = [sum(map(mul, turned, padded[n : n + len(turned)])) for n in range(len(padded) - len(ends))]
     return first, chances
-
-
-_LONG = 1000
-"""Lists of more probabilities are multiplied as integers."""
-_UNIT = 2**160
-"""Steps of these integers in 1: enough for 20 digits of negligible probabilities."""
-_BYTES = 48
-
-
-def _product(first: Sequence[float], second: Sequence[float]) -> list[float]:
-    """Return the distribution of a sum by one product of integers, whose fields are the probabilities."""
-    packed = (
-        int.from_bytes(b"".join([int(chance * _UNIT).to_bytes(_BYTES, "little") for chance in chances]), "little")
-        for chances in (first, second)
-    )
-    size = len(first) + len(second) - 1
-    data = math.prod(packed).to_bytes(_BYTES * (size + 1), "little")
-    return [int.from_bytes(data[_BYTES * n : _BYTES * (n + 1)], "little") / _UNIT**2 for n in range(size)]
 
 
 def _tilt(terms: _Terms, score: float) -> tuple[float, float, list[float]]:

@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from StaICC.errors import ArgumentError
-from StaICC.metrics import random_baselines
 from StaICC.metrics.random_baselines import (
     GuessRates,
     RandomBaseline,
@@ -243,11 +242,3 @@ def test_thirty_million_examples_where_a_lower_tail_is_below_floating_point() ->
     # The best of 10 normal variables is 1.5387527 standard deviations above the mean (David and Nagaraja 2003).
     expected = 0.5 + 1.5387527 * math.sqrt(0.25 / 30_000_000)
     assert guessing.max_random_baseline(10) == pytest.approx(expected, rel=1e-7)
-
-
-@pytest.mark.parametrize("tried", [7, 100_000])
-def test_sums_by_products_of_integers_equal_those_by_loops(tried: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    baseline = RandomBaseline(6_000, {2: 3_000, 3: 2_000, 7: 1_000})
-    by_loops = baseline.max_random_baseline(tried)
-    monkeypatch.setattr(random_baselines, "_LONG", 10)
-    assert baseline.max_random_baseline(tried) == pytest.approx(by_loops, rel=1e-13)
