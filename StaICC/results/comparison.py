@@ -32,7 +32,6 @@ from StaICC.metrics.diagnosis import noisy_label_shares
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.paired_tests import (
     LEVEL,
-    Contributions,
     PairedDifference,
     detectable_difference,
     difference_interval,
@@ -44,8 +43,8 @@ from StaICC.metrics.paired_tests import (
     too_few_rows,
     upper_p_value,
 )
-from StaICC.metrics.registry import CONSISTENCY, HEADLINE, Mean, MicroF1, Sample, Statistic, score_record
-from StaICC.results.provenance import ConditionRecord, DatasetDetails, Key, query_keys
+from StaICC.metrics.registry import CONSISTENCY, HEADLINE, Contributions, Mean, MicroF1, Sample, Statistic, score_record
+from StaICC.results.provenance import DatasetDetails, Key, query_keys
 from StaICC.results.result import Result, ResultGroup, by_benchmark, split_runs
 from StaICC.safe_text import csv_cell, one_line
 
@@ -83,22 +82,8 @@ class _LeftOutError(StaICCError):
     """A data set cannot be compared, for the reason in the message."""
 
 
-def probabilities_of(record: ConditionRecord, width: int) -> list[Any]:
-    """Return one distribution for each query; ``None`` for failed ones.
-
-    Args:
-        record: The records of a condition.
-        width: Size of the label space.
-
-    Raises:
-        StaICCError: The predictions have no probabilities.
-    """
-    if record.output == "labels":
-        one_hot = [[float(label == place) for place in range(width)] for label in range(width)]
-        return [None if label is None else one_hot[label] for label in record.predictions]
-    if record.scores is None or record.output not in ("probabilities", "logits"):
-        raise _LeftOutError(f"the predictions are {record.output}, which have no probabilities")
-    return record.probabilities(width)
+def _certain(label: int, width: int) -> list[float]:
+    return [float(place == label) for place in range(width)]
 
 
 def _weights(result: Result, names: Sequence[str]) -> tuple[float, ...]:
@@ -134,9 +119,6 @@ def _read(result: Result, name: str, metric: str, statistic: Statistic) -> _Reco
     if not details.conditions:
         raise _LeftOutError("the file has no records of its queries")
     conditions: dict[str, dict[Key, tuple[int, Any]]] = {}
-    bare = {record.name for record in details.conditions if record.output == "labels"}
-    if statistic.reads == "probabilities" and bare:
-        raise _LeftOutError("the predictions are bare labels, which have no probabilities")
     wrong = result.counted_wrong(name) if statistic.of_classification else set()
     own = result.query_scores.get(metric)
     for record in details.conditions:
@@ -148,11 +130,18 @@ def _read(result: Result, name: str, metric: str, statistic: Statistic) -> _Reco
                 raise _LeftOutError(f"the file has {metric} of {len(answers)} queries, expected {len(record.truth)}")
             if any(score is not None and not own.low <= score <= own.high for score in answers):
                 raise _LeftOutError(f"the file has {metric} of a query outside its range {own.low:g} to {own.high:g}")
+        elif statistic.reads == "labels":
+            answers = list(record.predictions)
+        elif record.output == "labels" and statistic.reads == "distributions":
+            answers = [label if label is None else _certain(label, width) for label in record.predictions]
+        elif record.scores is None or record.output not in ("probabilities", "logits"):
+            kind = {"labels": "bare labels"}.get(record.output, record.output)
+            raise _LeftOutError(f"the predictions are {kind}, which have no probabilities")
         else:
-            answers = list(record.predictions) if statistic.reads == "labels" else probabilities_of(record, width)
+            answers = list(record.probabilities(width))
         for number in (query for condition, query in wrong if condition == record.name):
             label = (record.truth[number] + 1) % width
-            answers[number] = label if statistic.reads == "labels" else [float(n == label) for n in range(width)]
+            answers[number] = label if statistic.reads == "labels" else _certain(label, width)
         pairs = zip(record.truth, answers, strict=True)
         conditions[record.name] = dict(zip(query_keys(record.rows), pairs, strict=True))
     queries = sum(len(record.truth) for record in details.conditions)
@@ -451,9 +440,9 @@ def p_text(p_value: float) -> str:
 
     Example:
         >>> p_text(0.01234), p_text(1e-7)
-        ('p 0.0123', 'p < 0.0001')
+        ('p = 0.0123', 'p < 0.0001')
     """
-    return f"p {p_value:.3g}" if p_value >= 1e-4 else "p < 0.0001"
+    return f"p = {p_value:.3g}" if p_value >= 1e-4 else "p < 0.0001"
 
 
 def word_of(verdict: Verdict) -> str:
@@ -477,7 +466,7 @@ def describe(verdict: Verdict) -> str:
 
     Example:
         >>> describe(Best()), describe(Tied(0.5)), describe(Untested("one row"))
-        ('best', 'tied (p 0.5)', 'untested (one row)')
+        ('best', 'tied (p = 0.5)', 'untested (one row)')
     """
     if isinstance(verdict, Best):
         return word_of(verdict)
@@ -815,11 +804,10 @@ def compare_runs(
         tests = [difference_outcome(step) for own in steps for step in own]
         of_datasets = corrected(tests, holm, all_pairs and all_pairs * len(datasets))
     lines = iter(of_datasets)
-    gains = [(mean, mean.negated) if better else (mean.negated, mean) for mean in means]
-    margins = [
-        corrected([_above(gain, -(margin or 0.0)) for gain in side], holm, all_pairs)
-        for side in zip(*gains, strict=True)
-    ]
+    margins: list[Iterator[Outcome]] = []
+    for gains in () if margin is None else (means, [mean.negated for mean in means]):
+        above = [_above(gain if better else gain.negated, -(margin or 0.0)) for gain in gains]
+        margins.append(iter(corrected(above, holm, all_pairs)))
     notes = {run: list(_table_notes(run, aligned)) for run in aligned.runs}
     made = []
     for number, pair in enumerate(pairs):
@@ -841,9 +829,8 @@ def compare_runs(
                 tuple(figures),
                 of_mean if len(datasets) > 1 else None,
                 tuple(
-                    NonInferiority(*runs, margin, test.holm if isinstance(test, Tested) else None)
-                    for runs, test in zip((pair, pair[::-1]), [side[number] for side in margins], strict=True)
-                    if margin is not None
+                    NonInferiority(*runs, margin or 0.0, test.holm if isinstance(test, Tested) else None)
+                    for runs, test in zip((pair, pair[::-1]), map(next, margins), strict=False)
                 ),
                 tuple(dict.fromkeys([*aligned.left_out, *(note for run in pair for note in notes[run])])),
                 str(first.signature),

@@ -14,9 +14,10 @@ the difference is normal and independent of them. The interval of an accuracy is
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from statistics import NormalDist
 from typing import Any
@@ -526,8 +527,8 @@ def plan(
     def reaches(design: Design) -> bool:
         return design.half_width <= (half_width or 0.0) if design.power is None else design.power >= power
 
-    def of(number: int, *sizes: int) -> Design:
-        return evaluate_design(components, (sizes[0], sizes[1], sizes[2]), number, difference)
+    def of(number: int, draws: int, templates: int, rows: int) -> Design:
+        return evaluate_design(components, (rows, draws, templates), number, difference)
 
     designs = []
     for number in sorted({*(count for count in (1, 2, 3, 5, 10) if count < max_datasets), max_datasets}):
@@ -536,17 +537,13 @@ def plan(
             most = max_rows
             if cheapest is not None:
                 most = min(max_rows, (cheapest.queries - 1) // (number * draws * kinds))
-            if most < LEAST_ROWS or not reaches(of(number, most, draws, kinds)):
-                continue
-            low = LEAST_ROWS - 1  # the fewest rows that reach the target are more than these
-            while most - low > 1:
-                middle = (low + most) // 2
-                low, most = (low, middle) if reaches(of(number, middle, draws, kinds)) else (middle, most)
-            cheapest = of(number, most, draws, kinds)
+            design = partial(of, number, draws, kinds)
+            if most >= LEAST_ROWS and reaches(design(most)):
+                cheapest = design(bisect_left(range(most), True, LEAST_ROWS, key=lambda rows: reaches(design(rows))))
         if cheapest is not None:
             designs.append(cheapest)
     if not designs:
-        best = of(max_datasets, max_rows, _DRAWS[-1], max_templates)
+        best = of(max_datasets, _DRAWS[-1], max_templates, max_rows)
         text = f"half width {best.half_width:.3f}" if best.power is None else f"power {best.power:.2f}"
         raise ArgumentError(
             f"{name}: got {target}, expected what {max_rows} rows, {_DRAWS[-1]} draws, {max_templates} templates "

@@ -798,17 +798,14 @@ def score_records(result: _Saved) -> Iterator[dict[str, Any]]:
         'accuracy'
     """
     for single in result.results():
-        signature = str(single.signature)
+        signature, stopping = str(single.signature), single.stopping
+        stopped = stopping.score if stopping and stopping.rule == "precision" else None
         for dataset, values in [*single.divided.items(), (None, single.averaged)]:
             own = single.means if dataset is None else single.details.get(dataset, MeanDetails())
             for metric, value in _figures(values):
                 interval = own.intervals.get(metric)
-                if (
-                    single.stopping
-                    and single.stopping.rule == "precision"
-                    and (dataset, metric) == (None, single.stopping.score)
-                ):
-                    interval = single.stopping.interval if value is not None else interval
+                if stopping and dataset is None and metric == stopped and value is not None:
+                    interval = stopping.interval
                 condition, _, last = metric.rpartition(".")
                 of_noise = not condition and any(metric not in own for own in single.divided.values())
                 guess = own.baselines.get(condition or next(iter(own.baselines), ""))

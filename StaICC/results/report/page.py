@@ -110,20 +110,18 @@ def comparable_groups(benchmarks: Group) -> list[dict[str, dict[str, Result]]]:
     Returns:
         The groups.
     """
-    groups: list[tuple[dict[str, tuple[object, ...]], dict[str, dict[str, Result]]]] = []
+    groups: list[dict[str, dict[str, Result]]] = []
     for name in run_names(benchmarks):
         own = {benchmark: runs[name] for benchmark, runs in benchmarks.items() if name in runs}
-        keys = {benchmark: _comparable_by(result) for benchmark, result in own.items()}
         for group in groups:
-            shared = group[0].keys() & keys.keys()
-            if shared and all(group[0][benchmark] == keys[benchmark] for benchmark in shared):
+            firsts = {benchmark: next(iter(group[benchmark].values())) for benchmark in own if benchmark in group}
+            if firsts and all(_comparable_by(own[key]) == _comparable_by(first) for key, first in firsts.items()):
                 break
         else:
-            groups.append(group := ({}, {}))
-        group[0].update(keys)
+            groups.append(group := {})
         for benchmark, result in own.items():
-            group[1].setdefault(benchmark, {})[name] = result
-    return [members for _, members in groups]
+            group.setdefault(benchmark, {})[name] = result
+    return groups
 
 
 def group_title(group: Group) -> str:

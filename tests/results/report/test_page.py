@@ -196,7 +196,7 @@ def test_a_sentence_says_who_leads_and_what_the_test_says() -> None:
     assert "2 of 2 data sets" in text
     tied = sentence({name: runs[name] for name in ("half", "some")})
     p = compare(runs["half"], runs["some"]).overall.holm
-    assert f"not a significant difference (p {p:.3g})" in tied
+    assert f"not a significant difference (p = {p:.3g})" in tied
     assert "share the best accuracy" in sentence({"all": runs["all"], "same": runs["all"], "half": runs["half"]})
     assert sentence({"all": runs["all"]}).startswith("all: accuracy 1.0000")
     assert "No value" not in tied
