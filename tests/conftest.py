@@ -196,14 +196,15 @@ def make_tokenizer() -> Any:
 # -- which tests run, and in how many processes
 
 NOT_QUICK = (
-    *("benchmarks/test_exchange.py", "benchmarks/long_icl/test_benchmark.py", "benchmarks/long_icl/test_kernel.py"),
-    *("benchmarks/test_forecast.py", "benchmarks/test_forged_results.py", "benchmarks/test_golden.py"),
-    *("benchmarks/test_group.py", "benchmarks/test_verify_edits.py", "cli"),
-    *("datasets/test_fetch.py", "datasets/test_frozen_data.py", "datasets/test_pack.py", "datasets/test_table.py"),
-    *("datasets/test_wheel.py", "inference/test_damaged_outputs.py", "inference/test_durability.py"),
-    *("inference/test_durability_dask.py", "inference/test_store.py", "kernels"),
-    *("methods", "results/report", "results/test_published.py", "test_docs_blocks.py", "test_docs_reports.py"),
-    *("test_docs_site.py", "test_examples_notebooks.py", "test_extensions.py"),
+    *("benchmarks/test_exchange.py", "benchmarks/test_forecast.py", "benchmarks/test_forged_results.py"),
+    *("benchmarks/test_golden.py", "benchmarks/test_group.py", "benchmarks/test_options.py"),
+    *("benchmarks/test_sensitivity.py", "benchmarks/test_sequential.py", "benchmarks/test_verify_edits.py"),
+    *("benchmarks/long_icl", "cli", "datasets/test_fetch.py", "datasets/test_frozen_data.py", "datasets/test_own_data.py"),
+    *("datasets/test_pack.py", "datasets/test_table.py", "datasets/test_wheel.py"),
+    *("inference/test_damaged_outputs.py", "inference/test_durability.py", "inference/test_durability_dask.py"),
+    *("inference/test_store.py", "kernels", "methods", "results/report", "results/test_published.py"),
+    *("test_docs_blocks.py", "test_docs_reports.py", "test_docs_site.py", "test_examples_notebooks.py"),
+    "test_extensions.py",
 )
 """What ``--quick`` leaves out: tests that start processes, load models or statsmodels, damage files in every place, or
 run whole benchmarks."""

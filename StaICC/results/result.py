@@ -22,10 +22,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from StaICC.datasets.catalogue import plain_values
-from StaICC.datasets.storage import read_json, read_value, write_output
+from StaICC.datasets.storage import hints_of, read_json, read_value, write_output
 from StaICC.errors import ArgumentError, SchemaError, unknown_key, unknown_name
 from StaICC.layout import Block, Displayed, Line, TextTable, shared_lines
 from StaICC.metrics.registry import SCORES
@@ -363,7 +363,7 @@ class Result(_Saved):
             SchemaError: The data is damaged or of a newer schema.
         """
         _check_schema(data, "result")
-        kinds = {**get_type_hints(cls), "signature": Mapping[str, str], "stopping": EarlyStopping}
+        kinds = {**hints_of(cls), "signature": Mapping[str, str], "stopping": EarlyStopping}
         values: dict[str, Any] = {}
         for name, key in _KEYS.items():
             if key in data:
