@@ -28,9 +28,9 @@ class Positions:
         original = BatchRunner.run
 
         def run(runner: BatchRunner, sequences: Any, *arguments: Any, **keywords: Any) -> None:
-            before = runner.report.computed
+            before = runner.computed
             original(runner, sequences, *arguments, **keywords)
-            self.computed += runner.report.computed - before
+            self.computed += runner.computed - before
             self.sequences.update(map(tuple, sequences))
 
         monkeypatch.setattr(BatchRunner, "run", run)

@@ -117,9 +117,8 @@ class Ours(Kernel):
         self.kernel.runner()
 
     def ask(self, prompts: list[Any], labels: list[str], variant: str = "paper") -> dict[str, Any]:
-        answer = super().ask(prompts, labels, variant)
-        report = self.kernel.last_scores.report
-        return answer | {name: getattr(report, name) for name in ("tokens", "distinct", "computed", "padding")}
+        before = self.kernel.runner().computed
+        return super().ask(prompts, labels, variant) | {"computed": self.kernel.runner().computed - before}
 
 
 class Compiled(Ours):

@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from typing import Any, TypeVar
@@ -38,7 +38,6 @@ from StaICC.kernels.huggingface.forward import (
     Hidden,
     Row,
     Stage,
-    distinct_positions,
     is_out_of_memory,
     plan,
     shared_length,
@@ -58,50 +57,15 @@ GENERATION_COST = 1000.0
 """Cost of one more row in generation, in positions: every row has its own steps."""
 CHUNK = 1 << 23
 """Most logits that are held at once where only sums over the vocabulary are wanted."""
-SHARE = 0.02
-"""Prompts are compared as long as their tokens are at most this share of the batch, but one at least."""
-MOST = 3
-"""Most prompts that are compared."""
 LONG = 512
 """A prompt of more tokens is compared in full only if it is no more than a tenth of the batch."""
 TAIL = 64
-"""Tokens at the end of long prompts that are compared instead."""
+"""Tokens at the end of a long prompt that are compared instead."""
 LOGITS = 1 << 27
 """Most logits that a plain call may compute."""
 
 Tokens = tuple[int, ...]
 _log = logger(__name__)
-
-
-@dataclass(slots=True)
-class RunReport:
-    """What a kernel did to score prompts.
-
-    Attributes:
-        sequences: Token sequences that were scored.
-        tokens: Their tokens, all added up.
-        distinct: Distinct prefixes among them: positions that must be computed.
-        computed: Positions that were computed, without padding (also those that ran out of memory, once planned anew).
-        padding: Positions of padding.
-        calls: Calls of the model.
-        halvings: How often memory ran out and the budget was halved.
-        dropped: For each prompt that was too long and shortened, how many demonstrations it lost, by its number.
-    """
-
-    sequences: int = 0
-    tokens: int = 0
-    distinct: int = 0
-    computed: int = 0
-    padding: int = 0
-    calls: int = 0
-    halvings: int = 0
-    dropped: dict[int, int] = field(default_factory=dict)
-
-    def called(self, computed: int, padding: int = 0) -> None:
-        """Count a call of the model."""
-        self.calls += 1
-        self.computed += computed
-        self.padding += padding
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +95,8 @@ class BatchRunner:
         self.budget = token_budget
         self.cache_from = CACHE_FROM
         self.prefix_reuse = prefix_reuse
-        self.report = RunReport()
-        """Everything is counted here; who wants the counts of some calls only begins a new one."""
+        self.computed = 0
+        """Positions that were computed so far, without padding."""
         self.release()
 
     def release(self) -> None:
@@ -157,9 +121,6 @@ class BatchRunner:
         Raises:
             OutputError: Memory runs out even for one sequence at a time.
         """
-        self.report.sequences += len(sequences)
-        self.report.tokens += sum(map(len, sequences))
-        self.report.distinct += distinct_positions(sequences)
 
         def attempt(todo: list[int]) -> Iterator[int]:
             for share in (True, False):
@@ -235,7 +196,6 @@ class BatchRunner:
                 "use a smaller model, a smaller number type, shorter prompts, or a device with more memory"
             )
         self.budget = max(LEAST_BUDGET, self.budget // 2)
-        self.report.halvings += 1
         _log.warning("memory ran out (%s); going on with %d token positions at a time", reason, self.budget)
         if self.forward.device.type == "cuda":
             self.forward.torch.cuda.empty_cache()
@@ -265,7 +225,7 @@ class BatchRunner:
         forward = self.forward
         for row in stage.rows if stage.prefix else ():
             self._to_prefix(stage.prefix)
-            self.report.called(len(row.tokens))
+            self.computed += len(row.tokens)
             yield [row], forward.over(row, self._cache)
         if stage.prefix:
             return
@@ -278,8 +238,7 @@ class BatchRunner:
                 hidden = forward.chains([row.tokens for row in batch])
             else:
                 hidden = forward.trees(batch)
-            computed = sum(len(row.tokens) for row in batch)
-            self.report.called(computed, hidden.states.shape[:2].numel() - computed)
+            self.computed += sum(len(row.tokens) for row in batch)
             yield batch, hidden
 
     def batches(self, rows: Sequence[Row], flat: bool) -> Iterator[list[Row]]:
@@ -317,7 +276,7 @@ class BatchRunner:
             piece = prefix[len(self.held) : len(self.held) + self.budget]
             forward.extend(piece, self._cache)
             self.held += piece
-            self.report.called(len(piece))
+            self.computed += len(piece)
 
     def _select(self, rows: Sequence[Row], hidden: Hidden, wanted_from: Sequence[int]) -> tuple[list[Pick], Hidden]:
         """The wanted positions of a batch, each once, and the indexes of each sequence among them."""
@@ -488,10 +447,10 @@ R = TypeVar("R", LastPosition, TokenLogProbabilities)
 
 
 def compute_checked(runner: BatchRunner, sequences: Sequence[Tokens], compute: Callable[[], R]) -> R:
-    """Compute a batch; the first of a run is compared with ``model(input_ids)`` for a few of its prompts.
+    """Compute a batch; the first of a run is compared with ``model(input_ids)`` for its shortest prompt.
 
-    The shortest prompts are compared; where they are long, ends of them. If the log-probabilities differ by more than
-    rounding, each prompt is run alone from then on.
+    Of a long prompt the end is compared. If the log-probabilities differ by more than rounding, each prompt is run
+    alone from then on.
 
     Args:
         runner: Runs the sequences.
@@ -501,26 +460,17 @@ def compute_checked(runner: BatchRunner, sequences: Sequence[Tokens], compute: C
     Returns:
         What ``compute`` returned, of the last time that it was called.
     """
-    before = runner.report.computed
+    before = runner.computed
     reader, forward = compute(), runner.forward
     if forward.record.checked or not sequences:
         return reader
-    most, computed = LOGITS // forward.can.vocabulary, runner.report.computed - before
-    shortest = sorted(range(len(sequences)), key=lambda number: len(sequences[number]))[:MOST]
-    sizes = [len(sequences[number]) for number in shortest]
+    number = min(range(len(sequences)), key=lambda number: len(sequences[number]))
+    size, prompt = len(sequences[number]), sequences[number]
     checked: LastPosition | TokenLogProbabilities = reader
-    if sizes[0] > most or (sizes[0] > LONG and sizes[0] > computed / 10):
-        sequences = [sequences[number][-TAIL:] for number in shortest]
-        checked, shortest = last_positions(runner, sequences), [*range(len(sequences))]
-    else:
-        shortest = [n for n, size in zip(shortest, accumulate(sizes), strict=True) if size <= SHARE * computed] or [
-            shortest[0]
-        ]
-    deviation = max(
-        checked.deviation(number, forward.plain_logits(sequences[number]))
-        for number in shortest
-        if len(sequences[number]) <= most
-    )
+    if size > LOGITS // forward.can.vocabulary or size > max(LONG, (runner.computed - before) / 10):
+        prompt = prompt[-TAIL:]
+        checked, number = last_positions(runner, [prompt]), 0
+    deviation = checked.deviation(number, forward.plain_logits(prompt))
     if deviation <= 1.0:
         forward.record.checked = True
         return reader
@@ -611,7 +561,7 @@ def generate_tokens(
         for index, end in enumerate(ends):
             allowed[index, [row.base + place for place in row.path(end, row.base)]] = True
         hidden = forward.over(row, cache)[:, ends]
-        runner.report.called(len(row.tokens))
+        runner.computed += len(row.tokens)
         continuations: list[list[int]] = [[] for _ in ends]
         alive = list(range(len(ends)))
         for step in range(most):
@@ -625,7 +575,7 @@ def generate_tokens(
             length += len(alive)
             depth = [depths[ends[i]] + step + 1 for i in alive]
             hidden = forward.step([continuations[i][-1] for i in alive], depth, allowed[alive, :length], cache)
-            runner.report.called(len(alive))
+            runner.computed += len(alive)
         return {number: tokens for (number, _), tokens in zip(row.ends, continuations, strict=True)}
 
     if forward.can.sharing and max(map(len, sequences), default=0) + most <= forward.exact_to:

@@ -795,9 +795,9 @@ class Forward:
                 product = product + head.bias[rows].float()
             return self.transformed(product)
 
-    def transformed(self, logits: Any, name: str | None = None) -> Any:
-        """Do to the product what the model does, or what belongs to a setting."""
-        name = self.can.transform if name is None else name
+    def transformed(self, logits: Any) -> Any:
+        """Do to the product what the model does."""
+        name = self.can.transform
         return TRANSFORMS[name](logits, getattr(text_config(self.model.config), name)) if name else logits
 
     def compile(self) -> None:
@@ -941,89 +941,83 @@ def same(torch: Any, computed: Any, expected: Any, decoy: Any = None) -> bool:
     return exact or decoy is None or error <= 0.3 * float((decoy.float() - expected).norm())
 
 
-def _head(forward: Forward, ids: list[int]) -> Capabilities:
-    """Find how the model's logits follow from its last hidden states."""
-    torch, model = forward.torch, forward.model
-    with torch.inference_mode():
-        tokens = torch.tensor([ids], device=forward.device)
-        expected = model(input_ids=tokens, use_cache=False).logits[0].float()
-        can = Capabilities(int(expected.shape[-1]), plain=False)
-        head = getattr(model, "get_output_embeddings", lambda: None)()
-        if forward.body is None or head is None:
-            return can
-        try:
-            product = head(forward.body(input_ids=tokens, use_cache=False).last_hidden_state[0])
-        except (AttributeError, TypeError, RuntimeError) as error:
-            if is_out_of_memory(error):
-                raise
-            return can
-        settings = [name for name in TRANSFORMS if getattr(text_config(model.config), name, None)]
-        for name in ("", *settings):  # in the model's number type, as the model does it
-            if same(torch, forward.transformed(product, name).float(), expected):
-                plain = type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook")
-                return dataclasses.replace(can, head="rows" if plain else "module", transform=name)
-    return can
-
-
 def _tried(forward: Forward, size: int) -> Capabilities:
-    torch = forward.torch
+    """Find what a model does right, on two sequences of up to seven tokens."""
+    torch, model = forward.torch, forward.model
     ids = [(7 + 37 * i) % max(size - 1, 1) for i in range(9)]
-    can = forward.record.can = _head(forward, ids)
-    # a b c d e | f g  and  a b c | h i j : two sequences that share three tokens.
+    # a b c d e f g  and  a b c | i h g : two sequences that share three tokens.
     first, second = ids[:7], [*ids[:3], ids[8], ids[7], ids[6]]
-    whole = Row(tuple(first + second[3:]), (-1, 0, 1, 2, 3, 4, 5, 2, 7, 8), ((0, 6), (1, 9)), 0)
-    rows = [whole, Row(tuple(second[:4]), (-1, 0, 1, 2), ((0, 3),), 0)]
-    expected = [forward.chains([tokens]).states[0] for tokens in (first, second, second[:4])]
-    # What the end of the second sequence would be if it attended to everything before it in the row.
-    decoy = None if forward.is_exact else forward.chains([first + second[3:]]).states[0, 7:]
+    logits = [forward.plain_logits(tokens) for tokens in (first, second)]
+    vocabulary = int(logits[0].shape[-1])
+    expected: list[Any] = []
 
-    def works(run: Callable[[], bool]) -> bool:
+    def works(run: Callable[..., bool], *arguments: Any) -> bool:
         try:
-            return run()
+            return run(*arguments)
         except Exception as error:
             if is_out_of_memory(error):
                 raise
-            _log.debug("%s is not used for %s: %s", run.__name__, type(forward.model).__name__, error)
+            _log.debug("%s is not used for %s: %s", run.__name__, type(model).__name__, error)
             return False
 
-    def right(states: Any, begin: int) -> bool:
-        """Whether the states of the row from a position on, and those of the second row, are right."""
-        return same(torch, states[: 7 - begin], expected[0][begin:]) and same(
-            torch, states[7 - begin : 10 - begin], expected[1][3:], decoy
+    def pads(kind: Literal["rows", "module", "model"]) -> bool:
+        """Whether a padded batch has the logits of plain calls, with this kind of head."""
+        settings = [] if kind == "model" else [name for name in TRANSFORMS if getattr(config, name, None)]
+        for name in ("", *settings):
+            forward.record.can = Capabilities(vocabulary, kind, name, plain=False)
+            with torch.inference_mode():
+                hidden = forward.chains([first, second])
+                # In the model's number type, as the model does it.
+                computed = hidden.logits if kind == "model" else forward.transformed(head(hidden.states))
+            if all(same(torch, rows[: len(own)].float(), own) for rows, own in zip(computed, logits, strict=True)):
+                expected[:] = hidden.states
+                return True
+        return False
+
+    config, head = text_config(model.config), getattr(model, "get_output_embeddings", lambda: None)()
+    plain = type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook")
+    separate = forward.body is not None and head is not None and works(pads, "rows" if plain else "module")
+    if not separate and not works(pads, "model"):
+        return Capabilities(vocabulary)
+    can = forward.record.can
+    whole = Row(tuple(first + second[3:]), (-1, 0, 1, 2, 3, 4, 5, 2, 7, 8), ((0, 6), (1, 9)), 0)
+    rows = [whole, Row(tuple(second[:4]), (-1, 0, 1, 2), ((0, 3),), 0)]
+    # What the end of the second sequence would be if it attended to everything before it in the row.
+    decoy = None if forward.is_exact else forward.chains([first + second[3:]]).states[0, 7:]
+
+    def right(states: Any, begin: int, after: Any = None) -> bool:
+        """Whether the states of the row from a position on are right, and those of the second row, if there is one."""
+        return (
+            same(torch, states[: 7 - begin], expected[0][begin:])
+            and same(torch, states[7 - begin : 10 - begin], expected[1][3:6], decoy)
+            and (after is None or same(torch, after, expected[1][:4]))
         )
-
-    def pads() -> bool:
-        states = forward.chains([first, second[:4]]).states
-        return same(torch, states[0, :7], expected[0]) and same(torch, states[1, :4], expected[2])
-
-    def packs() -> bool:
-        states = forward.trees(rows).states
-        return right(states[0], 0) and same(torch, states[1, :4], expected[2])
 
     def flattens() -> bool:
         states = forward.flat(rows).states[0]
-        return right(states, 0) and same(torch, states[10:], expected[2])
+        return right(states, 0, states[10:])
+
+    def packs() -> bool:
+        states = forward.trees(rows).states
+        return right(states[0], 0, states[1, :4])
 
     def caches() -> bool:
         cache = forward.new_cache()
         forward.extend(ids[:2], cache)
         forward.extend(ids[2:5], cache)
-        rest = Row((*first[3:], *second[3:]), (-1, 0, 1, 2, -1, 4, 5), ((0, 3), (1, 6)), 3)
-        for _ in range(2):
-            forward.cut(cache, 3)
-            if not right(forward.over(rest, cache).states[0], 3):
-                return False
         forward.cut(cache, 3)
-        return int(cache.get_seq_length()) == 3
+        rest = Row((*first[3:], *second[3:]), (-1, 0, 1, 2, -1, 4, 5), ((0, 3), (1, 6)), 3)
+        grown = right(forward.over(rest, cache).states[0], 3)
+        forward.cut(cache, 3)
+        return grown and int(cache.get_seq_length()) == 3
 
-    if not works(pads):
-        return Capabilities(can.vocabulary)
     on_cpu = forward.device.type == "cpu"
-    sharing = forward.takes_positions and can.head != "model" and works(packs) and works(caches)
+    cached = separate and forward.takes_positions and works(caches)
+    flat = cached and on_cpu and works(flattens)  # elsewhere many small calls cost more than padding
     return dataclasses.replace(
         can,
-        sharing=sharing,
-        flat=sharing and on_cpu and works(flattens),  # elsewhere many small calls cost more than padding
+        sharing=flat or (cached and works(packs)),
+        flat=flat,
         onednn=on_cpu and forward.dtype is torch.float32 and uses_onednn(),
-        attention_weight=_attention_weight(forward.model, forward.body),
+        attention_weight=_attention_weight(model, forward.body),
     )

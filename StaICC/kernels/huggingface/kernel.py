@@ -57,7 +57,6 @@ from StaICC.kernels.huggingface.batching import (
     layer_states,
     patched_logits,
 )
-from StaICC.kernels.huggingface.batching import RunReport as RunReport
 from StaICC.kernels.huggingface.forward import Forward, distinct_positions, forget, guard
 from StaICC.kernels.huggingface.live_state import digest_of_weights, live_state, numerics
 from StaICC.kernels.huggingface.prompts import KernelOptions, LabelIssue, PromptFormat, Reading, Variant, choose
@@ -96,6 +95,10 @@ _locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDiction
 """One for each model: several kernels, each in its thread, may share one."""
 
 
+Logs = list[list[float]]
+Logits = tuple[list[list[float]], list[float] | None]
+
+
 @dataclass(frozen=True, slots=True)
 class LabelScores:
     """Scores of the labels for a list of prompts.
@@ -107,14 +110,12 @@ class LabelScores:
         label_mass: For each prompt, the total probability of all the labels, in [0, 1]; None
             where it was not computed, and for the noisy channel, which scores texts.
         issues: What can spoil the scores.
-        report: What was computed.
     """
 
     probabilities: list[list[float]]
     log_scores: list[list[float]]
     label_mass: list[float] | None
     issues: tuple[LabelIssue, ...]
-    report: RunReport
 
 
 @contextlib.contextmanager
@@ -131,13 +132,14 @@ def _evaluating(model: Any) -> Iterator[None]:
                 module.training = True
 
 
+def _softmax(scores: Logs) -> Logs:
+    """Return the probabilities of the labels of each prompt from their scores."""
+    return [softmax(row) for row in scores]
+
+
 def _sequences(joined: Sequence[tuple[int, list[Tokens]]]) -> tuple[list[Tokens], list[int]]:
     """Return prompts with labels one after the other, each with the position before its label's first token."""
     return [row for _, rows in joined for row in rows], [given - 1 for given, rows in joined for _ in rows]
-
-
-Logs = list[list[float]]
-Logits = tuple[list[list[float]], list[float] | None]
 
 
 class TokenKernel:
@@ -165,10 +167,6 @@ class TokenKernel:
     def _count(self, sequences: Sequence[Tokens], continuations: Sequence[Sequence[int]] = ()) -> None:
         read, generated = self.tokens_used
         self.tokens_used = read + sum(map(len, sequences)), generated + sum(map(len, continuations))
-
-    def _report(self) -> RunReport:
-        """Return what was computed since the last call of a method began."""
-        return RunReport()
 
     def _limit(self) -> int | None:
         """Return the maximum number of tokens of a prompt, if there is one."""
@@ -230,13 +228,13 @@ class TokenKernel:
         return self.score(prompts, label_space).probabilities
 
     def score(self, prompts: Sequence[Any], label_space: Sequence[str]) -> LabelScores:
-        """Return the result of :meth:`batch` with the scores, the label mass, label issues and counts."""
+        """Return the result of :meth:`batch` with the scores, the label mass and label issues."""
         checked_labels(label_space)
         for index, prompt in enumerate(prompts):
             if isinstance(prompt, str) is not isinstance(prompts[0], str):
                 raise PromptError(f"prompt {index} is a {type(prompt).__name__}, prompt 0 is not", index)
         if not len(prompts):
-            self.last_scores = LabelScores([], [], [], (), RunReport())
+            self.last_scores = LabelScores([], [], [], ())
             return self.last_scores
         with self._running(prompts):
             if not isinstance(prompts[0], str):
@@ -321,13 +319,7 @@ class TokenKernel:
         if totals is not None:
             logs = ([row[place] - total for place in distinct] for row, total in zip(logits, totals, strict=True))
             mass = [min(1.0, math.fsum(map(math.exp, row))) for row in logs]
-        return self._scores(logits, mass, issues, reading)
-
-    def _scores(
-        self, scores: list[list[float]], mass: list[float] | None, issues: tuple[LabelIssue, ...], reading: Reading
-    ) -> LabelScores:
-        report = dataclasses.replace(self._report(), dropped=reading.dropped)
-        return LabelScores([softmax(row) for row in scores], scores, mass, issues, report)
+        return LabelScores(_softmax(logits), logits, mass, issues)
 
     def _full(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
         """Labels scored by all their tokens in context."""
@@ -345,24 +337,25 @@ class TokenKernel:
         starts, width = range(0, len(logs), len(label_space)), len(label_space)
         mass = [math.fsum(map(math.exp, sums[start : start + width])) for start in starts]
         scores = [values[start : start + width] for start in starts]
-        return self._scores(scores, mass if self.options.label_mass else None, issues, reading)
+        return LabelScores(_softmax(scores), scores, mass if self.options.label_mass else None, issues)
 
     def _channel_sequences(
         self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str, limited: bool = True
-    ) -> tuple[Reading, list[Tokens], list[int]]:
+    ) -> tuple[list[Tokens], list[int]]:
         """The token sequences of noisy-channel prompts, and the position before the first token that is scored."""
         reading = self._read(prompts, limited=limited)
         sequences = [ids for rows in reading.ids for ids in rows]
-        return reading, sequences, self.format.channel_starts(reading, label_space, variant)
+        return sequences, self.format.channel_starts(reading, label_space, variant)
 
     def _channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str) -> LabelScores:
         """The text scored given each label."""
         self.format.refuse_chat("the noisy channel")
         for index, query in enumerate(prompts):
             check_channel(query, label_space, index)
-        reading, sequences, starts = self._channel_sequences(prompts, label_space, variant)
+        sequences, starts = self._channel_sequences(prompts, label_space, variant)
         rows = self._log_probabilities(sequences, starts, labels=False)
-        return self._scores(channel_scores(rows, len(label_space), variant == "0.1.1"), None, (), reading)
+        scores = channel_scores(rows, len(label_space), variant == "0.1.1")
+        return LabelScores(_softmax(scores), scores, None, ())
 
     def forecast_prompts(
         self,
@@ -389,7 +382,7 @@ class TokenKernel:
         longest = positions = 0
         with self._running(prompts):
             if not isinstance(prompts[0], str):
-                _, whole, starts = self._channel_sequences(prompts, label_space, self.options.variant, limited)
+                whole, starts = self._channel_sequences(prompts, label_space, self.options.variant, limited)
                 runs.append(self._computed(whole, starts, labels=False))
                 longest = max(map(len, whole))
             elif scores and self.options.label_scoring == "full":
@@ -689,14 +682,10 @@ class CausalLMKernel(TokenKernel):
                 self.release()
                 self._weights = None
             runner = self.runner()
-            runner.report = RunReport()
             try:
                 yield
             finally:
                 self._weights = (self._weights or digest_of_weights(self.model)) if runner.held else None
-
-    def _report(self) -> RunReport:
-        return self.runner().report
 
     def _last(self, ids: Sequence[Tokens]) -> LastPosition:
         """The last position of each sequence."""
@@ -785,7 +774,7 @@ class CausalLMKernel(TokenKernel):
             tokens, shared = self.format.deciding(label_space)
             sequences = self._read([[prompt] for prompt in prompts]).before(shared)
             self._count(sequences)
-            return [softmax(row) for row in patched_logits(self.runner(), sequences, tokens, layer, state)]
+            return _softmax(patched_logits(self.runner(), sequences, tokens, layer, state))
 
     def score_in_detail(self, prompts: Sequence[str], label_space: Sequence[str]) -> tuple[list[list[float]], Any, Any]:
         """Probabilities of the labels, whole logits and hidden states, all from one run.
@@ -837,7 +826,7 @@ class CausalLMKernel(TokenKernel):
             if scores:
                 self._audit(label_space)
                 logits, totals = reader.labels(tokens, "log_probabilities" in wanted)
-                features["probabilities"] = [softmax(row) for row in logits]
+                features["probabilities"] = _softmax(logits)
                 if totals is not None:
                     pairs = zip(logits, totals, strict=True)
                     features["log_probabilities"] = [[value - total for value in row] for row, total in pairs]

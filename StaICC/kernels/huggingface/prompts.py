@@ -213,12 +213,10 @@ class Reading:
     Attributes:
         texts: The prompts of each query, shortened where that was needed and allowed.
         ids: Their tokens, in the same order.
-        dropped: How many demonstrations a query lost, by its number; only those that lost any.
     """
 
     texts: list[list[str]]
     ids: list[list[Tokens]]
-    dropped: dict[int, int]
 
     def before(self, shared: int = 0) -> list[Tokens]:
         """Return the tokens of queries of one prompt each, without those at the end that belong to the labels."""
@@ -401,20 +399,20 @@ class PromptFormat:
         labels = self.labels(label_space) if label_space else []
         # A label rarely has more tokens in context than alone, never many more.
         room = 2 * max(map(len, encode(self.tokenizer, labels, special=False)), default=0)
-        dropped: dict[int, int] = {}
+        dropped: list[int] = []
         for index, rows in enumerate(ids):
             for row in rows:
                 self._check_start(row, index)
             if limit is not None and max(map(len, rows)) + room > limit:
                 shorter, count = self._fitted(queries[index], labels or [""], limit, index)
                 if count:
-                    dropped[index] = count
+                    dropped.append(count)
                     texts[index] = [self.render(prompt) for prompt in shorter]
                     ids[index] = self.encode(texts[index])
         if dropped:
-            counts = len(dropped), len(texts), sum(dropped.values())
+            counts = len(dropped), len(texts), sum(dropped)
             _log.warning("%d of %d prompts were too long and lost %d demonstrations in all", *counts)
-        return Reading(texts, ids, dropped)
+        return Reading(texts, ids)
 
     def _check_start(self, ids: Tokens, index: int) -> None:
         """Refuse a prompt whose beginning-of-sequence token is doubled or missing, and an empty one."""

@@ -78,8 +78,6 @@ def test_batched_equals_one_by_one(models, tokenizer, expected, family, flat, re
     rows, masses, _, _ = expected(family)
     assert found.probabilities == close(rows)
     assert found.label_mass == close(masses)
-    assert found.report.sequences == len(PROMPTS)
-    assert found.report.distinct <= found.report.computed <= found.report.tokens
 
 
 @pytest.mark.parametrize("family", [*REQUIRED, *MORE])

@@ -11,6 +11,7 @@ from StaICC import Dataset, Normal, Suite
 from StaICC.errors import OutputError
 from StaICC.kernels.huggingface import kernel as causal_lm
 from StaICC.kernels.huggingface.batching import Ending
+from StaICC.kernels.huggingface.forward import distinct_positions
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 
 torch = pytest.importorskip("torch")
@@ -115,12 +116,17 @@ def test_an_interrupt_leaves_no_half_grown_prefix(make, way, call):
 
 def test_a_prefix_is_kept_from_call_to_call_and_can_be_released(make, tokenizer):
     kernel = make(16, token_budget=64)
-    first, second = kernel.score(LONG[:10], LABELS), kernel.score(LONG[10:], LABELS)
-    assert first.report.computed == first.report.distinct
-    assert second.report.computed <= second.report.distinct - len(tokenizer(CONTEXT)["input_ids"])
-    assert second.probabilities == close(make(prefix_reuse=False).batch(LONG[10:], LABELS))
+    kernel.runner().forward.record.checked = True  # without what the check of the first batch computes
+    parts = LONG[:10], LONG[10:]
+    distinct = [distinct_positions([tuple(row) for row in tokenizer(part)["input_ids"]]) for part in parts]
+    kernel.batch(parts[0], LABELS)
+    assert kernel.runner().computed == distinct[0]
+    assert kernel.batch(parts[1], LABELS) == close(make(prefix_reuse=False).batch(parts[1], LABELS))
+    assert kernel.runner().computed <= sum(distinct) - len(tokenizer(CONTEXT)["input_ids"])
+    before = kernel.runner().computed
     kernel.release()
-    assert kernel.score(LONG[10:], LABELS).report.computed == second.report.distinct
+    kernel.batch(parts[1], LABELS)
+    assert kernel.runner().computed == before + distinct[1]
 
 
 # Length
@@ -148,12 +154,17 @@ def test_labels_that_share_their_token_are_reported_once(make, caplog):
 
 
 def test_labels_in_full_are_joined_some_prompts_at_a_time(make, monkeypatch):
-    expected = make(label_scoring="full").score(PROMPTS[:9], LABELS)
+    expected = make(label_scoring="full").batch(PROMPTS[:9], LABELS)
     monkeypatch.setattr(causal_lm, "TOKENS_AT_ONCE", 400)
-    found = make(label_scoring="full").score(PROMPTS[:9], LABELS)
-    assert found.report.sequences == expected.report.sequences == 27
-    assert found.report.calls > expected.report.calls
-    assert found.probabilities == close(expected.probabilities)
+    runs, original = [], causal_lm.BatchRunner.run
+
+    def counted(runner, *arguments):
+        runs.append(runner)
+        original(runner, *arguments)
+
+    monkeypatch.setattr(causal_lm.BatchRunner, "run", counted)
+    assert make(label_scoring="full").batch(PROMPTS[:9], LABELS) == close(expected)
+    assert len(runs) > 1
 
 
 def test_not_finite_is_an_error_not_a_number(make_model, tokenizer):
