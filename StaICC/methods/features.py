@@ -23,43 +23,18 @@ from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
+from StaICC import inference
 from StaICC.benchmarks import Experimentor
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name
-from StaICC.inference import (
-    Answer,
-    AnswerStore,
-    Failure,
-    Inference,
-    OnError,
-    Part,
-    RunOptions,
-    Unparsed,
-    batch_form,
-    predict_queries,
-)
-from StaICC.inference.contract import (
-    UNKNOWN,
-    Features,
-    Forecast,
-    check_answer,
-    check_batch,
-    forecast_prompts,
-    tokens_used,
-)
+from StaICC.inference import Answer, Failure, Inference, OnError, Part, RunOptions, Unparsed, contract, predict_queries
+from StaICC.inference.contract import Features, Forecast
 from StaICC.inference.identity import Identity, RunCounter, RunCounts, combined, identity_of, tolerance_of
 from StaICC.inference.store import query_key
-from StaICC.kernels.protocol import (
-    METHODS,
-    Capability,
-    JointFeatures,
-    NoisyChannelVariants,
-    PatchesLayers,
-    can_call_directly,
-    capabilities_of,
-)
+from StaICC.kernels import protocol
+from StaICC.kernels.protocol import Capability
 from StaICC.kernels.text_inference import TextInference
 from StaICC.optional import require
-from StaICC.prompting import Prompt, Query, as_argument
+from StaICC.prompting import Prompt, Query
 from StaICC.safe_text import logger
 
 if TYPE_CHECKING:
@@ -104,17 +79,17 @@ def features_of(function: Inference, prompts: Sequence[Any], label_space: Sequen
     Raises:
         ArgumentError: The function does not return the feature.
     """
-    batch, capability = batch_form(function), CAPABILITIES[feature]
+    batch, capability = inference.batch_form(function), CAPABILITIES[feature]
 
     def predicted(some: Sequence[Any]) -> list[Any]:
         if batch is None:
             return [function(prompt=prompt, label_space=list(label_space)) for prompt in some]
-        return list(check_batch(batch(list(some), list(label_space)), len(some)))
+        return list(contract.check_batch(batch(list(some), list(label_space)), len(some)))
 
     if feature == "probabilities":
         return predicted(prompts)
-    if capability in capabilities_of(function):
-        return getattr(function, METHODS[capability])(list(prompts))
+    if capability in protocol.capabilities_of(function):
+        return getattr(function, protocol.METHODS[capability])(list(prompts))
     rows = []
     for part in (prompts[:1], prompts[1:]):  # one prompt is enough to find out that a function does not return it
         for answer in predicted(part) if part else ():
@@ -146,7 +121,7 @@ def check_capabilities(user: str, kernel: Any, requires: frozenset[Capability]) 
     Raises:
         CapabilityError: The kernel lacks one. The message names method, capability and kernel.
     """
-    available = capabilities_of(kernel)
+    available = protocol.capabilities_of(kernel)
     missing = " and ".join(capability.value for capability in Capability if capability in requires - available)
     if missing:
         provided = ", ".join(capability.value for capability in Capability if capability in available)
@@ -255,7 +230,7 @@ def packed_row(feature: Feature, row: Any, label_space: Sequence[str]) -> Any:
     if isinstance(row, BaseException):
         raise row
     if feature in _OF_LABELS:
-        return check_answer(row, label_space)
+        return contract.check_answer(row, label_space)
     if feature == "layers":
         return [packed_row("hidden", state, label_space) for state in row]
     if feature in _VECTORS:
@@ -300,13 +275,13 @@ class KernelFunction:
     @property
     def tokens_used(self) -> tuple[int, int] | None:
         """Those of the kernel, where it counts them."""
-        return tokens_used(self.kernel)
+        return contract.tokens_used(self.kernel)
 
     def forecast_prompts(
         self, prompts: Sequence[Any], label_space: Sequence[str], kept: tuple[int, ...] = ()
     ) -> Forecast:
         """Return the forecast of the prompts."""
-        return forecast_prompts(self.kernel, prompts, label_space, kept=kept)
+        return contract.forecast_prompts(self.kernel, prompts, label_space, kept=kept)
 
     def __call__(self, prompt: Any, label_space: Sequence[str]) -> Any:
         """Return the prediction for one prompt."""
@@ -382,21 +357,19 @@ class FeatureFunction(KernelFunction):
 
     def features(self, prompt: Any, label_space: Sequence[str]) -> Collection[Feature]:
         """Return the features of a prompt that are wanted."""
-        if not self.some:
-            return self.wanted
-        return self.some.get(query_key(as_argument(prompt), label_space), self.wanted)
+        return self.some.get(query_key(prompt, label_space), self.wanted) if self.some else self.wanted
 
     def forecast_prompts(
         self, prompts: Sequence[Any], label_space: Sequence[str], kept: tuple[int, ...] = ()
     ) -> Forecast:
         """Return the forecast of the features of the prompts."""
         names: frozenset[Feature] = frozenset().union(*(self.features(prompt, label_space) for prompt in prompts))
-        return forecast_prompts(self.kernel, prompts, label_space, 0, names, kept=kept)
+        return contract.forecast_prompts(self.kernel, prompts, label_space, 0, names, kept=kept)
 
 
 def _joint(kernel: Any) -> frozenset[str]:
     """Return the features that one run of the model computes; none where that would bypass what a subclass adds."""
-    usable = isinstance(kernel, JointFeatures) and can_call_directly(kernel, "features")
+    usable = isinstance(kernel, protocol.JointFeatures) and protocol.can_call_directly(kernel, "features")
     return kernel.joint_features if usable else frozenset()
 
 
@@ -440,7 +413,7 @@ class _FeatureStore:
         wanted: The features that each prompt needs.
     """
 
-    def __init__(self, stores: Mapping[Feature, AnswerStore], wanted: Mapping[Key, set[Feature]]) -> None:
+    def __init__(self, stores: Mapping[Feature, inference.AnswerStore], wanted: Mapping[Key, set[Feature]]) -> None:
         self._stores, self._wanted = stores, wanted
 
     def get_many(self, queries: Sequence[Key]) -> dict[Key, Answer]:
@@ -479,10 +452,10 @@ def extra_features(kernel: Any) -> frozenset[str]:
     These are ``"noisy_channel"`` (in two variants) and ``"patched"`` (with the state of a layer replaced).
     """
     has = {
-        "noisy_channel": isinstance(kernel, NoisyChannelVariants),
-        "patched": isinstance(kernel, PatchesLayers),
+        "noisy_channel": isinstance(kernel, protocol.NoisyChannelVariants),
+        "patched": isinstance(kernel, protocol.PatchesLayers),
     }
-    return _joint(kernel).union(name for name in has if has[name] and can_call_directly(kernel, name))
+    return _joint(kernel).union(name for name in has if has[name] and protocol.can_call_directly(kernel, name))
 
 
 @dataclass(frozen=True)
@@ -558,7 +531,7 @@ class FeatureCache:
     @property
     def tokens(self) -> tuple[int, int] | None:
         """Tokens that the kernel has read and generated so far, in workers too; ``None`` if it does not count them."""
-        used = tokens_used(self.kernel)
+        used = contract.tokens_used(self.kernel)
         return None if used is None else _sums(used, self._tokens_of_workers)
 
     def forecast(self, requests: Iterable[Request]) -> Forecast:
@@ -575,9 +548,9 @@ class FeatureCache:
         for (names, _, labels), prompts in calls.items():
             function = self.function(*names) if len(names) == 1 else FeatureFunction(self.kernel, names)
             try:
-                total += forecast_prompts(function, prompts, labels)
+                total += contract.forecast_prompts(function, prompts, labels)
             except StaICCError:  # a prompt that the model cannot read; it fails when it is computed
-                total += UNKNOWN
+                total += contract.UNKNOWN
         return total
 
     def function(self, feature: Any) -> Inference:
@@ -613,40 +586,42 @@ class FeatureCache:
         Raises:
             OutputError: A prompt has no feature, and the run stops at the first failure.
         """
-        places = [[(request.feature, _place(request.feature, key)) for key in request.keys] for request in requests]
-        distinct: dict[tuple[Any, Key], Key] = {}
-        for request, own_places in zip(requests, places, strict=True):
+        places: dict[tuple[Any, Key], Key] = {}
+        for request in requests:
             if isinstance(request.feature, KernelCall):
                 self.predictor = self.function(request.feature)
-            for key, place in zip(request.keys, own_places, strict=True):
-                distinct.setdefault(place, key)
-        wanted: dict[Key, dict[Any, None]] = {}
-        reused = Counter(feature for feature, _ in distinct.keys() & self._memory.keys())
-        for place, key in distinct.items():
-            if place not in self._memory:
-                wanted.setdefault(key, {})[place[0]] = None
-        for feature, number in reused.items():
+            for key in request.keys:
+                places.setdefault((request.feature, _place(request.feature, key)), key)
+        found = {place: self._memory[place] for place in places.keys() & self._memory.keys()}
+        for feature, number in Counter(feature for feature, _ in found).items():
             self.reused += number
             if _of_kernel(feature):
                 self._options(feature).counter.counts += RunCounts(reused=number)
-        computed: dict[tuple[Any, Key], Any] = {}
+        wanted: dict[Key, dict[Any, None]] = {}
+        for place, key in places.items():
+            if place not in found:
+                wanted.setdefault(key, {})[place[0]] = None
         for names, of_names in self._calls(wanted):
-            computed |= self._compute(names, of_names, part or Part("features"), len(requests) > 1, policy)
-        found = [[computed[place] if place in computed else self._memory[place] for place in own] for own in places]
-        return [apply_present(rows, list) for rows in found]
+            found |= self._compute(names, of_names, part or Part("features"), len(requests) > 1, policy)
+        rows = []
+        for request in requests:
+            own = [found[request.feature, _place(request.feature, key)] for key in request.keys]
+            rows.append(apply_present(own, list))
+        return rows
 
     def _ask(self, function: Inference, keys: Iterable[Key], part: Part, options: RunOptions) -> list[Answer | Failure]:
         """Evaluate a function on prompts, and count what was computed."""
         queries = [Query(prompt, labels, 0, number, 0) for number, (prompt, labels) in enumerate(keys)]
-        counter = options.counter
-        counts, tokens = counter.counts, counter.tokens
+        total = options.counter
+        counter = _FeatureCounter(tolerance_of(function), self._recheck, total.counts.rechecked)
         try:
-            return self._compute_queries(function, queries, part, options)
+            return self._compute_queries(function, queries, part, replace(options, counter=counter))
         finally:
-            self.computed += counter.counts.computed - counts.computed
-            self.reused += counter.counts.reused - counts.reused
-            new_tokens = (counter.tokens[0] - tokens[0], counter.tokens[1] - tokens[1])
-            self._tokens_of_workers = _sums(self._tokens_of_workers, new_tokens)
+            total.counts += counter.counts
+            total.replies |= counter.replies
+            self.computed += counter.counts.computed
+            self.reused += counter.counts.reused
+            self._tokens_of_workers = _sums(self._tokens_of_workers, counter.tokens)
 
     def _options(self, feature: Any) -> RunOptions:
         """Return how the run computes a feature. Prompts are counted for the kernel, as its label probabilities."""
@@ -685,19 +660,10 @@ class FeatureCache:
             stores = {name: other.store for name, other in options_of.items() if other.store is not None}
             stored, function = stores, self.kernel
             if names != ["probabilities"]:
-                fewer = {
-                    query_key(as_argument(prompt), labels): needed
-                    for (prompt, labels), needed in wanted.items()
-                    if len(needed) < len(names)
-                }
+                fewer = {query_key(*key): needed for key, needed in wanted.items() if len(needed) < len(names)}
                 function = FeatureFunction(self.kernel, names, fewer)
                 options = replace(options, store=_FeatureStore(stores, wanted) if stores else None)
-            total = options.counter
-            counter = _FeatureCounter(tolerance_of(self.kernel), self._recheck, total.counts.rechecked)
-            try:
-                answers = self._ask(function, wanted, part, replace(options, counter=counter))
-            finally:
-                total.counts += counter.counts
+            answers = self._ask(function, wanted, part, options)
         elif _of_kernel(names[0]):
             options = self._options(names[0])
             if isinstance(names[0], TextInference):
@@ -716,15 +682,11 @@ class FeatureCache:
                 rows[place] = answer
                 if not isinstance(answer, Failure):
                     rows[place] = _unpacked(name, values[name])
-                    self._remember(place, rows[place], name in stored)
+                    size = rows[place].nbytes if name == "vocabulary" else 0
+                    if not size or (name not in stored and self._kept + size <= _MEMORY):
+                        self._kept += size
+                        self._memory[place] = rows[place]
         return rows
-
-    def _remember(self, place: tuple[Feature, Key], row: Any, stored: bool) -> None:
-        if place[0] == "vocabulary":
-            if stored or self._kept + row.nbytes > _MEMORY:
-                return
-            self._kept += row.nbytes
-        self._memory[place] = row
 
 
 def _sums(first: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:

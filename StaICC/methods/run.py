@@ -36,7 +36,8 @@ from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name,
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions
 from StaICC.inference.contract import Features, Forecast, ReplyLabel, Text, own_attribute, tokens_used
 from StaICC.inference.identity import Identity, RunCounts, code_mark
-from StaICC.inference.workers import checked, read_reply
+from StaICC.inference.runner import AnswerCollector
+from StaICC.inference.workers import checked
 from StaICC.kernels.huggingface.forward import distinct_positions
 from StaICC.kernels.registry import options_of
 from StaICC.kernels.text_inference import TextInference
@@ -323,24 +324,20 @@ class Method:
 
     def _scored(self, view: Experimentor, answers: Sequence[Any], options: RunOptions, part: Part) -> DatasetRun:
         """Return scores and details of the predictions for the queries of a view."""
-        conditions = view.conditions()
-        queries = [query for condition in conditions for query in condition.queries]
+        queries = view.all_queries()
         if not hasattr(answers, "__len__") or len(answers) != len(queries):
             given = len(answers) if hasattr(answers, "__len__") else type(answers).__name__
             raise ArgumentError(
                 f"{part.name}: got {given} predictions, expected one for each of {len(queries)} queries"
             )
-        options.counter.replies |= any(isinstance(answer, str) for answer in answers)
-        final: list[Answer | Failure] = []
-        for answer, query in zip(answers, queries, strict=True):
-            read = isinstance(answer, (Failure, ReplyLabel))
-            prediction = answer if read else checked(answer, query.label_space)
-            final.append(read_reply(prediction, query.label_space, view.unparsed))
-        if options.on_error == "raise":
-            for number, answer in enumerate(final):
-                if isinstance(answer, Failure) and answer.reply is None:
-                    raise OutputError(f"{part.name}, query {number}: {answer.reason}") from answer.cause
-        return view.assemble(conditions, final, part.name)
+        numbers: dict[Any, int] = {(str(number), query.label_space): number for number, query in enumerate(queries)}
+        options = replace(options, store=None, progress=None, unparsed=view.unparsed)
+        collector = AnswerCollector(options, part, len(queries), {})
+        known = (Failure, ReplyLabel)
+        pairs = zip(answers, numbers, strict=True)
+        collector.add([*numbers], [row if isinstance(row, known) else checked(row, key[1]) for row, key in pairs])
+        collector.refuse_failures(numbers)
+        return view.assemble(view.conditions(), [*collector.answers.values()], part.name)
 
     def _signed(self, signature: Signature, benchmark_ks: Set[str | None] = frozenset({None})) -> Signature:
         """Return the signature with the method and its settings; vanilla inference adds nothing.

@@ -26,14 +26,7 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from StaICC.benchmarks import Experimentor
-from StaICC.benchmarks.tasks import (
-    L9,
-    DemonstrationSensitivityTask,
-    NormalTask,
-    TemplateSensitivityTask,
-    template_of_levels,
-)
+from StaICC.benchmarks import Experimentor, tasks
 from StaICC.datasets.storage import Row
 from StaICC.errors import ArgumentError, unknown_name, whole_number
 from StaICC.inference import Answer, Failure
@@ -142,7 +135,7 @@ def with_query(experimentor: Experimentor, texts: Sequence[str]) -> Experimentor
     split, task = experimentor.triplet_dataset, experimentor.task
     changed = TripletSplit(split.calibration, split.demonstration, _rows(split.test, tuple(texts)))
     if task.pseudo_queries(experimentor.card, split.demonstration) is not None:  # the task replaces the texts itself
-        task = NormalTask(repeats=task.repeats)
+        task = tasks.NormalTask(repeats=task.repeats)
     return fresh(experimentor).copy_with(_triplet=changed, task=task)
 
 
@@ -189,13 +182,13 @@ def with_settings(experimentor: Experimentor, **settings: Any) -> Experimentor:
 
 def with_template(experimentor: Experimentor, levels: str) -> Experimentor:
     """Return a copy of an experimentor with a template of template sensitivity (a row of ``L9``)."""
-    template = template_of_levels(experimentor.task_input(), levels).template
+    template = tasks.template_of_levels(experimentor.task_input(), levels).template
     return with_settings(experimentor, **{part.name: getattr(template, part.name) for part in fields(template)})
 
 
 def refuse_several_lists(experimentor: Experimentor) -> None:
     """Refuse a benchmark that needs several demonstration lists for each query."""
-    if isinstance(experimentor.task, DemonstrationSensitivityTask):
+    if isinstance(experimentor.task, tasks.DemonstrationSensitivityTask):
         name = experimentor.task.name
         raise ArgumentError(f"{name} needs several demonstration lists for each query; this method sets one")
 
@@ -205,9 +198,9 @@ def prompt_makers(experimentor: Experimentor, variant: Variant) -> list[PromptMa
 
     In ``"0.1.1"`` there is always one: the release trains with the first template.
     """
-    if not isinstance(experimentor.task, TemplateSensitivityTask) or variant == "0.1.1":
+    if not isinstance(experimentor.task, tasks.TemplateSensitivityTask) or variant == "0.1.1":
         return [experimentor.prompt_former.write_prompt_from_dataline]
-    return [with_template(experimentor, levels).prompt_former.write_prompt_from_dataline for levels in L9]
+    return [with_template(experimentor, levels).prompt_former.write_prompt_from_dataline for levels in tasks.L9]
 
 
 # -- what a method gets

@@ -127,6 +127,15 @@ def test_queries_without_a_prediction(name: str) -> None:
         assert [row for row in rows if row] == batch_calibration([row for i, row in enumerate(plain) if i != 3])
 
 
+def test_replies_are_signed_as_in_a_run_without_a_method() -> None:
+    """With the version of the parser that finds their labels."""
+
+    def reply(prompt: str, label_space: list[str]) -> str:
+        return f"It is {label_space[len(prompt) % len(label_space)]}."
+
+    assert ms.Method("vanilla", reply).run(mini()).signature == mini()(reply).signature
+
+
 def test_a_method_of_the_user_is_signed_by_its_code() -> None:
     def now(data: Any) -> Any:
         data.experimentor.prompt_former.change_query_prefix("Now: ")
