@@ -52,7 +52,6 @@ requests (one in each line here) and returns a file of results. Lines are matche
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import itertools
 import json
@@ -61,9 +60,9 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 from urllib.parse import urlsplit
 
 from StaICC.errors import (
@@ -425,7 +424,7 @@ def reply(body: Json) -> Text:
     return Text(text, reason)
 
 
-Request: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+Request: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 DOUBT = 0.5
 """Nats by which the two may differ: servers compute in 16 bits, and batch as they like."""
@@ -437,18 +436,18 @@ _SHORT = "text: a label:"  # a fault of its echo is not of one prompt
 _LOG = logger(__name__)
 
 
-async def echo(request: Request, text: str) -> EchoedTokens:
+def echo(request: Request, text: str) -> EchoedTokens:
     """Ask for a text's tokens and their log-probabilities.
 
     One token is generated behind the text and thrown away: some servers take 0 for "no limit".
     """
-    body = await request({"prompt": text, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1})
+    body = request({"prompt": text, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1})
     return echoed_tokens(body, text)
 
 
-async def _compared(request: Request, text: str) -> tuple[str, float, float] | None:
+def _compared(request: Request, text: str) -> tuple[str, float, float] | None:
     """Generate a token after a text, and echo both; return the token and its two log-probabilities."""
-    body = await request({"prompt": text, "max_tokens": 1, "temperature": 0, "logprobs": 1})
+    body = request({"prompt": text, "max_tokens": 1, "temperature": 0, "logprobs": 1})
     try:
         choice = body["choices"][0]
         (token,), (value,) = choice["logprobs"]["tokens"], choice["logprobs"]["token_logprobs"]
@@ -456,20 +455,20 @@ async def _compared(request: Request, text: str) -> tuple[str, float, float] | N
         return None
     if not isinstance(token, str) or not token.strip() or token != choice.get("text") or not isinstance(value, float):
         return None
-    echoed = await echo(request, text + token)
+    echoed = echo(request, text + token)
     again = echoed.log_probabilities[-1]
     return (token, value, again) if echoed.tokens[-1] == token and isinstance(again, float) else None
 
 
-async def _echo_fault(request: Request, prompt: str) -> str | None:
+def _echo_fault(request: Request, prompt: str) -> str | None:
     """Compare at the end of the prompt, then before its last words, until two tokens agree; return the fault."""
     try:
-        await echo(request, _SHORT)
+        echo(request, _SHORT)
     except EchoError as error:
         return str(error)
     text, agreements = prompt.rstrip(), 0
     for _ in range(_ATTEMPTS):
-        compared = await _compared(request, text) if text else None
+        compared = _compared(request, text) if text else None
         if compared is not None:
             token, value, again = compared
             if abs(again - value) > DOUBT:
@@ -490,20 +489,20 @@ class EchoTrust:
     """Whether one server's echo has been checked; asked before each query, costs five requests or a few more, once."""
 
     def __init__(self) -> None:
-        self._lock = asyncio.Lock()
+        self._lock = threading.Lock()
         self._checked = False
         self._fault: str | None = None
 
-    async def check(self, request: Request, prompt: str) -> None:
+    def check(self, request: Request, prompt: str) -> None:
         """Check the server's echo on a prompt, unless that was done.
 
         Raises:
             UnusableEndpointError: The log-probabilities of echo and generation differ.
             EndpointError: The server failed.
         """
-        async with self._lock:
+        with self._lock:
             if not self._checked:
-                self._fault = await _echo_fault(request, prompt)
+                self._fault = _echo_fault(request, prompt)
                 self._checked = True
         if self._fault is not None:
             raise UnusableEndpointError(self._fault)
@@ -732,8 +731,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         """
         self._live["editions"].clear()
 
-        async def probe(transport: Transport, prompt: str) -> str:
-            await transport.request(self.api, self._request(prompt, self.reply_request(1, ())))
+        def probe(transport: Transport, prompt: str) -> str:
+            transport.request(self.api, self._request(prompt, self.reply_request(1, ())))
             return ""
 
         first_result(self._all(["a"], probe))
@@ -783,10 +782,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         if self.scoring == "text":
             return list(self._whole_replies(prompts, None, self.stop, self._guide(labels)))
 
-        async def answer(transport: Transport, prompt: str) -> list[float]:
-            return await self._scores(transport, prompt, labels)
-
-        outcomes = self._all(prompts, answer)
+        outcomes = self._all(prompts, lambda transport, prompt: self._scores(transport, prompt, labels))
         if len(labels) > 1 and len(outcomes) >= _TIES:
             scored = [outcome for outcome in outcomes if isinstance(outcome, list)]
             if len(scored) >= _TIES and all(len(set(row)) == 1 for row in scored):
@@ -802,8 +798,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             stop = ["\n"] if self.api == "completions" else []
         settings = {**self.reply_request(most, stop), **more}
 
-        async def work(transport: Transport, prompt: str) -> Text:
-            text = reply(await transport.request(self.api, self._request(prompt, settings)))
+        def work(transport: Transport, prompt: str) -> Text:
+            text = reply(transport.request(self.api, self._request(prompt, settings)))
             if has_key(text):
                 raise EndpointError(f"the reply holds the key from {KEY_VARIABLE}, so it is not used: {clip(text)}")
             return text
@@ -855,15 +851,13 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         live = self._live
         with _CREATION:
             transport: Transport | None = live.get("transport")
-            if transport is None or transport.process != os.getpid():  # a forked child has no event loop yet
+            if transport is None or transport.process != os.getpid():  # a forked child has connections of its own
                 options = ServerOptions(**{field.name: getattr(self, field.name) for field in fields(ServerOptions)})
                 live["transport"] = transport = Transport(options, live["editions"], live["counts"])
                 live["trust"] = EchoTrust()
             return transport
 
-    def _all(
-        self, prompts: Sequence[str], work: Callable[[Transport, str], Coroutine[Any, Any, Value]]
-    ) -> list[Value | OutputError]:
+    def _all(self, prompts: Sequence[str], work: Callable[[Transport, str], Value]) -> list[Value | OutputError]:
         """Run ``work`` for each prompt, ``concurrency`` at a time; a failure takes the place of its result."""
         if not prompts:
             return []
@@ -871,26 +865,27 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         transport.ended = None
         outcomes: dict[int, Value | OutputError] = {}
 
-        async def worker(places: Iterator[int]) -> None:
+        def worker(places: Iterator[int]) -> None:
             for place in places:
                 try:
-                    outcomes[place] = transport.ended or await work(transport, prompts[place])
+                    outcomes[place] = transport.ended or work(transport, prompts[place])
                 except Exception as error:
                     outcomes[place] = shown = _redacted(error)
                     if isinstance(shown, RunEndingError):
                         transport.ended = shown
 
-        async def whole() -> None:
-            places = iter(range(len(prompts)))
-            await worker(itertools.islice(places, 1 - transport.understood))  # alone: most faults are of all queries
-            workers = [asyncio.create_task(worker(places)) for _ in range(min(self.concurrency, len(prompts)))]
-            try:
-                await asyncio.gather(*workers)
-            finally:
-                for task in workers:
-                    task.cancel()
-
-        transport.run(whole())
+        places = iter(range(len(prompts)))
+        worker(itertools.islice(places, 1 - transport.understood))  # alone: most faults are of all queries
+        # Daemons: after an interrupt, nothing waits for their requests.
+        workers = [threading.Thread(target=worker, args=(places,), daemon=True) for _ in prompts[: self.concurrency]]
+        try:
+            for thread in workers:
+                thread.start()
+            for thread in workers:
+                thread.join()
+        except BaseException:
+            transport.ended = RunEndingError("the run was interrupted")
+            raise
         transport.understood |= any(not isinstance(outcome, OutputError) for outcome in outcomes.values())
         return [outcomes[place] for place in range(len(prompts))]
 
@@ -900,20 +895,17 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         content = {"prompt": prompt} if self.api == "completions" else {"messages": self.messages(prompt)}
         return {**content, **settings}
 
-    async def _scores(self, transport: Transport, prompt: str, labels: Sequence[str]) -> list[float]:
+    def _scores(self, transport: Transport, prompt: str, labels: Sequence[str]) -> list[float]:
         if self.scoring == "top-logprobs":
             listed = {"logprobs": True, "top_logprobs": self.top_n} if self.api == "chat" else {"logprobs": self.top_n}
-            body = await transport.request(self.api, self._request(prompt, self.reply_request(1, ()) | listed))
+            body = transport.request(self.api, self._request(prompt, self.reply_request(1, ()) | listed))
             return softmax(next_token_scores(next_tokens(body, self.top_n), labels, self.unlisted))
         complete = functools.partial(transport.request, "completions")
         if self.last_blank == "label":
             prompt, labels = without_blank(prompt), with_blank(labels)
-        await self._live["trust"].check(complete, prompt)
-        echoes = await asyncio.gather(*(echo(complete, prompt + label) for label in labels), return_exceptions=True)
-        errors = [error for error in echoes if isinstance(error, BaseException)]
-        if errors:
-            raise next((error for error in errors if isinstance(error, RunEndingError)), errors[0])
-        return softmax(joint_log_probabilities(cast("list[EchoedTokens]", echoes), prompt, labels))
+        self._live["trust"].check(complete, prompt)
+        echoes = [echo(complete, prompt + label) for label in labels]
+        return softmax(joint_log_probabilities(echoes, prompt, labels))
 
 
 Provider = Literal["openai", "anthropic"]

@@ -2,8 +2,7 @@
 
 The official ``openai`` client makes the requests. Around it this module sets what an evaluation of many hours needs:
 
-- one event loop in a thread of its own, so that threads, notebooks and worker processes can all call it, with a limit
-  on the requests in flight;
+- a limit on the requests in flight, over all threads of a process;
 - a deadline for the complete response (also if the server sends one byte a minute), and a limit on its size;
 - retries after transient failures (no connection, 408, 409, 425, 429, 5xx, a broken body), with waits that double and a
   jitter that is derived from the request, not drawn. A Retry-After (seconds or date) is obeyed, by all requests
@@ -21,8 +20,6 @@ pinned; a response from another one is an :class:`~StaICC.errors.EditionError`, 
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import contextlib
 import email.utils
 import hashlib
@@ -34,11 +31,10 @@ import re
 import threading
 import time
 import traceback
-import weakref
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from StaICC.errors import ArgumentError, EditionError, OutputError, RunEndingError, WithheldReplyError
@@ -112,7 +108,6 @@ def redact_logs() -> None:
 
 
 Api = Literal["completions", "chat"]
-Value = TypeVar("Value")
 
 _LARGEST_BODY = 64 * 2**20
 _LARGEST_ERROR_BODY = 2**16
@@ -294,37 +289,17 @@ def _jitter(payload: Mapping[str, Any], attempt: int) -> float:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") / 2**56
 
 
-async def _refuse_status(response: Any) -> None:
+def _refuse_status(response: Any) -> None:
     """Look at an answer before the client does: anything but success ends here, with a bounded part of its body."""
     if 200 <= response.status_code < 300:
         return
     body = b""
-    async for part in response.aiter_bytes():
+    for part in response.iter_bytes():
         body += part
         if len(body) > _LARGEST_ERROR_BODY:
             break
     headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
     raise _StatusError(response.status_code, headers, body[:_LARGEST_ERROR_BODY])
-
-
-def _stop(loop: asyncio.AbstractEventLoop, process: int) -> None:
-    """End the thread; in a forked child, which shares the loop's pipe, let it be."""
-    if process == os.getpid() and not loop.is_closed():
-        loop.call_soon_threadsafe(loop.stop)
-
-
-def _spin(loop: asyncio.AbstractEventLoop, client: Any) -> None:
-    """Run the loop until it is stopped; then end what other threads still wait for, and close the connections."""
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-        while left := asyncio.all_tasks(loop):
-            for task in left:
-                task.cancel()
-            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        loop.run_until_complete(client.close())
-    finally:
-        loop.close()
 
 
 class Transport:
@@ -339,52 +314,33 @@ class Transport:
         MissingDependencyError: The package ``openai`` is not installed.
     """
 
-    def __init__(
-        self, options: ServerOptions, editions: list[Edition] | None = None, counts: Counter[str] | None = None
-    ) -> None:
+    def __init__(self, options: ServerOptions, editions: list[Edition], counts: Counter[str]) -> None:
         self._openai = require("openai", "endpoint", "the endpoint kernel")
         self.process = os.getpid()
         self._options = options
-        self._editions = [] if editions is None else editions
+        self._editions = editions
         key = key_from_environment()
         self._has_key = key is not None
-        self._client = self._openai.AsyncOpenAI(
+        self._client = self._openai.OpenAI(
             base_url=options.base_url,
             api_key=key or "none",
             max_retries=0,
             timeout=options.timeout,
-            http_client=self._openai.DefaultAsyncHttpxClient(
+            http_client=self._openai.DefaultHttpxClient(
                 follow_redirects=False, event_hooks={"response": [_refuse_status]}
             ),
         )
-        self._free = asyncio.Semaphore(options.concurrency)
+        self.close = self._client.close
+        self._free = threading.Semaphore(options.concurrency)
         self._not_before = 0.0
         self.understood = False
         """Whether a query had a usable response."""
         self.ended: RunEndingError | None = None
         """The fault that every further request would meet; none is sent until this is ``None`` again."""
-        self._counts = Counter() if counts is None else counts
-        loop = self._loop = asyncio.new_event_loop()
-        threading.Thread(target=_spin, args=(loop, self._client), name="staicc-endpoint", daemon=True).start()
+        self._counts = counts
         redact_logs()
-        self.close = weakref.finalize(self, _stop, loop, self.process)
 
-    def run(self, work: Coroutine[Any, Any, Value]) -> Value:
-        """Run a coroutine in the event loop and wait for it; an interrupt ends it there too.
-
-        Raises:
-            EndpointError: Another thread closed the connections meanwhile.
-        """
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except concurrent.futures.CancelledError:
-            raise EndpointError(f"{self._options.base_url}: the connections were closed while it was asked") from None
-        except BaseException:
-            future.cancel()
-            raise
-
-    async def request(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any]:
+    def request(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request, with retries.
 
         Args:
@@ -397,21 +353,21 @@ class Transport:
         Raises:
             EndpointError: There is no usable response.
         """
-        async with self._free:
+        with self._free:
             try:
-                return await self._retried(api, payload)
+                return self._retried(api, payload)
             except RunEndingError as error:
                 self.ended = error
                 raise
 
-    async def _retried(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any]:
+    def _retried(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any]:
         attempt = 0
         while True:
             while (early := self._not_before - time.monotonic()) > 0:
-                await asyncio.sleep(early)
+                time.sleep(early)
             if self.ended is not None:
                 raise self.ended
-            outcome = await self._attempt(api, payload)
+            outcome = self._attempt(api, payload)
             if not isinstance(outcome, _Fault):
                 return self._accepted(outcome)
             wait = self._wait(outcome, attempt, payload)
@@ -422,7 +378,7 @@ class Transport:
             _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, wait, outcome.reason)
             attempt += 1
             self._counts["retries"] += 1
-            await asyncio.sleep(wait)
+            time.sleep(wait)
 
     def _wait(self, fault: _Fault, attempt: int, payload: Mapping[str, Any]) -> float | None:
         """Seconds until the next attempt; None if there is none."""
@@ -435,26 +391,28 @@ class Transport:
         self._not_before = max(self._not_before, time.monotonic() + fault.wait)
         return fault.wait + jitter * min(1.0, 0.1 * fault.wait)
 
-    async def _attempt(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any] | _Fault:
+    def _attempt(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any] | _Fault:
         """Send a request once. Failures are returned, not raised, so that errors hold no traceback of the client."""
         self._counts["requests"] += 1
         try:
-            return await asyncio.wait_for(self._exchange(api, payload), self._options.timeout)
-        except (asyncio.TimeoutError, self._openai.APITimeoutError):
+            return self._exchange(api, payload, time.monotonic() + self._options.timeout)
+        except (TimeoutError, self._openai.APITimeoutError):
             return _Fault(
                 f"no whole answer within {self._options.timeout:g} s; raise timeout if the server is slow", True
             )
         except Exception as error:
             return self._fault(error)
 
-    async def _exchange(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any] | _Fault:
+    def _exchange(self, api: Api, payload: Mapping[str, Any], end: float) -> dict[str, Any] | _Fault:
         completions = self._client.chat.completions if api == "chat" else self._client.completions
         parts, size = [], 0
-        async with completions.with_streaming_response.create(model=self._options.model, **payload) as response:
+        with completions.with_streaming_response.create(model=self._options.model, **payload) as response:
             kind = str(response.headers.get("content-type", "")).split(";")[0]
-            async for part in response.iter_bytes():
+            for part in response.iter_bytes():
                 parts.append(part)
                 size += len(part)
+                if time.monotonic() > end:
+                    raise TimeoutError
                 if size > _LARGEST_BODY:
                     return _Fault(f"the answer is longer than {_LARGEST_BODY // 2**20} MiB")
         data = b"".join(parts)

@@ -974,7 +974,8 @@ def _tried(forward: Forward, size: int) -> Capabilities:
                 return True
         return False
 
-    config, head = text_config(model.config), getattr(model, "get_output_embeddings", lambda: None)()
+    config = text_config(model.config)
+    head: Any = getattr(model, "get_output_embeddings", lambda: None)()
     plain = type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook")
     separate = forward.body is not None and head is not None and works(pads, "rows" if plain else "module")
     if not separate and not works(pads, "model"):
