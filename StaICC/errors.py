@@ -10,12 +10,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable
 from types import MemberDescriptorType
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex, TypeVar
 
 from StaICC.safe_text import visible
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+_T = TypeVar("_T")
 
 
 class StaICCError(Exception):
@@ -208,6 +210,18 @@ def validate_integer(name: str, value: object, minimum: int, maximum: int | None
         span = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
         raise ArgumentError(f"{name} must be an integer {span}, not {value!r}")
     return whole
+
+
+def known_name(kind: str, value: _T, legal: Iterable[object], hint: str = "") -> _T:
+    """Return a name after checking that it is a legal one; arguments as for :func:`unknown_name`.
+
+    Raises:
+        UnknownNameError: It is none of the legal values.
+    """
+    known = list(legal)
+    if value not in known:
+        raise unknown_name(kind, value, known, hint)
+    return value
 
 
 def set_integers(record: object, **minima: int) -> None:

@@ -16,7 +16,7 @@ from StaICC.benchmarks.experimentor import Experimentor, MetricTable, data_warni
 from StaICC.benchmarks.running import RunContext, RunSettings, forecast
 from StaICC.benchmarks.task import Statistics, Task
 from StaICC.datasets import Dataset, names
-from StaICC.errors import ArgumentError, FixedAttributes, unknown_name
+from StaICC.errors import ArgumentError, FixedAttributes, known_name, unknown_name
 from StaICC.inference import Inference, Part, Unparsed
 from StaICC.inference.contract import Forecast
 from StaICC.inference.identity import code_mark, in_library
@@ -326,9 +326,7 @@ class BenchmarkGroup(Displayed, FixedAttributes):
 
     def __getitem__(self, part: str) -> Benchmark:
         """Return a member by the name of its part."""
-        if part not in self.members:
-            raise unknown_name(f"part of {self.name}", part, self.members)
-        return self.members[part]
+        return self.members[known_name(f"part of {self.name}", part, self.members)]
 
     def __repr__(self) -> str:
         return one_line(f"<{self.name}: {', '.join(self.members)}>")

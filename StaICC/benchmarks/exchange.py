@@ -40,7 +40,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import io
 import itertools
 import json
 import os
@@ -52,6 +51,7 @@ from dataclasses import dataclass
 from importlib import resources
 from operator import attrgetter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -221,18 +221,14 @@ def csv_lines(records: Iterator[Mapping[str, Any]], verbatim: bool = False) -> I
     Raises:
         ArgumentError: A text cannot be written verbatim.
     """
-    buffer = io.StringIO(newline="")
-    writer = csv.writer(buffer, lineterminator="\r\n")  # so that a cell with a carriage return is quoted
+    lines = SimpleNamespace(write=str)  # writing a row returns its line
+    writer = csv.writer(lines, lineterminator="\r\n")  # so that a cell with a carriage return is quoted
 
     def line(cells: Iterable[Any]) -> str:
         try:
-            writer.writerow(cells)
+            return str(writer.writerow(cells)).removesuffix("\r\n") + "\n"
         except csv.Error as error:  # of a null character, before Python 3.11
             raise ArgumentError(f"a text cannot be written as CSV ({error}); write JSON Lines instead") from error
-        text = buffer.getvalue().removesuffix("\r\n") + "\n"
-        buffer.seek(0)
-        buffer.truncate()
-        return text
 
     for number, record in enumerate(records):
         if number == 0:

@@ -27,7 +27,7 @@ from StaICC.errors import (
     FrozenList,
     OutputError,
     StaICCError,
-    unknown_name,
+    known_name,
     validate_integer,
 )
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, Unparsed, check_answer, predict_queries
@@ -117,20 +117,6 @@ def _member(metric: Metric, known: list[MetricSet]) -> str:
     code, _, mark = code_mark(metric.function).partition("-")
     parts = [origin_of(metric.function).replace(" ", "-"), short_digest([code, metric.requires_probabilities]), mark]
     return f"{escaped(metric.name)}@{'-'.join(part for part in parts if part)}"
-
-
-_OUTPUTS = ["auto", "probabilities", "logits"]
-
-
-def validate_unparsed(unparsed: Unparsed) -> Unparsed:
-    """Return the policy for unparsed replies after checking it.
-
-    Raises:
-        UnknownNameError: There is no such policy.
-    """
-    if unparsed not in get_args(Unparsed):
-        raise unknown_name("value of unparsed", unparsed, get_args(Unparsed))
-    return unparsed
 
 
 class MetricTable(MutableMapping[str, MetricFunction]):
@@ -288,13 +274,11 @@ class Experimentor(FixedAttributes, DatasetTask):
         if not isinstance(noisy_channel, bool):
             raise ArgumentError(f"noisy_channel must be True or False, not {noisy_channel!r}")
         self.statistics = statistics or Statistics()
-        self.unparsed = validate_unparsed(unparsed)
+        self.unparsed = known_name("value of unparsed", unparsed, get_args(Unparsed))
         self.limit = None if limit is None else validate_integer("limit", limit, 1)
         self._starts_noisy = noisy_channel
         self._k = validate_integer("k", k, 0)
-        if sampler not in SAMPLERS:
-            raise unknown_name("sampler", sampler, SAMPLERS)
-        self._sampler = sampler
+        self._sampler = known_name("sampler", sampler, SAMPLERS)
         self._mode: _Mode = sampler  # type: ignore[assignment]
         self._manual: DemonstrationLists = ()
         self._rows: frozenset[int] | None = None
@@ -336,8 +320,7 @@ class Experimentor(FixedAttributes, DatasetTask):
 
     @outputs.setter
     def outputs(self, outputs: Kind) -> None:
-        if outputs not in _OUTPUTS:
-            raise unknown_name("reading of outputs", outputs, _OUTPUTS)
+        known_name("reading of outputs", outputs, get_args(Kind))
         if self.metric_set.as_released and outputs != "auto":
             raise ArgumentError(
                 f"the metric set {self.metric_set.name!r} reads rows of numbers by the rule of StaICC 0.1.1; "

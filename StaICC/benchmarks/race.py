@@ -22,7 +22,7 @@ from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.running import RunContext, RunSettings
 from StaICC.benchmarks.task import Condition, Outcome
-from StaICC.errors import ArgumentError, OutputError, unknown_name
+from StaICC.errors import ArgumentError, OutputError, known_name
 from StaICC.inference import Answer, Failure, Inference, Part, predict_queries
 from StaICC.metrics import Interval, Kind
 from StaICC.metrics.intervals import CONFIDENCE_SEQUENCE_VERSION, ConfidenceSequence
@@ -91,10 +91,9 @@ class StoppingRule:
         row_scores = first.task.row_scores
         if not row_scores:
             raise ArgumentError(f"early stopping needs scores that are means over test rows: got {first.task.name}")
-        name = _SHORT_NAMES.get(score or "accuracy", score or "accuracy")
-        if name not in row_scores:
-            hint = "Early stopping needs a mean over test rows; macro F1 and calibration errors are none."
-            raise unknown_name("score for early stopping", name, (*row_scores, *_SHORT_NAMES), hint)
+        hint = "Early stopping needs a mean over test rows; macro F1 and calibration errors are none."
+        name = known_name("score for early stopping", score or "accuracy", (*row_scores, *_SHORT_NAMES), hint)
+        name = _SHORT_NAMES.get(name, name)
         for experimentor in experimentors:
             if not any(metric.name == name and metric.known for metric in experimentor.metric_set.metrics):
                 raise ArgumentError(f"early stopping needs the standard metric {name}. Use metrics='standard'")

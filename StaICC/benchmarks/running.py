@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from StaICC.errors import ArgumentError, IdentityError, OutputError
 from StaICC.inference import Answer, Failure, Inference, OnError, ProgressCallback, RunOptions
-from StaICC.inference.contract import (
-    Forecast,
-    forecast_prompts,
-    retried,
-    served_function,
-    token_cost,
-    tokens_used,
-)
+from StaICC.inference.contract import Forecast, forecast_prompts, retried, served_function, token_cost, tokens_used
 from StaICC.inference.identity import (
     Identity,
     RunCounter,

@@ -41,12 +41,7 @@ from StaICC.benchmarks.benchmark import (
     Settings,
     TaskBenchmark,
 )
-from StaICC.benchmarks.evaluation import (
-    Intervals,
-    consistency_intervals,
-    score_intervals,
-    slope_intervals,
-)
+from StaICC.benchmarks.evaluation import Intervals, consistency_intervals, score_intervals, slope_intervals
 from StaICC.benchmarks.task import (
     NO_PREDICTIONS,
     Condition,

@@ -380,7 +380,7 @@ def check_output(
             kept += [file for folder in ("tables", "models", "long_icl") for file in (data_home() / folder).glob("*")]
     check_outputs(outputs, kept, [] if store is None else [store])
     for path in outputs:
-        if path is not result and _is_result(Path(path)):
+        if path is not result and _digest(Path(path)) is not None:
             raise ArgumentError(f"{path} is a saved result, which only another result may replace; give another path")
 
 
@@ -537,10 +537,6 @@ def _digest(path: Path) -> str | None:
     return None
 
 
-def _is_result(path: Path) -> bool:
-    return _digest(path) is not None
-
-
 def _slug(names: Iterable[str]) -> str:
     """Return names as a part of a file name."""
     return re.sub(r"[^A-Za-z0-9.-]+", "-", "+".join(dict.fromkeys(names)))[:60].strip(".-")
@@ -572,7 +568,7 @@ class ResultSaver:
         if self._file is not None:
             check_result_name(self._file)
         self._replaces = self._file is not None and _has_content(self._file)
-        if self._file is not None and self._replaces and not args.overwrite and not _is_result(self._file):
+        if self._file is not None and self._replaces and not args.overwrite and _digest(self._file) is None:
             raise ArgumentError(f"{self._file} is not a saved result. Give another path, or add --overwrite")
         if args.output.suffix.lower() == ".json" or args.output.is_file():
             raise ArgumentError(f"--output: got {args.output}, expected a folder. For the file use --json FILE")

@@ -17,14 +17,7 @@ from StaICC.cli.options import LONG_ICL, flag
 from StaICC.errors import ArgumentError
 from StaICC.kernels.registry import DESCRIPTIONS, load_kernel
 from StaICC.layout import Block, Line
-from StaICC.methods.run import (
-    Method,
-    different,
-    display_methods,
-    forecast_method,
-    run_all,
-    run_many_shot,
-)
+from StaICC.methods.run import Method, different, display_methods, forecast_method, run_all, run_many_shot
 from StaICC.methods.specification import read_options
 from StaICC.results.published import compare_with_published, display_published
 

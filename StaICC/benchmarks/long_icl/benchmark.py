@@ -26,11 +26,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from StaICC.benchmarks.base import BaseBenchmark, DatasetTask, Predictions, mean
 from StaICC.benchmarks.evaluation import DatasetRun, Intervals, evaluate, reply_record
-from StaICC.benchmarks.experimentor import validate_unparsed
 from StaICC.benchmarks.long_icl import scoring
 from StaICC.benchmarks.long_icl.data import LongICLData, Skipped, default_folder, load_available, show_notice
 from StaICC.benchmarks.long_icl.experiments import DESIGNS, METHOD, Contexts, Experiment, Material, analyse, score_part
@@ -40,7 +39,7 @@ from StaICC.benchmarks.long_icl.task_cards import ROUNDS, cards
 from StaICC.benchmarks.running import forecast
 from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scores, Scoring, Statistics, Task
 from StaICC.datasets import Dataset
-from StaICC.errors import ArgumentError, DataMissingError, FixedAttributes, OutputError, unknown_name, validate_integer
+from StaICC.errors import ArgumentError, DataMissingError, FixedAttributes, OutputError, known_name, validate_integer
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, Unparsed, predict_queries
 from StaICC.inference.contract import forecast_prompts, own_attribute
 from StaICC.inference.reply_parser import PARSER_VERSION
@@ -313,19 +312,15 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         experiment: Experiment | None = None,
         statistics: Statistics | None = None,
     ) -> None:
-        if variant not in scoring.VARIANTS:
-            raise unknown_name("variant", variant, scoring.VARIANTS)
-        if parsing is not None and parsing not in scoring.PARSINGS:
-            raise unknown_name("parsing", parsing, scoring.PARSINGS)
         self.data = data
         self.card = data.card
         numbers = _checked_rounds(rounds)
         self.experiment = experiment
         self.test_number = None if test_number is None else validate_integer("test_number", test_number, 1)
         self.instruct = bool(instruct)
-        self.variant = variant
-        self.parsing = parsing or variant
-        self.unparsed = validate_unparsed(unparsed)
+        self.variant = known_name("variant", variant, scoring.VARIANTS)
+        self.parsing = known_name("parsing", variant if parsing is None else parsing, scoring.PARSINGS)
+        self.unparsed = known_name("value of unparsed", unparsed, get_args(Unparsed))
         self.arrangement = arrangement
         self.statistics = statistics or Statistics()
         strict = variant == "strict"

@@ -830,8 +830,6 @@ class Installed:
     folder: Path
     datasets: tuple[str, ...]
     """Installed now or before."""
-    files: tuple[Path, ...]
-    """Their files."""
     skipped: tuple[Skipped, ...]
     """Missing or wrong data sets, with reasons."""
 
@@ -874,18 +872,17 @@ def status(home: str | Path | None = None, *, verify: bool = False) -> list[Tabl
     return statuses
 
 
-def _copy(data: LongICLData, folder: Path) -> list[Path]:
+def _copy(data: LongICLData, folder: Path) -> None:
     """Copy the files of a data set that was loaded, and so checked, into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    files = {folder / file.spec.names[0]: file for file in (data.train_file, data.test_file)}
-    for target, file in files.items():
+    for file in (data.train_file, data.test_file):
+        target = folder / file.spec.names[0]
         if file.made_up:
             raise DataDamagedError(f"{file.path} holds made-up rows; they are used from where they are, not installed")
         if not target.is_file() or file_digest(target) != file.sha256:
             check_outputs([target], [file.path])
             with open(file.path, "rb") as source:
                 write_output(target, source)
-    return [*files]
 
 
 def install(
@@ -920,23 +917,24 @@ def install(
     elif not Path(from_dir).is_dir():
         raise DataMissingError(f"there is no folder {from_dir}; name the folder with the published files")
     folder = default_folder(home)
-    files: dict[str, list[Path]] = {}
+    done: list[str] = []
     skipped: list[Skipped] = []
     for own in map(card, wanted(datasets)):
         try:
             if from_dir is None:
-                files[own.name] = _fetch(hub, own, folder, announce)
+                _fetch(hub, own, folder, announce)
             else:
-                files[own.name] = _copy(load(own.name, from_dir, announce=announce), folder)
+                _copy(load(own.name, from_dir, announce=announce), folder)
+            done.append(own.name)
         except DataError as error:
             skipped.append(Skipped(own.name, str(error), own.instructions()))
             _log.warning("%s is not installed: %s", own.title, error)
         except OSError as error:
             raise DataMissingError(f"{own.title} cannot be installed in {folder}: {error}") from error
-    if not files:
+    if not done:
         reasons = "; ".join(f"{data.dataset}: {data.reason}" for data in skipped)
         raise DataMissingError(f"nothing could be installed from {from_dir or 'the hub'}: {reasons}")
-    return Installed(folder, tuple(files), tuple(chain.from_iterable(files.values())), tuple(skipped))
+    return Installed(folder, tuple(done), tuple(skipped))
 
 
 REVISION = "refs/convert/parquet"
@@ -999,7 +997,7 @@ def _records(hub: Any, card: TaskCard, split: str) -> Iterator[Mapping[str, Any]
         ) from error
 
 
-def _fetch(hub: Any, card: TaskCard, folder: Path, announce: Callable[[str], object]) -> list[Path]:
+def _fetch(hub: Any, card: TaskCard, folder: Path, announce: Callable[[str], object]) -> None:
     """Download a data set from the hub, check it, and install it."""
     if card.hub is None:
         raise DataMissingError(f"{card.title} is not fetched from the hub")
@@ -1013,4 +1011,4 @@ def _fetch(hub: Any, card: TaskCard, folder: Path, announce: Callable[[str], obj
                 writer.writerows([columns.names] * columns.header)
                 records = _records(hub, card, spec.split or split)
                 writer.writerows(_cells(card, columns, record) for record in records)
-        return _copy(load(card.name, passing, announce=lambda notice: None), folder)
+        _copy(load(card.name, passing, announce=lambda notice: None), folder)

@@ -31,7 +31,7 @@ from StaICC.benchmarks.long_icl.data import MOST_TURNS, LongICLData
 from StaICC.benchmarks.long_icl.prompts import Item, write_context, write_query
 from StaICC.benchmarks.long_icl.scoring import Tally, score_tallies, scored, value_of
 from StaICC.benchmarks.long_icl.task_cards import TaskCard, cards
-from StaICC.errors import ArgumentError, set_integers, unknown_name, validate_integer
+from StaICC.errors import ArgumentError, known_name, set_integers, validate_integer
 from StaICC.metrics.intervals import Part, combine, of_difference, ratio_part
 from StaICC.metrics.paired_tests import holm
 from StaICC.prompting.sampling import bm25_scores
@@ -183,9 +183,7 @@ class Experiment:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.name not in DESIGNS:
-            raise unknown_name("experiment", self.name, DESIGNS)
-        design = DESIGNS[self.name]
+        design = DESIGNS[known_name("experiment", self.name, DESIGNS)]
         if not isinstance(self.levels, Iterable):
             raise ArgumentError(f"levels must be whole numbers in a list, not {self.levels!r}")
         what = f"a level of the experiment {self.name}"

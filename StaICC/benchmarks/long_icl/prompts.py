@@ -31,7 +31,7 @@ from itertools import chain, zip_longest
 from typing import Any, TypeVar
 
 from StaICC.benchmarks.long_icl.task_cards import TaskCard, card
-from StaICC.errors import ArgumentError, unknown_name
+from StaICC.errors import ArgumentError, known_name
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "text": ("text",),
@@ -169,9 +169,7 @@ def arrange(card: TaskCard, demonstrations: Sequence[Item], arrangement: str = "
         UnknownNameError: The arrangement is unknown.
         ArgumentError: Demonstrations have several labels, so they cannot be grouped by label.
     """
-    if arrangement not in ARRANGEMENTS:
-        raise unknown_name("arrangement", arrangement, ARRANGEMENTS)
-    if arrangement == "interleaved":
+    if known_name("arrangement", arrangement, ARRANGEMENTS) == "interleaved":
         return merge_dialogues(demonstrations) if card.kind == "dialogue" else list(demonstrations)
     if card.structured:
         raise ArgumentError(f"{card.title}: a demonstration has several labels, so the arrangement cannot be 'grouped'")

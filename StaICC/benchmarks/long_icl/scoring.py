@@ -50,7 +50,7 @@ from typing import Any
 
 from StaICC.benchmarks.long_icl.prompts import Item, as_item
 from StaICC.benchmarks.long_icl.task_cards import AnswerFormat, ScoringRule, TaskCard, card
-from StaICC.errors import ArgumentError, OutputError, unknown_name
+from StaICC.errors import ArgumentError, OutputError, known_name
 from StaICC.inference.contract import check_answer
 from StaICC.inference.reply_parser import parse_reply, reply_text
 
@@ -190,9 +190,7 @@ def _parse(own: TaskCard, response: str, item: Item, variant: str, prompt: str |
     """Return the answer in a response; arguments as :func:`parse_answer`."""
     if not isinstance(response, str):
         raise ArgumentError(f"response must be text, not {response!r}")
-    if variant not in PARSINGS:
-        raise unknown_name("parsing", variant, PARSINGS)
-    if variant == "published":
+    if known_name("parsing", variant, PARSINGS) == "published":
         read = _exact_match if own.answers.exact_match else _PUBLISHED.get(item.kind, _one_label)
         return read(own, response, item)
     response = response.removeprefix(prompt.rstrip()) if prompt else response  # a model may drop its final blank

@@ -85,19 +85,18 @@ def test_data_are_copied_and_found(small: Path, tmp_path: Path, monkeypatch: pyt
     done = install(small, datasets=UNKNOWN_DIGEST)
     assert (done.folder, done.datasets, done.skipped) == (default_folder(), UNKNOWN_DIGEST, ())
     assert default_folder() == default_folder(tmp_path / "home") == tmp_path / "home" / "long_icl"
-    assert sorted(path.name for path in done.folder.iterdir()) == sorted(
-        name for one in UNKNOWN_DIGEST for name in files_of(one)
-    )
-    for path in done.files:
+    files = sorted(done.folder.iterdir())
+    assert [path.name for path in files] == sorted(name for one in UNKNOWN_DIGEST for name in files_of(one))
+    for path in files:
         assert path.read_bytes() == (small / path.name).read_bytes()
-    before = [path.stat().st_mtime_ns for path in done.files]
-    assert install(small, datasets=UNKNOWN_DIGEST).files == done.files
-    assert [path.stat().st_mtime_ns for path in done.files] == before  # nothing is written twice
-    done.files[0].write_bytes(b"damaged")
+    before = [path.stat().st_mtime_ns for path in files]
+    assert install(small, datasets=UNKNOWN_DIGEST) == done
+    assert [path.stat().st_mtime_ns for path in files] == before  # nothing is written twice
+    files[0].write_bytes(b"damaged")
     install(small, datasets=UNKNOWN_DIGEST)
-    assert done.files[0].read_bytes() == (small / done.files[0].name).read_bytes()
+    assert files[0].read_bytes() == (small / files[0].name).read_bytes()
     with pytest.raises(ArgumentError):  # no command overwrites it
-        check_output(done.files[0])
+        check_output(files[0])
 
 
 def test_wrong_data_are_not_installed(small: Path, tmp_path: Path) -> None:
