@@ -141,7 +141,7 @@ def rebuild(
 def _builtin(name: str, long_icl: bool) -> Dataset | str:
     try:
         if long_icl:
-            from StaICC.benchmarks.long_icl.task_cards import card
+            from StaICC.benchmarks.long_icl.protocol import card
 
             return card(name).name
         dataset = load_dataset(name, references=False)

@@ -20,7 +20,7 @@ from records import arguments, markdown, record
 from StaICC.benchmarks.long_icl import Experiment, LongICLExperimentor, card, experiments, load
 from StaICC.benchmarks.long_icl.data import LongICLData
 from StaICC.benchmarks.long_icl.experiments import analyse, blocks_of, position_p_value
-from StaICC.benchmarks.long_icl.scoring import Tally
+from StaICC.benchmarks.long_icl.protocol import Tally
 
 PARTS = 5
 LABELS = card("banking77").labels

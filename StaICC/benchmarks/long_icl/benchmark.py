@@ -30,12 +30,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from StaICC.benchmarks.base import BaseBenchmark, DatasetTask, Predictions, mean
 from StaICC.benchmarks.evaluation import DatasetRun, Intervals, evaluate, reply_record
-from StaICC.benchmarks.long_icl import scoring
+from StaICC.benchmarks.long_icl import protocol
 from StaICC.benchmarks.long_icl.data import LongICLData, Skipped, default_folder, load_available, show_notice
 from StaICC.benchmarks.long_icl.experiments import DESIGNS, METHOD, Contexts, Experiment, Material, analyse, score_part
-from StaICC.benchmarks.long_icl.prompts import arrange, write_context, write_query
-from StaICC.benchmarks.long_icl.scoring import Tally, score_tallies, value_of
-from StaICC.benchmarks.long_icl.task_cards import ROUNDS, cards
+from StaICC.benchmarks.long_icl.protocol import ROUNDS, Tally, cards, value_of, write_context, write_query
 from StaICC.benchmarks.running import forecast
 from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scores, Scoring, Statistics, Task
 from StaICC.datasets import Dataset
@@ -151,8 +149,8 @@ class LongICLOutcome(Outcome):
         self.failed = Counter(
             answer.reason for answer in self.answers if isinstance(answer, Failure) and answer.reply is None
         )
-        self.kept, reasons = scoring.scored(rule, self.tallies, own.variant), alike(self.failed)
-        self.score = None if self.failed else score_tallies(rule, self.kept, own.variant)
+        self.kept, reasons = protocol.scored(rule, self.tallies, own.variant), alike(self.failed)
+        self.score = None if self.failed else protocol.score_tallies(rule, self.kept, own.variant)
         self.value = value_of(self.score)
         self.note = "" if self.score else _why_not_scored(reasons, self.failed.total(), len(responses))
 
@@ -206,11 +204,11 @@ class LongICLOutcome(Outcome):
             "unanswered": dict(alike(failed)),
             "score": self.score,
             "note": self.note,
-            "labels": scoring.label_counts(own.card, self.kept),
+            "labels": protocol.label_counts(own.card, self.kept),
         }
         if own.card.scoring.metric == "micro_f1":  # row, true, predicted and correct labels: to compare two runs
             record["items"] = [
-                [item.row, *(None if tally is None else len(getattr(tally, part)) for part in scoring.PARTS)]
+                [item.row, *(None if tally is None else len(getattr(tally, part)) for part in protocol.PARTS)]
                 for item, tally in zip(items, self.kept, strict=False)
             ]
             while self.score is not None and record["items"][-1][1] is None:  # as in results of 1.0.0
@@ -245,7 +243,7 @@ class LongICLTask(Task):
         if missing:
             missing["mean"] = f"no score in {', '.join(missing)}"
         missing |= own.unavailable
-        uniform, majority, _ = scoring.guessing_scores(own.card, own.test_items, own.variant)
+        uniform, majority, _ = protocol.guessing_scores(own.card, own.test_items, own.variant)
         if uniform is None:
             missing["uniform"] = missing["majority"] = "a random guess of entities is not defined"
         unavailable = dict.fromkeys(own.unavailable)
@@ -278,7 +276,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         instruct: Show the label list in the prompt.
         variant: ``published`` or ``strict``.
         arrangement: ``interleaved`` as published, or ``grouped`` by label (see
-            :func:`~StaICC.benchmarks.long_icl.prompts.arrange`).
+            :func:`~StaICC.benchmarks.long_icl.protocol.arrange`).
         parsing: How responses are parsed: ``published``, ``strict`` or ``tolerant``; None for the variant's.
         unparsed: How a response without a label, or one that the server withheld, counts: ``wrong`` as published,
             ``excluded`` with bounds on the score, or ``error``.
@@ -318,8 +316,8 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         self.experiment = experiment
         self.test_number = None if test_number is None else validate_integer("test_number", test_number, 1)
         self.instruct = bool(instruct)
-        self.variant = known_name("variant", variant, scoring.VARIANTS)
-        self.parsing = known_name("parsing", variant if parsing is None else parsing, scoring.PARSINGS)
+        self.variant = known_name("variant", variant, protocol.VARIANTS)
+        self.parsing = known_name("parsing", variant if parsing is None else parsing, protocol.PARSINGS)
         self.unparsed = known_name("value of unparsed", unparsed, get_args(Unparsed))
         self.arrangement = arrangement
         self.statistics = statistics or Statistics()
@@ -332,7 +330,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         self.contexts: dict[int | str, Contexts] = {}
         for number in numbers if experiment is None else ():
             rows = data.demonstration_rows(number, strict=strict)
-            shown = arrange(self.card, rows, arrangement)
+            shown = protocol.arrange(self.card, rows, arrangement)
             labels = tuple(label for item in shown for label in item.gold)
             context = write_context(self.card, shown, instruct=self.instruct)
             self.contexts[number] = Contexts(context, len(rows), shown=(labels,))
@@ -523,7 +521,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
             )
         scorer = Scoring(_NO_METRICS, 0, self.statistics)
         run = evaluate(LongICLTask(self), scorer, conditions, answers, "auto", self.name, self.unparsed)
-        *_, label = scoring.guessing_scores(self.card, self.test_items, self.variant)
+        *_, label = protocol.guessing_scores(self.card, self.test_items, self.variant)
         values = {
             **run.values,
             "metric": self.card.scoring.metric,
@@ -585,7 +583,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
             item = replace(item, gold=(names[self.card.labels.index(gold[0])],))
         prompt = None if self.parsing == "published" else self.context(number, place) + self._questions[place]
         try:
-            tally, parsed = scoring.tally_prediction(card, text, item, self.parsing, prompt)
+            tally, parsed = protocol.tally_prediction(card, text, item, self.parsing, prompt)
         except OutputError as error:
             raise OutputError(f"{self.place_of(number, place)}: {error}") from error
         if names:
@@ -600,7 +598,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
     def _baselines(self, outcome: LongICLOutcome) -> Baselines:
         """Return the accuracies of predictors without a model, and the p-values against them, for a scored round."""
         labels, tried = len(self.card.labels), self.statistics.tried
-        _, majority, frequent = scoring.guessing_scores(self.card, self.test_items, self.variant)
+        _, majority, frequent = protocol.guessing_scores(self.card, self.test_items, self.variant)
         by_row = {item.row: tally for item, tally in zip(self.test_items, outcome.tallies, strict=True) if tally}
         queries, correct = len(by_row), sum(bool(tally.correct) for tally in by_row.values())
         guesser = RandomBaseline(queries, 1 / labels)  # of the scored queries: others may be excluded
@@ -694,7 +692,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         test_number: Maximum number of test items (DialogRE: pairs); None for all; by default 500, or 100 in an
             experiment other than ``helmet``.
         instruct: Show the label list in the prompt.
-        variant: ``published``, or ``strict`` (see :mod:`StaICC.benchmarks.long_icl.scoring`).
+        variant: ``published``, or ``strict`` (see :mod:`StaICC.benchmarks.long_icl.protocol`).
         arrangement: Order of the demonstrations: ``interleaved`` as published, or ``grouped`` by label.
         parsing: How responses are parsed: ``published``, ``strict``, or ``tolerant`` with the parser of all benchmarks
             (reasoning, "the answer is ...", JSON, bold, lists); None for the variant's.

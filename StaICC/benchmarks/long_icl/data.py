@@ -57,9 +57,8 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from StaICC.benchmarks.long_icl import prompts, task_cards
-from StaICC.benchmarks.long_icl.prompts import Item
-from StaICC.benchmarks.long_icl.task_cards import ROUNDS, FileSpec, SelectionRule, TaskCard, card, cards
+from StaICC.benchmarks.long_icl import protocol
+from StaICC.benchmarks.long_icl.protocol import ROUNDS, FileSpec, Item, SelectionRule, TaskCard, card, cards
 from StaICC.datasets import Dataset, Template
 from StaICC.datasets.pack import OFFLINE, TableStatus, data_home
 from StaICC.datasets.storage import check_outputs, file_digest, passing_folder, unique_keys, write_output
@@ -343,7 +342,7 @@ def _read_entities(path: Path, card: TaskCard) -> Iterator[FileRow]:
                 raise malformed(path, line, f"'entities' must map texts to types, found {kind!r}")
             _known(path, line, kind, card)
         pairs = [[*pair] for pair in entities.items()]
-        yield FileRow(None, [sentence, pairs], partial(prompts.entity_item, number, sentence, pairs))
+        yield FileRow(None, [sentence, pairs], partial(protocol.entity_item, number, sentence, pairs))
 
 
 def _dialogues(path: Path, card: TaskCard) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
@@ -366,13 +365,13 @@ def _read_pairs(path: Path, card: TaskCard) -> Iterator[FileRow]:
     """Yield the training rows of DialogRE: one for each kept pair, dialogue by dialogue."""
     pairs = ((dialogue, pair) for dialogue, kept in _dialogues(path, card) for pair in kept)
     for number, (dialogue, pair) in enumerate(pairs):
-        yield FileRow(pair[2], None, partial(prompts.dialogue_item, number, dialogue, (pair,)))
+        yield FileRow(pair[2], None, partial(protocol.dialogue_item, number, dialogue, (pair,)))
 
 
 def _read_dialogues(path: Path, card: TaskCard) -> Iterator[FileRow]:
     """Yield the test rows of DialogRE: one for each dialogue, with its kept pairs."""
     for number, (dialogue, kept) in enumerate(_dialogues(path, card)):
-        yield FileRow(None, None, partial(prompts.dialogue_item, number, dialogue, kept))
+        yield FileRow(None, None, partial(protocol.dialogue_item, number, dialogue, kept))
 
 
 COLUMNS: Mapping[str, Columns] = {
@@ -452,7 +451,7 @@ class LongICLData:
 
         Args:
             number: The round, 1 to 5.
-            strict: See :mod:`~StaICC.benchmarks.long_icl.prompts`.
+            strict: See :mod:`~StaICC.benchmarks.long_icl.protocol`.
 
         Raises:
             ArgumentError: The round is not 1 to 5, the task has no rounds, or a label of the user's own data set has
@@ -464,11 +463,11 @@ class LongICLData:
             raise ArgumentError(f"{self.card.title} has no rounds. Use experiment='helmet' (--experiment helmet)")
         self.check_own_rows(number)
         if rule.rule == "turns":
-            places = prompts.by_turns(labels, number, strict=strict)
+            places = protocol.by_turns(labels, number, strict=strict)
         elif rule.rule == "passes":
-            places = prompts.by_passes(labels, number)
+            places = protocol.by_passes(labels, number)
         else:
-            places = [*chain.from_iterable(prompts.covering(map(_labels, self.train), self.card.labels, number))]
+            places = [*chain.from_iterable(protocol.covering(map(_labels, self.train), self.card.labels, number))]
         if len(places) != (expected := rule.expected[number - 1]):
             _log.warning(
                 "%s, round %d: %d demonstrations instead of %d; %s is not the published training file",
@@ -492,7 +491,7 @@ class LongICLData:
 
         Args:
             test_number: Maximum number (DialogRE: of pairs, not dialogues); None for all that the rule selects.
-            strict: See :mod:`~StaICC.benchmarks.long_icl.prompts`.
+            strict: See :mod:`~StaICC.benchmarks.long_icl.protocol`.
 
         Raises:
             ArgumentError: ``test_number`` is not a whole number of 1 or more, or nothing is selected.
@@ -504,16 +503,16 @@ class LongICLData:
             every = [row.item() for row in (self.test if strict else self.test[:test_number])]
             chosen = [
                 replace(every[place], gold=every[place].gold[:count], arguments=every[place].arguments[:count])
-                for place, count in prompts.by_pairs([len(item.gold) for item in every], test_number)
+                for place, count in protocol.by_pairs([len(item.gold) for item in every], test_number)
             ]
         else:
             labels, places = [row.label for row in self.test], [*range(len(self.test))]
             if rule == "turns":
-                places = prompts.by_turns(labels, size, strict=strict)
+                places = protocol.by_turns(labels, size, strict=strict)
             elif rule == "at_most":
-                places = prompts.at_most(labels, size)
+                places = protocol.at_most(labels, size)
             elif rule == "balanced":
-                places = prompts.by_balance(labels, test_number)
+                places = protocol.by_balance(labels, test_number)
             chosen = [self.test[place].item() for place in places[:test_number]]
         if not chosen:
             raise ArgumentError(f"{self.card.title}: no row of {self.test_file.path} can be a test item")
@@ -651,7 +650,7 @@ def load(
     else:
         if len(train) < 2:
             raise DataDamagedError(f"{train_file.path}: got 1 row, expected 2 or more: a tenth of them are test items")
-        order, test_file = prompts.permutation(len(train)), train_file
+        order, test_file = protocol.permutation(len(train)), train_file
         divided, cut = [train[place] for place in order], -(-len(order) // 10)
         test, train = tuple(divided[:cut]), tuple(divided[cut:])
     return LongICLData(own, train, test, train_file, test_file)
@@ -734,7 +733,7 @@ def load_own(dataset: Dataset) -> LongICLData:
         test=SelectionRule("turns", size=max(Counter(map(test.label, range(len(test)))).values())),
         template=template,
         answers=answers,
-        scoring=task_cards.ScoringRule("accuracy", 0.0, None),
+        scoring=protocol.ScoringRule("accuracy", 0.0, None),
     )
     file = LoadedFile(Path(card.name), FileSpec("own data"), dataset.table.digest, card.rows, False, False)
     data = LongICLData(task, _rows(shown, card.template), _rows(test, card.template), file, file, dataset)
@@ -775,7 +774,7 @@ def _affixes(template: Template) -> list[str]:
     return ["\n" if affix == " " else affix for affix in template.input_text_affixes]
 
 
-def _template(template: Template, labels: Sequence[str], where: str) -> task_cards.PromptTemplate:
+def _template(template: Template, labels: Sequence[str], where: str) -> protocol.PromptTemplate:
     """Return the strings of the prompts (see the module)."""
     if template.query_prefix:
         raise ArgumentError(f"{where}: got the query prefix {template.query_prefix!r:.40}, expected a template without")
@@ -795,15 +794,15 @@ def _template(template: Template, labels: Sequence[str], where: str) -> task_car
     )
     choose = f"{head}{'' if head[-1].isspace() else ' '}You can only choose from these labels: "
     after_labels = f".{examples}" if examples else ".\n"
-    return task_cards.PromptTemplate(
+    return protocol.PromptTemplate(
         head + examples, (choose, after_labels), f"{before}{{text}}{after}", f"{{label}}{affix}"
     )
 
 
-def _answers(template: Template, labels: Sequence[str], where: str) -> task_cards.AnswerFormat:
+def _answers(template: Template, labels: Sequence[str], where: str) -> protocol.AnswerFormat:
     """Return how responses are parsed, and refuse labels that the parsers cannot find."""
     cue, marker = template.label_prefix.strip(), template.input_text_prefixes[0].strip()
-    answers = task_cards.AnswerFormat(cue, marker or None, lower=True, delete="")
+    answers = protocol.AnswerFormat(cue, marker or None, lower=True, delete="")
     spelled: dict[str, str] = {}
     for label in labels:
         part = next((text for text in ("\n", cue, marker) if text and text.casefold() in label.casefold()), None)

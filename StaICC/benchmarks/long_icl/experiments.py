@@ -26,11 +26,9 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from StaICC.benchmarks.evaluation import aligned
-from StaICC.benchmarks.long_icl import prompts
+from StaICC.benchmarks.long_icl import protocol
 from StaICC.benchmarks.long_icl.data import MOST_TURNS, LongICLData
-from StaICC.benchmarks.long_icl.prompts import Item, write_context, write_query
-from StaICC.benchmarks.long_icl.scoring import Tally, score_tallies, scored, value_of
-from StaICC.benchmarks.long_icl.task_cards import TaskCard, cards
+from StaICC.benchmarks.long_icl.protocol import Item, Tally, TaskCard, cards, write_context, write_query
 from StaICC.errors import ArgumentError, known_name, set_integers, validate_integer
 from StaICC.metrics.intervals import Part, combine, of_difference, ratio_part
 from StaICC.metrics.paired_tests import holm
@@ -121,10 +119,10 @@ class Material:
 
     def turns(self) -> list[list[int]]:
         """Return the training rows in the published order; each turn shows every label once that has rows left."""
-        labels = [row.label for row in self.data.train]
-        if self.data.card.demonstrations.rule == "covering":
-            return prompts.covering([(label,) if label else () for label in labels], self.data.card.labels, len(labels))
-        return prompts.turns_of(labels)
+        card, labels = self.data.card, [row.label for row in self.data.train]
+        if card.demonstrations.rule == "covering":
+            return protocol.covering([(label,) if label else () for label in labels], card.labels, len(labels))
+        return protocol.turns_of(labels)
 
     def shots(self, number: int) -> list[Item]:
         """Return a number of demonstrations of each label, in the published order.
@@ -226,7 +224,7 @@ def _filled(material: Material, places: Iterable[int], budget: int) -> tuple[lis
     sizes = [_size(write_context(card, (), instruct=material.instruct))]
     for place in places:
         shown.append(material.data.train[place].item())
-        sizes.append(sizes[-1] + _size(write_query(card, shown[-1]) + prompts.write_answer(card, shown[-1])))
+        sizes.append(sizes[-1] + _size(write_query(card, shown[-1]) + protocol.write_answer(card, shown[-1])))
         if sizes[-1] > _BYTES * budget:
             break
     return shown, sizes
@@ -431,10 +429,10 @@ def _helmet(experiment: Experiment, material: Material) -> Conditions:
         )
     train = [row.item() for row in material.data.train]
     labels, index = [item.gold[0] for item in train], {label: place for place, label in enumerate(card.labels)}
-    questions, groups = [write_query(card, item) for item in train], prompts.rows_by_label(labels)
+    questions, groups = [write_query(card, item) for item in train], protocol.rows_by_label(labels)
 
     def seed(place: int) -> int:
-        return (int(hashlib.sha256(_bytes(material.items[place].texts[0])).hexdigest(), 16) + prompts.SEED) % 2**31
+        return (int(hashlib.sha256(_bytes(material.items[place].texts[0])).hexdigest(), 16) + protocol.SEED) % 2**31
 
     def numbers(place: int) -> tuple[str, ...]:
         shuffled = [*range(len(card.labels))]
@@ -443,7 +441,7 @@ def _helmet(experiment: Experiment, material: Material) -> Conditions:
 
     def context(count: int, place: int) -> str:
         answers = [template.answer.format(label=number) for number in numbers(place)]
-        rows = prompts.balanced(groups, count, seed(place))
+        rows = protocol.balanced(groups, count, seed(place))
         return template.plain + "".join(questions[row] + answers[index[labels[row]]] for row in rows)
 
     counts, conditions = dict(zip(_BUDGETS, card.shots, strict=True)), Conditions()
@@ -451,7 +449,7 @@ def _helmet(experiment: Experiment, material: Material) -> Conditions:
         count, name = counts.get(level, 0), _budget_name(level)
         conditions[name] = f"HELMET has no such length. Choose from {', '.join(map(_budget_name, _BUDGETS))}"
         if count:  # each context shows every label that has rows
-            shown = tuple(labels[row] for row in prompts.balanced(groups, count, seed(0)))
+            shown = tuple(labels[row] for row in protocol.balanced(groups, count, seed(0)))
             conditions[name] = Contexts(partial(context, count), count, numbers, (shown,))
     return conditions
 
@@ -515,7 +513,7 @@ def score_part(
     """
     hits: dict[Hashable, float] = defaultdict(float)
     sizes: dict[Hashable, float] = defaultdict(float)
-    for unit, tally in zip(units, scored(card.scoring, tallies, variant), strict=False):
+    for unit, tally in zip(units, protocol.scored(card.scoring, tallies, variant), strict=False):
         if tally is not None:
             accuracy = card.scoring.metric == "accuracy"
             size = 1 if accuracy else len(tally.gold) + len(tally.predicted)
@@ -588,7 +586,7 @@ def analyse(
         return {f"{key}_low": low, f"{key}_high": high}
 
     def score_of(of_condition: Iterable[Tally | None]) -> float | None:
-        return value_of(score_tallies(card.scoring, of_condition, variant))
+        return protocol.value_of(protocol.score_tallies(card.scoring, of_condition, variant))
 
     conditions: dict[str, dict[str, Any]] = {}
     for (name, of_condition), own in zip(tallies.items(), contexts.values(), strict=True):

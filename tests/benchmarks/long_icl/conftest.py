@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from StaICC.benchmarks.long_icl import LongICL, LongICLExperimentor, card
-from StaICC.benchmarks.long_icl.prompts import Item, write_answer
+from StaICC.benchmarks.long_icl.protocol import Item, write_answer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "long_icl.json"
 DATA = "STAICC_LONGICL_DATA"

@@ -14,7 +14,7 @@ import pytest
 from StaICC.benchmarks import Statistics
 from StaICC.benchmarks.evaluation import digest_prompts
 from StaICC.benchmarks.long_icl import LongICL, LongICLExperimentor, card
-from StaICC.benchmarks.long_icl.prompts import write_query
+from StaICC.benchmarks.long_icl.protocol import write_query
 from StaICC.benchmarks.verify import Recomputed, Rerun, Unchecked, status_of, verify
 from StaICC.errors import ArgumentError, OutputError, UnknownNameError
 from StaICC.inference import Failure

@@ -11,7 +11,7 @@ import pytest
 
 from StaICC.benchmarks.long_icl import TaskCard, card, cards
 from StaICC.benchmarks.long_icl.data import READERS, FileRow, lines
-from StaICC.benchmarks.long_icl.prompts import Item
+from StaICC.benchmarks.long_icl.protocol import Item
 from StaICC.benchmarks.verify import Recomputed, status_of, verify
 from StaICC.datasets.storage import read_value
 from tests.benchmarks.long_icl.conftest import make

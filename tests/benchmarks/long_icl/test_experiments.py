@@ -15,8 +15,7 @@ import pytest
 
 from StaICC.benchmarks.long_icl import Experiment, LongICL, LongICLExperimentor, card, experiments
 from StaICC.benchmarks.long_icl.experiments import Contexts, blocks_of, position_p_value, reference_tokens
-from StaICC.benchmarks.long_icl.prompts import turns_of, write_context
-from StaICC.benchmarks.long_icl.scoring import Tally
+from StaICC.benchmarks.long_icl.protocol import Tally, turns_of, write_context
 from StaICC.benchmarks.verify import verify
 from StaICC.errors import SchemaError
 from StaICC.metrics.intervals import ratio_part

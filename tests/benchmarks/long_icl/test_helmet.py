@@ -14,7 +14,7 @@ from StaICC import LongICL
 from StaICC.benchmarks.long_icl import Experiment, LongICLExperimentor, card, cards, load
 from StaICC.benchmarks.long_icl.benchmark import LongICLOutcome
 from StaICC.benchmarks.long_icl.experiments import _BUDGETS
-from StaICC.benchmarks.long_icl.prompts import permutation
+from StaICC.benchmarks.long_icl.protocol import permutation
 from StaICC.benchmarks.verify import Recomputed, status_of, verify
 from StaICC.cli import main
 from StaICC.errors import ArgumentError, DataDamagedError

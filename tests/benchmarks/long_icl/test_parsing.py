@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC.benchmarks.long_icl import card, parse_answer
-from StaICC.benchmarks.long_icl.prompts import as_item, dialogue_item
-from StaICC.benchmarks.long_icl.scoring import tally_prediction
+from StaICC.benchmarks.long_icl.protocol import as_item, dialogue_item, tally_prediction
 from tests.benchmarks.long_icl.conftest import SETS, SINGLE
 
 CARD = "Where is my card? "

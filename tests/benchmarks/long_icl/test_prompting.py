@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from StaICC.benchmarks.long_icl import card
-from StaICC.benchmarks.long_icl.prompts import (
+from StaICC.benchmarks.long_icl.protocol import (
     Item,
     dialogue_item,
     entity_item,

@@ -11,7 +11,7 @@ import pytest
 
 from StaICC.benchmarks.long_icl import LongICLExperimentor, card, load
 from StaICC.benchmarks.long_icl.data import READERS, LongICLData, find
-from StaICC.benchmarks.long_icl.prompts import arrange, at_most, by_turns
+from StaICC.benchmarks.long_icl.protocol import arrange, at_most, by_turns
 from tests.benchmarks.long_icl.conftest import right_answers
 
 SETS = [

@@ -8,8 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from StaICC.benchmarks.long_icl import card
-from StaICC.benchmarks.long_icl.prompts import Item, dialogue_item, entity_item
-from StaICC.benchmarks.long_icl.scoring import Tally, guessing_scores, score_tallies, tally_answer, tally_prediction
+from StaICC.benchmarks.long_icl.protocol import (
+    Item,
+    Tally,
+    dialogue_item,
+    entity_item,
+    guessing_scores,
+    score_tallies,
+    tally_answer,
+    tally_prediction,
+)
 from tests.benchmarks.long_icl.conftest import text_item
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from StaICC.benchmarks.long_icl.prompts import at_most, by_pairs, by_passes, by_turns, covering
+from StaICC.benchmarks.long_icl.protocol import at_most, by_pairs, by_passes, by_turns, covering
 
 rows = st.lists(st.sampled_from("abcde"), max_size=30)
 turns = st.integers(0, 6)
