@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from StaICC.datasets.pack import data_home
-from StaICC.datasets.storage import StrPath, check_outputs, remove_leftovers, write_output
+from StaICC.datasets.storage import StrPath, check_outputs, write_output
 from StaICC.errors import ArgumentError, DataMissingError, StaICCError, unknown_name
 from StaICC.kernels.registry import FOREIGN
 from StaICC.layout import Block, print_blocks
@@ -637,7 +637,6 @@ class ResultSaver:
             return
         folder: Path = self._args.output
         folder.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(folder)
         names = [result.benchmark if isinstance(result, Result) else result.name]
         models = [single.model.partition(" [")[0] for single in result.results()]
         started = time.strftime("%Y-%m-%dT%H%M%SZ", time.gmtime())

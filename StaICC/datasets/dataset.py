@@ -242,7 +242,7 @@ class Dataset(Displayed):
 
     card: Card
     table: Table
-    source: Source = reading.GIVEN_ROWS
+    source: Source | None = None
     """Where the rows come from."""
     origin: str = ""
     """Distribution and version of the plug-in that provides the data set; empty for all others."""
@@ -375,7 +375,7 @@ class Dataset(Displayed):
             pinned = dataclasses.replace(
                 read.file, values={value: card.label_space[index] for value, index in by_index}
             )
-        return cls(card, table, pinned or reading.GIVEN_ROWS, remarks=_remarks(read, table, card.label_space))
+        return cls(card, table, pinned, remarks=_remarks(read, table, card.label_space))
 
     @classmethod
     def from_file(
@@ -530,7 +530,6 @@ def _load_builtin(name: str) -> Dataset:
             return Dataset(card, FrozenTable(pack.table_path(card.name), pack.expected_digest(card.name)), source)
         except DataError as error:
             raise type(error)(f"{error}. Install it again: python -m StaICC data install") from error
-    assert not isinstance(source, reading.GivenRows)  # a record of the catalogue names a source with rows
     return Dataset(card, MemoryTable(source.rows(card.label_space)), source)
 
 

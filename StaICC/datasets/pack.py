@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from StaICC.datasets.catalogue import catalogue, find, get_card, names
-from StaICC.datasets.storage import Row, file_digest, passing_folder, remove_leftovers, write_table
+from StaICC.datasets.storage import Row, file_digest, passing_folder, write_table
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError
 from StaICC.progress import INSTALLING, Progress, ProgressCallback, drawn_progress
 from StaICC.safe_text import logger
@@ -362,8 +362,6 @@ def _install(
     """Write the wanted tables. Two processes that do so at once write the same files, each as a whole."""
     folder = table_path(wanted[0]).parent
     folder.mkdir(parents=True, exist_ok=True)
-    for place in (home, folder):
-        remove_leftovers(place)
     members = {name: catalogue().pack.members[name] for name in wanted}
     with drawn_progress(progress) as shown, ExitStack() as stack:
         report = shown or (lambda progress: None)

@@ -9,7 +9,6 @@ kind                where the rows are                                   pinned 
 ``hub``             a JSON Lines file of a repository on the Hugging     a revision and its SHA-256
                     Face hub
 ``table file``      a user's file with named columns                     its SHA-256
-``rows``            rows that a program made                             the digest that the card gets from them
 =================== ==================================================== =============================================
 
 A line of a JSON Lines file is ``{"text": "...", "label": "..."}``. ``text`` is a string or a list of strings, ``label``
@@ -142,15 +141,6 @@ class HubSource:
         path = hub.hf_hub_download(self.repository, self.path, repo_type="dataset", revision=self.revision)
         return FileSource(path, self.sha256).rows(labels)
 
-
-@dataclass(frozen=True, slots=True)
-class GivenRows:
-    """Rows that a program made."""
-
-    kind: ClassVar[str] = "rows"
-
-
-GIVEN_ROWS = GivenRows()
 
 KINDS: Mapping[str, type[Any]] = {source.kind: source for source in (BuiltIn, ReleasedWheel, FileSource, HubSource)}
 """The sources that a record of ``catalogue.json`` can name."""
@@ -599,5 +589,5 @@ def huggingface_records(data: Any, texts: Sequence[str] | str, label: str) -> tu
     return of_columns("the data set", columns, [*texts, label]), names
 
 
-Source = BuiltIn | ReleasedWheel | FileSource | HubSource | TableFile | GivenRows
-"""Where the rows of a data set come from."""
+Source = BuiltIn | ReleasedWheel | FileSource | HubSource | TableFile
+"""Where the rows of a data set come from; ``None`` for rows that a program made."""

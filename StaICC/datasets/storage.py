@@ -50,7 +50,6 @@ import os
 import stat
 import struct
 import sys
-import time
 import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -60,15 +59,12 @@ from types import NoneType, UnionType
 from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, SchemaError, validate_integer, whole_number
-from StaICC.safe_text import has_lone_surrogate, logger
+from StaICC.safe_text import has_lone_surrogate
 
 PASSING = ".part"
-"""How passing names end. A killed process leaves one behind; :func:`remove_leftovers` removes it."""
+"""How passing names end. A killed process leaves one behind."""
 
 _CHUNK = 1 << 20
-_DAY = 24 * 3600.0
-
-_log = logger(__name__)
 
 
 def file_digest(path: str | os.PathLike[str]) -> str:
@@ -115,18 +111,9 @@ def replacing(path: Path, fresh: bool = False) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if not fresh:
-            os.replace(passing, path)
-            return
-        try:
-            os.link(passing, path)  # at once: a process that is killed leaves no empty file
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without hard links
-            path.open("xb").close()
-            os.replace(passing, path)
-        else:
-            passing.unlink()
+        if fresh:
+            path.open("xb").close()  # refuses an existing file
+        os.replace(passing, path)
     except BaseException:
         with contextlib.suppress(OSError):
             passing.unlink()
@@ -150,24 +137,6 @@ def passing_folder(parent: Path) -> Iterator[Path]:
 
     with tempfile.TemporaryDirectory(PASSING, ".", parent, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes left under passing names: all that has not changed for a day.
-
-    Args:
-        folder: Where to look (not below it).
-    """
-    import shutil  # with many modules, which few runs need
-
-    for entry in folder.glob(f".*{PASSING}"):
-        with contextlib.suppress(OSError):
-            if entry.lstat().st_mtime < time.time() - _DAY:
-                _log.debug("removing %s, left by a process that was killed", entry)
-                if entry.is_dir() and not entry.is_symlink():
-                    shutil.rmtree(entry, ignore_errors=True)
-                else:
-                    entry.unlink()
 
 
 StrPath: TypeAlias = "str | os.PathLike[str]"

@@ -20,6 +20,7 @@ import enum
 import hashlib
 import math
 from collections.abc import Collection, Sequence, Set
+from os.path import commonprefix
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from StaICC.errors import ArgumentError, OutputError, PromptError, validate_integer
@@ -268,12 +269,6 @@ def check_channel(prompts: Sequence[str], label_space: Sequence[str], index: int
         )
 
 
-def _shared(texts: Sequence[str]) -> str:
-    """The longest text with which all begin."""
-    first, last = min(texts), max(texts)
-    return first[: next((i for i, c in enumerate(first) if i >= len(last) or c != last[i]), len(first))]
-
-
 def after_label(prompts: Sequence[str], label_space: Sequence[str]) -> list[int]:
     """Where the query's text begins in each prompt: right after the candidate label.
 
@@ -295,7 +290,7 @@ def after_label(prompts: Sequence[str], label_space: Sequence[str]) -> list[int]
     """
     if len(prompts) == 1:
         return [max(prompts[0].rfind(label_space[0]), 0) + len(label_space[0])]
-    head = _shared(prompts)
+    head = commonprefix(list(prompts))  # noqa: RUF071 - characters are meant
     # Labels may begin alike, so the heads may be shorter than what the prompts have in common.
     for start in range(len(head), -1, -1):
         if not prompts[0].startswith(label_space[0], start):
@@ -303,7 +298,7 @@ def after_label(prompts: Sequence[str], label_space: Sequence[str]) -> list[int]
         tail = prompts[0][start + len(label_space[0]) :]
         if all(p == head[:start] + label + tail for p, label in zip(prompts, label_space, strict=True)):
             return [start + len(label) for label in label_space]
-    ending = _shared([prompt[::-1] for prompt in prompts])[::-1]
+    ending = commonprefix([prompt[::-1] for prompt in prompts])[::-1]  # noqa: RUF071
     space = next((i for i, character in enumerate(ending) if character.isspace()), 0)
     return [len(prompt) - len(ending) + space for prompt in prompts]
 

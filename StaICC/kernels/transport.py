@@ -164,12 +164,6 @@ class EndpointUsage:
     reasoning_tokens: int = 0
     """Tokens of reasoning, which a reply may hide, where the server counted them."""
 
-    uncounted: int = 0
-    """Responses without token counts."""
-
-    failed: int = 0
-    """Requests without a usable response, after all retries."""
-
 
 def reasoning_tokens(body: Mapping[str, Any]) -> int:
     """Return the number of tokens of reasoning that a response states; 0 if it states none."""
@@ -373,7 +367,6 @@ class Transport:
             wait = self._wait(outcome, attempt, payload)
             if wait is None:
                 tries = f" (asked {attempt + 1} times)" if attempt else ""
-                self._counts["failed"] += 1
                 raise outcome.error(f"{self._options.base_url}: {outcome.reason}{tries}")
             _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, wait, outcome.reason)
             attempt += 1
@@ -501,12 +494,10 @@ class Transport:
         """Count the tokens of a response and check which model served it."""
         usage = body.get("usage")
         usage = usage if isinstance(usage, dict) else {}
-        counts = {name: usage.get(name) for name in ("prompt_tokens", "completion_tokens")}
-        for name, count in counts.items():
-            if type(count) is int and count >= 0:
+        for name in ("prompt_tokens", "completion_tokens"):
+            if type(count := usage.get(name)) is int and count >= 0:
                 self._counts[name] += count
         self._counts["reasoning_tokens"] += reasoning_tokens(body)
-        self._counts["uncounted"] += not any(type(count) is int for count in counts.values())
         self._check_edition(body)
         return body
 
@@ -519,7 +510,6 @@ class Transport:
         """
         named, fingerprint = body.get("model"), body.get("system_fingerprint")
         if named not in (None, "") and not _same_model(self._options.model, self._options.served_model, named):
-            self._counts["failed"] += 1
             asked = self._options.served_model or self._options.model
             raise UnusableEndpointError(
                 f"{self._options.base_url}: the model {asked!r} was asked, but {clip(named)} answered; ask for that "
@@ -532,7 +522,6 @@ class Transport:
                 self._editions[place] = merged
                 return
         if self._editions and not self._options.allow_edition_change:
-            self._counts["failed"] += 1
             raise EditionError(
                 f"{self._options.base_url}: the served edition of {self._options.model!r} changed from "
                 f"{self._editions[0]} to {seen}. Use a new store, or accept the change with allow_edition_change=True"

@@ -61,11 +61,6 @@ class StableRandom:
     def __init__(self, seed: int = SEED) -> None:
         self.state = seed
 
-    def integer32(self) -> int:
-        """Draw the next raw state, an integer in [0, 2^32)."""
-        self.state = (_MULTIPLIER * self.state + _INCREMENT) & _MASK
-        return self.state
-
     def random(self) -> float:
         """Draw a float in [0, 1)."""
         self.state = (_MULTIPLIER * self.state + _INCREMENT) & _MASK

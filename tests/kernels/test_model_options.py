@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from StaICC import load_kernel
 from StaICC.errors import UnknownNameError
 from StaICC.kernels.endpoint import NO_NUMBERS
-from StaICC.kernels.huggingface.prompts import NEUTRAL
+from StaICC.kernels.huggingface.prompts import NEUTRAL, KernelOptions
 from StaICC.kernels.huggingface.source import ModelSource
 from StaICC.kernels.registry import KERNELS, OptionFact, declared_options
 
@@ -100,6 +100,36 @@ def test_an_option_is_read_and_is_in_the_identity(kind: str, fact: OptionFact) -
         load_kernel(f"{NAMES[kind]}{needs};{fact.name}x={value}") if kind != "vllm" else load_kernel(
             NAMES["openai" if fact.name == "guided" else "hf"] + f";{fact.name}x={value}"
         )
+
+
+TORCH = {
+    **{"label_scoring": "last", "label_normalisation": "sum", "variant": "paper", "max_length": "None"},
+    **{"on_too_long": "error", "demonstration_separator": r"'\n'", "prompt_format": "plain", "compile": "False"},
+    "add_special_tokens": "True",
+}
+REPLY = {"scoring": "text", "api": "completions", "max_tokens": "100 (with reasoning 8192)", "temperature": "0"}
+DEFAULTS: dict[str, dict[str, str]] = {
+    **{"ppm": {"escape": "C", "order": "12"}, "hf:x/y": TORCH, "vllm:x/y": TORCH, "llama:smollm2": TORCH},
+    "openai:http://localhost:1/v1#m": {"scoring": "prompt-logprobs", "api": "completions", "temperature": "0"},
+    "openai:http://localhost:1/v1#m;scoring=text": REPLY,
+    "litellm:m": {name: REPLY[name] for name in ("max_tokens", "temperature")},
+}
+"""The settings of the identity: with another default, stores and signatures of earlier runs fit no more."""
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_defaults_stay(name: str) -> None:
+    kernel = load_kernel(name)
+    options = getattr(kernel, "options", None)  # the identity of these needs the files
+    assert (kernel.identity().settings if options is None else options.settings()) == DEFAULTS[name]
+
+
+def test_an_option_of_a_kernel_may_be_a_number() -> None:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(KernelOptions):
+        share: float = 0.5
+
+    assert Options(share=0.25).settings() == TORCH | {"share": "0.25"}
 
 
 FOREIGN = {

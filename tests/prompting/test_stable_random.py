@@ -34,7 +34,7 @@ def naive_sample(seed: int, population: list[Any], n: int) -> list[Any]:
 
 def test_first_numbers_of_the_release(golden: dict[str, Any]) -> None:
     generator = StableRandom()
-    assert [generator.integer32() for _ in range(20)] == golden["lcg_first_20"]
+    assert [generator.random() * 2**32 for _ in range(20)] == golden["lcg_first_20"]
     assert StableRandom().sample_indexes(50, 50) == golden["shuffle_of_range_50"]
     assert StableRandom().sample_indexes(10, 12) == golden["sample_12_of_range_10_with_repetition"]
 
@@ -42,13 +42,12 @@ def test_first_numbers_of_the_release(golden: dict[str, Any]) -> None:
 @given(SEEDS, st.integers(0, 50))
 def test_states_and_floats(seed: int, n: int) -> None:
     states = naive_states(seed, n)
-    first, other, third = StableRandom(seed), StableRandom(seed), StableRandom(seed)
-    assert [first.integer32() for _ in range(n)] == states
+    other, third = StableRandom(seed), StableRandom(seed)
     floats = [other.random() for _ in range(n)]
     assert floats == [state / 2**32 for state in states]
     assert all(0 <= value < 1 for value in floats)
     assert list(third.floats(n)) == floats
-    assert first.state == other.state == third.state == (states or [seed])[-1]
+    assert other.state == third.state == (states or [seed])[-1]
 
 
 @given(SEEDS, st.integers(1, 200), st.integers(0, 250))

@@ -23,9 +23,8 @@ prompt.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from typing import Any, TypeVar
@@ -68,17 +67,8 @@ Tokens = tuple[int, ...]
 _log = logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Pick:
-    """Indexes of the hidden states of one sequence among those of a batch.
-
-    Attributes:
-        number: Number of the sequence.
-        indexes: Indexes into the batch's states, one for each wanted position, in order.
-    """
-
-    number: int
-    indexes: tuple[int, ...]
+Picks = Mapping[int, tuple[int, ...]]
+"""By the number of a sequence, the indexes of its wanted positions among the states of a batch, in order."""
 
 
 class BatchRunner:
@@ -108,7 +98,7 @@ class BatchRunner:
         self,
         sequences: Sequence[Tokens],
         wanted_from: Sequence[int],
-        read: Callable[[Hidden, Sequence[Pick]], None],
+        read: Callable[[Hidden, Picks], None],
     ) -> None:
         """Compute the hidden states at the last positions of each sequence.
 
@@ -129,8 +119,8 @@ class BatchRunner:
                 for stage in self._stages([sequences[i] for i in part], wanted, share):
                     for rows, hidden in self._computed(stage, share):
                         picks, states = self._select(rows, hidden, wanted)
-                        read(states, [Pick(part[pick.number], pick.indexes) for pick in picks])
-                        yield from (part[pick.number] for pick in picks)
+                        read(states, {part[number]: indexes for number, indexes in picks.items()})
+                        yield from (part[number] for number in picks)
 
         self.persist(len(sequences), attempt)
 
@@ -278,16 +268,16 @@ class BatchRunner:
             self.held += piece
             self.computed += len(piece)
 
-    def _select(self, rows: Sequence[Row], hidden: Hidden, wanted_from: Sequence[int]) -> tuple[list[Pick], Hidden]:
+    def _select(self, rows: Sequence[Row], hidden: Hidden, wanted_from: Sequence[int]) -> tuple[Picks, Hidden]:
         """The wanted positions of a batch, each once, and the indexes of each sequence among them."""
         # One after the other in one sequence, or one below the other.
         sizes = [len(row.tokens) if hidden.states.shape[0] == 1 else hidden.states.shape[1] for row in rows]
         places: dict[int, int] = {}
-        picks: list[Pick] = []
+        picks: dict[int, tuple[int, ...]] = {}
         for row, start in zip(rows, accumulate(sizes, initial=0), strict=False):
             for number, end in row.ends:
                 path = (start + position for position in row.path(end, wanted_from[number]))
-                picks.append(Pick(number, tuple(places.setdefault(place, len(places)) for place in path)))
+                picks[number] = tuple(places.setdefault(place, len(places)) for place in path)
         torch = self.forward.torch
         with torch.inference_mode():
             order, length = torch.tensor(list(places), device=hidden.states.device), hidden.states.shape[1]
@@ -329,10 +319,10 @@ class LastPosition:
         self.forward = forward
         self._states: list[Any] = [None] * count
 
-    def read(self, hidden: Hidden, picks: Sequence[Pick]) -> None:
+    def read(self, hidden: Hidden, picks: Picks) -> None:
         """Read a batch."""
-        for pick in picks:
-            self._states[pick.number] = hidden[pick.indexes[-1]]
+        for number, indexes in picks.items():
+            self._states[number] = hidden[indexes[-1]]
 
     def _hidden(self) -> Hidden:
         stack = self.forward.torch.stack
@@ -410,15 +400,15 @@ class TokenLogProbabilities:
         self.wanted_from = wanted_from
         self.log_probabilities: list[list[float]] = [[] for _ in sequences]
 
-    def read(self, hidden: Hidden, picks: Sequence[Pick]) -> None:
+    def read(self, hidden: Hidden, picks: Picks) -> None:
         """Read a batch."""
         torch, device = self.forward.torch, hidden.states.device
         pairs: dict[tuple[int, int], int] = {}
-        wanted: list[tuple[int, list[int]]] = []
-        for pick in picks:
+        wanted: dict[int, list[int]] = {}
+        for number, indexes in picks.items():
             # The state at the last position predicts what follows the sequence, which is not needed.
-            keys = zip(pick.indexes, self.targets[pick.number], strict=False)
-            wanted.append((pick.number, [pairs.setdefault(key, len(pairs)) for key in keys]))
+            keys = zip(indexes, self.targets[number], strict=False)
+            wanted[number] = [pairs.setdefault(key, len(pairs)) for key in keys]
         if not pairs:
             return
         with torch.inference_mode():
@@ -430,8 +420,8 @@ class TokenLogProbabilities:
                 rows = back[inside] - start
                 values[inside.cpu()] = (logits[rows, tokens[inside]] - logits.logsumexp(-1)[rows]).double().cpu()
             numbers = values.tolist()
-        for number, indexes in wanted:
-            self.log_probabilities[number] = [numbers[index] for index in indexes]
+        for number, own in wanted.items():
+            self.log_probabilities[number] = [numbers[index] for index in own]
 
     def deviation(self, number: int, logits: Any) -> float:
         """Largest difference to the logits of a plain call, as for :class:`LastPosition`."""

@@ -662,12 +662,6 @@ class CausalLMKernel(TokenKernel):
             self._runner = BatchRunner(forward, self.options.token_budget or usual, self.options.prefix_reuse)
         return self._runner
 
-    @property
-    def unbatched(self) -> str:
-        """Why each prompt is given to the model alone; empty if prompts are batched."""
-        with self._lock:
-            return self.runner().forward.record.reason
-
     def release(self) -> None:
         """Free the memory of the cached prefix."""
         with self._lock:

@@ -148,7 +148,7 @@ class KernelOptions:
                 raise ArgumentError(f"{name} must be True or False, not {value!r}")
             elif kind is str and not isinstance(value, str):
                 raise ArgumentError(f"{name} must be a text, not {value!r}")
-            elif kind not in (bool, str) and value is not None:
+            elif int in (kind, *get_args(kind)) and value is not None:
                 set_integers(self, **{name: 1})
         if not self.demonstration_separator:
             raise ArgumentError("demonstration_separator must not be empty")

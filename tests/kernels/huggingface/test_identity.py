@@ -247,7 +247,7 @@ def test_hooks_see_one_prompt_at_a_time(kernel, tokenizer, plain, hook, after_a_
     assert found == close((plain.labels(kernel.model, tokenizer, prompt, LABELS) for prompt in prompts), 1e-4)
     assert found == close((kernel(prompt, LABELS) for prompt in prompts), 1e-4)
     assert found != close(untouched, 1e-3)
-    assert kernel.unbatched
+    assert kernel.runner().forward.record.reason
     (reason,) = kernel.identity().unidentified
     assert "hook on" in reason or "replaced forward of" in reason
     kernel.options = dataclasses.replace(kernel.options, label_scoring="full")
@@ -353,7 +353,7 @@ def test_a_shortcut_that_is_wrong_is_not_used(kernel, tokenizer, plain, caplog, 
     kernel(prompts[0], LABELS)  # alone it is right, which says nothing of batches
     found = kernel.batch(prompts, LABELS)
     assert found == close((plain.labels(kernel.model, tokenizer, prompt, LABELS) for prompt in prompts), 1e-4)
-    assert "differ from single calls" in kernel.unbatched
+    assert "differ from single calls" in kernel.runner().forward.record.reason
     assert "run alone" in caplog.text
 
 
