@@ -68,7 +68,7 @@ if __name__ == "__main__":
     normal = Normal(datasets=["TREC", "GLUE-SST2", "AGNews"], limit=options.limit)
     suite = Suite(datasets=["TREC"], limit=max(1, options.limit // 3))
     channel = Normal(datasets=["TREC"], limit=max(1, options.limit // 3), noisy_channel=True)
-    context = long_prompts({"Normal": trec.prompt_set()}, options.characters, options.long_count)
+    context = long_prompts(trec.prompt_set(), options.characters, options.long_count)
 
     def long(kernel: Any, progress: bool) -> None:
         kernel.release()

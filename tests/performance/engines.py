@@ -26,7 +26,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from records import arguments, markdown, other_processes, record
+from records import arguments, markdown, record
 
 from StaICC import Normal, load_kernel
 from StaICC.benchmarks.exchange import export_tasks, identified_queries, read_samples
@@ -144,6 +144,14 @@ def server(python: str) -> Iterator[None]:
             process.terminate()
 
 
+def outputs(folder: Path, commands: dict[str, list[str]]) -> dict[str, Any]:
+    """Run this script once for each engine, unless its output is there, and return the outputs."""
+    for engine, (python, *more) in commands.items():
+        if not (folder / f"{engine}.json").exists():
+            subprocess.run([python, __file__, "--engine", engine, "--folder", str(folder), *more], check=True)
+    return {engine: json.loads((folder / f"{engine}.json").read_text("utf-8")) for engine in commands}
+
+
 def best(row: list[float]) -> int:
     return row.index(max(row))
 
@@ -192,9 +200,9 @@ if __name__ == "__main__":
     commands = {engine: [python, *more] for engine, python in pythons.items() if engine not in options.without}
     served = {engine: command for engine, command in commands.items() if engine in SERVED}
     missing = any(not (folder / f"{engine}.json").exists() for engine in served)
-    found = other_processes(__file__, folder, {k: v for k, v in commands.items() if k not in served})
+    found = outputs(folder, {k: v for k, v in commands.items() if k not in served})
     with server(options.vllm) if missing else nullcontext():
-        found |= other_processes(__file__, folder, served)
+        found |= outputs(folder, served)
     labels = [part.get_label_space() for part in benchmark for _ in part.all_queries()]
     ours, figures = found.pop("hf"), {}
     for engine, rows in found.items():

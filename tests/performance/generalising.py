@@ -112,7 +112,7 @@ def designs(values: Any) -> Iterator[CrossedEffects]:
         )
 
 
-def sampled(samples: int, batch: Callable[[], list[tuple[float, ...]]], bad: Callable[[Any], bool]) -> Any:
+def sampled(samples: int, bad: Callable[[Any], bool], batch: Callable[..., list[tuple[float, ...]]], *cell: Any) -> Any:
     """Return the figures of a cell, one row for each sample; if they are bad, those of ten times as many new samples.
 
     Of hundreds of cells some are bad by chance, and more samples added to these would stay biased.
@@ -121,44 +121,63 @@ def sampled(samples: int, batch: Callable[[], list[tuple[float, ...]]], bad: Cal
     for number in (samples, 10 * samples):
         rows = []
         while len(rows) < number:
-            rows += batch()
+            rows += batch(*cell)
         if not bad(np.mean(rows, axis=0)):
             break
     return np.array(rows)
 
 
+def too_low(means: Any) -> bool:
+    return bool(means[1] < 0.94)
+
+
+def of_data_set(
+    draw: np.random.Generator, sizes: Any, effects: Sequence[float], kind: str, location: float, truth: float
+) -> list[tuple[float, ...]]:
+    """Return the figures of samples of one data set."""
+    samples = (latent(draw, sizes, effects, kind) + location > 0).astype(np.float64)
+    figures = []
+    for value, design in zip(samples, designs(samples), strict=True):
+        queries = [float(math.prod(value.shape[1:]))] * len(value)
+        part = ratio_part(value.sum((1, 2)).tolist(), queries, 0.95)
+        fixed = part.interval(0.95, "")
+        figures.append(_figures(truth, part.value, fixed, generalise(part.value, fixed, design)))
+    return figures
+
+
 def coverage(samples: int, draw: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     """Yield for each cell the coverage of both intervals, and their mean widths over the oracle's."""
     for name, rows, levels, share in product(EFFECTS, (20, 50, 128, 512), LEVELS, (0.5, 0.7, 0.9, 0.97)):
+        location = NormalDist().inv_cdf(share) * math.hypot(*EFFECTS[name])
+        cell = ((rows, *levels), EFFECTS[name], "normal", location, share)
+        yield name, rows, levels, share, *_summary(sampled(samples, too_low, of_data_set, draw, *cell))
 
-        def batch(name: str = name, rows: int = rows, levels: Any = levels, share: float = share) -> list[Any]:
-            return _coverage(correct(draw, (rows, *levels), EFFECTS[name], share), share)
 
-        yield name, rows, levels, share, *_summary(sampled(samples, batch, lambda mean: mean[1] < 0.94))
+def of_five(
+    draw: np.random.Generator, rows: int, levels: Any, effects: Sequence[float], shared: float
+) -> list[tuple[float, ...]]:
+    """Return the figures of samples of five data sets."""
+    deviation, location = effects[2], 0.5 * math.hypot(*effects)
+    own = [*effects[:2], deviation * math.sqrt(1 - shared), *effects[3:]]
+    common = deviation * math.sqrt(shared) * draw.standard_normal((BATCH, 1, 1, levels[1])) + location
+    sets = [(latent(draw, (rows, *levels), own) + common > 0).astype(np.float64) for _ in range(5)]
+    queries = [float(math.prod(levels))] * rows
+    figures = []
+    for values, of_sets in zip(zip(*sets, strict=True), zip(*map(designs, sets), strict=True), strict=True):
+        parts = [ratio_part(value.sum((1, 2)).tolist(), queries, 0.95) for value in values]
+        accuracies = [part.value for part in parts]
+        fixed = mean_interval(accuracies, [part.interval(0.95, "") for part in parts])
+        mean = sum(accuracies) / len(accuracies)
+        general = generalise(mean, fixed, mean_effects(of_sets))
+        figures.append(_figures(NormalDist().cdf(0.5), mean, fixed, general))
+    return figures
 
 
 def coverage_of_means(samples: int, draw: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     """Yield the same for means over five data sets, which share half of the variance of the templates, or nothing."""
     for name, rows, levels, shared in product(EFFECTS, (20, 128), ((4, 3), (8, 9)), (0.0, 0.5)):
-
-        def batch(name: str = name, rows: int = rows, levels: Any = levels, shared: float = shared) -> list[Any]:
-            effects = list(EFFECTS[name])
-            deviation, location = effects[2], 0.5 * math.hypot(*effects)
-            effects[2] = deviation * math.sqrt(1 - shared)
-            common = deviation * math.sqrt(shared) * draw.standard_normal((BATCH, 1, 1, levels[1])) + location
-            sets = [(latent(draw, (rows, *levels), effects) + common > 0).astype(np.float64) for _ in range(5)]
-            queries = [float(math.prod(levels))] * rows
-            figures = []
-            for values, of_sets in zip(zip(*sets, strict=True), zip(*map(designs, sets), strict=True), strict=True):
-                parts = [ratio_part(value.sum((1, 2)).tolist(), queries, 0.95) for value in values]
-                accuracies = [part.value for part in parts]
-                fixed = mean_interval(accuracies, [part.interval(0.95, "") for part in parts])
-                mean = sum(accuracies) / len(accuracies)
-                general = generalise(mean, fixed, mean_effects(of_sets))
-                figures.append(_figures(NormalDist().cdf(0.5), mean, fixed, general))
-            return figures
-
-        yield name, rows, levels, shared, *_summary(sampled(samples, batch, lambda mean: mean[1] < 0.94))
+        figures = sampled(samples, too_low, of_five, draw, rows, levels, EFFECTS[name], shared)
+        yield name, rows, levels, shared, *_summary(figures)
 
 
 def coverage_of_shapes(samples: int, draw: np.random.Generator) -> Iterator[tuple[Any, ...]]:
@@ -166,23 +185,10 @@ def coverage_of_shapes(samples: int, draw: np.random.Generator) -> Iterator[tupl
     for shape, name, rows, levels, location in product(
         SHAPES, ("draws", "templates", "all"), (20, 128), ((2, 2), (4, 3), (8, 9)), (0.0, 0.7)
     ):
-        effects = EFFECTS[name]
-        ones = [latent(draw, (1, 1, 1), effects, shape) + location > 0 for _ in range(4000)]
-        truth = float(np.mean(ones))
-
-        def batch(
-            shape: str = shape,
-            rows: int = rows,
-            levels: Any = levels,
-            location: float = location,
-            effects: Any = effects,
-            truth: float = truth,
-        ) -> list[Any]:
-            values = latent(draw, (rows, *levels), effects, shape) + location > 0
-            return _coverage(values.astype(np.float64), truth)
-
+        truth = float(np.mean([latent(draw, (1, 1, 1), EFFECTS[name], shape) + location > 0 for _ in range(4000)]))
+        cell = ((rows, *levels), EFFECTS[name], shape, location, truth)
         kind = f"{shape}, {levels[0]} x {levels[1]}"
-        yield kind, rows, name, location, *_summary(sampled(samples, batch, lambda mean: mean[1] < 0.94))
+        yield kind, rows, name, location, *_summary(sampled(samples, too_low, of_data_set, draw, *cell))
 
 
 def true_components(effects: Sequence[float], share: float) -> list[float]:
@@ -200,40 +206,32 @@ def true_components(effects: Sequence[float], share: float) -> list[float]:
     return [component if component > 1e-6 else 0.0 for component in found.values()]
 
 
+def of_components(
+    draw: np.random.Generator, sizes: Any, effects: Sequence[float], share: float, truth: Sequence[float]
+) -> list[tuple[float, ...]]:
+    """Return for each sample whether the interval of each component covers it, and its upper limit."""
+    figures = []
+    for design in designs(correct(draw, sizes, effects, share)):
+        row = []
+        for limits, source, true in zip(design.intervals().values(), SOURCES, truth, strict=True):
+            scale = math.prod(sizes[factor] for factor in source)
+            low, high = (end * scale for end in limits) if limits else (math.nan, math.nan)
+            row += [float(low <= true <= high) if limits else math.nan, high]
+        figures.append(tuple(row))
+    return figures
+
+
 def coverage_of_components(samples: int, draw: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     """Yield for each source the coverage of the interval of its component, and the median upper limit over truth."""
     for name, (rows, levels), share in product(EFFECTS, COMPONENT_SIZES, (0.5, 0.7, 0.9, 0.97)):
         truth = true_components(EFFECTS[name], share)
-        sizes = (rows, *levels)
-
-        def batch(name: str = name, share: float = share, sizes: Any = sizes, truth: Any = truth) -> list[Any]:
-            figures = []
-            for design in designs(correct(draw, sizes, EFFECTS[name], share)):
-                row = []
-                for limits, source, true in zip(design.intervals().values(), SOURCES, truth, strict=True):
-                    scale = math.prod(sizes[factor] for factor in source)
-                    low, high = (end * scale for end in limits) if limits else (math.nan, math.nan)
-                    row += [float(low <= true <= high) if limits else math.nan, high]
-                figures.append(tuple(row))
-            return figures
-
-        figures = sampled(samples // 4, batch, lambda mean: min(mean[::2]) < 0.94)
+        cell = ((rows, *levels), EFFECTS[name], share, truth)
+        figures = sampled(samples // 4, lambda means: min(means[::2]) < 0.94, of_components, draw, *cell)
         for place, (source, true) in enumerate(zip(SOURCES.values(), truth, strict=True)):
             covered, high = (figures[:, 2 * place + column] for column in (0, 1))
             ratio = math.sqrt(float(np.nanmedian(high)) / true) if true else 0.0
             kind = source if true else f"{source} (0)"
             yield kind, f"{name}, {rows} rows", levels, share, ratio, float(np.nanmean(covered))
-
-
-def _coverage(samples: Any, truth: float) -> list[tuple[float, ...]]:
-    """Return the figures of samples of one data set."""
-    figures = []
-    for value, design in zip(samples, designs(samples), strict=True):
-        queries = [float(math.prod(value.shape[1:]))] * len(value)
-        part = ratio_part(value.sum((1, 2)).tolist(), queries, 0.95)
-        fixed = part.interval(0.95, "")
-        figures.append(_figures(truth, part.value, fixed, generalise(part.value, fixed, design)))
-    return figures
 
 
 def _figures(truth: float, value: float, *intervals: Any) -> tuple[float, ...]:
@@ -247,28 +245,28 @@ def _summary(figures: Any) -> tuple[float, ...]:
     return float(means[0]), float(means[1]), float(means[2]) / oracle, float(means[3]) / oracle
 
 
+def of_pairs(
+    draw: np.random.Generator, sizes: Any, pair: Sequence[Sequence[float]], share: float
+) -> list[tuple[float, ...]]:
+    """Return for each pair of runs whether it differs at level 0.05, by the test of each kind."""
+    runs = [correct(draw, sizes, effects, share) for effects in pair]
+    of_query = np.repeat(np.arange(sizes[0]), math.prod(sizes[1:])).tolist()
+    figures = []
+    for ours, others, design in zip(*runs, designs(runs[0] - runs[1]), strict=True):
+        parts = [of_mean(run.reshape(-1).tolist(), of_query, sizes[0]) for run in (ours, others)]
+        difference = paired_tests.paired_difference([(1.0, parts[0])], [(1.0, parts[1])])
+        p = paired_tests.p_value(difference)
+        general = generalising_p_value(difference.difference, p, design)
+        figures.append((float(p <= 0.05), float(general <= 0.05)))
+    return figures
+
+
 def type_one(samples: int, draw: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     """Yield for each cell the shares of pairs of equal models that differ at level 0.05, by the test of each kind."""
-    for name, other, rows, levels, share in [
-        *((name, name, *cell) for name in EFFECTS for cell in product((20, 128), ((4, 3), (4, 9)), (0.5, 0.8, 0.95))),
-        *(("all", "rows", *cell) for cell in product((20, 128), ((4, 3), (4, 9)), (0.5, 0.8, 0.95))),
-    ]:
-
-        def batch(
-            name: str = name, other: str = other, rows: int = rows, levels: Any = levels, share: float = share
-        ) -> list[Any]:
-            runs = [correct(draw, (rows, *levels), EFFECTS[effects], share) for effects in (name, other)]
-            of_query = np.repeat(np.arange(rows), math.prod(levels)).tolist()
-            figures = []
-            for ours, others, design in zip(*runs, designs(runs[0] - runs[1]), strict=True):
-                parts = [of_mean(run.reshape(-1).tolist(), of_query, rows) for run in (ours, others)]
-                difference = paired_tests.paired_difference([(1.0, parts[0])], [(1.0, parts[1])])
-                p = paired_tests.p_value(difference)
-                general = generalising_p_value(difference.difference, p, design)
-                figures.append((float(p <= 0.05), float(general <= 0.05)))
-            return figures
-
-        figures = sampled(samples, batch, lambda mean: mean[1] > 0.05)
+    pairs = [*zip(EFFECTS, EFFECTS, strict=True), ("all", "rows")]
+    for (name, other), rows, levels, share in product(pairs, (20, 128), ((4, 3), (4, 9)), (0.5, 0.8, 0.95)):
+        cell = ((rows, *levels), (EFFECTS[name], EFFECTS[other]), share)
+        figures = sampled(samples, lambda means: means[1] > 0.05, of_pairs, draw, *cell)
         yield (f"{name} and {other}", rows, levels, share, *map(float, figures.mean(axis=0)))
 
 
@@ -283,29 +281,23 @@ def _print(title: str, cells: Sequence[tuple[Any, ...]], worst: Callable[[Sequen
     print(markdown(["components", *(str(place) for place in range(len(rows[0]) - 1))], rows), flush=True)
 
 
-def main() -> None:
-    """Print and record all tables."""
-    options = arguments(
-        __doc__, {"--samples": 400, "--only": ["coverage", "components", "means", "shapes", "type one"]}
-    )
+TABLES = {
+    "coverage": (coverage, min),
+    "components": (coverage_of_components, min),
+    "means": (coverage_of_means, min),
+    "shapes": (coverage_of_shapes, min),
+    "type one": (type_one, max),
+}
+
+if __name__ == "__main__":
+    options = arguments(__doc__, {"--samples": 400, "--only": list(TABLES)})
     draw = np.random.default_rng(28)
     figures: dict[str, float] = {}
-    tables = {
-        "coverage": (coverage, min),
-        "components": (coverage_of_components, min),
-        "means": (coverage_of_means, min),
-        "shapes": (coverage_of_shapes, min),
-        "type one": (type_one, max),
-    }
     for title in options.only:
-        measure, worst = tables[title]
+        measure, worst = TABLES[title]
         cells = list(measure(options.samples, draw))
         _print(title, cells, worst)
         for cell in sorted(cells, key=lambda cell: cell[5], reverse=worst is max)[:8]:
             print(cell)
         figures[title] = worst(cell[5] for cell in cells)
     record(__file__, figures, {"samples": options.samples})
-
-
-if __name__ == "__main__":
-    main()

@@ -2,8 +2,9 @@
 
     python tests/performance/interval_coverage.py [--samples 1000] [--resume OUTPUT.jsonl] [--part 0 2]
 
-Needs NumPy. Each job (a model at a limit) is one line of the output, and finished jobs are not computed again; the
-table is that of all finished jobs. ``--part`` is the number of this process, and that of all processes.
+Needs NumPy and the frozen data. Each job (a model at a limit) is one line of the output, and finished jobs are not
+computed again; the table is that of all finished jobs. ``--part`` is the number of this process, and that of all
+processes.
 
 Simulated runs: the true labels of the test rows are drawn with the frequencies of the first rows of a data set, up to
 the limit. Whether macro F1 and posterior bias have an interval follows from these rows, not from the drawn ones. A row
@@ -19,6 +20,7 @@ The last number of an entry is the median width over that of an interval with th
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -27,6 +29,7 @@ from typing import Any
 import numpy as np
 from records import arguments, markdown, resumed
 
+from StaICC import Normal
 from StaICC.metrics import intervals as library
 from StaICC.metrics.intervals import Interval
 
@@ -65,16 +68,11 @@ MODELS = {
     for near in NEAR
 }
 COUNTS = {
-    "GLUE-SST2": ((6, 14), (17, 33), (51, 77), (230, 282)),
-    "rotten_tomatoes": ((9, 11), (26, 24), (69, 59), (263, 249)),
-    "financial_phrasebank": ((0, 14, 6), (3, 36, 11), (10, 89, 29), (63, 335, 114)),
-    "SST5": ((2, 8, 4, 3, 3), (7, 16, 7, 12, 8), (12, 37, 22, 40, 17), (71, 147, 82, 131, 81)),
-    "TREC": ((0, 3, 4, 8, 3, 2), (0, 10, 10, 17, 8, 5), (0, 34, 29, 35, 17, 13), (5, 122, 115, 131, 72, 67)),
-    "AGNews": ((7, 3, 7, 3), (15, 14, 12, 9), (35, 30, 29, 34), (139, 122, 122, 129)),
-    "Subjective": ((11, 9), (26, 24), (60, 68), (247, 265)),
-    "tweet_eval_emotion": ((10, 4, 2, 4), (19, 14, 5, 12), (49, 33, 21, 25), (199, 129, 59, 125)),
-    "tweet_eval_hate": ((14, 6), (25, 25), (71, 57), (289, 223)),
-    "hate_speech_18": ((19, 0, 0, 1), (43, 5, 1, 1), (114, 11, 1, 2), (452, 51, 2, 7)),
+    data.triplet_dataset.dataset_name: [
+        tuple(Counter(map(data.test_set().label, range(limit)))[label] for label in range(len(data.get_label_space())))
+        for limit in LIMITS
+    ]
+    for data in Normal()
 }
 """Test rows of each label in the ten data sets, at each of the limits."""
 

@@ -11,8 +11,8 @@ best round counts. Parts:
 - ``long``: one long context in front of many queries, as in LongICLBench. The release and lm_eval run
   ``--loop-count`` of the queries.
 
-Probabilities are compared with those of this library in the same number type. Prompts come from the released wheel
-(fetched with ``pip``, or ``--release WHEEL``), so nothing of the measurement depends on the library that is measured.
+Probabilities are compared with those of this library in the same number type. The released wheel is fetched with
+``pip``, or given as ``--release WHEEL``; tests compare its prompts with those of this library.
 Usage, for all contenders in both number types::
 
     python tests/performance/kernels.py --dtype float32 bfloat16 --vllm PYTHON
@@ -21,7 +21,6 @@ Usage, for all contenders in both number types::
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import math
 import os
@@ -29,36 +28,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from records import arguments, markdown, record, released
-
-COLLECT = """
-import contextlib, io, json, sys
-sys.path.insert(0, sys.argv[1])
-import StaICC
-from StaICC.util.hgf_dataset_loader import trec
-count = 0
-found = {}
-with contextlib.redirect_stdout(io.StringIO()):
-    for name in ("Normal", "Contextual_bias", "Domain_bias", "Post_bias", "GLER", "Template_sens", "Demo_sens"):
-        seen = []
-        def f(prompt, label_space):
-            global count
-            count += 1
-            seen.append(prompt)
-            row = [0.5 / len(label_space)] * len(label_space)
-            row[count % len(row)] += 0.5
-            return row
-        benchmark = getattr(StaICC, name)(datasets=[trec])
-        benchmark(f)
-        found[name] = seen
-    channel = StaICC.Normal(datasets=[trec], noisy_channel=True).experimentor[0].prompt_set()
-labels = benchmark.experimentor[0].get_label_space()
-json.dump({"suite": found, "channel": channel, "label_space": labels}, open(sys.argv[2], "w"))
-"""
-
+from records import arguments, markdown, record
 
 # One contender, in a process of its own
 
@@ -97,8 +73,7 @@ class Released:
 class Kernel:
     """What the two kernels of this library share. Cached prefixes do not outlive a question here."""
 
-    def ask(self, prompts: list[Any], labels: list[str], variant: str = "paper") -> dict[str, Any]:
-        self.kernel.options = dataclasses.replace(self.kernel.options, variant=variant)
+    def ask(self, prompts: list[Any], labels: list[str]) -> dict[str, Any]:
         self.forget()
         return {"rows": self.kernel.batch(prompts, labels)}
 
@@ -106,25 +81,17 @@ class Kernel:
 class Ours(Kernel):
     """This library's torch kernel, all prompts at once."""
 
-    compile = False
-
-    def __init__(self, net: Any, tokenizer: Any) -> None:
+    def __init__(self, net: Any, tokenizer: Any, compile: bool = False) -> None:
         from StaICC.kernels.huggingface.kernel import CausalLMKernel
 
         # The other kernels run past the positions that a model was trained for, so for its speed ours does too.
-        self.kernel = CausalLMKernel(net, tokenizer, max_length=16384, compile=self.compile)
+        self.kernel = CausalLMKernel(net, tokenizer, max_length=16384, compile=compile)
         self.forget = self.kernel.release
         self.kernel.runner()
 
-    def ask(self, prompts: list[Any], labels: list[str], variant: str = "paper") -> dict[str, Any]:
+    def ask(self, prompts: list[Any], labels: list[str]) -> dict[str, Any]:
         before = self.kernel.runner().computed
-        return super().ask(prompts, labels, variant) | {"computed": self.kernel.runner().computed - before}
-
-
-class Compiled(Ours):
-    """The same with compiled layers."""
-
-    compile = True
+        return super().ask(prompts, labels) | {"computed": self.kernel.runner().computed - before}
 
 
 class VLLM(Kernel):
@@ -166,7 +133,13 @@ class LmEval:
         return {"rows": rows}
 
 
-CONTENDERS = {"released": Released, "lm_eval": LmEval, "vllm": VLLM, "ours": Ours, "compiled": Compiled}
+CONTENDERS: dict[str, Callable[..., Any]] = {
+    "released": Released,
+    "lm_eval": LmEval,
+    "vllm": VLLM,
+    "ours": Ours,
+    "compiled": partial(Ours, compile=True),
+}
 
 
 def contend(kind: str, options: argparse.Namespace) -> None:
@@ -235,35 +208,22 @@ class Process:
 # The measurement
 
 
-def suite_sample(suite: dict[str, list[str]], every: int) -> list[str]:
-    """Queries of all sub-benchmarks, one in ``every``, keeping together those that share demonstrations."""
-    queries = len(suite["Normal"])
-    chosen = range(0, queries, every)
-    sample: list[str] = []
-    for name in ("Normal", "Contextual_bias", "Domain_bias", "Post_bias", "GLER"):
-        prompts = suite[name]
-        for start in range(0, len(prompts), queries):
-            sample.extend(prompts[start + i] for i in chosen)
-    for name, group in (("Template_sens", 100), ("Demo_sens", 128)):
-        prompts = suite[name]
-        for start in range(0, len(prompts), group):
-            sample.extend(prompts[start + i] for i in range(0, group, every))
-    return sample
+def suite_sample(every: int) -> list[str]:
+    """Queries of all sub-benchmarks of TREC, one in ``every``; those that share demonstrations stay together."""
+    from StaICC import Suite
+
+    suite = Suite(datasets=["TREC"])
+    conditions = (condition for part in suite for data in suite[part] for condition in data.conditions())
+    return [query.prompt for condition in conditions for query in condition.queries[::every]]
 
 
-def long_prompts(suite: dict[str, list[str]], characters: int, count: int) -> list[str]:
+def long_prompts(prompts: list[str], characters: int, count: int) -> list[str]:
     """One long context of demonstrations in front of many queries."""
-    demonstrations: list[str] = []
-    seen: set[str] = set()
-    size = 0
-    for prompt in suite["Normal"]:
-        for line in prompt.split("\n")[:-1]:
-            if line not in seen and size < characters:
-                seen.add(line)
-                demonstrations.append(line)
-                size += len(line) + 1
-    context = "\n".join(demonstrations) + "\n"
-    queries = dict.fromkeys(prompt.split("\n")[-1] for prompt in suite["Normal"])
+    context = ""
+    for line in dict.fromkeys(line for prompt in prompts for line in prompt.split("\n")[:-1]):
+        if len(context) < characters:
+            context += line + "\n"
+    queries = dict.fromkeys(prompt.split("\n")[-1] for prompt in prompts)
     return [context + query for query in list(queries)[:count]]
 
 
@@ -309,35 +269,40 @@ def compare(
     return found
 
 
-def collect(options: argparse.Namespace) -> dict[str, Any]:
-    """Write the prompts of the release into a folder and return them."""
-    release, path = released(options.folder, options.release), options.folder / "prompts.json"
-    subprocess.run([sys.executable, "-W", "ignore", "-c", COLLECT, str(release), str(path)], check=True)
-    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return found
+def extract(options: argparse.Namespace) -> None:
+    """Extract the released wheel, by default fetched with pip."""
+    if options.release is None:
+        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(options.folder)]
+        subprocess.run([*command, "StaICC==0.1.1"], check=True)
+    with zipfile.ZipFile(options.release or next(options.folder.glob("*.whl"))) as archive:
+        archive.extractall(options.folder / "released")
 
 
-def measure(options: argparse.Namespace, dtype: str, collected: dict[str, Any]) -> dict[str, Any]:
+def measure(options: argparse.Namespace, dtype: str) -> dict[str, Any]:
     """Run all parts in one number type."""
-    labels, suite = collected["label_space"], collected["suite"]
+    from StaICC import Normal  # not above: the release has its own
+
+    (normal,) = Normal(datasets=["TREC"])
+    (channel,) = Normal(datasets=["TREC"], noisy_channel=True)
+    labels, prompts = normal.get_label_space(), normal.prompt_set()
     left_out = set(options.without) | (set() if options.vllm else {"vllm"})
     if dtype != "float32":
         left_out.add("released")  # 0.1.1 cannot run models in bfloat16
     processes = {kind: Process(kind, options, dtype) for kind in CONTENDERS if kind not in left_out}
     more: dict[str, dict[str, Any]] = {}
     if "lm_eval" in processes:
-        sample = suite["Normal"][:16]
+        sample = prompts[:16]
         trial = {n: processes["lm_eval"].ask(sample, labels, batch_size=n)["seconds"] for n in (4, 8)}
         more["lm_eval"] = {"batch_size": min(trial, key=lambda n: trial[n])}
     work = {
-        "normal": suite["Normal"][: options.prompts_count],
-        "channel": collected["channel"][: options.channel_count],
-        "suite": suite_sample(suite, options.every),
-        "long": long_prompts(suite, options.characters, options.long_count),
+        "normal": prompts[: options.prompts_count],
+        "channel": channel.prompt_set()[: options.channel_count],
+        "suite": suite_sample(options.every),
+        "long": long_prompts(prompts, options.characters, options.long_count),
     }
     found: dict[str, Any] = {"load_seconds": {kind: process.load_seconds for kind, process in processes.items()}}
     for process in processes.values():  # what runs once only, such as the choice of kernels
-        process.ask(suite["Normal"][-2:], labels)
+        process.ask(prompts[-2:], labels)
     for part in options.parts:
         counts = dict.fromkeys(("released", "lm_eval"), options.loop_count) if part == "long" else {}
         found[part] = compare(list(processes.values()), work[part], labels, options.rounds, counts, more)
@@ -383,8 +348,9 @@ def main() -> None:
         options.model = str(smollm2_file())
     with tempfile.TemporaryDirectory() as folder:
         options.folder = Path(folder)
-        collected = collect(options)
-        found = {dtype: measure(options, dtype, collected) for dtype in options.dtype}
+        if "released" not in options.without:
+            extract(options)
+        found = {dtype: measure(options, dtype) for dtype in options.dtype}
     rows = (
         [part, dtype, *(f"{kinds[k]['prompts_per_second']:.3g}" if k in kinds else "" for k in CONTENDERS)]
         for dtype, parts in found.items()

@@ -12,18 +12,19 @@ A warning about a real run is a false alarm if what it says does not hold for al
 
 from __future__ import annotations
 
-import math
 import random
-import struct
+from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 
 from records import arguments, record
 
 from StaICC import ContextualBias, Normal, TemplateSensitivity, load_kernel
 from StaICC.benchmarks.evaluation import find_warnings
 from StaICC.benchmarks.task import Condition, Outcome, Statistics
+from StaICC.kernels.protocol import softmax
 from StaICC.prompting import Query
 
 KINDS = {
@@ -44,55 +45,6 @@ FAST = Statistics(intervals=False)
 def kinds(notes: Sequence[str]) -> list[str]:
     """The kind of each warning; texts that are no warnings about predictions are left out."""
     return [kind for note in notes for text, kind in KINDS.items() if text in note]
-
-
-def softmax(row: Sequence[float]) -> list[float]:
-    powers = [math.exp(value - max(row)) for value in row]
-    return [power / sum(powers) for power in powers]
-
-
-def single(row: Sequence[float]) -> list[float]:
-    """Round to single precision, as the scores of most models are."""
-    return list(struct.unpack(f"{len(row)}f", struct.pack(f"{len(row)}f", *row)))
-
-
-def honest(guess: int, labels: int, draw: random.Random) -> list[float]:
-    """Logits whose largest is that of the predicted label."""
-    row = [draw.gauss(0, 1.5) for _ in range(labels)]
-    best = row.index(max(row))
-    row[best], row[guess] = row[guess], row[best]
-    return row
-
-
-def simulate(repetitions: int) -> None:
-    """Print the share of data sets for which honest models get a warning."""
-    draw = random.Random("honest")
-    alarms: Counter[str] = Counter()
-    runs: Counter[str] = Counter()
-    benchmark = Normal(limit=512)
-    for one in benchmark:
-        (condition,) = one.conditions()
-        space = condition.queries[0].label_space
-        by_repeat = [[query for query in condition.queries if query.repeat == repeat] for repeat in (0, 1)]
-        for limit in (20, 50, 128, 512):
-            queries = [query for of_repeat in by_repeat for query in of_repeat[:limit]]
-            prompts = [Query(str(number), space, q.label, q.row, q.repeat) for number, q in enumerate(queries)]
-            frequent = [query.label for query in queries]
-            for accuracy in (1 / len(space), 0.5, 0.7, 0.9, 0.99):
-                for leaning in (False, True):
-                    for number in range(repetitions):
-                        rows = []
-                        for query in queries:
-                            other = draw.choice(frequent) if leaning else draw.randrange(len(space))
-                            guess = query.label if draw.random() < accuracy else other
-                            row = honest(guess, len(space), draw)
-                            rows.append(single(row if number % 2 else softmax(row)))
-                        found = find_warnings([Outcome(Condition("c", tuple(prompts)), rows, "auto")])
-                        runs[f"limit {limit}"] += 1
-                        alarms.update(f"{kind}, limit {limit}" for kind in kinds(found))
-    total = sum(runs.values())
-    print(f"honest models: {sum(alarms.values())} warnings in {total} runs over one data set: {dict(alarms)}")
-    record(__file__, {"runs": total, "false alarms": sum(alarms.values())}, {"repetitions": repetitions})
 
 
 class Rows:
@@ -158,6 +110,35 @@ class Rows:
             else self.named(self.draw.randrange(self.width))
             for query in self.queries
         ]
+
+
+def simulate(repetitions: int) -> None:
+    """Print the share of data sets for which honest models get a warning."""
+    draw = random.Random("honest")
+    alarms: Counter[str] = Counter()
+    runs = 0
+    for limit, data in product((20, 50, 128, 512), Normal(limit=512)):
+        (condition,) = data.conditions()
+        rows = Rows([query for query in condition.queries if query.row < limit], draw)
+        frequent = [query.label for query in rows.queries]
+        for accuracy, leaning, number in product(
+            (1 / rows.width, 0.5, 0.7, 0.9, 0.99), (False, True), range(repetitions)
+        ):
+            guesses = [
+                query.label
+                if draw.random() < accuracy
+                else draw.choice(frequent)
+                if leaning
+                else draw.randrange(rows.width)
+                for query in rows.queries
+            ]
+            logits = map(rows.named, guesses)
+            scores = [array("f", row).tolist() if number % 2 else softmax(row) for row in logits]
+            warnings = kinds(find_warnings([Outcome(Condition("c", tuple(rows.queries)), scores, "auto")]))
+            runs += 1
+            alarms.update(f"{kind}, limit {limit}" for kind in warnings)
+    print(f"honest models: {sum(alarms.values())} warnings in {runs} runs over one data set: {dict(alarms)}")
+    record(__file__, {"runs": runs, "false alarms": sum(alarms.values())}, {"repetitions": repetitions})
 
 
 HONEST: dict[str, Callable[[Rows], list[list[float]]]] = {

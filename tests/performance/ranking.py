@@ -11,11 +11,11 @@ for two-sided tests, which proves no directions.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from records import arguments, markdown
 from scipy.stats import binom, norm
 
 from StaICC.metrics.paired_tests import LEVEL, PairedDifference, directional_holm, holm, upper_p_value
@@ -71,16 +71,24 @@ def evaluate(corrected: Sequence[float | None], signs: Any, means: Any) -> tuple
     return bool(wrong.any()), bool(((least > low) | (most < high)).any()), power
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--samples", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--runs", type=int, nargs="+", default=[30, 200])
-    args = parser.parse_args()
-    generator = np.random.default_rng(args.seed)
-    print("runs  rows  metric      means        corr.  samples  error  missed  power  error (Holm)  power (Holm)")
-    for runs in args.runs:
+HEADS = [
+    "runs",
+    "rows",
+    "metric",
+    "means",
+    "corr.",
+    "samples",
+    "error",
+    "missed",
+    "power",
+    "error (Holm)",
+    "power (Holm)",
+]
+
+if __name__ == "__main__":
+    options = arguments(__doc__, {"--samples": 1000, "--seed": 0, "--runs": [30, 200]})
+    generator, lines = np.random.default_rng(options.seed), []
+    for runs in options.runs:
         designs: list[tuple[str, str, Any, float]] = [
             ("accuracy", "equal", np.full(runs, 0.7), 0.5),
             ("accuracy", "equal", np.full(runs, 0.95), 0.9),
@@ -90,20 +98,13 @@ def main() -> None:
         ]
         for rows in (128, 512):
             for metric, name, means, correlation in designs:
-                samples = args.samples if metric == "accuracy" else args.samples // (5 if runs < 100 else 50)
+                make = accuracies if metric == "accuracy" else likelihoods
+                samples = options.samples if metric == "accuracy" else options.samples // (5 if runs < 100 else 50)
                 outcomes = []
                 for _ in range(samples):
-                    make = accuracies if metric == "accuracy" else likelihoods
                     p, signs = p_values(make(generator, means, rows, correlation), metric == "accuracy")
                     plain = evaluate(holm(p.tolist()), signs, means)
                     outcomes.append((*evaluate(directional_holm(p.tolist()), signs, means), plain[0], plain[2]))
-                error, missed, power, other, most = np.mean(outcomes, 0)
-                print(
-                    f"{runs:4}  {rows:4}  {metric:10}  {name:11}  {correlation:5}  {samples:7}  {error:5.3f}  "
-                    f"{missed:6.3f}  {power:5.3f}  {other:12.3f}  {most:12.3f}",
-                    flush=True,
-                )
-
-
-if __name__ == "__main__":
-    main()
+                lines.append([runs, rows, metric, name, correlation, samples, *np.mean(outcomes, 0).tolist()])
+                print(*lines[-1], flush=True)
+    print(markdown(HEADS, lines))

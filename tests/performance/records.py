@@ -1,4 +1,4 @@
-"""What the performance scripts share: options, timing, tables, the released wheel, and a dated record of measurements.
+"""What the performance scripts share: options, tables, finished cells, and a dated record of measurements.
 
 Each script appends a line to ``records.jsonl``. A line has date, script, options, figures, version, commit, Python and
 machine. The environment variable ``STAICC_PERFORMANCE_RECORDS`` names another
@@ -15,8 +15,7 @@ import platform
 import subprocess
 import sys
 import time
-import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,6 @@ VARIABLE = "STAICC_PERFORMANCE_RECORDS"
 ROOT = Path(__file__).resolve().parents[2]
 FEATURES = ("avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8", "asimd", "sve")
 """Instructions of the processor that change the speed of matrix products."""
-
-SHOWN = {"json", "verbose"}
-"""Options of scripts that change no figure."""
 
 sys.path.insert(0, str(ROOT))  # scripts measure the library that they lie next to
 
@@ -74,25 +70,6 @@ def resumed(path: Path | None, cells: Iterable[tuple[str, Callable[[], Any]]]) -
     return done
 
 
-def released(folder: Path, wheel: Path | None = None) -> Path:
-    """Extract the wheel of StaICC 0.1.1, by default fetched with pip, and return its folder."""
-    if wheel is None:
-        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(folder), "StaICC==0.1.1"]
-        subprocess.run(command, check=True)
-        wheel = next(folder.glob("*.whl"))
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder / "released")
-    return folder / "released"
-
-
-def other_processes(script: str, folder: Path, commands: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Run a script once for each engine with ``--engine``, unless its output is there, and return the outputs."""
-    for engine, (python, *more) in commands.items():
-        if not (folder / f"{engine}.json").exists():
-            subprocess.run([python, script, "--engine", engine, "--folder", str(folder), *more], check=True)
-    return {engine: json.loads((folder / f"{engine}.json").read_text("utf-8")) for engine in commands}
-
-
 def machine() -> dict[str, Any]:
     """The processor's model, its instructions that matter here, and the cores that this process may use."""
     try:
@@ -119,24 +96,12 @@ def commit() -> str:
         return ""
 
 
-def numbers(value: Any, name: str = "") -> Iterator[tuple[str, float]]:
-    """The numbers in nested dictionaries and lists, with the path to each as its name."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from numbers(inner, f"{name} / {key}" if name else str(key))
-    elif isinstance(value, (list, tuple)):
-        for place, inner in enumerate(value):
-            yield from numbers(inner, f"{name} [{place}]")
-    elif isinstance(value, (int, float)):
-        yield name, float(f"{value:.6g}") if isinstance(value, float) else int(value)
-
-
 def record(script: str, figures: Mapping[str, Any], options: Mapping[str, Any] | None = None) -> None:
     """Append what a script measured.
 
     Args:
         script: The script's ``__file__``.
-        figures: Numbers by name, or nested dictionaries and lists of numbers; anything else in them is left out.
+        figures: Numbers by name, or nested dictionaries and lists of numbers.
         options: What the figures depend on, such as ``vars(options)``.
     """
     target = os.environ.get(VARIABLE, str(FILE))
@@ -144,20 +109,15 @@ def record(script: str, figures: Mapping[str, Any], options: Mapping[str, Any] |
         return
     from StaICC.version import __version__
 
-    given = {
-        name: value if isinstance(value, (int, float, list)) else str(value)
-        for name, value in (options or {}).items()
-        if value is not None and name not in SHOWN
-    }
     entry = {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "script": Path(script).stem,
-        "options": given,
-        "figures": dict(numbers(figures)),
+        "options": options or {},
+        "figures": figures,
         "version": __version__,
         "commit": commit(),
         "python": platform.python_version(),
         "machine": machine(),
     }
     with open(target, "a", encoding="utf-8", newline="\n") as file:
-        file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+        file.write(json.dumps(entry, ensure_ascii=False, default=str) + "\n")
