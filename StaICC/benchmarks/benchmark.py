@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
-from StaICC.benchmarks.base import BaseBenchmark, EarlySettings, Predictions
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor, MetricTable, data_warnings, run_together
-from StaICC.benchmarks.running import RunContext, RunSettings, forecast
+from StaICC.benchmarks.running import BaseBenchmark, EarlySettings, Predictions, RunContext, RunSettings, forecast
 from StaICC.benchmarks.task import Statistics, Task
 from StaICC.datasets import Dataset, names
 from StaICC.errors import ArgumentError, FixedAttributes, known_name, unknown_name
@@ -183,7 +182,7 @@ class Benchmark(BaseBenchmark[Experimentor]):
         return context.deliver(result)
 
     def collect(self, runs: Mapping[str, DatasetRun], *arguments: Any, **settings: Any) -> Result:
-        """Build the result; arguments as for :meth:`~StaICC.benchmarks.base.BaseBenchmark.collect`."""
+        """Build the result; arguments as for :meth:`~StaICC.benchmarks.running.BaseBenchmark.collect`."""
         result = super().collect(runs, *arguments, **settings)
         own = [metric for metric in self.metrics.metric_set.metrics if not metric.of_library]
         result.higher_is_better = {metric.name: metric.higher_is_better for metric in own}

@@ -15,8 +15,8 @@ from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any, Literal, get_args
 
-from StaICC.benchmarks.base import DatasetTask
 from StaICC.benchmarks.evaluation import DatasetRun, evaluate, outputs_of, settings_tried
+from StaICC.benchmarks.running import DatasetTask
 from StaICC.benchmarks.task import Condition, Scoring, Statistics, Task, TaskInput
 from StaICC.datasets import Card, Dataset, load_dataset
 from StaICC.datasets.catalogue import PUBLISHED_SPLIT

@@ -17,10 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from StaICC.benchmarks.base import BaseBenchmark, Predictions
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor
-from StaICC.benchmarks.running import RunContext, RunSettings
+from StaICC.benchmarks.running import BaseBenchmark, Predictions, RunContext, RunSettings
 from StaICC.benchmarks.task import Condition, Outcome
 from StaICC.errors import ArgumentError, OutputError, known_name
 from StaICC.inference import Answer, Failure, Inference, Part, predict_queries

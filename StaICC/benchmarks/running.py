@@ -1,4 +1,7 @@
-"""The context of a run (settings, store, workers, identities), and a forecast of it from its prompts and a probe."""
+"""A run: its context (settings, store, workers, identities), its forecast, and what all benchmarks share.
+
+A benchmark is a sequence of data sets, one inference function for each, the run, and its result.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,18 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypedDict, TypeVar
 
-from StaICC.errors import ArgumentError, IdentityError, OutputError
-from StaICC.inference import Answer, Failure, Inference, OnError, ProgressCallback, RunOptions
+from StaICC.benchmarks.evaluation import DatasetRun, digest_prompts, means_of, records_of
+from StaICC.benchmarks.task import Condition
+from StaICC.datasets import Dataset
+from StaICC.errors import ArgumentError, FixedAttributes, IdentityError, OutputError, unknown_name
+from StaICC.inference import Answer, Failure, Inference, OnError, Part, ProgressCallback, RunOptions
 from StaICC.inference.contract import Forecast, forecast_prompts, retried, served_function, token_cost, tokens_used
 from StaICC.inference.identity import (
     Identity,
@@ -29,16 +36,18 @@ from StaICC.inference.identity import (
 from StaICC.inference.runner import characters, chunks_of, distinct_keys
 from StaICC.inference.store import BoundStore, PredictionStore
 from StaICC.inference.workers import WorkerPool, solve_chunk
+from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.progress import ProgressLine, drawn_progress
 from StaICC.prompting import Prompt, Query
-from StaICC.results.provenance import utc_now
+from StaICC.results import DatasetDetails, Signature, describe_environment, digest, short_digest
+from StaICC.results.provenance import GIVEN, Provenance, common, predictors_of, scoring_field, utc_now
 from StaICC.results.result import Result, ResultGroup
-from StaICC.safe_text import logger
+from StaICC.results.result import mean as mean
+from StaICC.safe_text import logger, one_line
+from StaICC.version import __version__
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-    from StaICC.inference.store import PredictionStore
 
 _LOG = logger(__name__)
 Delivered = TypeVar("Delivered", Result, ResultGroup)
@@ -491,3 +500,439 @@ def _probe(tasks: Sequence[tuple[Inference, _Chunk]], total: int, limit: float) 
         if CLOCK() - began > limit:
             break
     return (first + measured) / total, seconds * total / measured
+
+
+EarlySettings = tuple[bool, bool, bool, RunSettings]
+"""Batched or not, whether outputs are kept, whether scores of data sets are shown, and the settings of the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """The provenance of the predictions of a run.
+
+    Args:
+        records: The record of each data set's inference function; data sets without one have given predictions.
+        batched: Whether the functions were called with the list of all prompts.
+        started: When the run began, in UTC.
+        given: The signature's field ``scoring`` for given predictions.
+    """
+
+    records: Mapping[str, RunRecord] = field(default_factory=dict)
+    batched: bool = False
+    started: str = field(default_factory=utc_now)
+    given: str = "given"
+    warnings: tuple[str, ...] = ()
+    """What the run warned of."""
+
+    @classmethod
+    def of_run(cls, context: RunContext, functions: Mapping[str, Inference | None]) -> Predictions:
+        """Return the predictions of a run that has ended.
+
+        Args:
+            context: The context of the run.
+            functions: The inference function of each data set, in the order of the run; ``None`` for given predictions.
+        """
+        records = {name: context.record_of(function) for name, function in functions.items() if function is not None}
+        return cls(records, context.batched, context.started, warnings=tuple(context.warnings))
+
+    def scoring(self, datasets: Sequence[str]) -> str | None:
+        """Return the signature's field ``scoring``: how the label scores of all data sets are computed."""
+        parser = ""
+        if any(record.replies for record in self.records.values()):
+            from StaICC.inference.reply_parser import PARSER_VERSION
+
+            parser = f";parser={PARSER_VERSION}"
+        own = {name: scoring_field(record.identity.settings) for name, record in self.records.items()}
+        ways = [own[name] + ";batched" * self.batched if name in own else self.given for name in datasets]
+        return f"{common(ways)}{parser}" if datasets else None
+
+    def provenance(self, answers: Mapping[str, Sequence[Any]], details: Mapping[str, DatasetDetails]) -> Provenance:
+        """Return the provenance.
+
+        Args:
+            answers: The predictions by data set; a digest of given predictions is kept.
+            details: The details of each data set.
+        """
+        records = [(record, name) for name, record in self.records.items()]
+        given = {
+            name: [_plain(answer) for answer in of_dataset]
+            for name, of_dataset in answers.items()
+            if name not in self.records
+        }
+        if given:
+            identity = Identity({GIVEN: digest(given)})
+            record = RunRecord(identity, None, self.started, utc_now(), RunCounts())
+            records += [(record, name) for name in given]
+        failed = [[name, query.condition, query.query] for name, own in details.items() for query in own.failures]
+        return Provenance(predictors_of(records, details), failures=short_digest(failed) if failed else None)
+
+
+def _plain(answer: Any) -> Any:
+    """Return a checked prediction as a JSON value; ``None`` for a failed query, ``"-inf"`` for minus infinity."""
+    if isinstance(answer, Failure):
+        return None
+    if isinstance(answer, (str, int)):
+        return answer
+    return [number if number > -math.inf else "-inf" for number in answer]
+
+
+class DatasetTask(Protocol):
+    """One data set of a benchmark: writes the queries, and scores their predictions."""
+
+    __slots__ = ()
+    free_text: ClassVar[bool] = False
+    """Whether predictions may be texts that the task parses."""
+
+    @property
+    def name(self) -> str:
+        """The name of the data set."""
+
+    @property
+    def steps(self) -> int:
+        """How many parts a run reports."""
+        return 1
+
+    def get_label_space(self) -> list[str]:
+        """Return the label names."""
+
+    def conditions(self) -> Sequence[Condition]:
+        """Return the conditions: the same every time."""
+
+    def all_queries(self) -> list[Query]:
+        """Return the queries of all conditions, in order."""
+        return [query for condition in self.conditions() for query in condition.queries]
+
+    def run(
+        self,
+        forward_inference: Inference | None,
+        preentered_prediction: Sequence[Any] | None,
+        options: RunOptions,
+        part: Part,
+    ) -> DatasetRun:
+        """Predict, or take given predictions, and score."""
+
+    def assemble(self, conditions: Sequence[Condition], answers: Sequence[Any]) -> DatasetRun:
+        """Score the predictions of all conditions."""
+
+    def query_records(self, run: DatasetRun) -> list[dict[str, Any]]:
+        """Return one record for each query of a run."""
+        return records_of(run.outcomes)
+
+    @property
+    def unrecorded(self) -> str | None:
+        """Why results have no records of the predictions; ``None`` if they have."""
+        return None
+
+    @property
+    def data_digest(self) -> str:
+        """The digest by which comparisons know the data."""
+
+    def read_again(self, predicted: Mapping[int, Answer | Failure]) -> Mapping[int, Answer | Failure]:
+        """Return new predictions, by the number of their query, as results record them."""
+        return predicted
+
+
+_E = TypeVar("_E", bound=DatasetTask)
+
+
+class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
+    """A benchmark as a sequence of experimentors, one for each data set.
+
+    Attributes:
+        experimentor: The experimentors, in order.
+    """
+
+    __slots__ = ("experimentor",)
+    _assignable = ("experimentor",)
+    experimentor: list[_E]
+
+    @property
+    @abstractmethod
+    def benchmark_name(self) -> str:
+        """The name in results and messages."""
+
+    @property
+    def absent(self) -> Mapping[str, DatasetRun]:
+        """Data sets that were asked for and have no files, with the result that says so."""
+        return {}
+
+    def display_blocks(self) -> list[Block]:
+        """Return the data sets with their labels."""
+        spaces = zip(self.dataset_names, self.get_label_spaces_for_experimentors(), strict=True)
+        rows = [[name, str(len(labels)), ", ".join(labels)] for name, labels in spaces]
+        return [
+            Line(self.benchmark_name, "title"),
+            TextTable(["data set", "labels", "names of the labels"], rows, (0, 2)),
+        ]
+
+    def own_data(self) -> Sequence[Dataset]:
+        """Return the data sets whose origin results record if it is a file of the user's own."""
+        return ()
+
+    def data_warnings(self) -> Sequence[str]:
+        """Return the warnings about the data sets."""
+        return ()
+
+    def __len__(self) -> int:
+        return len(self.experimentor)
+
+    def __iter__(self) -> Iterator[_E]:
+        return iter(self.experimentor)
+
+    def __getitem__(self, index: int | str) -> _E:
+        """Return an experimentor by position or by the name of its data set.
+
+        Raises:
+            UnknownNameError: This benchmark has no such data set.
+        """
+        if not isinstance(index, str):
+            try:
+                return self.experimentor[index]
+            except IndexError:
+                known = one_line(", ".join(self.dataset_names))
+                raise IndexError(f"there is no data set {index}; this benchmark has {len(self)}: {known}") from None
+        for experimentor in self.experimentor:
+            if experimentor.name.casefold() == index.casefold():
+                return experimentor
+        raise unknown_name("data set in this benchmark", index, self.dataset_names)
+
+    @property
+    def dataset_names(self) -> list[str]:
+        """The names of the data sets, in order."""
+        return [experimentor.name for experimentor in self.experimentor]
+
+    def get_experimentors(self) -> list[_E]:
+        """Return the experimentors."""
+        return self.experimentor
+
+    def get_label_spaces_for_experimentors(self) -> list[list[str]]:
+        """Return the label space of each data set."""
+        return [experimentor.get_label_space() for experimentor in self.experimentor]
+
+    def functions_for_datasets(
+        self, functions: Inference | Sequence[Inference] | Mapping[str, Inference]
+    ) -> Sequence[Inference]:
+        """Return one inference function for each data set.
+
+        Args:
+            functions: One function for all data sets (or a list with it), a list with one for each, or a mapping by
+                data set name.
+
+        Raises:
+            ArgumentError: A function is not callable, or there is not one for each data set.
+        """
+        if callable(functions):
+            return [functions] * len(self)
+        if isinstance(functions, (str, bytes)) or not isinstance(functions, (Sequence, Mapping)):
+            hint = (
+                f". For a model by its name, pass load_kernel({functions!r:.80})" if isinstance(functions, str) else ""
+            )
+            raise ArgumentError(f"the inference function must be callable, not {type(functions).__name__}{hint}")
+        if isinstance(functions, Sequence) and len(functions) == 1:
+            functions = [functions[0]] * len(self)
+        chosen = self._for_datasets(functions, "inference functions")
+        for number, function in enumerate(chosen):
+            if not callable(function):
+                raise ArgumentError(f"inference function {number} must be callable, not {type(function).__name__}")
+        return chosen
+
+    def functions_and_predictions(self, functions: Any, predictions: Any) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return an inference function and a list of predictions for each data set; those of one kind are ``None``.
+
+        Args:
+            functions: As for :meth:`functions_for_datasets`; ``None`` if predictions are given.
+            predictions: A list with one list for each data set, or a mapping by data set name.
+
+        Raises:
+            ArgumentError: Both are given, or neither, or there is not one for each data set.
+        """
+        nothing = [None] * len(self)
+        if (functions is None) == (predictions is None):
+            raise ArgumentError(
+                f"got {'neither' if functions is None else 'both'}, expected an inference function (the function "
+                "itself, not what it returns), a list with one for each data set, or preentered_prediction"
+            )
+        if functions is None:
+            return nothing, self._for_datasets(predictions, "lists of predictions (preentered_prediction)")
+        return self.functions_for_datasets(functions), nothing
+
+    def _for_datasets(self, values: Any, what: str) -> Sequence[Any]:
+        """Return one value for each data set, from a list in their order or from a mapping by their names."""
+        if isinstance(values, Mapping) and values.keys() == {*self.dataset_names}:
+            return [values[name] for name in self.dataset_names]
+        sized = hasattr(values, "__len__") and not isinstance(values, (str, bytes, Mapping))
+        if not sized or len(values) != len(self):
+            got = f"those of {', '.join(map(str, values))}" if isinstance(values, Mapping) else f"{values!r:.60}"
+            names = ", ".join(self.dataset_names)
+            raise ArgumentError(f"{what}: got {got}, expected {len(self)}, one for each data set: {names}")
+        return values  # type: ignore[no-any-return]
+
+    @staticmethod
+    def given_functions(by_position: Any, by_keyword: Any) -> Any:
+        """Return the inference functions of a call, which have two names in 0.1.1.
+
+        Raises:
+            ArgumentError: Both are given.
+        """
+        if by_position is not None and by_keyword is not None:
+            raise ArgumentError("got list_of_forward_inference and forward_inference, which mean the same; give one")
+        return by_keyword if by_position is None else by_position
+
+    # -- running
+
+    def auto_run(
+        self,
+        list_of_forward_inference: Sequence[Inference] | Inference | Mapping[str, Inference] | None = None,
+        return_divided_results: bool = True,
+        batched_inference: bool = False,
+        *,
+        forward_inference: Inference | Sequence[Inference] | None = None,
+        preentered_prediction: Sequence[Any] | Mapping[str, Any] | None = None,
+        return_outputs: bool = False,
+        precision: float | None = None,
+        score: str | None = None,
+        **run: Unpack[RunSettings],
+    ) -> Result:
+        """Run the benchmark.
+
+        Args:
+            list_of_forward_inference: One inference function for all data sets, a list with one for each, or a mapping
+                by data set name.
+            return_divided_results: Whether the dictionary shows the scores of each data set.
+            batched_inference: The functions take the list of all prompts and return the list of predictions.
+            forward_inference: Another name of ``list_of_forward_inference``.
+            preentered_prediction: Instead of functions: for each data set, in order or by name, one prediction
+                for each prompt.
+            return_outputs: Keep the prediction of each query in ``result.outputs``.
+            precision: Evaluate test rows in a fixed random order, and stop when half the width of the interval of the
+                score is at most this; ``result.stopping`` has the interval (see docs/early_stopping.md).
+            score: The score that ``precision`` is about: ``"accuracy"`` (the default) or ``"likelihood"``.
+            **run: Store, executor, failure policy, progress; see
+                :class:`~StaICC.benchmarks.running.RunSettings`.
+
+        Returns:
+            The result: a dictionary with the documented keys.
+
+        Raises:
+            ArgumentError: An argument is invalid, such as a list of functions of another length than the data sets.
+            OutputError: A query has no usable prediction and ``on_error="raise"``.
+        """
+        given = self.given_functions(list_of_forward_inference, forward_inference)
+        functions, predictions_given = self.functions_and_predictions(given, preentered_prediction)
+        if precision is not None or score is not None:
+            if precision is None or preentered_prediction is not None:
+                got = "no precision" if precision is None else "preentered_prediction"
+                raise ArgumentError(f"early stopping needs precision=... and an inference function: got {got}")
+            settings = (batched_inference, return_outputs, return_divided_results, run)
+            return self.run_to_precision(precision, score, functions, *settings)
+        runs: dict[str, DatasetRun] = {}
+        steps = [experimentor.steps for experimentor in self]
+        with RunContext(batched_inference, **run) as context:
+            context.start(functions)
+            context.warn(*self.data_warnings())
+            for number, experimentor in enumerate(self):
+                part = Part(f"{self.benchmark_name}, {experimentor.name}", sum(steps[:number]), sum(steps))
+                options = context.options_for(functions[number])
+                runs[experimentor.name] = experimentor.run(functions[number], predictions_given[number], options, part)
+        predictions = Predictions.of_run(context, dict(zip(runs, functions, strict=True)))
+        return context.deliver(self.collect(runs, context.seconds, predictions, return_outputs, return_divided_results))
+
+    __call__ = auto_run
+
+    def run_to_precision(
+        self, precision: float, score: str | None, functions: Sequence[Inference], *settings: Unpack[EarlySettings]
+    ) -> Result:
+        """Run until half the width of the interval of a score is at most ``precision``; arguments as for a run.
+
+        Raises:
+            ArgumentError: The score is no mean over test rows.
+        """
+        raise ArgumentError(f"early stopping needs scores that are means over test rows: got {self.benchmark_name}")
+
+    def forecast(self, function: Inference, **options: Any) -> Forecast:
+        """Forecast the run of a function: queries, tokens, time and cost.
+
+        Args:
+            function: The inference function.
+            **options: ``store``, ``model_name``, ``chunk_size``, ``probe_seconds`` and ``prices``; see
+                :class:`~StaICC.benchmarks.running.ForecastOptions`.
+        """
+        return forecast({own.name: own.all_queries() for own in self.experimentor}, function, **options)
+
+    def collect(
+        self,
+        runs: Mapping[str, DatasetRun],
+        seconds: float,
+        predictions: Predictions,
+        keep_outputs: bool = False,
+        with_divided: bool = True,
+    ) -> Result:
+        """Build the result of the runs over all data sets.
+
+        Args:
+            runs: One run for each data set, by name.
+            seconds: Their duration.
+            predictions: The provenance of the predictions.
+            keep_outputs: Keep the prediction of each query.
+            with_divided: Whether the dictionary shows the scores of each data set.
+
+        Returns:
+            The result.
+        """
+        runs = {**runs, **self.absent}
+        keys = list(dict.fromkeys(key for run in runs.values() for key in run.averaged))
+        averaged = {key: mean([run.averaged.get(key) for run in runs.values()]) for key in keys}
+        details = {name: run.details for name, run in runs.items()}
+        answers = {name: runs[name].answers for name in self.dataset_names}
+        return Result(
+            benchmark=self.benchmark_name,
+            divided={name: dict(run.values) for name, run in runs.items()},
+            averaged=averaged,
+            signature=self.signature(runs, predictions),
+            arguments=self.arguments(),
+            provenance=predictions.provenance(answers, details),
+            environment=describe_environment(),
+            details=details,
+            means=means_of(runs),
+            timing={**{key: value for run in runs.values() for key, value in run.timing.items()}, "seconds": seconds},
+            outputs={own.name: own.query_records(runs[own.name]) for own in self} if keep_outputs else None,
+            with_divided=with_divided,
+            warnings=tuple(dict.fromkeys([*self.data_warnings(), *predictions.warnings])),
+            files={data.card.name: record for data in self.own_data() if (record := data.file_record())},
+        )
+
+    @abstractmethod
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of this benchmark as JSON values: results save them, verification makes it from them."""
+
+    @abstractmethod
+    def signature(
+        self, runs: Mapping[str, DatasetRun] | None = None, predictions: Predictions | None = None
+    ) -> Signature:
+        """Return every setting that can change a number of this benchmark.
+
+        Args:
+            runs: The runs over the data sets; without them, the prompts are written to compute their digests.
+            predictions: The provenance of the predictions; without it, the signature has no ``scoring``.
+
+        Returns:
+            The signature.
+        """
+
+    def common_fields(
+        self, runs: Mapping[str, DatasetRun] | None, predictions: Predictions | None
+    ) -> dict[str, str | None]:
+        """Return the fields of the signature that all benchmarks have; arguments as for :meth:`signature`."""
+        prompts = {
+            own.name: digest_prompts(query for condition in own.conditions() for query in condition.queries)[0]
+            if runs is None
+            else runs[own.name].details.prompts
+            for own in self
+        }
+        failed = sum(run.details.failed for run in (runs or {}).values())
+        return {
+            "scoring": predictions.scoring(self.dataset_names) if predictions is not None else None,
+            "prompts": short_digest(prompts),
+            "failed": str(failed) if failed else None,
+            "version": __version__,
+        }

@@ -3,7 +3,7 @@
 A *task* writes *conditions* (lists of queries, such as one for each rate of label noise) and scores their *outcomes*:
 all that a sub-benchmark adds. Building a benchmark over data sets, running, aggregating, printing and saving are
 written once, in :mod:`~StaICC.benchmarks.experimentor`, :mod:`~StaICC.benchmarks.evaluation` and
-:mod:`~StaICC.benchmarks.base`. Tasks are pure: the same input gives the same queries every time.
+:mod:`~StaICC.benchmarks.running`. Tasks are pure: the same input gives the same queries every time.
 """
 
 from __future__ import annotations

@@ -28,13 +28,12 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from StaICC.benchmarks.base import BaseBenchmark, DatasetTask, Predictions, mean
 from StaICC.benchmarks.evaluation import DatasetRun, Intervals, evaluate, reply_record
 from StaICC.benchmarks.long_icl import protocol
 from StaICC.benchmarks.long_icl.data import LongICLData, Skipped, default_folder, load_available, show_notice
 from StaICC.benchmarks.long_icl.experiments import DESIGNS, METHOD, Contexts, Experiment, Material, analyse, score_part
 from StaICC.benchmarks.long_icl.protocol import ROUNDS, Tally, cards, value_of, write_context, write_query
-from StaICC.benchmarks.running import forecast
+from StaICC.benchmarks.running import BaseBenchmark, DatasetTask, Predictions, forecast, mean
 from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scores, Scoring, Statistics, Task
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, DataMissingError, FixedAttributes, OutputError, known_name, validate_integer
