@@ -485,29 +485,6 @@ def _echo_fault(request: Request, prompt: str) -> str | None:
     return None
 
 
-class EchoTrust:
-    """Whether one server's echo has been checked; asked before each query, costs five requests or a few more, once."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._checked = False
-        self._fault: str | None = None
-
-    def check(self, request: Request, prompt: str) -> None:
-        """Check the server's echo on a prompt, unless that was done.
-
-        Raises:
-            UnusableEndpointError: The log-probabilities of echo and generation differ.
-            EndpointError: The server failed.
-        """
-        with self._lock:
-            if not self._checked:
-                self._fault = _echo_fault(request, prompt)
-                self._checked = True
-        if self._fault is not None:
-            raise UnusableEndpointError(self._fault)
-
-
 Scoring = Literal["prompt-logprobs", "top-logprobs", "text"]
 Guided = Literal["", "choice", "json"]
 Answer = list[float] | str
@@ -844,7 +821,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
     def _open(self, editions: Iterable[Edition]) -> None:
         """Start without connections and with all counts 0."""
-        self.__dict__["_live"] = {"editions": list(editions), "counts": Counter()}
+        self.__dict__["_live"] = {"editions": list(editions), "counts": Counter(), "checking": threading.Lock()}
 
     def _transport(self) -> Transport:
         """The connections of this process."""
@@ -854,7 +831,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             if transport is None or transport.process != os.getpid():  # a forked child has connections of its own
                 options = ServerOptions(**{field.name: getattr(self, field.name) for field in fields(ServerOptions)})
                 live["transport"] = transport = Transport(options, live["editions"], live["counts"])
-                live["trust"] = EchoTrust()
+                live.pop("fault", None)
             return transport
 
     def _all(self, prompts: Sequence[str], work: Callable[[Transport, str], Value]) -> list[Value | OutputError]:
@@ -903,7 +880,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         complete = functools.partial(transport.request, "completions")
         if self.last_blank == "label":
             prompt, labels = without_blank(prompt), with_blank(labels)
-        self._live["trust"].check(complete, prompt)
+        with self._live["checking"]:  # once, with five requests or a few more
+            if "fault" not in self._live:
+                self._live["fault"] = _echo_fault(complete, prompt)
+        if self._live["fault"] is not None:
+            raise UnusableEndpointError(self._live["fault"])
         echoes = [echo(complete, prompt + label) for label in labels]
         return softmax(joint_log_probabilities(echoes, prompt, labels))
 

@@ -326,6 +326,7 @@ class Transport:
         )
         self.close = self._client.close
         self._free = threading.Semaphore(options.concurrency)
+        self._lock = threading.Lock()  # of the counts and editions
         self._not_before = 0.0
         self.understood = False
         """Whether a query had a usable response."""
@@ -363,14 +364,16 @@ class Transport:
                 raise self.ended
             outcome = self._attempt(api, payload)
             if not isinstance(outcome, _Fault):
-                return self._accepted(outcome)
+                with self._lock:
+                    return self._accepted(outcome)
             wait = self._wait(outcome, attempt, payload)
             if wait is None:
                 tries = f" (asked {attempt + 1} times)" if attempt else ""
                 raise outcome.error(f"{self._options.base_url}: {outcome.reason}{tries}")
             _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, wait, outcome.reason)
             attempt += 1
-            self._counts["retries"] += 1
+            with self._lock:
+                self._counts["retries"] += 1
             time.sleep(wait)
 
     def _wait(self, fault: _Fault, attempt: int, payload: Mapping[str, Any]) -> float | None:
@@ -386,7 +389,8 @@ class Transport:
 
     def _attempt(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any] | _Fault:
         """Send a request once. Failures are returned, not raised, so that errors hold no traceback of the client."""
-        self._counts["requests"] += 1
+        with self._lock:
+            self._counts["requests"] += 1
         try:
             return self._exchange(api, payload, time.monotonic() + self._options.timeout)
         except (TimeoutError, self._openai.APITimeoutError):
