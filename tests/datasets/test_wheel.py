@@ -77,29 +77,6 @@ def test_globals_are_refused(attack: Any, protocol: int) -> None:
             read(pickle.dumps(whole, protocol))
 
 
-RAW = {
-    "GLOBAL and REDUCE": b"cbuiltins\neval\n(S'1'\ntR.",
-    "STACK_GLOBAL": b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93\x8c\x011\x85R.",
-    "INST": b"(S'1'\nibuiltins\neval\n.",
-    "OBJ": b"(cbuiltins\neval\nS'1'\no.",
-    "NEWOBJ": b"\x80\x02cbuiltins\nlist\n)\x81.",
-    "NEWOBJ_EX": b"\x80\x04cbuiltins\nlist\n)}\x92.",
-    "a global that is thrown away": b"cbuiltins\neval\n0]\x85.",
-}
-
-
-@pytest.mark.parametrize("data", RAW.values(), ids=RAW.keys())
-def test_opcodes_that_name_code(data: bytes) -> None:
-    with pytest.raises(DataDamagedError, match=r"here: .*the pickle refers to builtins\.(eval|list)"):
-        read(data)
-
-
-@pytest.mark.parametrize("data", [b"Pthe id\n.", b"\x80\x02X\x06\x00\x00\x00the idQ."], ids=["PERSID", "BINPERSID"])
-def test_persistent_ids(data: bytes) -> None:
-    with pytest.raises(DataDamagedError, match="persistent"):
-        read(data)
-
-
 @pytest.mark.parametrize(
     ("code", "data"),
     [(200, b"\x82\xc8"), (40_000, b"\x83" + struct.pack("<H", 40_000)), (2**30, b"\x84" + struct.pack("<i", 2**30))],
