@@ -883,35 +883,29 @@ class MetricSet:
             return {metric.name: nothing for metric in self.metrics}
         if hard:
             _check_one_hot(raw)
-        if self.as_released:
-            return self._score_as_released(truth, raw, kind, hard)
+        if self.as_released and kind != "auto":
+            raise ArgumentError(
+                f"the metric set {self.name!r} decides between probabilities and logits by the release's own rule; "
+                f"kind is {kind!r}, expected 'auto'. To force a kind, use the set 'standard'"
+            )
         probabilities, reason = None, _NO_PROBABILITIES
-        if not hard:
+        if hard and self.as_released:
+            try:
+                raw = released.expand_label_indexes(classification.predicted_labels(raw), truth)
+            except UndefinedMetricError as error:  # the release has no result at all for such a run
+                return {metric.name: Score(None, str(error)) for metric in self.metrics}
+        elif not hard and not self.as_released:
             normalised = normalised or normalise(raw, kind)
             probabilities, reason = normalised.probabilities, normalised.reason or ""
         scores = {}
         for metric in self.metrics:
             if metric.requires_probabilities is not False and probabilities is not None:
                 scores[metric.name] = _measure(metric, truth, probabilities)
-            elif metric.requires_probabilities:
+            elif metric.requires_probabilities and not self.as_released:
                 scores[metric.name] = Score(None, reason)
             else:
                 scores[metric.name] = _measure(metric, truth, raw)
         return scores
-
-    def _score_as_released(self, truth: list[int], raw: list[list[float]], kind: Kind, hard: bool) -> dict[str, Score]:
-        if kind != "auto":
-            raise ArgumentError(
-                f"the metric set {self.name!r} decides between probabilities and logits by the release's own rule; "
-                f"kind is {kind!r}, expected 'auto'. To force a kind, use the set 'standard'"
-            )
-        rows = raw
-        if hard:
-            try:
-                rows = released.expand_label_indexes(classification.predicted_labels(raw), truth)
-            except UndefinedMetricError as error:  # the release has no result at all for such a run
-                return {metric.name: Score(None, str(error)) for metric in self.metrics}
-        return {metric.name: _measure(metric, truth, rows) for metric in self.metrics}
 
 
 def _own_set(name: str, module: ModuleType, as_released: bool = False) -> MetricSet:

@@ -20,7 +20,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from itertools import combinations, groupby
@@ -371,10 +371,11 @@ def _unlike(name: str, first: Result, reference: _Records, second: Result, recor
     return f"other data under this name (digests {data[0]!s:.12} and {data[1]!s:.12})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tested:
     """The outcome of a valid test of a difference."""
 
+    case: str = field(default="tested", init=False)
     p_value: float
     holm: float
     """The p-value, corrected by Holm's method."""
@@ -385,10 +386,11 @@ class Tested:
         return self.holm <= LEVEL
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Untested:
     """No valid test: nothing is known about the difference."""
 
+    case: str = field(default="untested", init=False)
     reason: str
 
 
@@ -396,23 +398,27 @@ Outcome = Tested | Untested
 """What a test of a difference says."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Best:
     """The run has the best value."""
 
+    case: str = field(default="best", init=False)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Tied:
     """The run is not shown to be worse than the best one."""
 
+    case: str = field(default="tied", init=False)
     p_value: float
     """Corrected by Holm's method."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Worse:
     """The run is shown to be worse than the best one."""
 
+    case: str = field(default="worse", init=False)
     p_value: float
     """Corrected by Holm's method."""
 
@@ -445,19 +451,6 @@ def p_text(p_value: float) -> str:
     return f"p = {p_value:.3g}" if p_value >= 1e-4 else "p < 0.0001"
 
 
-def word_of(verdict: Verdict) -> str:
-    """Return the verdict in one word.
-
-    Args:
-        verdict: The verdict.
-
-    Example:
-        >>> word_of(Worse(0.01)), word_of(Untested("one row"))
-        ('worse', 'untested')
-    """
-    return type(verdict).__name__.lower()
-
-
 def describe(verdict: Verdict) -> str:
     """Return the verdict with its p-value or its reason.
 
@@ -469,21 +462,8 @@ def describe(verdict: Verdict) -> str:
         ('best', 'tied (p = 0.5)', 'untested (one row)')
     """
     if isinstance(verdict, Best):
-        return word_of(verdict)
-    return f"{word_of(verdict)} ({verdict.reason if isinstance(verdict, Untested) else p_text(verdict.p_value)})"
-
-
-def as_dict(case: Verdict | Outcome) -> dict[str, Any]:
-    """Return an outcome or a verdict for JSON, with its name.
-
-    Args:
-        case: The outcome or the verdict.
-
-    Example:
-        >>> as_dict(Untested("one row"))
-        {'case': 'untested', 'reason': 'one row'}
-    """
-    return {"case": type(case).__name__.lower(), **dataclasses.asdict(case)}
+        return verdict.case
+    return f"{verdict.case} ({verdict.reason if isinstance(verdict, Untested) else p_text(verdict.p_value)})"
 
 
 class Difference(NamedTuple):
@@ -671,9 +651,9 @@ class Comparison(Displayed):
         plain["differences"] = [difference._asdict() for difference in self.differences]
         for direction, margin in zip(self.non_inferiority, plain["non_inferiority"], strict=True):
             margin["shown"] = direction.shown
-        for line, figures in zip(self.lines, [*plain["datasets"], plain["mean"]], strict=False):
-            saved = as_dict(line.outcome)
-            figures |= {"outcome": saved.pop("case"), "p_value": None, "holm": None, "reason": None, **saved}
+        for figures in filter(None, [*plain["datasets"], plain["mean"]]):
+            outcome = figures["outcome"]
+            figures |= {"outcome": outcome.pop("case"), "p_value": None, "holm": None, "reason": None, **outcome}
         return plain
 
     def display_blocks(self) -> list[Block]:
@@ -1348,14 +1328,6 @@ def _csv(comparisons: Sequence[BenchmarkComparison]) -> str:
     return text.getvalue().rstrip("\n")
 
 
-def _plain(comparison: BenchmarkComparison) -> dict[str, Any]:
-    plain = dataclasses.asdict(comparison)
-    plain["comparisons"] = [pair.to_dict() for pair in comparison.comparisons]
-    for rank, values in zip(comparison.ranking, plain["ranking"], strict=True):
-        values["verdict"] = as_dict(rank.verdict)
-    return plain
-
-
 TABLE_FORMATS: Mapping[str, Callable[[Sequence[Block]], str]] = {"text": layout, "markdown": _markdown, "latex": _latex}
 """What writes a table down, by format."""
 FORMATS = (*TABLE_FORMATS, "csv", "json")
@@ -1380,7 +1352,11 @@ def format_comparisons(comparisons: Sequence[BenchmarkComparison], form: str = "
     if form == "csv":
         return _csv(comparisons)
     if form == "json":
-        return json.dumps(list(map(_plain, comparisons)), ensure_ascii=False, indent=1, allow_nan=False)
+        plain = [
+            dataclasses.asdict(comparison) | {"comparisons": [pair.to_dict() for pair in comparison.comparisons]}
+            for comparison in comparisons
+        ]
+        return json.dumps(plain, ensure_ascii=False, indent=1, allow_nan=False)
     if form == "text":
         return layout(display_comparisons(comparisons))
     return "\n\n".join(map(TABLE_FORMATS[form], _groups_of_blocks(comparisons)))

@@ -18,11 +18,11 @@ undefined, and the accuracy of guessing.
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
 import hashlib
 import json
 import math
+import struct
 import sys
 import time
 from array import array
@@ -323,24 +323,20 @@ def pack_scores(rows: Sequence[Sequence[float]]) -> str:
         'f4:AAAAPwAAgD4='
     """
     double = array("d", [value for row in rows for value in row])
-    single = array("f", double)
-    kind, numbers = ("f4", single) if array("d", single) == double else ("f8", double)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return f"{kind}:{base64.b64encode(numbers.tobytes()).decode('ascii')}"
+    kind = "f4" if array("d", array("f", double)) == double else "f8"
+    numbers = struct.pack(f"<{len(double)}{_SCORE_TYPES[kind]}", *double)
+    return f"{kind}:{base64.b64encode(numbers).decode('ascii')}"
 
 
-def _numbers(text: str) -> array[float]:
+def _numbers(text: str) -> tuple[float, ...]:
     kind, colon, coded = text.partition(":")
     if not colon or kind not in _SCORE_TYPES:
         raise SchemaError(f"label scores start with 'f4:' or 'f8:', not {text[:8]!r}")
-    numbers: array[float] = array(_SCORE_TYPES[kind])
     try:
-        numbers.frombytes(base64.b64decode(coded.encode("ascii"), validate=True))
-    except (binascii.Error, ValueError) as error:
+        data = base64.b64decode(coded.encode("ascii"), validate=True)
+        numbers: tuple[float, ...] = struct.unpack(f"<{len(data) // int(kind[1])}{_SCORE_TYPES[kind]}", data)
+    except (struct.error, ValueError) as error:
         raise SchemaError(f"label scores cannot be decoded ({error})") from error
-    if sys.byteorder == "big":
-        numbers.byteswap()
     if not all(number < math.inf for number in numbers):
         raise SchemaError("label scores must be finite numbers or minus infinity")
     return numbers
@@ -363,10 +359,10 @@ def unpack_scores(text: str, labels: int) -> list[list[float]]:
         >>> unpack_scores("f4:AAAAPwAAgD4=", 2)
         [[0.5, 0.25]]
     """
-    numbers = _numbers(text).tolist()
+    numbers = _numbers(text)
     if labels < 1 or len(numbers) % labels:
         raise SchemaError(f"there are {len(numbers)} label scores, which do not fill rows of {labels} labels")
-    return [numbers[start : start + labels] for start in range(0, len(numbers), labels)]
+    return [list(numbers[start : start + labels]) for start in range(0, len(numbers), labels)]
 
 
 FIELDS = (

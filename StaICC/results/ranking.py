@@ -66,7 +66,6 @@ from StaICC.results.comparison import (
     Rank,
     Tested,
     align,
-    as_dict,
     corrected,
     describe,
     difference_outcome,
@@ -128,10 +127,7 @@ class Ranking(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        plain = dataclasses.asdict(self)
-        for run, values in zip(self.runs, plain["runs"], strict=True):
-            values["verdict"] = as_dict(run.verdict)
-        return plain
+        return dataclasses.asdict(self)
 
     def display_blocks(self) -> list[Block]:
         """Return the table with what its columns mean."""

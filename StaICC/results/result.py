@@ -448,7 +448,7 @@ class ResultGroup(_Saved):
         _check_schema(data, "group")
         parts = read_value(Mapping[str, object], data.get("parts"), "the group's parts")
         name = read_value(str, data.get("name"), "the group's name")
-        return cls(name, {part: _from_dict(values) for part, values in parts.items()})
+        return cls(name, {part: result_from_dict(values, f"part {part:.60}") for part, values in parts.items()})
 
 
 def with_digests(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -603,7 +603,7 @@ def load(path: str | os.PathLike[str]) -> Result | ResultGroup:
     return result
 
 
-def result_from_dict(data: Mapping[str, Any], where: str) -> Result | ResultGroup:
+def result_from_dict(data: Any, where: str) -> Result | ResultGroup:
     """Read the JSON values of a saved result or of a saved group.
 
     Args:
@@ -616,16 +616,13 @@ def result_from_dict(data: Mapping[str, Any], where: str) -> Result | ResultGrou
     Raises:
         SchemaError: The values are not a saved result, are damaged, or have a newer schema.
     """
+    kinds: dict[object, type[Result] | type[ResultGroup]] = {"result": Result, "group": ResultGroup}
     try:
-        return _from_dict(data)
+        if not isinstance(data, Mapping) or data.get("kind") not in list(kinds):
+            raise SchemaError("this is no saved result; expected JSON with 'kind': 'result' or 'group'")
+        return kinds[data["kind"]].from_dict(data)
     except SchemaError as error:
         raise SchemaError(f"{where}: {error}") from error
-
-
-def _from_dict(data: Any) -> Result | ResultGroup:
-    if not isinstance(data, Mapping) or data.get("kind") not in ("result", "group"):
-        raise SchemaError("this is no saved result; expected JSON with 'kind': 'result' or 'group'")
-    return Result.from_dict(data) if data["kind"] == "result" else ResultGroup.from_dict(data)
 
 
 def _check_schema(data: Mapping[str, Any], kind: str) -> None:

@@ -209,7 +209,7 @@ def _ranked(group: Group) -> tuple[list[_Headline], dict[str, Rank]]:
     try:
         ranks = rank_runs(tests.align({name: group[first.column.benchmark][name] for name in shown}, first.column.key))
     except StaICCError:
-        return headlines, {}
+        ranks = ()
     if len(ranks) < 3 or any(abs(abs(shown[place.run]) - abs(place.value)) > 1e-6 for place in ranks):
         return headlines, {}
     verdicts = first.verdicts | {place.run: place.verdict for place in ranks}
@@ -401,8 +401,7 @@ def leaderboard(group: Group) -> Markup:
             verdict = verdicts[name]
             parts: list[str] = [element("strong", score.cell) if isinstance(verdict, Best | Tied) else score.cell]
             if len(scores) > 1 and better is not None:
-                word = tests.word_of(verdict)
-                parts += [" ", element("span", word, class_=word, title=tests.describe(verdict))]
+                parts += [" ", element("span", verdict.case, class_=verdict.case, title=tests.describe(verdict))]
                 if isinstance(verdict, Untested):
                     untested.setdefault(verdict.reason, []).append(name)
             if score.interval is not None:

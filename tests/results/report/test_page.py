@@ -17,7 +17,6 @@ import StaICC
 from StaICC.datasets import Dataset, SplitSizes
 from StaICC.errors import StaICCError
 from StaICC.results import Result, ResultGroup, compare
-from StaICC.results.comparison import word_of
 from StaICC.results.ranking import rank
 from StaICC.results.report import report_html
 from StaICC.results.report.html import escape, resource
@@ -178,7 +177,7 @@ def test_of_many_runs_latex_has_the_verdicts_of_the_leaderboard_and_of_rank() ->
     places = list(dict.fromkeys(query.row for query in queries))
     runs = {"lead": run(0), **{f"near{n}": run(13) for n in range(10)}, **{f"low{n}": run(80) for n in range(10)}}
     words = {row[0].split()[0]: row[1].split()[1] for row in rows_of(report_html(runs), "Leaderboard")[1:]}
-    assert words == {place.run: word_of(place.verdict) for place in rank(runs).runs}
+    assert words == {place.run: place.verdict.case for place in rank(runs).runs}
     assert words["near0"] == "worse"
     assert r"\underline{" not in next(line for line in latex_scores(runs).splitlines() if line.startswith("accuracy"))
 
