@@ -57,9 +57,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
-from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, unknown_name, validate_integer, whole_number
+from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, known_name, validate_integer, whole_number
 
 Kind = Literal["auto", "probabilities", "logits"]
 """What a matrix holds: decided from its values, or forced."""
@@ -82,7 +82,6 @@ _SUM_VARIANCE = 0.1
 _KEPT = 2.0**-50
 """A row whose sum is this near to 1 is left bit for bit: dividing would only add rounding."""
 
-_KINDS = ("auto", "probabilities", "logits")
 _ADVICE = "say what they are: outputs='probabilities' divides each row by its sum, outputs='logits' takes the softmax"
 
 
@@ -296,8 +295,7 @@ def normalise(matrix: Sequence[Sequence[float]], kind: Kind = "auto") -> Normali
         >>> normalise([[0.09, 0.01], [0.2, 0.2]], kind="probabilities").probabilities[1]
         (0.5, 0.5)
     """
-    if kind not in _KINDS:
-        raise unknown_name("kind of predictions", kind, _KINDS)
+    known_name("kind of predictions", kind, get_args(Kind))
     rows, totals = _read(matrix)
     if not rows:
         raise UndefinedMetricError("there are no predictions, so nothing can be said about their kind")

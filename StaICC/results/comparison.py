@@ -26,7 +26,7 @@ from importlib import import_module
 from itertools import combinations, groupby
 from typing import Any, NamedTuple
 
-from StaICC.errors import ArgumentError, StaICCError, UnknownNameError, unknown_name
+from StaICC.errors import ArgumentError, StaICCError, UnknownNameError, known_name
 from StaICC.layout import Block, Displayed, Line, TextTable, layout, shared_lines
 from StaICC.metrics.diagnosis import noisy_label_shares
 from StaICC.metrics.intervals import Interval
@@ -216,7 +216,7 @@ class PairedRecords:
     """
 
     def __init__(self, statistic: Statistic, runs: Mapping[str, _Records], keys: Mapping[str, Sequence[Key]]) -> None:
-        self.runs, self._keys, self._statistic = runs, keys, statistic
+        self.runs, self._keys, self.statistic = runs, keys, statistic
         self.queries = sum(map(len, keys.values()))
         reference = next(iter(runs.values()))
         places = {row: n for n, row in enumerate(sorted({row for own in keys.values() for row, _ in own}))}
@@ -237,7 +237,7 @@ class PairedRecords:
 
     def difference(self, first: str, second: str) -> PairedDifference:
         """Return the difference of the metric between two runs."""
-        if self._statistic.independent:
+        if self.statistic.independent:
             return paired_difference(self._own_terms(first), self._own_terms(second))
         return paired_difference(*self._terms(first, second))
 
@@ -255,15 +255,10 @@ class PairedRecords:
                 yield f"{left_out} of {records.queries} queries of {run} are not compared{reason}"
 
     @property
-    def separable(self) -> bool:
-        """Whether the steps of two runs are the differences of what each row contributes to the metric of each."""
-        return self._statistic.separable
-
-    @property
     def condition_values(self) -> dict[str, dict[str, float]]:
         """The metric of each run by condition and repeat of the rows; empty if it is no mean over the conditions."""
         weights = {weight for records in self.runs.values() for weight in records.weights}
-        if len(weights) > 1 or isinstance(self._statistic, MicroF1) or self._statistic is CONSISTENCY:
+        if len(weights) > 1 or isinstance(self.statistic, MicroF1) or self.statistic is CONSISTENCY:
             return {}
         values: dict[str, dict[str, float]] = {}
         for name, keys in self._keys.items():
@@ -272,7 +267,7 @@ class PairedRecords:
                 truth = [self._samples[name].truth[place] for place in places]
                 sample = Sample(truth, range(len(places)), len(places), self._samples[name].n_labels)
                 values[f"{name} {repeat}"] = {
-                    run: self._statistic.of_run(sample, [predictions[name][place] for place in places]).value
+                    run: self.statistic.of_run(sample, [predictions[name][place] for place in places]).value
                     for run, predictions in self._predictions.items()
                 }
         return values
@@ -286,11 +281,11 @@ class PairedRecords:
     def _terms(self, first: str, second: str) -> tuple[list[_Term], list[_Term]]:
         """Return the weights of the conditions with what each row contributes to the metrics of two runs."""
         ours, others = self._predictions[first], self._predictions[second]
-        if self._statistic is CONSISTENCY:  # over the conditions, which have the same queries
+        if self.statistic is CONSISTENCY:  # over the conditions, which have the same queries
             labels = (list(zip(*run.values(), strict=True)) for run in (ours, others))
             own, other = CONSISTENCY.of_pair(next(iter(self._samples.values())), *labels)
             return [(1.0, own)], [(1.0, other)]
-        pairs = [self._statistic.of_pair(sample, ours[name], others[name]) for name, sample in self._samples.items()]
+        pairs = [self.statistic.of_pair(sample, ours[name], others[name]) for name, sample in self._samples.items()]
         return (
             list(zip(self.runs[first].weights, (own for own, _ in pairs), strict=True)),
             list(zip(self.runs[second].weights, (other for _, other in pairs), strict=True)),
@@ -880,9 +875,7 @@ def align(results: Mapping[str, Result], metric: str | None, reference: str | No
     left_out = [f"{name} ({early})" for name, result in results.items() if result.stopping is not None]
     results = {name: result for name, result in results.items() if result.stopping is None}
     if reference is not None:
-        if reference not in results:
-            raise unknown_name("run", reference, results)
-        results = {reference: results[reference], **results}
+        results = {reference: results[known_name("run", reference, results)], **results}
     partial = {name: reason for name, result in results.items() if (reason := _leaves_queries_out(result))}
     if len(results) - len(partial) >= 2 and reference not in partial:  # their rows are those of all runs
         left_out += [f"{name} ({reason}: compare it with one run at a time)" for name, reason in partial.items()]
@@ -896,8 +889,7 @@ def align(results: Mapping[str, Result], metric: str | None, reference: str | No
     if metric is None:
         metric = HEADLINE.get(first.benchmark, "")
         metric = metric if metric in known else next(iter(known), "accuracy")
-    if metric not in known:
-        raise unknown_name("metric", metric, known)
+    known_name("metric", metric, known)
     better = score_record(first.benchmark, metric, first.higher_is_better).higher_is_better
     if better is None and metric in first.query_scores:
         raise ArgumentError(f"{metric}: got a metric without a direction, expected Metric(..., higher_is_better=...)")
@@ -1347,9 +1339,7 @@ def format_comparisons(comparisons: Sequence[BenchmarkComparison], form: str = "
     Raises:
         UnknownNameError: There is no such format.
     """
-    if form not in FORMATS:
-        raise unknown_name("format", form, FORMATS)
-    if form == "csv":
+    if known_name("format", form, FORMATS) == "csv":
         return _csv(comparisons)
     if form == "json":
         plain = [

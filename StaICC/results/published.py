@@ -494,19 +494,6 @@ def other_long_icl(settings: dict[str, Any], choices: Set[str], items: int | Non
     return None
 
 
-def published_cells(comparison: PublishedComparison) -> list[str]:
-    """Return the cells of a comparison in a table: value, how many published figures are worse, the nearest ones.
-
-    Args:
-        comparison: The comparison.
-    """
-    value = "-" if comparison.value is None else f"{comparison.value:.4f}"
-    if comparison.reason is not None:
-        return [value, "-", f"not comparable: {comparison.reason}"]
-    near = "; ".join(f"{figure.model} {figure.value:.4f}" for figure in comparison.nearest())
-    return [value, f"{comparison.better_than} of {len(comparison.figures)}", near]
-
-
 def display_published(comparisons: Sequence[PublishedComparison]) -> list[Block]:
     """Return comparisons as a table with reasons and cautions.
 
@@ -520,7 +507,12 @@ def display_published(comparisons: Sequence[PublishedComparison]) -> list[Block]
     cautions: dict[str, None] = {}
     for comparison in comparisons:
         place = comparison.metric if comparison.dataset is None else f"{comparison.dataset}, {comparison.metric}"
-        rows.append([place, *published_cells(comparison)])
+        value = "-" if comparison.value is None else f"{comparison.value:.4f}"
+        counts, near = "-", f"not comparable: {comparison.reason}"
+        if comparison.reason is None:
+            counts = f"{comparison.better_than} of {len(comparison.figures)}"
+            near = "; ".join(f"{figure.model} {figure.value:.4f}" for figure in comparison.nearest())
+        rows.append([place, value, counts, near])
         differences |= dict.fromkeys(f"differs: {difference}" for difference in comparison.differences)
         cautions |= dict.fromkeys(f"{comparison.metric}: {caution}" for caution in comparison.cautions)
     head = [comparisons[0].benchmark, "this result", "better than", "nearest published"]

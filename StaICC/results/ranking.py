@@ -48,7 +48,7 @@ from operator import mul, sub
 from statistics import NormalDist
 from typing import Any
 
-from StaICC.errors import unknown_name, validate_integer
+from StaICC.errors import known_name, validate_integer
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.paired_tests import (
@@ -304,7 +304,7 @@ class _Screen:
         self._first_step, self._last_step = LEVEL / hypotheses, 2.0 * LEVEL / hypotheses
         self._needed = 0.9 * NormalDist().inv_cdf(1.0 - self._last_step)
         self._simple = all(
-            paired.separable and not own.unbounded and not own.raised and not own.lowered
+            paired.statistic.separable and not own.unbounded and not own.raised and not own.lowered
             for dataset, paired in aligned.datasets.items()
             for own in aligned.alone[dataset].values()
         )
@@ -458,8 +458,6 @@ def format_rankings(rankings: Sequence[Ranking], form: str = "text") -> str:
     Raises:
         UnknownNameError: There is no such format.
     """
-    if form not in FORMATS:
-        raise unknown_name("format", form, FORMATS)
-    if form == "json":
+    if known_name("format", form, FORMATS) == "json":
         return json.dumps([ranking.to_dict() for ranking in rankings], ensure_ascii=False, indent=1, allow_nan=False)
     return "\n\n".join(TABLE_FORMATS[form](ranking.display_blocks()) for ranking in rankings)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from StaICC.datasets.catalogue import plain_values
 from StaICC.datasets.storage import hints_of, read_json, read_value, write_output
-from StaICC.errors import ArgumentError, SchemaError, unknown_key, unknown_name
+from StaICC.errors import ArgumentError, SchemaError, known_name, unknown_key
 from StaICC.layout import Block, Displayed, Line, TextTable, shared_lines
 from StaICC.metrics.registry import SCORES
 from StaICC.optional import require
@@ -182,11 +182,9 @@ class _Saved(Displayed, dict[str, Any]):
         return [query for single in self.results() for query in _queries(single, prompts)]
 
     def _table(self, level: Level, prompts: Prompts | None) -> list[dict[str, Any]]:
-        if level not in get_args(Level):
-            raise unknown_name("level", level, get_args(Level))
-        return (
-            list(score_records(self)) if level == "score" else [plain_values(query) for query in self.queries(prompts)]
-        )
+        if known_name("level", level, get_args(Level)) == "score":
+            return list(score_records(self))
+        return [plain_values(query) for query in self.queries(prompts)]
 
     def to_pandas(self, level: Level = "score", prompts: Prompts | None = None) -> Any:
         """Return a tidy ``pandas.DataFrame``: a row for each score, or for each query.

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
-from StaICC.errors import ArgumentError, unknown_name
+from StaICC.errors import ArgumentError, known_name
 from StaICC.metrics.classification import ConfidenceBin
 from StaICC.metrics.crossed_effects import SOURCES
 from StaICC.metrics.diagnosis import label_frequencies, noisy_label_shares
@@ -956,7 +956,5 @@ def figure_of(result: Result | ResultGroup, kind: str = "forest", **options: Any
         ArgumentError: The result has not what the figure needs; the message says what.
         UnknownNameError: There is no such figure.
     """
-    if kind not in KINDS:
-        raise unknown_name("figure", kind, KINDS)
-    given = result if isinstance(result, Result) else dict(result)
-    return KINDS[kind](given, **options)
+    draw = KINDS[known_name("figure", kind, KINDS)]
+    return draw(result if isinstance(result, Result) else dict(result), **options)
