@@ -239,7 +239,7 @@ class FixedAttributes:
     """Base of objects without attributes that nothing reads.
 
     A public slot is assigned once, when the object is made; properties decide for themselves. There are no further
-    attributes, except in a class that is derived without ``__slots__``.
+    attributes, except in a class of the user's own that is derived without ``__slots__``.
     """
 
     __slots__ = ()
@@ -254,8 +254,12 @@ class FixedAttributes:
         return twin
 
     def __setattr__(self, name: str, value: Any) -> None:
-        slot = isinstance(getattr(type(self), name, None), MemberDescriptorType)
-        if not slot or name.startswith("_") or name in self._assignable or not hasattr(self, name):
+        known = getattr(type(self), name, None)
+        if isinstance(known, MemberDescriptorType):
+            may_change = name.startswith("_") or name in self._assignable or not hasattr(self, name)
+        else:
+            may_change = isinstance(known, property) or not type(self).__module__.startswith("StaICC.")
+        if may_change:
             try:
                 super().__setattr__(name, value)
                 return

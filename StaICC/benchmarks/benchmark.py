@@ -252,7 +252,6 @@ class TaskBenchmark(Benchmark):
         **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
     """
 
-    __slots__ = ()
     task_class: ClassVar[type[Task]]
 
     def __init__(

@@ -579,7 +579,6 @@ def _plain(answer: Any) -> Any:
 class DatasetTask(Protocol):
     """One data set of a benchmark: writes the queries, and scores their predictions."""
 
-    __slots__ = ()
     free_text: ClassVar[bool] = False
     """Whether predictions may be texts that the task parses."""
 

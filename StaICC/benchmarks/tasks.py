@@ -116,7 +116,6 @@ class Normal(TaskBenchmark):
         0.26
     """
 
-    __slots__ = ()
     task_name = NormalTask.name
     task_class = NormalTask
 
@@ -234,7 +233,6 @@ class PosteriorBiasTask(_BiasTask):
 class ContextualBias(TaskBenchmark):
     """Contextual bias over the ten data sets (arguments as :class:`~StaICC.benchmarks.tasks.Normal`)."""
 
-    __slots__ = ()
     task_name = ContextualBiasTask.name
     task_class = ContextualBiasTask
 
@@ -251,7 +249,6 @@ class _QueryLengthBenchmark(Benchmark):
         **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
     """
 
-    __slots__ = ()
     task_class: ClassVar[type[DomainBiasTask | PosteriorBiasTask]]
 
     def __init__(
@@ -271,7 +268,6 @@ class _QueryLengthBenchmark(Benchmark):
 class DomainBias(_QueryLengthBenchmark):
     """Domain bias over the ten data sets, with queries of ``domain_query_length`` words."""
 
-    __slots__ = ()
     task_name = DomainBiasTask.name
     task_class = DomainBiasTask
 
@@ -282,7 +278,6 @@ class PosteriorBias(_QueryLengthBenchmark):
     ``domain_query_length`` has no effect; it is accepted because 0.1.1 accepts it.
     """
 
-    __slots__ = ()
     task_name = PosteriorBiasTask.name
     task_class = PosteriorBiasTask
 
@@ -505,7 +500,6 @@ class GLER(Benchmark):
         **settings: See :class:`~StaICC.benchmarks.benchmark.ChannelSettings`.
     """
 
-    __slots__ = ()
     task_name = GLERTask.name
 
     def __init__(
@@ -529,7 +523,6 @@ class TemplateSensitivity(Benchmark):
         **settings: See :class:`~StaICC.benchmarks.benchmark.ChannelSettings`.
     """
 
-    __slots__ = ()
     task_name = TemplateSensitivityTask.name
 
     def __init__(
@@ -547,7 +540,6 @@ class DemonstrationSensitivity(Benchmark):
         **settings: See :class:`~StaICC.benchmarks.benchmark.ScoringSettings`.
     """
 
-    __slots__ = ()
     task_name = DemonstrationSensitivityTask.name
 
     def __init__(self, k: int = 4, datasets: Datasets = None, **settings: Unpack[ScoringSettings]) -> None:
@@ -569,7 +561,6 @@ class Generalisation(Benchmark):
         **settings: See :class:`~StaICC.benchmarks.benchmark.ScoringSettings`; ``sampler`` is ``"nested-shared"``.
     """
 
-    __slots__ = ()
     task_name = GeneralisationTask.name
 
     def __init__(
@@ -633,7 +624,6 @@ class _Parts(BenchmarkGroup):
         **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
     """
 
-    __slots__ = ()
     parts: ClassVar[Mapping[str, type[Benchmark]]]
     """The benchmark of each part."""
 
@@ -654,7 +644,6 @@ class _Parts(BenchmarkGroup):
 class Diagnosis(_Parts):
     """All of StaICC-Diagnosis in one pass over the distinct prompts (arguments as :class:`Suite`)."""
 
-    __slots__ = ()
     task_name: ClassVar[str] = "Diagnosis"
     parts: ClassVar[Mapping[str, type[Benchmark]]] = {
         "Contextual_bias": ContextualBias,
@@ -682,7 +671,6 @@ class Suite(_Parts):
         ['Normal', 'Contextual_bias', 'Domain_bias', 'Post_bias', 'GLER', 'Template_sens', 'Demo_sens']
     """
 
-    __slots__ = ()
     task_name: ClassVar[str] = "Suite"
     parts: ClassVar[Mapping[str, type[Benchmark]]] = {"Normal": Normal, **Diagnosis.parts}
 

@@ -36,7 +36,7 @@ from StaICC.benchmarks.long_icl.protocol import ROUNDS, Tally, cards, value_of, 
 from StaICC.benchmarks.running import BaseBenchmark, DatasetTask, Predictions, forecast, mean
 from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scores, Scoring, Statistics, Task
 from StaICC.datasets import Dataset
-from StaICC.errors import ArgumentError, DataMissingError, FixedAttributes, OutputError, known_name, validate_integer
+from StaICC.errors import ArgumentError, DataMissingError, OutputError, known_name, validate_integer
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, Unparsed, predict_queries
 from StaICC.inference.contract import forecast_prompts, own_attribute
 from StaICC.inference.reply_parser import PARSER_VERSION
@@ -265,7 +265,7 @@ class LongICLTask(Task):
         return {name: part.interval(level, f"{METHOD}item") for name, part in parts.items()}
 
 
-class LongICLExperimentor(FixedAttributes, DatasetTask):
+class LongICLExperimentor(DatasetTask):
     """Writes the queries of a data set and scores the predictions.
 
     Args:
@@ -722,6 +722,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         0.702
     """
 
+    __slots__ = ("skipped",)
     task_name: ClassVar[str] = LongICLTask.name
     """The name that results carry."""
     benchmark_name = task_name
@@ -885,7 +886,6 @@ def rebuild_long_icl(
     if recorded["experiment"] is not None:
         recorded["experiment"] = Experiment(**recorded["experiment"])
     benchmark = LongICL(data_dir, datasets, **recorded, verify=False, statistics=statistics)  # the prompts are compared
-    for name, details in result.details.items():
-        if not details.asked:
-            benchmark.skipped += (Skipped(name, "".join(details.notes).removeprefix(_SKIPPED)),)
-    return benchmark
+    notes = {name: "".join(details.notes) for name, details in result.details.items() if not details.asked}
+    skipped = [Skipped(name, text.removeprefix(_SKIPPED)) for name, text in notes.items()]
+    return benchmark.copy_with(skipped=(*benchmark.skipped, *skipped))
