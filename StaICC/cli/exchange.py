@@ -13,7 +13,7 @@ from StaICC.benchmarks.exchange import csv_lines, json_lines
 from StaICC.cli import files, options
 from StaICC.cli.files import add_action
 from StaICC.errors import ArgumentError
-from StaICC.kernels.protocol import RendersPrompts
+from StaICC.inference.contract import own_attribute
 from StaICC.kernels.registry import load_kernel
 from StaICC.results import Result, ResultGroup
 from StaICC.results.result import model_index, query_records, score_records, split_runs
@@ -33,9 +33,10 @@ def add_prompts(parser: argparse.ArgumentParser) -> None:
 
 def _rendered(kernel: Any, prompt: Any) -> Any:
     """Return a prompt as a kernel's model reads it; one text for each label in the noisy channel."""
-    if not isinstance(kernel, RendersPrompts):
+    rendered = own_attribute(kernel, "rendered")
+    if rendered is None:
         return prompt
-    texts = list(kernel.rendered([prompt] if isinstance(prompt, str) else prompt))
+    texts = list(rendered([prompt] if isinstance(prompt, str) else prompt))
     return texts[0] if isinstance(prompt, str) else texts
 
 

@@ -545,20 +545,14 @@ def token_cost(tokens: float, output_tokens: float, prices: Sequence[float]) -> 
     return (tokens * prices[0] + output_tokens * prices[1]) / 1e6
 
 
-@runtime_checkable
-class ForecastsPrompts(Interface, Protocol):
-    """An inference function that counts the tokens of prompts."""
-
-    def forecast_prompts(
-        self, prompts: Sequence[Any], label_space: Sequence[str], *settings: Any, kept: tuple[int, ...] = ()
-    ) -> Forecast:
-        """Return the forecast of prompts, at least one, that are predicted in one call; :data:`UNKNOWN` if it cannot.
-
-        ``kept`` is that of the prompts before. A kernel also takes the maximum number of tokens to generate for each
-        prompt (0 computes features), and the features of each prompt (:data:`PROBABILITIES`).
-        """
-
-
 def forecast_prompts(function: object, *prompts: Any, kept: tuple[int, ...] = ()) -> Forecast:
-    """Return the forecast of prompts, with the arguments of :meth:`ForecastsPrompts.forecast_prompts`."""
-    return function.forecast_prompts(*prompts, kept=kept) if isinstance(function, ForecastsPrompts) else UNKNOWN
+    """Return the forecast of prompts, at least one, that are predicted in one call; :data:`UNKNOWN` if it cannot.
+
+    Args:
+        function: An inference function; one that counts tokens has a method ``forecast_prompts``.
+        *prompts: The prompts and their label space. A kernel also takes the maximum number of tokens to generate for
+            each prompt (0 computes features), and the features of each prompt (:data:`PROBABILITIES`).
+        kept: That of the forecast of the prompts before.
+    """
+    forecast = own_attribute(function, "forecast_prompts")
+    return UNKNOWN if forecast is None else forecast(*prompts, kept=kept)

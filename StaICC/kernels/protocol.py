@@ -1,7 +1,9 @@
 """What a kernel is: an inference function with declared capabilities and an identity.
 
-The library asks for capabilities; it never probes attributes. A capability that a kernel declares comes with the method
-that :data:`METHODS` lists.
+The library asks for capabilities. A capability that a kernel declares comes with the method that :data:`METHODS` lists.
+Further methods of a kernel's class are used where they are defined: ``noisy_channel`` (in both variants), ``patched``
+and ``layer_states``, ``rendered`` (prompts as the model reads them), ``features`` with ``joint_features`` (several
+features from one run of the model).
 
 Label scores are a softmax. The noisy channel scores the text given the label, instead of the label given the text.
 
@@ -19,12 +21,12 @@ from __future__ import annotations
 import enum
 import hashlib
 import math
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Sequence, Set
 from os.path import commonprefix
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from StaICC.errors import ArgumentError, OutputError, PromptError, validate_integer
-from StaICC.inference.contract import DeclaresCapabilities, Interface, batch_form, own_attribute
+from StaICC.inference.contract import DeclaresCapabilities, batch_form, own_attribute
 from StaICC.inference.identity import Identity, in_library, replaced_methods
 
 
@@ -83,33 +85,6 @@ class LoadedKernel(Kernel, Protocol):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute of the kernel's class."""
-
-
-@runtime_checkable
-class NoisyChannelVariants(Interface, Protocol):
-    """A kernel that computes the noisy channel in the paper's and in the release's variant."""
-
-    def noisy_channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: Any = None) -> Any:
-        """Return probabilities of the labels from the probability of the text given the label."""
-
-
-@runtime_checkable
-class PatchesLayers(Interface, Protocol):
-    """A kernel with layer states, which also predicts after one of them was replaced."""
-
-    def layer_states(self, prompts: Sequence[str]) -> Any:
-        """Return the state of each layer at the last position of each prompt: (prompts, layers, width)."""
-
-    def patched(self, prompts: Sequence[str], label_space: Sequence[str], layer: int, state: Sequence[float]) -> Any:
-        """Return probabilities of the labels, with a vector in the place of a layer's state at the last position."""
-
-
-@runtime_checkable
-class RendersPrompts(Interface, Protocol):
-    """A kernel whose model reads another text than the prompt, such as a chat template's."""
-
-    def rendered(self, prompts: Sequence[str]) -> Sequence[str]:
-        """Return prompts as the model reads them."""
 
 
 def can_call_directly(kernel: Any, method: str) -> bool:
@@ -183,18 +158,6 @@ def capabilities_of(function: Any) -> frozenset[Capability]:
     if callable(own_attribute(function, "noisy_channel")):
         capabilities.add(Capability.NOISY_CHANNEL)
     return frozenset(capabilities)
-
-
-@runtime_checkable
-class JointFeatures(Interface, Protocol):
-    """A kernel that computes several features of a prompt in one run of the model."""
-
-    @property
-    def joint_features(self) -> frozenset[str]:
-        """Their names: probabilities, log_probabilities (of the labels, over the vocabulary), hidden, vocabulary."""
-
-    def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Collection[str]) -> dict[str, Any]:
-        """Return one sequence of rows for each wanted feature."""
 
 
 def softmax(scores: Sequence[float]) -> list[float]:

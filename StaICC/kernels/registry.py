@@ -24,7 +24,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args, get_origin, get_type_hints, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from StaICC.errors import ArgumentError, UnknownNameError, unknown_name
 from StaICC.registry import Registry, is_reference
@@ -53,15 +53,6 @@ class OptionFact:
     type: str
     default: Any
     help: str
-
-
-@runtime_checkable
-class DeclaresOptions(Protocol):
-    """A class of kernels that declares its options, for listings."""
-
-    @classmethod
-    def declared_options(cls) -> Sequence[OptionFact]:
-        """Return the options that may follow the name of the model."""
 
 
 def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:
@@ -299,8 +290,8 @@ DESCRIPTIONS: Mapping[str, str] = {
 
 def declared_options(factory: KernelFactory) -> Sequence[OptionFact]:
     """Return the options that a kind of kernels declares; none for functions and classes that declare nothing."""
-    owner = factory.__self__ if inspect.ismethod(factory) else None
-    return owner.declared_options() if isinstance(owner, DeclaresOptions) else ()
+    declared = getattr(getattr(factory, "__self__", None), "declared_options", None)
+    return declared() if callable(declared) else ()
 
 
 def load_kernel(spec: str, **options: Any) -> LoadedKernel:

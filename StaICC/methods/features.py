@@ -8,7 +8,7 @@ training prompts, and rounding repeats no prompt.
 
 All features go through the runner (:func:`StaICC.inference.predict_queries`): in chunks that are durable, with
 progress, workers, rechecks and the failure policy of the run. Features of one prompt that several methods need come
-from one run of the model where the kernel allows it (:class:`~StaICC.kernels.protocol.JointFeatures`).
+from one run of the model where the kernel allows it (its ``joint_features``).
 """
 
 from __future__ import annotations
@@ -369,7 +369,7 @@ class FeatureFunction(KernelFunction):
 
 def _joint(kernel: Any) -> frozenset[str]:
     """Return the features that one run of the model computes; none where that would bypass what a subclass adds."""
-    usable = isinstance(kernel, protocol.JointFeatures) and protocol.can_call_directly(kernel, "features")
+    usable = hasattr(type(kernel), "joint_features") and protocol.can_call_directly(kernel, "features")
     return kernel.joint_features if usable else frozenset()
 
 
@@ -451,11 +451,8 @@ def extra_features(kernel: Any) -> frozenset[str]:
 
     These are ``"noisy_channel"`` (in two variants) and ``"patched"`` (with the state of a layer replaced).
     """
-    has = {
-        "noisy_channel": isinstance(kernel, protocol.NoisyChannelVariants),
-        "patched": isinstance(kernel, protocol.PatchesLayers),
-    }
-    return _joint(kernel).union(name for name in has if has[name] and protocol.can_call_directly(kernel, name))
+    names = ("noisy_channel", "patched")
+    return _joint(kernel).union(name for name in names if protocol.can_call_directly(kernel, name))
 
 
 @dataclass(frozen=True)
