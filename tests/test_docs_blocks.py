@@ -86,27 +86,8 @@ OPTIONAL = {
 }
 """Packages that a block may need; a missing one skips the block. Any other name that is missing is a mistake."""
 
-INPUTS = {
-    "run": ["data"],
-    "prompts": ["data"],
-    "data": [],
-    "baseline": [],
-    "cite": [],
-    "show": [],
-    "models": [],
-    "report": ["results"],
-    "compare": ["results"],
-    "components": ["results"],
-    "plan": ["results"],
-    "rank": ["results"],
-    "export": ["results"],
-    "verify": ["result"],
-    "leaderboard": ["results"],
-    "score": ["answers"],
-    "published": ["result"],
-    "store": ["path", "others"],
-}
-"""Arguments of each command that name files which must be there."""
+INPUTS = ("data", "results", "result", "answers", "path", "others")
+"""Arguments of commands that name files which must be there."""
 
 
 @dataclass(frozen=True)
@@ -303,7 +284,7 @@ def only_parsed(args: argparse.Namespace, folder: Path) -> str | None:
     if of_tables and args.datasets != ["mini"] and args.data is None:
         return "needs the ten data sets"
     merged = args.command == "store" and args.action == "merge"
-    names = ["others"] if merged else INPUTS[args.command]
+    names = ["others"] if merged else INPUTS
     given = [getattr(args, name, None) for name in names]
     files = [
         str(file) for value in given for file in (value if isinstance(value, list) else [value]) if file is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import importlib
 import os
 import re
 import subprocess
@@ -196,6 +197,41 @@ def test_modules_of_posix_or_windows_are_imported_with_a_guard() -> None:
     assert not wrong
 
 
+# -- public names: there, and not private names of other modules (ruff checks order and docstrings)
+
+
+PASSING_ON = {f"StaICC.{name}" for name in ("benchmarks", "datasets", "inference", "metrics", "prompting", "results")}
+
+
+def test_every_module_can_be_imported_and_has_the_names_that_it_lists() -> None:
+    for name, path in PATHS.items():
+        if name == "StaICC.__main__":
+            continue
+        try:
+            module = importlib.import_module(name)
+        except ImportError as error:
+            if "torch" in str(error) or "transformers" in str(error):
+                continue  # an extra that is not installed
+            raise
+        imports = [node for node in ast.walk(TREES[path]) if isinstance(node, ast.ImportFrom)]
+        passed_on = [alias.name for node in imports for alias in node.names if alias.asname == alias.name]
+        listed = getattr(module, "__all__", passed_on)
+        assert [public for public in listed if not hasattr(module, public)] == [], name
+        assert len(set(listed)) == len(listed), name
+        assert name not in PASSING_ON or len(listed) > 9, name
+
+
+def test_the_top_level_names() -> None:
+    for name in StaICC.__all__:
+        assert name == "__version__" or getattr(StaICC, name).__doc__, name
+    documented = {"Normal", "Triplet_bias", "GLER", "Template_sens", "Demo_sens"}
+    assert documented | {"Contextual_bias", "Domain_bias", "Post_bias"} <= set(StaICC.__all__)
+    listed = dir(StaICC)
+    assert len(listed) == len(set(listed))
+    assert set(StaICC.__all__) <= set(listed)
+    assert not {"Any", "TYPE_CHECKING", "annotations", "importlib"} & set(listed)
+
+
 # -- what importing does
 
 
@@ -249,10 +285,38 @@ def seconds(code: str, folder: Path, runs: int = 3) -> float:
 
 def test_importing_the_package_takes_less_than_40_ms(tmp_path: Path) -> None:
     assert seconds("import StaICC", tmp_path) < 0.040
-    code = "import sys; before = set(sys.modules); import StaICC; print(sorted(set(sys.modules) - before))"
-    loaded = python(code, tmp_path, "-B", "-S").stdout
+    code = "import sys; before = set(sys.modules); import StaICC{}; print(sorted(set(sys.modules) - before))"
+    loaded = python(code.format(""), tmp_path, "-B", "-S").stdout
     assert "StaICC.benchmarks" not in loaded
     assert "json" not in loaded
+    loaded = python(code.format(".datasets"), tmp_path, "-B", "-S").stdout
+    heavy = (
+        "subprocess",
+        "sqlite3",
+        "urllib.request",
+        "zipfile",
+        "pickle",
+        "tempfile",
+        "shutil",
+        "importlib.resources",
+    )
+    assert [name for name in heavy if f"{name!r}" in loaded] == []
+
+
+def test_the_line_of_the_first_use_is_seen_without_any_logging_set_up(tmp_path: Path) -> None:
+    code = """
+import os; os.environ["STAICC_OFFLINE"] = "1"
+from StaICC.datasets import load_dataset
+from StaICC.errors import DataMissingError
+try:
+    load_dataset("TREC")
+except DataMissingError as error:
+    print(error)
+"""
+    done = python(code, tmp_path)
+    assert done.stderr.count("\n") == 1
+    assert "installing the benchmark's data into" in done.stderr
+    assert "python -m StaICC data install StaICC-0.1.1-py3-none-any.whl" in done.stdout
 
 
 def test_the_core_works_where_no_package_can_be_imported(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import sys
 import types
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 
@@ -90,9 +91,9 @@ def use_small_data(release: bool) -> None:
 
 def make_model() -> tuple[Any, Any]:
     """A tiny random model and its tokenizer, the same every time; both have what users call on them."""
-    import tokenizers
     import torch
     import transformers
+    from tiny_models import train_tokenizer
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -107,16 +108,8 @@ def make_model() -> tuple[Any, Any]:
         initializer_range=0.3,
     )
     model = transformers.AutoModelForCausalLM.from_config(config).float().eval()
-    made = tokenizers.Tokenizer(tokenizers.models.BPE())
-    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = tokenizers.decoders.ByteLevel()
-    trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=384,
-        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
-        special_tokens=["<|end|>"],
-        show_progress=False,
-    )
-    made.train_from_iterator(["question: who wrote the play? target: person location number entity"] * 2, trainer)
+    text = "question: who wrote the play? target: person location number entity"
+    made = train_tokenizer([text] * 2, 384, ["<|end|>"])
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|end|>", bos_token="<|end|>")
     model.cuda = lambda: model  # the README and the notebooks call it; the model stays where it is
     transformers.AutoModelForCausalLM.from_pretrained = lambda name: model
@@ -173,6 +166,7 @@ def run(code: str, names: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
+    sys.path.append(str(Path(__file__).parents[1]))
     given = json.load(sys.stdin)
     release = given["release"] is not None
     if release:

@@ -163,9 +163,7 @@ def test_the_table_of_the_page_has_all_workflows() -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        "import StaICC.util.functional",
         "from StaICC.util import functional",
-        "from StaICC.util.hgf_dataset_loader import trec",
         "from StaICC.normal import Normal",
         "from StaICC.diagnosis import GLER",
         "from StaICC.prefabricate_inference.model_kernel import inference_standard_template",

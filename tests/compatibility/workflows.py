@@ -94,11 +94,8 @@ show('result', benchmark(many(probabilities), batched_inference=True))
 show('by position', benchmark(many(last_label), True, True)['Averaged results']['accuracy'])
 #: a run: batched, parameter prompts [readme]
 show('result', benchmark.auto_run(lambda prompts, label_space: [probabilities(p, label_space) for p in prompts], batched_inference=True))
-#: other numbers of demonstrations
+#: a number of demonstrations by position
 from StaICC import Normal
-for k in (0, 1, 16):
-    benchmark = Normal(k=k)
-    show(f'{k}', [benchmark[0].get_k(), sha(benchmark[0].prompt_set()), sha(benchmark[1].prompt_set())])
 show('position', sha(Normal(2)[1].prompt_set()))
 #: noisy channel: prompts and run
 from StaICC import Normal
@@ -130,10 +127,6 @@ from StaICC import Demo_sens
 benchmark = Demo_sens()
 show('result', benchmark(probabilities))
 show('rows', [len(benchmark[0].test_set()), benchmark[0].get_repeat_times(), len(benchmark[0].prompt_set()), sha(benchmark[0].prompt_set())])
-#: Contextual_bias: prompts
-from StaICC import Contextual_bias
-benchmark = Contextual_bias()
-show('prompts', [sha(one.prompt_set()) for one in benchmark])
 #: Domain_bias: prompts
 from StaICC import Domain_bias
 benchmark = Domain_bias(domain_query_length=8)
@@ -232,11 +225,6 @@ show('lists', sha([list(one.demonstration_sampler[place]) for place in range(len
 show('result', one.auto_run(probabilities))
 one.reset_demonstration_sampler()
 show('reset', one.demonstration_sampler[0])
-#: demonstrations: out-of-domain mode
-one = benchmark[1]
-one.set_k(1)
-one.set_out_of_domain_mode()
-show('lists', sha([list(one.demonstration_sampler[place]) for place in range(len(one))]))
 #: auto_run
 show('result', experimentor.auto_run(forward_inference=probabilities))
 show('call', experimentor(probabilities))
@@ -431,33 +419,13 @@ show('demonstration_sampler', public(one.demonstration_sampler))
 
 # -- prompts
 
-PROMPTS = [
-    *(
-        Workflow(
-            f"change_{what}",
-            f"prompt_former.change_{what}({value!r})\nshow('settings', prompt_former.get_config_dict())\nshow('prompts', sha(experimentor.prompt_set()))\nshow('labels', experimentor.get_label_space())\nprompt_former.reset()\nshow('reset', prompt_former.get_config_dict())",
-            setup=SETUP,
-        )
-        for what, value in {
-            "instruction": "Classify the question.\n",
-            "input_text_prefixes": ["Q: "],
-            "label_prefix": "A: ",
-            "label_affix": "\n\n",
-            "query_prefix": "Now: ",
-            "label_space": ["A", "B", "C", "D", "E", "F"],
-        }.items()
-    ),
-    *scripts(r"""
+PROMPTS = scripts(r"""
 #: settings
 show('settings', prompt_former.get_config_dict())
 show('members', [prompt_former._instruction, prompt_former._input_text_prefixes, prompt_former._input_text_affixes, prompt_former._label_prefix, prompt_former._label_affix, prompt_former._query_prefix, prompt_former._label_space])
 #: change_input_text_affixes [readme]
 prompt_former.change_input_text_affixes(['\n'])
 show('settings', prompt_former.get_config_dict())
-#: set_label_wrong_rate
-prompt_former.set_label_wrong_rate(0.5)
-show('settings', prompt_former.get_config_dict())
-show('prompts', sha(experimentor.prompt_set()))
 #: _label_space: an item assigned [assignments]
 prompt_former._label_space[0] = 'A'
 show('labels', experimentor.get_label_space())
@@ -493,12 +461,6 @@ prompts = experimentor.prompt_set()
 show('prompts', [len(prompts), sha(prompts)])
 prompt_former.cancel_noisy_channel()
 show('back', prompt_former.get_config_dict())
-#: replace_space_to_label
-prompt_former.change_instruction('Choose. ')
-prompt_former.replace_space_to_label()
-show('settings', prompt_former.get_config_dict())
-show('labels', experimentor.get_label_space())
-show('prompts', sha(experimentor.prompt_set()))
 #: reset of a noisy-channel benchmark [reset]
 from StaICC import Normal
 benchmark = Normal(noisy_channel=True)
@@ -509,8 +471,6 @@ from StaICC import Normal
 benchmark = Normal(noisy_channel=True)
 benchmark[0].prompt_former.cancel_noisy_channel()
 show('settings', benchmark[0].prompt_former.get_config_dict())
-#: example
-show('prompt', prompt_former.example())
 #: example: twice [state]
 show('first', prompt_former.example())
 show('second', prompt_former.example())
@@ -535,8 +495,7 @@ prompt_former.change_label_space(['A', 'B', 'C', 'D', 'E', 'F'])
 seen = []
 show('result', experimentor.auto_run(lambda prompt, label_space: seen.append(label_space) or probabilities(prompt, label_space)))
 show('labels', seen[0])
-"""),
-]
+""")
 
 REMOVED = scripts(r"""
 #: StaICC.util: functional [removed]

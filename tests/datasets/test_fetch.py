@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -19,23 +18,18 @@ DATA = b"the published wheel"
 SHA = hashlib.sha256(DATA).hexdigest()
 
 FALSE_PIP = """
-import os, pathlib, sys, time
+import os, pathlib, sys
 arguments = sys.argv[1:]
 with open(os.environ["FALSE_PIP_LOG"], "a") as log:
     log.write("\\t".join([os.getcwd(), *arguments]) + "\\n")
 folder = pathlib.Path(arguments[arguments.index("--dest") + 1])
 act = os.environ["FALSE_PIP_ACT"]
-if act == "hang":
-    (folder / "half").write_bytes(b"x")
-    time.sleep(60)
 if act == "network":
     print("WARNING: Retrying (Retry(total=4)) after connection broken")
     print("ERROR: No matching distribution found for it", file=sys.stderr)
     sys.exit(1)
 if act == "silent":
     sys.exit(3)
-if act == "kill":
-    os.kill(os.getpid(), 9)
 if act == "noise":
     sys.stdout.buffer.write(b"\\xff\\xfe\\n" * 100_000)
 if act == "other":
@@ -90,11 +84,6 @@ def test_the_users_own_pip_is_asked(tmp_path: Path, false_pip: Path, file_name: 
         ("silent", "exit status 3: it said nothing"),
         ("other", "pip brought other-1.0-py3-none-any.whl"),
         ("nothing", "pip brought nothing"),
-        pytest.param(
-            "kill",
-            "exit status -9",
-            marks=pytest.mark.skipif(os.name == "nt", reason="no signals there"),
-        ),
     ],
 )
 def test_failures_of_pip(

@@ -227,25 +227,16 @@ def test_a_forged_record_is_never_recomputed(change: dict[str, Any]) -> None:
 # -- labels and names that are no mistake of the reader
 
 
-def two_labels(rows: int = 60) -> Path:
-    Path("d.csv").write_text(
-        "text,label\n" + "".join(f"text {number},{('bug', 'wish')[number % 2]}\n" for number in range(rows)), "utf-8"
-    )
-    return Path("d.csv")
-
-
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
         ({"bug": "A", "wish": "A"}, "at least two"),
-        ([], "at least two"),
         ({}, "at least two"),
         (["wish", "wish", "bug"], "each once"),
-        (["bug", "wish", "wish", "wish"], "each once"),
-        ({"bug": "", "wish": "x"}, "none empty"),
         ({"bug": " ", "wish": "x"}, "none empty"),
     ],
 )
 def test_label_names_that_are_refused(labels: Any, message: str) -> None:
+    Path("d.csv").write_text("text,label\n" + "a,bug\nb,wish\n" * 30, "utf-8")
     with pytest.raises(ArgumentError, match=message):
-        Dataset.from_file(two_labels(), ["text"], "label", labels=labels)
+        Dataset.from_file("d.csv", ["text"], "label", labels=labels)

@@ -20,11 +20,9 @@ import pytest
 
 import StaICC.datasets.pack as pack
 import StaICC.datasets.storage as storage
-import StaICC.datasets.storage as table
 from StaICC.datasets import Row, load_dataset
 from StaICC.errors import DataDamagedError, DataMissingError
 
-needs_fork = pytest.mark.posix
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
@@ -214,16 +212,16 @@ def test_a_full_disk_at_every_step(small_pack: Any) -> None:
         assert "set STAICC_HOME to another folder" in message
 
 
-@needs_fork
+@pytest.mark.posix
 def test_installers_at_once(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes and threads do the same work, and none of them sees half a file of another."""
-    write = table.replacing
+    write = storage.replacing
 
     def slow(path: Path) -> Any:
         time.sleep(0.02)
         return write(path)
 
-    monkeypatch.setattr(table, "replacing", slow)
+    monkeypatch.setattr(storage, "replacing", slow)
     children = [in_child(lambda: pack.install(small_pack.wheel)) for _ in range(4)]
     with ThreadPoolExecutor() as threads:
         done = [threads.submit(pack.install, small_pack.wheel) for _ in range(4)]
@@ -234,7 +232,7 @@ def test_installers_at_once(small_pack: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert not small_pack.leftovers()
 
 
-@needs_fork
+@pytest.mark.posix
 def test_an_installer_killed_at_every_step(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     killed = 0
     for step in range(1, 100):

@@ -6,7 +6,6 @@ import copyreg
 import io
 import os
 import pickle
-import struct
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -58,32 +57,15 @@ SET = f"__import__('os').environ.__setitem__('{MARK}', '1')"
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-@pytest.mark.parametrize(
-    "attack",
-    [
-        Reduces(eval, SET),
-        Reduces(exec, SET),
-        Reduces(os.system, "true"),
-        Reduces(os.putenv, MARK, "1"),
-        Reduces(print),
-        Reduces(list),
-        Reduces(Path, "x"),
-    ],
-    ids=["eval", "exec", "os.system", "os.putenv", "print", "list", "Path"],
-)
+@pytest.mark.parametrize("attack", [Reduces(eval, SET), Reduces(list)], ids=["eval", "list"])
 def test_globals_are_refused(attack: Any, protocol: int) -> None:
     for whole in (attack, [attack], [*GOOD, attack], [([attack], 0)], [(["a"], attack)]):
         with pytest.raises(DataDamagedError, match=r"here: .*the pickle refers to [\w.]+; plain values need no code"):
             read(pickle.dumps(whole, protocol))
 
 
-@pytest.mark.parametrize(
-    ("code", "data"),
-    [(200, b"\x82\xc8"), (40_000, b"\x83" + struct.pack("<H", 40_000)), (2**30, b"\x84" + struct.pack("<i", 2**30))],
-    ids=["EXT1", "EXT2", "EXT4"],
-)
-def test_extension_codes(code: int, data: bytes) -> None:
-    attack = b"\x80\x02" + data + b")R."
+def test_extension_codes() -> None:
+    code, attack = 200, b"\x80\x02\x82\xc8)R."
     with pytest.raises(DataDamagedError, match="cannot be read"):
         read(attack)
     copyreg.add_extension(__name__, "run_me", code)

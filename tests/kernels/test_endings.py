@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +28,6 @@ EXPECTED = {
     **dict.fromkeys(WITHHELD, "withheld"),
     **dict.fromkeys(INCOMPLETE, "retried"),
 }
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[endpoint_server.Server]:
-    pytest.importorskip("openai")
-    monkeypatch.setenv("OPENAI_API_KEY", "x")
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    running = endpoint_server.Server()
-    yield running
-    running.close()
 
 
 @pytest.fixture
@@ -69,6 +58,7 @@ def check(reply: object, expected: str, retries: int) -> None:
 @pytest.mark.parametrize("api", ["chat", "completions"])
 @pytest.mark.parametrize("reason", EXPECTED)
 def test_endings_of_servers(server: endpoint_server.Server, api: Any, reason: Any) -> None:
+    pytest.importorskip("openai")
     server.wrong = [endpoint_server.answering(lambda body: "foo", reason)]
     server.always = endpoint_server.answering(lambda body: "food")
     kernel = EndpointKernel(server.url, endpoint_server.MODEL, scoring="text", api=api, backoff=0.01)
@@ -84,6 +74,7 @@ def test_endings_of_litellm(litellm: Any, reason: Any) -> None:
 
 
 def test_a_reply_that_never_ends_is_a_failure(server: endpoint_server.Server, litellm: Any, tmp_path: Path) -> None:
+    pytest.importorskip("openai")
     server.always = endpoint_server.answering(lambda body: "food", "error")
     litellm.endings = [("food", "error")] * 1000
     kernels = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,35 +72,32 @@ def test_failures_take_the_place_of_replies(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
-    """A server whose reply depends on the seed of the request; the requests, in order."""
+def requests(server: endpoint_server.Server, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The requests to a server whose reply depends on their seed, in order."""
     pytest.importorskip("litellm")
-    running = endpoint_server.Server()
-    running.always = endpoint_server.answering(lambda body: ("food", "service", "ambience")[body.get("seed", 0) % 3])
-    monkeypatch.setenv("OPENAI_API_BASE", running.url)
+    server.always = endpoint_server.answering(lambda body: ("food", "service", "ambience")[body.get("seed", 0) % 3])
+    monkeypatch.setenv("OPENAI_API_BASE", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nothing-of-value")
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    yield running.requests
-    running.close()
+    return server.requests
 
 
-def test_samples_have_their_own_seeds_and_cache_keys(server: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_samples_have_their_own_seeds_and_cache_keys(requests: list[dict[str, Any]], tmp_path: Path) -> None:
     kernel = LiteLLMKernel("openai/words", concurrency=2)
     benchmark = Normal(datasets=["mini"], limit=3)
     how: dict[str, Any] = {"store": tmp_path / "run.sqlite", "progress": False, "on_error": "collect"}
     method = Method("generate", kernel, samples=3, seed=5)
     first = method.run(benchmark, **how)
-    assert len(server) == 18
-    assert len({request["seed"] for request in server}) == 3
-    assert {request["temperature"] for request in server} == {0.7}
+    assert len(requests) == 18
+    assert len({request["seed"] for request in requests}) == 3
+    assert {request["temperature"] for request in requests} == {0.7}
     again = Method("generate", kernel, samples=3, seed=5).run(benchmark, **how)
-    assert len(server) == 18  # all samples are in the store
+    assert len(requests) == 18  # all samples are in the store
     assert again["Divided results"] == first["Divided results"]
     Method("generate", kernel, samples=2, seed=6).run(benchmark, **how)
-    assert len(server) == 30  # another seed: other samples
+    assert len(requests) == 30  # another seed: other samples
     Method("generate", kernel, samples=4, seed=5).run(benchmark, **how)
-    assert len(server) == 36  # one more sample of each query
-    assert len({request["seed"] for request in server}) == 6
+    assert len(requests) == 36  # one more sample of each query
+    assert len({request["seed"] for request in requests}) == 6
     texts = TextInference(kernel, temperature=0.7, seed=5, sample=1).batch(["a", "a", "b"])
     assert len(set(map(str, texts))) == 1
 
@@ -109,9 +105,6 @@ def test_samples_have_their_own_seeds_and_cache_keys(server: list[dict[str, Any]
 KEYS = {
     "ANTHROPIC_API_KEY": "sk-ant-api03-Ab_9-xYz0123456789abcdefgh",
     "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
-    "AWS_SESSION_TOKEN": "IQoJb3JpZ2luX2VjEXAMPLE//////////wEaCXVz==",
-    "HF_TOKEN": "hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345",
-    "VERTEXAI_CREDENTIALS": "ya29.a0AfH6SMBx-y_z.0123456789",
     "DATABRICKS_PASSWORD": "dapi-p@ss w0rd-9876543210",
 }
 

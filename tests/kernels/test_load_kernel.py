@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import Any
 
 import pytest
 
 from StaICC import Normal, load_kernel
 from StaICC.errors import ArgumentError
-from StaICC.kernels.ppm import PPMKernel
 
 
 def scores(prompt: str, label_space: list[str]) -> list[float]:
@@ -22,18 +20,9 @@ class Scorer:
         return scores(prompt, label_space)
 
 
-@pytest.fixture(autouse=True)
-def mine(monkeypatch: pytest.MonkeyPatch) -> None:
-    module: Any = types.ModuleType("mine_of_the_test")
-    module.scores, module.scorer, module.Scorer, module.number = scores, Scorer(), Scorer, 3
-    module.make = lambda text, **options: PPMKernel(**options)
-    module.nothing = lambda text: None
-    module.no_text = lambda: scores
-    monkeypatch.setitem(sys.modules, "mine_of_the_test", module)
-
-
 @pytest.mark.parametrize("name", ["scores", "scorer"])
-def test_an_inference_function_is_used_as_it_is(name: str) -> None:
+def test_an_inference_function_is_used_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mine_of_the_test", types.SimpleNamespace(scores=scores, scorer=Scorer()))  # type: ignore[arg-type]
     function = load_kernel(f"mine_of_the_test:{name}")
     benchmark = Normal(datasets=["mini"], limit=4)
     assert benchmark(function)["Averaged results"] == benchmark(scores)["Averaged results"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -158,11 +158,8 @@ def test_an_option_of_another_tool_has_a_suggestion(name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def folder(make_model: Any, make_tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("model")
-    make_model("Llama").save_pretrained(path)
-    make_tokenizer().save_pretrained(path)
-    return path
+def folder(saved_model: Callable[..., Path]) -> Path:
+    return saved_model()
 
 
 PROMPTS, LABELS = ["question: who wrote the play? answer: ", "the city? answer: "], ["person", "number"]

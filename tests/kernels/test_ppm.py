@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC.kernels.ppm import PPMKernel, ppm_inference
+from StaICC.kernels.protocol import softmax
 
 ESCAPES = ("A", "C", "D")
 texts = st.text(alphabet="abc \n", max_size=30)
@@ -158,11 +159,6 @@ def demonstrations(labels: list[str]) -> str:
 
 
 # -- noisy channel ----------------------------------------------------------------------------------------------------
-
-
-def softmax(values: list[float]) -> list[float]:
-    weights = [math.exp(value - max(values)) for value in values]
-    return [weight / sum(weights) for weight in weights]
 
 
 @pytest.mark.parametrize("labels", [["bad", "good"], ["positive", "negative"], ["pos", "positive", "sad"]])

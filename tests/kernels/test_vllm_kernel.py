@@ -8,6 +8,7 @@ import pickle
 import random
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -152,11 +153,8 @@ def fake_vllm(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
 
 
 @pytest.fixture(scope="module")
-def folder(make_model: Any, make_tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("model")
-    make_model("Llama", **SHAPE).save_pretrained(path)
-    make_tokenizer().save_pretrained(path)
-    return path
+def folder(saved_model: Callable[..., Path]) -> Path:
+    return saved_model(**SHAPE)
 
 
 def channel(query: int) -> list[str]:

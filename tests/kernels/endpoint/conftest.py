@@ -1,4 +1,4 @@
-"""A server that answers wrongly on purpose, and kernels for it."""
+"""Kernels for the server that answers wrongly on purpose."""
 
 from __future__ import annotations
 
@@ -11,18 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import endpoint_server as wrong
 
-from StaICC.kernels import transport
 from StaICC.kernels.endpoint import EndpointKernel
-
-
-@pytest.fixture
-def server(monkeypatch):
-    monkeypatch.setattr(transport, "_READ", set())
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    running = wrong.Server()
-    yield running
-    running.close()
 
 
 @pytest.fixture

@@ -77,15 +77,6 @@ def test_a_change_ends_a_run_also_where_failures_are_collected(make, server, tmp
         assert store.info() == stored
 
 
-def generate(kernel):
-    try:
-        return kernel.generate(["a"])
-    except OutputError as error:
-        return f"{type(error).__name__}: {error}"
-    finally:
-        kernel.close()
-
-
 # -- runs ----------------------------------------------------------------------------------------------------------
 
 CHANGED = "the store has predictions of .*'fp_old', the server now serves .*'fp_new'"
@@ -121,7 +112,6 @@ def test_a_run_that_goes_on_with_another_edition_is_refused(make, server, tmp_pa
 # -- identity -------------------------------------------------------------------------------------------------------
 
 BASES = [
-    {"scoring": "prompt-logprobs"},
     {"scoring": "top-logprobs"},
     {"scoring": "top-logprobs", "api": "chat", "system": "a"},
     {"scoring": "text"},
@@ -172,7 +162,7 @@ def test_what_is_sent_is_what_the_identity_says(make, server):
         assert seen.setdefault(digest, sent) == sent, options
         return digest, sent
 
-    for base in BASES[1:]:
+    for base in BASES:
         base = {"unlisted": "bound", **base} if base["scoring"] == "top-logprobs" else base
         usual = observe(base)
         for name in OTHERS.keys() - {"base_url", "model", "served_model"}:

@@ -173,8 +173,3 @@ def test_a_fault_costs_its_own_query_only(server, truth, tmp_path, name, way):
 def details_of_three(result):
     details = result.details["mini"]
     return [one.reason for one in (*details.failures, *details.unparsed)]
-
-
-def without(*names):
-    """Leave something out of each choice."""
-    return wrong.changed(lambda answer: [answer["choices"][0].pop(name, None) for name in names] and None)

@@ -46,21 +46,10 @@ TEXT = {
         "choices": [{**message("positive", reasoning="It is fine."), "finish_reason": "stop"}],
         "usage": USAGE,
     },
-    "LM Studio": {
-        "id": "chatcmpl-3",
-        "object": "chat.completion",
-        "created": 1764097200,
-        "model": "words",
-        "choices": [{**message("positive", tool_calls=[]), "logprobs": None, "finish_reason": "stop"}],
-        "usage": {**USAGE, "completion_tokens_details": {"reasoning_tokens": 0}},
-        "stats": {},
-        "system_fingerprint": "words",
-    },
 }
 RECIPES = {
     "llama.cpp": "scoring=text",
     "Ollama": "scoring=text;api=chat",
-    "LM Studio": "scoring=text;api=chat",
 }
 
 

@@ -1,0 +1,126 @@
+"""What pages and project files say of the library: names, pictures, citation, changelog."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import StaICC
+import StaICC.cli
+from StaICC.benchmarks.tasks import BENCHMARKS
+from StaICC.cli.options import LONG_ICL
+from StaICC.results.published import find_work
+from StaICC.results.report.figures import KINDS
+from tests.test_docs_blocks import PYTHON, environment
+
+ROOT = Path(__file__).parents[1]
+README, CHANGELOG, CONTRIBUTING, PYPROJECT = (
+    (ROOT / name).read_text("utf-8") for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "pyproject.toml")
+)
+ARCHITECTURE, GALLERY, REPORTS = (
+    (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("architecture", "gallery", "reports")
+)
+
+
+def test_benchmarks_that_the_readme_names_exist() -> None:
+    named = set(re.findall(r"`run ([a-z-]+)`", README))
+    assert named
+    assert named <= {*BENCHMARKS, LONG_ICL}
+
+
+def test_files_that_the_page_names_exist() -> None:
+    named = set(re.findall(r"`((?:\w+/)+(?:\w+\.\w+)?)`", ARCHITECTURE))
+    assert len(named) > 15
+    for name in named:
+        assert (ROOT / "StaICC" / name).exists() or (ROOT / name).exists() or list(ROOT.glob(f"StaICC/*/{name}")), name
+
+
+def test_the_curve_is_that_of_the_program(tmp_path: Path) -> None:
+    (block,) = (block for block in PYTHON if block.page.name == "gallery.md")
+    command = [sys.executable, "-c", block.code]
+    subprocess.run(command, cwd=tmp_path, env=environment(tmp_path), check=True, capture_output=True)
+    assert (tmp_path / "shots.svg").read_bytes() == (ROOT / "docs" / "assets" / "shots.svg").read_bytes()
+
+
+def test_every_picture_is_there_and_small() -> None:
+    shown = re.findall(r"!\[[^]]+\]\((assets/[\w.]+)\)", GALLERY)
+    assert len(shown) == 4
+    for name in shown:
+        file = ROOT / "docs" / name
+        assert file.stat().st_size < 100_000
+
+
+def test_the_table_s_commands_and_functions_exist() -> None:
+    table = "\n".join(line for line in REPORTS.split("## Reports")[0].splitlines() if line.startswith("|"))
+    for command in re.findall(r"`([a-z]+(?: [^`]*)?)`", table):
+        assert command.split()[0] in StaICC.cli._COMMANDS, command
+    for name in re.findall(r"`(StaICC\.[\w.]+)`", table):
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError:
+            module, _, attribute = name.rpartition(".")
+            assert hasattr(importlib.import_module(module), attribute), name
+
+
+def test_every_kind_of_figure_is_named() -> None:
+    table = REPORTS.split("| kind | figure |")[1].split("\n\n")[0]
+    assert set(re.findall(r"`(\w+)`", table)) == {*KINDS, "run_all", "k"}
+
+
+def test_exit_statuses_are_those_of_the_help() -> None:
+    reported = re.findall(r"^\| (\d+) \| (.+) \|$", REPORTS, flags=re.MULTILINE)
+    for status, meaning in reported:
+        assert re.search(rf"^  {status} +{re.escape(meaning)}$", StaICC.cli._EPILOG, re.MULTILINE), status
+    assert len(reported) == 6
+
+
+@pytest.fixture(scope="module")
+def citation() -> dict[str, Any]:
+    return pytest.importorskip("yaml").safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+
+
+def test_citation_has_what_the_format_requires(citation: dict[str, Any]) -> None:
+    assert citation["cff-version"] == "1.2.0"
+    assert {"message", "title", "authors"} <= set(citation)
+    assert citation["type"] == "software"
+    assert citation["authors"] == [{"name": "StaICC contributors"}]
+    assert re.search(rf'^license = "{citation["license"]}"$', PYPROJECT, re.MULTILINE)
+    assert isinstance(citation["date-released"], datetime.date)
+    assert citation["version"] == StaICC.__version__
+
+
+def test_preferred_citation_is_the_paper_that_cite_prints(citation: dict[str, Any]) -> None:
+    paper = citation["preferred-citation"]
+    assert {"type", "title", "authors", "year"} <= set(paper)
+    printed = dict(re.findall(r"(\w+) += \{(.*)\},?$", find_work("StaICC").bibtex, flags=re.MULTILINE))
+    assert paper["title"] == printed["title"].replace("{", "").replace("}", "")
+    names = [f"{author['family-names']}, {author['given-names']}" for author in paper["authors"]]
+    assert " and ".join(names) == printed["author"]
+    assert (paper["journal"], str(paper["year"])) == (printed["journal"], printed["year"])
+
+
+def test_changelog_begins_with_this_version(citation: dict[str, Any]) -> None:
+    unreleased = StaICC.__version__.endswith(".dev0")
+    assert CHANGELOG.startswith("# Changelog")
+    assert ("\n## Unreleased\n" in CHANGELOG) == unreleased
+    released, date = re.findall(r"^## (\S+) - (\d{4}-\d{2}-\d{2})$", CHANGELOG, re.MULTILINE)[0]
+    assert datetime.date.fromisoformat(date) == citation["date-released"]
+    if unreleased:  # results of the code in between differ from those of both releases
+        assert StaICC.__version__.split(".") > released.split(".")
+    else:
+        assert released == StaICC.__version__
+
+
+@pytest.mark.parametrize("text", [CHANGELOG, CONTRIBUTING], ids=["CHANGELOG.md", "CONTRIBUTING.md"])
+def test_links_and_paths_lead_somewhere(text: str) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)", text):
+        assert (ROOT / target).exists(), target
+    for path in re.findall(r"`((?:StaICC|tests|docs|examples|\.ci)/[\w./]*)`", text):
+        assert path == "examples/NAME.py" or (ROOT / path).exists(), path
