@@ -26,7 +26,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from StaICC.errors import ArgumentError, OutputError, whole_number
 
@@ -321,34 +321,7 @@ def check_batch(values: object, number: int) -> Sequence[object]:
     return plain
 
 
-class _OwnMembers(type(Protocol)):  # type: ignore[misc]
-    """What ``__getattr__`` makes or passes on is no member of an object, as in Python 3.12 and newer."""
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        for name, member in vars(cls).items():
-            if not name.startswith("_"):
-                value = inspect.getattr_static(instance, name, cls)
-                is_none = value is None and callable(member)
-                if value is cls or is_none or not hasattr(instance, name):  # a property may raise AttributeError
-                    return False
-        return True
-
-
-class Interface(Protocol, metaclass=_OwnMembers):
-    """Base of the protocols that an inference function may implement."""
-
-
-@runtime_checkable
-class DeclaresCapabilities(Interface, Protocol):
-    """An inference function that declares what it can compute."""
-
-    @property
-    def capabilities(self) -> Set[Any]:
-        """A set of :class:`~StaICC.kernels.protocol.Capability`."""
-
-
-@runtime_checkable
-class Served(Interface, Protocol):
+class Served(Protocol):
     """An inference function whose model is served, under a name that may move to another edition."""
 
     @property
@@ -372,8 +345,8 @@ class Served(Interface, Protocol):
 def served_function(function: object) -> Served | None:
     """Return the served function behind an inference function; ``None`` if there is none."""
     inner = own_attribute(function, "served")
-    served = inner() if callable(inner) else function
-    return served if isinstance(served, Served) else None
+    served: Any = inner() if callable(inner) else function
+    return None if own_attribute(served, "pin_edition") is None else served
 
 
 def own_attribute(function: Any, name: str) -> Any:

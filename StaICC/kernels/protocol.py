@@ -26,7 +26,7 @@ from os.path import commonprefix
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from StaICC.errors import ArgumentError, OutputError, PromptError, validate_integer
-from StaICC.inference.contract import DeclaresCapabilities, batch_form, own_attribute
+from StaICC.inference.contract import batch_form, own_attribute
 from StaICC.inference.identity import Identity, in_library, replaced_methods
 
 
@@ -144,11 +144,11 @@ def capabilities_of(function: Any) -> frozenset[Capability]:
         >>> capabilities_of(lambda prompt, label_space: 0) == {Capability.LABEL_SCORES}
         True
     """
-    if isinstance(function, DeclaresCapabilities):
-        declared: object = function.capabilities
+    declared = own_attribute(function, "capabilities")
+    if declared is not None:
         if not isinstance(declared, Set) or not all(isinstance(item, Capability) for item in declared):
-            raise ArgumentError(f"capabilities: got {function.capabilities!r:.80}, expected a set of Capability")
-        return frozenset(function.capabilities)
+            raise ArgumentError(f"capabilities: got {declared!r:.80}, expected a set of Capability")
+        return frozenset(declared)
     capabilities = {Capability.LABEL_SCORES}
     for capability, method in METHODS.items():
         if method != "__call__" and capability is not Capability.BATCH and callable(own_attribute(function, method)):
