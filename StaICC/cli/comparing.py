@@ -187,7 +187,11 @@ def plan(args: argparse.Namespace) -> files.Printed:
     table, lines = [], []
     for design in planned.designs:
         tokens, output_tokens = (design.queries * of_query for of_query in args.tokens)
-        line = {**design.to_dict(), "tokens": tokens, "output_tokens": output_tokens}
+        line = dataclasses.asdict(design) | {
+            "queries": design.queries,
+            "tokens": tokens,
+            "output_tokens": output_tokens,
+        }
         row = [str(line[name]) for name in ("datasets", "rows", "draws", "templates")]
         row += [f"{design.queries:,}", f"{tokens + output_tokens:,}", f"{design.half_width:.3f}"]
         row += [] if design.power is None else [f"{design.power:.2f}"]
@@ -203,7 +207,7 @@ def plan(args: argparse.Namespace) -> files.Printed:
     for k in dict.fromkeys(result.signature.fields.get("k") for result in runs) if runs else ["4"]:
         more = "" if k == "4" else f" --k {k}"
         blocks.append(Line(f"for {best.datasets} data set{'s' * (best.datasets > 1)}: {command}{more}", "code"))
-    return files.Printed({**planned.to_dict(), "designs": lines}, blocks)
+    return files.Printed({**dataclasses.asdict(planned), "designs": lines}, blocks)
 
 
 def add_published(parser: argparse.ArgumentParser) -> None:

@@ -652,20 +652,6 @@ def _of_both_ends(
     return Interval(mean - less, mean + more, intervals[0].level, "variance recovery over data sets")
 
 
-def rows_of_labels(counts: Sequence[int]) -> str | None:
-    """Return why labels have too few test rows for the interval of a score that weighs all labels; None if not.
-
-    Args:
-        counts: Test rows of each label.
-    """
-    few = sum(count < LEAST_ROWS for count in counts)
-    if not few:
-        return None
-    without = list(counts).count(0)
-    text = f"{few} of {len(counts)} labels have fewer than {LEAST_ROWS} test rows"
-    return f"{text}, {without} of them none" if without else text
-
-
 # -- confidence sequences
 
 CONFIDENCE_SEQUENCE_VERSION = "cs1"

@@ -32,6 +32,7 @@ from StaICC.metrics import classification, released
 from StaICC.metrics.classification import Kind, Normalised, normalise, numeric_rows
 from StaICC.metrics.diagnosis import empirical_bias, entropy, entropy_of_mean, label_frequencies
 from StaICC.metrics.intervals import (
+    LEAST_ROWS,
     Interval,
     NoInterval,
     Part,
@@ -41,7 +42,6 @@ from StaICC.metrics.intervals import (
     likelihood_part,
     macro_part,
     ratio_part,
-    rows_of_labels,
 )
 from StaICC.registry import Registry, fold, labelled, origin_of
 
@@ -113,7 +113,12 @@ class Sample:
     def few_rows(self) -> str | None:
         """Why labels have too few test rows for a score that weighs all labels; ``None`` if they have enough."""
         rows_of = Counter(dict(zip(self.rows, self.truth, strict=True)).values())
-        return rows_of_labels([rows_of[label] for label in range(self.n_labels)])
+        counts = [rows_of[label] for label in range(self.n_labels)]
+        few, without = sum(count < LEAST_ROWS for count in counts), counts.count(0)
+        text = f"{few} of {len(counts)} labels have fewer than {LEAST_ROWS} test rows"
+        if without:
+            return f"{text}, {without} of them none"
+        return text if few else None
 
 
 class Statistic:

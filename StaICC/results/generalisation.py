@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import product
 from statistics import NormalDist
@@ -370,10 +370,6 @@ class Design:
         """Predictions of one model."""
         return self.datasets * self.rows * self.draws * self.templates
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {**asdict(self), "queries": self.queries}
-
 
 def evaluate_design(
     components: Components, sizes: tuple[int, int, int], datasets: int = 1, difference: float | None = None
@@ -475,10 +471,6 @@ class Plan:
     components: Components
     half_width: float | None
     difference: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {**asdict(self), "designs": [design.to_dict() for design in self.designs]}
 
 
 def plan(

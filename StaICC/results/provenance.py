@@ -47,8 +47,7 @@ class SavedRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        plain: dict[str, Any] = plain_values(self)
-        return plain
+        return dict(plain_values(self))
 
     def check_saved(self, where: str) -> None:
         """Raise a SchemaError for fields that contradict each other."""
