@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from StaICC.benchmarks.benchmark import Benchmark as Benchmark
-from StaICC.benchmarks.benchmark import BenchmarkGroup as BenchmarkGroup
-from StaICC.benchmarks.benchmark import TaskBenchmark as TaskBenchmark
 from StaICC.benchmarks.evaluation import DatasetRun as DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor as Experimentor
 from StaICC.benchmarks.task import Condition as Condition
@@ -19,6 +16,8 @@ from StaICC.benchmarks.task import TaskInput as TaskInput
 from StaICC.benchmarks.task import classification_scores as classification_scores
 from StaICC.benchmarks.task import condition_missing as condition_missing
 from StaICC.benchmarks.tasks import GLER as GLER
+from StaICC.benchmarks.tasks import Benchmark as Benchmark
+from StaICC.benchmarks.tasks import BenchmarkGroup as BenchmarkGroup
 from StaICC.benchmarks.tasks import ContextualBias as ContextualBias
 from StaICC.benchmarks.tasks import DemonstrationSensitivity as DemonstrationSensitivity
 from StaICC.benchmarks.tasks import Diagnosis as Diagnosis
@@ -28,6 +27,7 @@ from StaICC.benchmarks.tasks import Normal as Normal
 from StaICC.benchmarks.tasks import NormalTask as NormalTask
 from StaICC.benchmarks.tasks import PosteriorBias as PosteriorBias
 from StaICC.benchmarks.tasks import Suite as Suite
+from StaICC.benchmarks.tasks import TaskBenchmark as TaskBenchmark
 from StaICC.benchmarks.tasks import TemplateSensitivity as TemplateSensitivity
 from StaICC.benchmarks.tasks import TripletBias as TripletBias
 from StaICC.optional import lazy_names

@@ -55,11 +55,11 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
-from StaICC.benchmarks.benchmark import Benchmark, BenchmarkGroup, members
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import strictest_policy
 from StaICC.benchmarks.running import Predictions
 from StaICC.benchmarks.task import Condition
+from StaICC.benchmarks.tasks import Benchmark, BenchmarkGroup, members
 from StaICC.datasets.storage import parse_json, refuse_device, write_output
 from StaICC.errors import ArgumentError, OutputError, SchemaError, whole_number
 from StaICC.inference import Answer, Failure, Unparsed, check_answer

@@ -34,13 +34,12 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from StaICC.benchmarks.benchmark import Benchmark, BenchmarkGroup, members
 from StaICC.benchmarks.evaluation import DatasetRun, Distinct, compare_prompts, digest_prompts
 from StaICC.benchmarks.experimentor import Experimentor, is_of_library
 from StaICC.benchmarks.race import first_rows, marked, replay
 from StaICC.benchmarks.running import BaseBenchmark, DatasetTask, Predictions, RunContext
 from StaICC.benchmarks.task import Condition, Statistics
-from StaICC.benchmarks.tasks import BENCHMARKS
+from StaICC.benchmarks.tasks import BENCHMARKS, Benchmark, BenchmarkGroup, members
 from StaICC.datasets import Dataset, load_dataset
 from StaICC.datasets.catalogue import refuse_builtin
 from StaICC.datasets.source import file_digest

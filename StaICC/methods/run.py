@@ -28,9 +28,9 @@ from dataclasses import replace
 from typing import Any
 
 from StaICC.benchmarks import Benchmark, BenchmarkGroup, DatasetRun, Experimentor
-from StaICC.benchmarks.benchmark import members
 from StaICC.benchmarks.experimentor import data_warnings
 from StaICC.benchmarks.running import ForecastOptions, Predictions, RunContext, Tasks
+from StaICC.benchmarks.tasks import members
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions
 from StaICC.inference.contract import Features, Forecast, ReplyLabel, Text, own_attribute, tokens_used

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.exchange import (
     csv_lines,
     export_tasks,
@@ -25,6 +24,7 @@ from StaICC.benchmarks.exchange import (
     read_samples,
     score_predictions,
 )
+from StaICC.benchmarks.tasks import Benchmark
 from StaICC.cli import main
 from StaICC.datasets import Dataset
 from StaICC.errors import OutputError

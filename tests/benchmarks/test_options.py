@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from StaICC.benchmarks import Benchmark, Experimentor, Statistics
-from StaICC.benchmarks.benchmark import Settings
-from StaICC.benchmarks.tasks import BENCHMARKS
+from StaICC.benchmarks.tasks import BENCHMARKS, Settings
 from StaICC.datasets import Dataset, SplitSizes, TemplateAlternatives
 from StaICC.methods.run import Method
 from StaICC.methods.specification import MethodSpec

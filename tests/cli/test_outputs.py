@@ -186,7 +186,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(folder: Path) -> None:
 
 
 def test_an_input_that_is_swapped_in_during_the_run_is_safe(monkeypatch: pytest.MonkeyPatch) -> None:
-    import StaICC.benchmarks.benchmark as module
+    import StaICC.benchmarks.tasks as module
 
     real: Callable[..., object] = module.Benchmark.__call__
 
