@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import warnings
+import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,32 @@ def pack() -> None:
         if os.environ.get(REQUIRE) == "1":
             pytest.fail(f"{REQUIRE}=1, but the frozen data cannot be had: {error}", pytrace=False)
         pytest.skip(f"the frozen data cannot be had: {error}")
+
+
+@pytest.fixture(scope="session")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the unpacked wheel of the release."""
+    from StaICC.datasets.catalogue import catalogue
+    from StaICC.datasets.pack import check_wheel, data_home, fetch_wheel
+    from StaICC.errors import DataError
+
+    source = catalogue().pack
+    try:
+        if given := os.environ.get("STAICC_RELEASE_WHEEL"):
+            check_wheel(Path(given), source.sha256)
+        kept = data_home() / "wheels"
+        kept.mkdir(parents=True, exist_ok=True)
+        wheel = Path(given) if given else kept / source.file
+        if not wheel.exists():
+            fetch_wheel(source.requirement, source.file, source.sha256, kept)
+    except DataError as error:
+        if os.environ.get(REQUIRE) == "1":
+            pytest.fail(f"{REQUIRE}=1, but the released wheel cannot be had: {error}", pytrace=False)
+        pytest.skip(f"THE RELEASED WHEEL IS NOT AVAILABLE, so nothing was compared with it: {error}")
+    folder = tmp_path_factory.mktemp("release")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
 
 
 # -- tiny random models of many families, and tokenizers made here: nothing is fetched

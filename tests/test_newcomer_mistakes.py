@@ -48,10 +48,6 @@ def run(*arguments: Any, **named: Any) -> Any:
     return Normal(datasets=["mini"], limit=2)(*arguments, **named)
 
 
-async def asynchronous(prompt: Any, label_space: Any) -> int:
-    return 0
-
-
 def jsonl(*rows: Any) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
@@ -92,7 +88,6 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], str, str]] = {
 # what an inference function returns or is
 FUNCTIONS: dict[str, tuple[Any, str, str]] = {
     "name of a model instead of f": ("hf:gpt2", "must be callable, not str", "pass load_kernel('hf:gpt2')"),
-    "f returns two scores": (lambda prompt, label_space: [1, 2], "got 2 values", "expected 3, one for each label"),
     "f returns an unknown label": (lambda prompt, label_space: "foods", "foods", "food"),
     "f has other parameters": (lambda text, labels: 0, "'prompt'", "call its parameters prompt and label_space"),
     "batched f": (lambda prompts, label_space: [0] * 4, "'prompt'", "pass batched_inference=True"),
@@ -103,7 +98,6 @@ FUNCTIONS: dict[str, tuple[Any, str, str]] = {
 
 # settings of a benchmark or a run on the data set mini
 SETTINGS: dict[str, tuple[dict[str, Any], str, str]] = {
-    "store is a number": ({"store": 5}, "must be the path of a file or a PredictionStore, not 5", ""),
     "setting misspelt": ({"progres": False}, "no setting 'progres'", "progress"),
     "f for one prompt": ({"batched_inference": True}, "returned 3 answers for 4", "leave out batched_inference=True"),
 }
@@ -122,11 +116,6 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
         "Choose the column of the classes",
     ),
     "corrupt Parquet": (lambda: read("a.parquet", b"PAR1 nothing"), "cannot be read as Parquet", ""),
-    "rows are dictionaries": (
-        lambda: Dataset.from_rows(ROWS, name="x", label_space=["a", "b"]),  # type: ignore[arg-type]
-        "row 0: expected (text or texts, label index), got {",
-        "use Dataset.from_file, from_pandas or from_huggingface",
-    ),
     "score as a key": (lambda: small_result()["accuracy"], "'accuracy'", 'Use result["Averaged results"]'),
     "model misspelt": (lambda: load_kernel("smollm"), "no kind of model 'smollm'", "did you mean 'smollm2'"),
     "a hub model without hf:": (lambda: load_kernel("gpt2"), "no kind of model 'gpt2'", "Write hf:gpt2 for a model"),
@@ -140,7 +129,6 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
         "no argument of Normal 'dataset'",
         "did you mean 'datasets'",
     ),
-    "limit is a share": (lambda: Normal(datasets=["mini"], limit=0.5), "limit must be an integer", "not 0.5"),
     "prompts are asked for": (
         lambda: small_result().queries(prompts=True),
         "prompts: got True, expected a function",
@@ -165,7 +153,6 @@ LINES: dict[str, tuple[str, str]] = {
     "run norml": ("there is no benchmark 'norml'", "did you mean 'normal'"),
     "run normal --datasets tickets.csv": ("no data set 'tickets.csv'", "--data FILE or Dataset.from_file"),
     "run normal --data tickets.csv": ("texts and label is missing", "--text and --label"),
-    "run MINI --k -1": ("k must be an integer of at least 0, not -1", ""),
     "run normal --seed 1": ("--seed belongs to long-icl", "nothing to seed"),
     "run MINI --template X": ("there is no option '--template'", "card"),
     "run MINI --batch-size 8": ("there is no option '--batch-size'", "--token-budget"),
@@ -200,9 +187,8 @@ def refused(act: Callable[[], Any], said: str, advice: str) -> None:
 
 @pytest.mark.parametrize("mistake", PYTHON)
 def test_in_python(mistake: str) -> None:
-    for word, package in (("Parquet", "pyarrow"), ("data frame", "pandas")):
-        if word in mistake:
-            pytest.importorskip(package)
+    if "Parquet" in mistake:
+        pytest.importorskip("pyarrow")
     refused(*PYTHON[mistake])
 
 
@@ -218,7 +204,6 @@ def test_in_arguments_of_a_file(given: dict[str, Any], said: str, advice: str) -
     refused(lambda: Dataset.from_file("a.csv", **{"texts": ["text"], "label": "label"} | given), said, advice)
 
 
-@pytest.mark.filterwarnings("ignore:coroutine 'asynchronous'")
 @pytest.mark.parametrize(("function", "said", "advice"), FUNCTIONS.values(), ids=FUNCTIONS)
 def test_in_an_inference_function(function: Any, said: str, advice: str) -> None:
     refused(lambda: run(function), said, advice)
@@ -226,7 +211,7 @@ def test_in_an_inference_function(function: Any, said: str, advice: str) -> None
 
 @pytest.mark.parametrize(("given", "said", "advice"), SETTINGS.values(), ids=SETTINGS)
 def test_in_settings(given: dict[str, Any], said: str, advice: str) -> None:
-    refused(lambda: run(load_kernel("ppm") if "store" in given else first, **given), said, advice)
+    refused(lambda: run(first, **given), said, advice)
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -234,8 +219,6 @@ def test_on_the_command_line(line: str, capsys: pytest.CaptureFixture[str]) -> N
     written("tickets.csv", GOOD)
     written("empty.json", "{}")
     written("run.sqlite", b"SQLite format 3\0\xff")
-    if "hf:" in line:
-        pytest.importorskip("torch")
     words = line.replace("MINI", "normal --datasets mini").replace(
         "OWN", "normal --data tickets.csv --text text --label label"
     )

@@ -1,6 +1,6 @@
 """Code of 0.1.1, unchanged, against the released wheel and against this library.
 
-The wheel is an oracle: it runs in a process of its own where ``STAICC_RELEASE_WHEEL`` names it. Values, shapes, types
+The wheel is an oracle: it runs in a process of its own. Values, shapes, types
 and classes of errors must be the same, or docs/migration.md has a row that says why not. The last table of that page is
 made from the workflows; ``STAICC_WRITE_TABLES=1`` writes it.
 """
@@ -13,7 +13,6 @@ import os
 import re
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -66,17 +65,6 @@ def observe(items: list[tuple[str, str, str]], release: Path | None, torch: bool
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout)
     return found
-
-
-@pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    wheel = os.environ.get("STAICC_RELEASE_WHEEL")
-    if not wheel:
-        pytest.skip("set STAICC_RELEASE_WHEEL to the wheel of StaICC 0.1.1 to compare with it")
-    folder = tmp_path_factory.mktemp("release")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder)
-    return folder
 
 
 def blocks_of(release: Path) -> list[Any]:

@@ -12,7 +12,6 @@ import json
 import os
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -168,32 +167,6 @@ def model_folder(make_model: Any, make_tokenizer: Any, tmp_path_factory: Any) ->
     folder = tmp_path_factory.mktemp("tiny")
     make_model("GPT2", n_positions=2048, max_position_embeddings=2048).save_pretrained(folder)
     make_tokenizer().save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def release(tmp_path_factory: Any) -> Path:
-    """A folder with the unpacked wheel of the release."""
-    from StaICC.datasets.catalogue import catalogue
-    from StaICC.datasets.pack import check_wheel, data_home, fetch_wheel
-    from StaICC.errors import DataError
-
-    source = catalogue().pack
-    try:
-        if given := os.environ.get("STAICC_RELEASE_WHEEL"):
-            check_wheel(Path(given), source.sha256)
-        kept = data_home() / "wheels"
-        kept.mkdir(parents=True, exist_ok=True)
-        wheel = Path(given) if given else kept / source.file
-        if not wheel.exists():
-            fetch_wheel(source.requirement, source.file, source.sha256, kept)
-    except DataError as error:
-        if os.environ.get("STAICC_REQUIRE_PACK") == "1":
-            pytest.fail(f"STAICC_REQUIRE_PACK=1, but the released wheel cannot be had: {error}", pytrace=False)
-        pytest.skip(f"THE RELEASED WHEEL IS NOT AVAILABLE, so nothing was compared with it: {error}")
-    folder = tmp_path_factory.mktemp("release")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder)
     return folder
 
 

@@ -16,6 +16,8 @@ from StaICC import Normal
 from StaICC.errors import ArgumentError, EditionError, OutputError
 from StaICC.inference.store import PredictionStore
 from StaICC.kernels.endpoint import EndpointKernel
+from StaICC.kernels.registry import load_kernel
+from tests.kernels.test_model_options import OTHER
 
 LABELS = ["the", "very", "good"]
 PROMPTS = [f"film {number} is " for number in range(12)]
@@ -117,57 +119,30 @@ BASES = [
     {"scoring": "text"},
     {"scoring": "text", "api": "chat", "system": "a"},
 ]
-OTHERS = {
-    "base_url": "http://other/v1",
-    "model": "n",
-    "served_model": "m-2",
-    "scoring": "text",
-    "api": "chat",
-    "system": "b",
-    "guided": "choice",
-    "max_completion_tokens": 5,
-    "temperature": 0.5,
-    "top_p": 0.5,
-    "reasoning_effort": "low",
-    "stop": ("a",),
-    "top_n": 7,
-    "last_blank": "label",
-    "unlisted": "bound",
-    "max_tokens": 3,
-    "concurrency": 3,
-    "timeout": 3.0,
-    "retries": 3,
-    "backoff": 3.0,
-    "longest_wait": 3.0,
-    "allow_edition_change": True,
-}
-"""Another value of each option."""
-
-
 READ_ONLY = {"unlisted", "last_blank"}
 """Options that decide how a response is read, or which prompts are sent; ``PROMPTS`` end without a blank."""
 
 
 def test_what_is_sent_is_what_the_identity_says(make, server):
     """An option that is not in the identity changes no request, and one that is changes some."""
-    assert {one.name for one in dataclasses.fields(EndpointKernel)} == OTHERS.keys()
+    options = {field.name for field in dataclasses.fields(EndpointKernel)} - {"base_url", "model", "served_model"}
     seen, effects = {}, {}
 
-    def observe(options):
-        kernel = EndpointKernel(server.url, wrong.MODEL, **options)
+    def observe(given):
+        kernel = load_kernel(f"openai:{server.url}#{wrong.MODEL}" + "".join(f";{name}={given[name]}" for name in given))
         server.requests.clear()
         kernel.batch(PROMPTS[:1], LABELS)
         kernel.close()
         digest, sent = kernel.identity().digest, str(sorted(map(str, server.requests)))
-        assert seen.setdefault(digest, sent) == sent, options
+        assert seen.setdefault(digest, sent) == sent, given
         return digest, sent
 
     for base in BASES:
         base = {"unlisted": "bound", **base} if base["scoring"] == "top-logprobs" else base
         usual = observe(base)
-        for name in OTHERS.keys() - {"base_url", "model", "served_model"}:
+        for name in options:
             with contextlib.suppress(ArgumentError):
-                digest, sent = observe({**base, name: OTHERS[name]})
+                digest, sent = observe({**base, name: OTHER[name]})
                 effects.setdefault(name, set()).add((digest != usual[0], sent != usual[1]))
     tried = {name: effect for name, effect in effects.items() if any(stated for stated, _ in effect)}
     assert {name for name, effect in tried.items() if (True, True) not in effect} <= READ_ONLY
