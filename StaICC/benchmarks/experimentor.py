@@ -438,11 +438,6 @@ class Experimentor(FixedAttributes, DatasetTask):
 
     # -- queries
 
-    @property
-    def watched(self) -> int:
-        """How many first queries show whether the model predicts one label only; 0 where this is expected."""
-        return WATCHED if self.task.scores_accuracy else 0
-
     def task_input(self, renderer: type[PromptRenderer] = PromptRenderer) -> TaskInput:
         """Return the input of the task's conditions."""
         return TaskInput(
@@ -676,7 +671,8 @@ def run_together(
         OutputError: A query has no usable prediction.
     """
     first, unparsed = next(iter(experimentors.values())), strictest_policy(experimentors.values())
-    options = replace(options, watched=first.watched, unparsed=unparsed)
+    watched = WATCHED if first.task.scores_accuracy else 0  # elsewhere, one label for all is expected
+    options = replace(options, watched=watched, unparsed=unparsed)
     settings = [experimentor.settings_for_signature() for experimentor in experimentors.values()]
     written = [experimentor.conditions() for experimentor in experimentors.values()]
     lists = [condition.queries for conditions in written for condition in conditions]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC import Dataset, LongICL, Normal, load_kernel
+from StaICC import Dataset, LongICL, load_kernel
 from StaICC.benchmarks.tasks import BENCHMARKS
 from StaICC.cli import _parser, main
 from StaICC.cli.options import load_model, make, run_settings
@@ -66,11 +66,3 @@ def test_long_icl_of_the_command_line_is_that_of_python(tmp_path: Path, monkeypa
     assert isinstance(saved, StaICC.Result)
     assert str(saved.signature) == str(result.signature)
     assert saved["Averaged results"] == result["Averaged results"]
-
-
-def test_normal_of_the_command_line_is_that_of_python(tmp_path: Path) -> None:
-    path = tmp_path / "r.json"
-    assert main(["run", "normal", "--datasets", "mini", "--json", str(path), "--quiet"]) == 0
-    saved = StaICC.load(path)
-    assert isinstance(saved, StaICC.Result)
-    assert str(saved.signature) == str(Normal(datasets=["mini"])(load_kernel("ppm")).signature)

@@ -106,11 +106,7 @@ def test_a_model_card_has_the_scores_in_the_format_of_the_hub(folder: Path, caps
     assert len({evaluation["task"]["name"] for evaluation in entry["results"]}) == len(StaICC.load("suite.json"))
 
 
-def test_two_models_are_refused_before_the_run_and_a_file_of_another_model_stays(staicc: Cli) -> None:
+def test_two_models_are_refused_before_the_run(staicc: Cli) -> None:
     status, out, err = staicc("run", "normal", *LIMITS, "--model", "mine:f", "--model", "ppm")
     assert (status, out) == (2, "")
     assert "mine:f and ppm" in err
-    before = Path("a.json").read_bytes()
-    status, out, err = staicc("run", "normal", *LIMITS, "--model-name", "another", "--json", "a.json")
-    assert (status, out[:7], Path("a.json").read_bytes()) == (4, "Normal\n", before)
-    assert "another run" in err

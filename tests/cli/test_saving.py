@@ -107,7 +107,8 @@ def test_nothing_is_saved_on_request(staicc: Cli) -> None:
 
 
 def test_another_run_is_not_replaced(staicc: Cli, other: bytes) -> None:
-    for number, more in enumerate((["--limit", "2"], ["--model", "ppm;order=3"], ["--no-save"]), 1):
+    others = (["--limit", "2"], ["--k", "2", "--model-name", "another"], ["--model", "ppm;order=3"], ["--no-save"])
+    for number, more in enumerate(others, 1):
         status, out, err = staicc(*RUN, "--json", "r.json", *more)
         assert (status, out[:7]) == (4, "Normal\n")
         assert "--overwrite" in err
@@ -115,7 +116,7 @@ def test_another_run_is_not_replaced(staicc: Cli, other: bytes) -> None:
         assert len(saved()) == number
     assert staicc(*RUN, "--json", "r.json", "--overwrite")[0] == 0
     assert StaICC.load("r.json") in saved()
-    assert len(saved()) == 3
+    assert len(saved()) == 4
 
 
 def test_the_same_run_is_replaced_with_a_message(staicc: Cli, other: bytes) -> None:
