@@ -120,10 +120,6 @@ class Method:
     def __repr__(self) -> str:
         return one_line(f"<{self.spec.title} ({self.variant}) on {self.kernel!r}>")
 
-    @property
-    def _builtin(self) -> bool:
-        return METHODS.get(self.spec.name) == self.spec
-
     def begin(self, experimentor: Experimentor) -> tuple[MethodData, Steps, Sequence[Request] | None, Any]:
         """Return what the method gets to know about a data set, without labels of test rows, and its first step."""
         extra = features.extra_features(self.kernel)
@@ -272,13 +268,9 @@ class Method:
                 if data.facts:
                     options.counter.counts += RunCounts(computed, reused)
                 cost.add(reused_prompts=reused, **data.notes)
-                if data.notes.get("duplicates"):
-                    _log.warning(
-                        "%s: %d test examples are shown a demonstration of exactly their text; the option "
-                        "exclude_duplicates leaves these out",
-                        part.name,
-                        data.notes["duplicates"],
-                    )
+                if duplicates := data.notes.get("duplicates"):
+                    shown = f"{duplicates:.0f} test examples are shown a demonstration of exactly their text"
+                    _log.warning("%s: %s; the option exclude_duplicates leaves these out", part.name, shown)
                 views.append(with_labels(data.experimentor, experimentor))
                 runs[experimentor.name] = self._scored(views[-1], predictions, options, part)
                 cost.start()
@@ -343,10 +335,11 @@ class Method:
 
         The ``k`` of the benchmark is named where test prompts have another one.
         """
-        if self._builtin and self.spec.name == "vanilla":
+        builtin = METHODS.get(self.spec.name) == self.spec
+        if builtin and self.spec.name == "vanilla":
             return signature
         plugin = origin_of(self.spec.steps)
-        own = not self._builtin and not plugin
+        own = not builtin and not plugin
         name = labelled(self.spec.name, code_mark(self.spec.steps) if own else plugin)
         counts = self.spec.counts(self.options, self.variant)
         parts = [name, self.variant, *([f"n={self.calibration_number}"] if counts else [])]
