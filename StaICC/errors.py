@@ -258,7 +258,7 @@ class FixedAttributes:
         if isinstance(known, MemberDescriptorType):
             may_change = name.startswith("_") or name in self._assignable or not hasattr(self, name)
         else:
-            may_change = isinstance(known, property) or not type(self).__module__.startswith("StaICC.")
+            may_change = hasattr(known, "__set__") or not type(self).__module__.startswith("StaICC.")
         if may_change:
             try:
                 super().__setattr__(name, value)

@@ -28,6 +28,7 @@ from StaICC.prompting import (
     StableRandom,
     SubsetView,
     TripletSplit,
+    skip_query,
 )
 
 
@@ -302,10 +303,12 @@ class TaskInput:
         queries = []
         for number, positions in enumerate(self.demonstration_lists):
             repeat, place = divmod(number, len(rows))
-            texts = rows[place].texts if pseudo is None else next(pseudo)
             beyond_limit = self.limit is not None and place >= self.limit
             if beyond_limit and not settings.label_wrong_rate:
+                if pseudo is not None:
+                    skip_query(pseudo)
                 continue
+            texts = rows[place].texts if pseudo is None else next(pseudo)
             prompt = renderer.render(positions, texts, generator)  # beyond the limit too: each query draws noise
             if not beyond_limit:
                 known = positions and not settings.label_wrong_rate

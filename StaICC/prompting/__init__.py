@@ -12,6 +12,7 @@ from StaICC.prompting.prompt_writer import TemplateWarning as TemplateWarning
 from StaICC.prompting.prompt_writer import as_argument as as_argument
 from StaICC.prompting.prompt_writer import domain_queries as domain_queries
 from StaICC.prompting.prompt_writer import empty_queries as empty_queries
+from StaICC.prompting.prompt_writer import skip_query as skip_query
 from StaICC.prompting.sampling import DemonstrationLists as DemonstrationLists
 from StaICC.prompting.sampling import DemonstrationSampler as DemonstrationSampler
 from StaICC.prompting.sampling import Label as Label

@@ -181,6 +181,18 @@ class _DomainQueries(Iterator[tuple[str, ...]]):
             query.append(" ".join([choice[int((len(choice) - 1) * word)] for choice, word in choices]))
         return tuple(query)
 
+    def skip(self) -> None:
+        """Pass over a query without writing it."""
+        self._generator.skip(2 * self._length * len(self._demonstration.texts(0)))
+
+
+def skip_query(queries: Iterator[Sequence[str]]) -> None:
+    """Pass over a query that is not needed."""
+    if isinstance(queries, _DomainQueries):
+        queries.skip()
+    else:
+        next(queries)
+
 
 def domain_queries(demonstration: SubsetView, length: int = DOMAIN_QUERY_LENGTH) -> Iterator[tuple[str, ...]]:
     """Return queries of random words of a set, without end.
@@ -213,7 +225,9 @@ class _Setting:
     def __set_name__(self, owner: type[PromptWriter], name: str) -> None:
         self._key = name.removeprefix("_")
 
-    def __get__(self, writer: PromptWriter, owner: type[PromptWriter] | None = None) -> Any:
+    def __get__(self, writer: PromptWriter | None, owner: type[PromptWriter] | None = None) -> Any:
+        if writer is None:
+            return self
         value = writer.get_config_dict()[self._key]
         return FrozenList(value) if isinstance(value, list) else value
 

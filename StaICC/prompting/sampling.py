@@ -45,6 +45,15 @@ _FEW = 24  # draws that are faster without a list of all positions
 T = TypeVar("T")
 
 
+@lru_cache(maxsize=64)
+def _leap(n: int) -> tuple[int, int]:
+    """Return multiplier and increment of ``n`` steps of the recurrence at once."""
+    multiplier, increment = 1, 0
+    for _ in range(n):
+        multiplier, increment = multiplier * _MULTIPLIER & _MASK, (increment * _MULTIPLIER + _INCREMENT) & _MASK
+    return multiplier, increment
+
+
 class StableRandom:
     """A generator of reproducible draws.
 
@@ -73,6 +82,11 @@ class StableRandom:
         self.state = state
         return iter(draws)
 
+    def skip(self, n: int) -> None:
+        """Pass over ``n`` draws."""
+        multiplier, increment = _leap(n)
+        self.state = (multiplier * self.state + increment) & _MASK
+
     def skip_samples(self, refused: Sequence[bool], n: int, most: int) -> int:
         """Pass over samples whose first position is refused, as if they had been drawn.
 
@@ -84,9 +98,7 @@ class StableRandom:
         Returns:
             How many samples were passed over; the next one begins well, unless that is ``most``.
         """
-        multiplier, increment = 1, 0  # of n steps of the recurrence at once
-        for _ in range(n):
-            multiplier, increment = multiplier * _MULTIPLIER & _MASK, (increment * _MULTIPLIER + _INCREMENT) & _MASK
+        multiplier, increment = _leap(n)
         passed = 0
         while passed < most and refused[int(StableRandom(self.state).random() * len(refused))]:
             self.state = (multiplier * self.state + increment) & _MASK

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from StaICC import ContextualBias, DomainBias
 from StaICC.datasets import Dataset, MemoryTable
-from StaICC.prompting import StableRandom, SubsetView, domain_queries, empty_queries, split_dataset
+from StaICC.prompting import StableRandom, SubsetView, domain_queries, empty_queries, skip_query, split_dataset
 
 
 def view(rows: list[list[str]]) -> SubsetView:
@@ -60,6 +60,18 @@ def test_two_streams_of_queries_are_equal_and_apart(small: Callable[..., Dataset
     next(queries)
     assert list(islice(other, 4)) == first
     assert len(set(first)) > 1
+
+
+@given(st.integers(0, 3), st.integers(0, 10), st.integers(1, 2))
+def test_queries_that_are_passed_over_change_no_other(skipped: int, length: int, columns: int) -> None:
+    rows = view([["a b c", "d e"][:columns], ["f g h i", "j"][:columns], ["k", "l m"][:columns]])
+    queries = domain_queries(rows, length)
+    for _ in range(skipped):
+        skip_query(queries)
+    assert next(queries) == list(islice(domain_queries(rows, length), skipped + 1))[-1]
+    empty = empty_queries(columns)
+    skip_query(empty)
+    assert next(empty) == ("",) * columns
 
 
 @pytest.mark.parametrize("kind", [ContextualBias, DomainBias])
