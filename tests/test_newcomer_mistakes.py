@@ -98,6 +98,7 @@ FUNCTIONS: dict[str, tuple[Any, str, str]] = {
 
 # settings of a benchmark or a run on the data set mini
 SETTINGS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "store is a number": ({"store": 5}, "must be the path of a file or a PredictionStore, not 5", ""),
     "setting misspelt": ({"progres": False}, "no setting 'progres'", "progress"),
     "f for one prompt": ({"batched_inference": True}, "returned 3 answers for 4", "leave out batched_inference=True"),
 }
@@ -211,7 +212,7 @@ def test_in_an_inference_function(function: Any, said: str, advice: str) -> None
 
 @pytest.mark.parametrize(("given", "said", "advice"), SETTINGS.values(), ids=SETTINGS)
 def test_in_settings(given: dict[str, Any], said: str, advice: str) -> None:
-    refused(lambda: run(first, **given), said, advice)
+    refused(lambda: run(load_kernel("ppm") if "store" in given else first, **given), said, advice)
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -39,7 +39,7 @@ def test_a_key_is_redacted(monkeypatch, key):
         assert shown == f"The key <{'[key]' * (1 + (form == key * 2))}> is wrong."
 
 
-@pytest.mark.parametrize("name", ["MY_PROVIDER_API_KEY", "hub_token", "Some_Password"])
+@pytest.mark.parametrize("name", ["MY_PROVIDER_API_KEY", "hub_token", "Some_Password", "VERTEX_CREDENTIALS"])
 def test_other_keys_of_the_environment_are_redacted_too(monkeypatch, name):
     monkeypatch.setenv(name, KEY)
     assert redact(f"no {KEY}!") == "no [key]!"
