@@ -304,7 +304,9 @@ def make_options(owner: str, record: type[Any], given: Mapping[str, Any]) -> Any
     Raises:
         ArgumentError: An option is unknown (the nearest is suggested), or a value has another type.
     """
-    hints, facts, checked = get_type_hints(record), {fact.name: fact for fact in options_of(record)}, {}
+    facts = {fact.name: fact for fact in options_of(record)}
+    hints = get_type_hints(record)
+    checked = {}
     for name, value in given.items():
         if name not in facts:
             raise ArgumentError(str(unknown_name(f"option of {owner}", name, facts)))

@@ -216,10 +216,8 @@ def _covering(generator: StableRandom, rows: CalibrationSet, label_space: Sequen
     order = generator.sample_indexes(len(rows), len(rows))
     labels = [_label_index(rows[index][1], label_space) for index in order]
     places = [place % len(order) for place in range(number)]
-    missing = [label for label in range(len(label_space)) if label not in {labels[place] for place in places}]
-    for label in missing:
-        if label not in labels:
-            continue
+    absent = {*labels}.difference(labels[place] for place in places)
+    for label in sorted(absent):
         drawn = [labels[place] for place in places]
         frequent = max(range(len(label_space)), key=drawn.count)
         if drawn.count(frequent) < 2:

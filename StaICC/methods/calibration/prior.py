@@ -456,7 +456,8 @@ class LinearCalibration(base.FittedCalibration):
         free = [row for row, label in zip(rows, labels, strict=True) if label < 0] or [[1 / width] * width]
         data = [(row, label) for row, label in zip(rows, labels, strict=True) if label >= 0]
         prior = [max(1e-12, math.fsum(column) / len(free)) for column in zip(*free, strict=True)]
-        probe = _Probe([[1 / prior[i] if i == j else 0.0 for j in range(width)] for i in range(width)], [0.0] * width)
+        weights = [[1 / prior[i] if i == j else 0.0 for j in range(width)] for i in range(width)]
+        probe = _Probe(weights, [0.0] * width)
         rate, epochs = self._chosen(probe, data)
         for trained in islice(probe.descent(data, rate), epochs):
             probe = trained
