@@ -19,14 +19,7 @@ from StaICC.benchmarks.verify import rebuild, verify
 from StaICC.cli import main
 from StaICC.datasets.dataset import Dataset, dataset_registry
 from StaICC.datasets.source import FileSource
-from StaICC.errors import (
-    ArgumentError,
-    DataDamagedError,
-    DataMissingError,
-    PluginError,
-    StaICCError,
-    UnknownNameError,
-)
+from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, PluginError, StaICCError, UnknownNameError
 from StaICC.inference.identity import identity_of
 from StaICC.kernels.registry import KERNELS
 from StaICC.methods.specification import METHODS

@@ -257,9 +257,6 @@ def test_log_records_with_a_traceback(caplog: Any) -> None:
     assert "\\x1b[2J" in record.getMessage()
 
 
-# -- the command line
-
-
 # -- by construction
 
 

@@ -36,19 +36,9 @@ MAY_IMPORT: dict[str, set[str]] = {
 """The rooms of the package, each with those that it may import from; docs/architecture.md explains them."""
 ANYWHERE = {"version", "optional", "safe_text", "layout", "registry", "progress"}
 EXTRAS = {
-    *("argcomplete", "bitsandbytes", "cloudpickle", "datasets", "gguf", "huggingface_hub", "ipywidgets", "matplotlib"),
-    *(
-        "numpy",
-        "llama_cpp",
-        "openai",
-        "pandas",
-        "peft",
-        "pyarrow",
-        "tokenizers",
-        "torch",
-        "transformers",
-        "typing_extensions",
-    ),
+    *("argcomplete", "bitsandbytes", "cloudpickle", "datasets", "gguf", "huggingface_hub", "ipywidgets", "llama_cpp"),
+    *("matplotlib", "numpy", "openai", "pandas", "peft", "pyarrow", "tokenizers", "torch", "transformers"),
+    "typing_extensions",
 }
 """Packages that a function may ask for; the documented extras bring them."""
 

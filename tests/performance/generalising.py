@@ -25,13 +25,7 @@ from scipy.stats import beta, multivariate_normal
 from skewed_nulls import of_mean
 
 from StaICC.metrics import paired_tests
-from StaICC.metrics.crossed_effects import (
-    SOURCES,
-    CrossedEffects,
-    generalise,
-    generalising_p_value,
-    mean_effects,
-)
+from StaICC.metrics.crossed_effects import SOURCES, CrossedEffects, generalise, generalising_p_value, mean_effects
 from StaICC.metrics.intervals import mean_interval, ratio_part, student_quantile
 
 EFFECTS = {  # standard deviations in the order of SOURCES

@@ -195,10 +195,7 @@ BAD: dict[str, list[tuple[tuple[Any, ...], str]]] = {
         (({"use_noisy_channel": True, "instruction": "x", "label_wrong_rate": 2},), "in [0, 1], not 2"),
     ],
     "__setattr__": [(("cut_by_length", -1), "cut_by_length must be an integer of at least 0, not -1")],
-    "write_prompt": [
-        (([0], 8), "query_index must be an integer from 0 to 7, not 8"),
-        (([0],), "set pseudo_prompt"),
-    ],
+    "write_prompt": [(([0], 8), "query_index must be an integer from 0 to 7, not 8"), (([0],), "set pseudo_prompt")],
     "write_prompt_from_dataline": [
         (([], "q", 1.0), "cut_by_length must be an integer of at least 0, not 1.0"),
         (([("a", "perhaps")], "q"), "'perhaps' is no label; labels: no, yes, maybe"),

@@ -107,8 +107,7 @@ def test_the_texts_of_a_row_are_read_as_a_list_and_refuse_a_change(triplet: Trip
 
 
 @pytest.mark.parametrize(
-    "copied",
-    [copy.copy, copy.deepcopy, *(lambda label, p=p: pickle.loads(pickle.dumps(label, p)) for p in range(6))],
+    "copied", [copy.copy, copy.deepcopy, *(lambda label, p=p: pickle.loads(pickle.dumps(label, p)) for p in range(6))]
 )
 def test_a_copied_label_keeps_its_index(copied: Callable[[Label], Label]) -> None:
     label = copied(Label("maybe", 2))

@@ -17,20 +17,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 WORDS = [
-    " negative",
-    " positive",
-    "negative",
-    "positive",
-    " pos",
-    "pos",
-    "itive",
-    " very",
-    " a",
-    " the",
-    ".",
-    ",",
-    " good",
-    "\n",
+    *(" negative", " positive", "negative", "positive", " pos", "pos", "itive"),
+    *(" very", " a", " the", ".", ",", " good", "\n"),
 ]
 MODEL = "words"
 

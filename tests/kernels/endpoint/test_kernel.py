@@ -15,10 +15,7 @@ pytest.importorskip("openai")
 import endpoint_server as wrong
 
 from StaICC.errors import ArgumentError
-from StaICC.kernels.endpoint import (
-    EndpointError,
-    NoMatch,
-)
+from StaICC.kernels.endpoint import EndpointError, NoMatch
 from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.transport import retry_after
 
@@ -155,10 +152,7 @@ PASSING = {
     "HTML": (wrong.status(200, body=b"<!DOCTYPE html>", kind="text/html"), "text/html, .*is the address"),
     "no JSON object": (wrong.status(200, body=b"[1, 2]"), "no object"),
     "nested deep": (wrong.status(200, body=b"[" * 100_000), "not JSON"),
-    "an error with status 200": (
-        wrong.status(200, body={"error": {"message": "overloaded"}}),
-        "error .*overloaded",
-    ),
+    "an error with status 200": (wrong.status(200, body={"error": {"message": "overloaded"}}), "error .*overloaded"),
 }
 
 

@@ -19,6 +19,7 @@ from StaICC.kernels.endpoint import (
     next_tokens,
 )
 from StaICC.kernels.protocol import softmax
+from tests.result_edits import edited, every_place
 
 # -- prompt log-probabilities ---------------------------------------------------------------------------------------
 
@@ -124,6 +125,10 @@ def test_what_is_no_log_probability_is_an_error_but_rounding_is_allowed(value):
             joint_log_probabilities(echoes, "a", [" no"])
 
 
+BROKEN = [None, "x", "", "a b: no", "\ufffd", "<s>", 3.0, math.nan, -math.inf, True, {}, [], [None]]
+"""What a value becomes; no valid log-probability, because a wrong one looks like a right one."""
+
+
 @given(st.randoms(use_true_random=False), st.integers(1, 4))
 def test_whatever_is_broken_the_score_is_right_or_refused(draw: random.Random, times):
     """Damage an echo in random places: what comes out is the true score, or an error of ours."""
@@ -133,41 +138,16 @@ def test_whatever_is_broken_the_score_is_right_or_refused(draw: random.Random, t
         echo_body(["a", " b", ":", " y", "es"], [None, -1.0, -2.0, -6.0, -0.25], generated=(" so",)),
     ]
     for _ in range(times):
-        _damage(draw.choice(bodies), draw)
+        number = draw.randrange(2)
+        path, value = draw.choice([*every_place(bodies[number])])
+        shorter = value[:-1] if isinstance(value, (list, str)) else None
+        bodies[number] = edited(bodies[number], path, draw.choice([shorter, *BROKEN]))
     try:
         echoes = [echoed_tokens(body, text) for body, text in zip(bodies, ["a b: no", "a b: yes"], strict=True)]
         scores = joint_log_probabilities(echoes, "a b:", [" no", " yes"])
     except EndpointError:
         return
     assert scores == truth
-
-
-def _damage(body, draw):
-    """Remove, repeat, or retype something; numbers are only made invalid (a wrong one looks like a right one)."""
-    choice = body["choices"][0] if isinstance(body.get("choices"), list) and body["choices"] else {}
-    logprobs = choice.get("logprobs") if isinstance(choice, dict) else None
-    kind = draw.randrange(7)
-    if kind == 0 and isinstance(logprobs, dict) and logprobs:
-        logprobs.pop(draw.choice(list(logprobs)))
-    elif kind == 1 and isinstance(logprobs, dict) and logprobs:
-        values = logprobs[draw.choice(list(logprobs))]
-        if isinstance(values, list) and values:
-            values.pop(draw.randrange(len(values)))
-    elif kind == 2 and isinstance(logprobs, dict) and isinstance(logprobs.get("token_logprobs"), list):
-        values = logprobs["token_logprobs"]
-        if values:
-            values[draw.randrange(len(values))] = draw.choice([None, "x", math.nan, -math.inf, 3.0, {}, []])
-    elif kind == 3 and isinstance(choice, dict):
-        choice[draw.choice(["text", "logprobs"])] = draw.choice([None, 3, "", "a b: no", [], {}])
-    elif kind == 4:
-        body["choices"] = draw.choice([None, [], [choice, choice], "x", [None], {}])
-    elif kind == 5 and isinstance(logprobs, dict) and isinstance(logprobs.get("tokens"), list) and logprobs["tokens"]:
-        tokens = logprobs["tokens"]
-        tokens[draw.randrange(len(tokens))] = draw.choice(["", "\ufffd", "token_id:3", None, "<s>"])
-    elif kind == 6 and isinstance(logprobs, dict):
-        for values in logprobs.values():
-            if isinstance(values, list):
-                del values[len(values) // 2 :]
 
 
 # -- top log-probabilities ------------------------------------------------------------------------------------------

@@ -47,10 +47,7 @@ TEXT = {
         "usage": USAGE,
     },
 }
-RECIPES = {
-    "llama.cpp": "scoring=text",
-    "Ollama": "scoring=text;api=chat",
-}
+RECIPES = {"llama.cpp": "scoring=text", "Ollama": "scoring=text;api=chat"}
 
 
 @pytest.mark.parametrize("name", TEXT)
