@@ -31,6 +31,7 @@ import re
 import threading
 import time
 import traceback
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -324,7 +325,7 @@ class Transport:
                 follow_redirects=False, event_hooks={"response": [_refuse_status]}
             ),
         )
-        self.close = self._client.close
+        self.close = weakref.finalize(self, self._client.close)
         self._free = threading.Semaphore(options.concurrency)
         self._lock = threading.Lock()  # of the counts and editions
         self._not_before = 0.0
