@@ -735,9 +735,9 @@ class FrozenTable:
 
     def _read(self, position: int) -> Row:
         first = position * self.columns
-        ends = self._offsets[first : first + self.columns + 1]
+        ends, body = self._offsets[first : first + self.columns + 1].tolist(), self._body
         try:
-            texts = tuple(str(self._body[begin:end], "utf-8") for begin, end in pairwise(ends))
+            texts = tuple([str(body[begin:end], "utf-8") for begin, end in pairwise(ends)])
         except UnicodeDecodeError as error:
             raise DataDamagedError(f"{self.path} changed: row {position} is not UTF-8 ({error})") from error
         return Row(texts, self._labels[position])
