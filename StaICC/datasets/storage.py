@@ -111,9 +111,18 @@ def replacing(path: Path, fresh: bool = False) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if fresh:
-            path.open("xb").close()  # refuses an existing file
-        os.replace(passing, path)
+        if not fresh:
+            os.replace(passing, path)
+            return
+        try:
+            os.link(passing, path)  # at once: a process that is killed leaves no empty file
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            path.open("xb").close()
+            os.replace(passing, path)
+        else:
+            passing.unlink()
     except BaseException:
         with contextlib.suppress(OSError):
             passing.unlink()
