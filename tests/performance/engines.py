@@ -190,8 +190,8 @@ if __name__ == "__main__":
     benchmark = Normal(datasets=options.datasets, limit=options.limit)
     if options.engine:
         os.environ["HOSTED_VLLM_API_BASE"] = URL  # for litellm
-        found = harness(benchmark) if options.engine == "lm_eval" else predict(options.engine, benchmark)
-        (options.folder / f"{options.engine}.json").write_text(json.dumps(found), encoding="utf-8")
+        predictions = harness(benchmark) if options.engine == "lm_eval" else predict(options.engine, benchmark)
+        (options.folder / f"{options.engine}.json").write_text(json.dumps(predictions), encoding="utf-8")
         sys.exit()
     folder = options.folder or Path(tempfile.mkdtemp())
     more = ["--limit", str(options.limit), "--datasets", *options.datasets]
@@ -204,7 +204,8 @@ if __name__ == "__main__":
     with server(options.vllm) if missing else nullcontext():
         found |= outputs(folder, served)
     labels = [part.get_label_space() for part in benchmark for _ in part.all_queries()]
-    ours, figures = found.pop("hf"), {}
+    ours = found.pop("hf")
+    figures = {}
     for engine, rows in found.items():
         figures[engine] = compare(ours, rows, labels)
         ours = {**rows, **ours}  # others compare guided texts with those of vllm
