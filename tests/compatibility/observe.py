@@ -93,7 +93,8 @@ def make_model() -> tuple[Any, Any]:
     """A tiny random model and its tokenizer, the same every time; both have what users call on them."""
     import torch
     import transformers
-    from tiny_models import train_tokenizer
+
+    from tests.tiny_models import train_tokenizer
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -166,7 +167,7 @@ def run(code: str, names: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    sys.path.append(str(Path(__file__).parents[1]))
+    sys.path.append(str(Path(__file__).parents[2]))
     given = json.load(sys.stdin)
     release = given["release"] is not None
     if release:

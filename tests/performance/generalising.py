@@ -245,7 +245,7 @@ def of_pairs(
     """Return for each pair of runs whether it differs at level 0.05, by the test of each kind."""
     runs = [correct(draw, sizes, effects, share) for effects in pair]
     of_query = np.repeat(np.arange(sizes[0]), math.prod(sizes[1:])).tolist()
-    figures = []
+    figures: list[tuple[float, ...]] = []
     for ours, others, design in zip(*runs, designs(runs[0] - runs[1]), strict=True):
         parts = [of_mean(run.reshape(-1).tolist(), of_query, sizes[0]) for run in (ours, others)]
         difference = paired_tests.paired_difference([(1.0, parts[0])], [(1.0, parts[1])])
