@@ -198,11 +198,7 @@ class _Labels:
 
     def mentioned(self, text: str) -> set[int | None]:
         """Return the labels that occur in the text as words."""
-        return {
-            self.exactly(match[0])
-            for match in re.finditer(rf"(?<!\w)(?:{self.start.pattern})", text, re.I)
-            if match[0].strip()
-        }
+        return {self.exactly(match[0]) for match in re.finditer(rf"(?<!\w)(?:{self.start.pattern})", text, re.I)}
 
 
 @functools.lru_cache(maxsize=64)

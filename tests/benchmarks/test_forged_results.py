@@ -201,6 +201,8 @@ EDITS: dict[str, tuple[str, dict[str, Any]]] = {
     "round in the arguments": ("longicl", {"arguments/rounds": [5, 2]}),
     # data sets and scores
     "additional data set": ("normal", {f"{at}/subjective": Copied(f"normal/{at}/mini") for at in ("D", "details")}),
+    "details of one more data set": ("normal", {"details/subjective": Copied("normal/details/mini")}),
+    "details of one data set less": ("two", {"details/own": GONE}),
     "missing data set": ("two", {"D/own": GONE, "details/own": GONE, "A": Copied("two/D/mini")}),
     "no data set": ("normal", {"D": {}, "details": {}}),
     "mean of the best data set": ("two", {"A/accuracy": Copied("two/D/mini/accuracy")}),

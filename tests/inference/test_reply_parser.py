@@ -77,6 +77,11 @@ def test_each_rule_on_each_label(form: str, rule: str) -> None:
             assert parsed.rule == rule, reply
 
 
+@pytest.mark.parametrize("value", ["true", "1.5", "null", "{}", "[true]"])
+def test_json_that_is_no_text_and_no_integer_names_no_label(value: str) -> None:
+    assert parse_reply(f'{{"label": {value}}}', ["True", "False", "1.5", "None", "{}"]).rule != "json"
+
+
 @given(BY_SPACE, st.sampled_from([" or ", " and ", "/", ", ", " vs. ", " | "]), st.sampled_from(["", "The answer is "]))
 def test_two_labels_are_no_prediction(chosen: tuple[list[str], int], joint: str, cue: str) -> None:
     space, index = chosen

@@ -113,6 +113,14 @@ def test_p_value_interval_and_margin_agree(scores: list[float], margin: float) -
         assert (paired.upper_p_value(found, -margin) <= 0.025) == (interval.low > -margin)
 
 
+def test_the_smaller_tail_counts_twice_also_where_it_is_the_other_side() -> None:
+    scores = of_scores([-0.004, -0.228, -0.04, -0.304, 0.761, -0.11])
+    lopsided = replace(scores, low=-0.93 / 6, high=0.003 / 6)  # one more row can hardly raise the difference
+    tails = [paired.upper_p_value(side) for side in (lopsided, lopsided.negated)]
+    assert tails[0] > 0.5 > tails[1]
+    assert paired.p_value(lopsided) == pytest.approx(2 * tails[1])
+
+
 def test_bias_is_taken_off_the_test_and_widens_the_interval() -> None:
     plain = of_scores([0.3, 0.1] * 40)
     raised, lowered = replace(plain, raised=0.04), replace(plain, lowered=0.04)
