@@ -55,7 +55,6 @@ from StaICC.metrics.paired_tests import (
     LEVEL,
     PairedDifference,
     difference_interval,
-    too_few_rows,
     upper_p_value,
 )
 from StaICC.results.comparison import (
@@ -330,7 +329,7 @@ class _Screen:
         steps = list(map(sub, above.steps, below.steps))
         gain = PairedDifference(above.first, below.first, steps, low, high, strata=above.strata)
         p = upper_p_value(gain)
-        return 1.0 if p > self._last_step or too_few_rows(gain) else 2.0 * p
+        return 1.0 if p > self._last_step else 2.0 * p
 
 
 def _bound(size: float, square: float, width: float, pseudo_row: float, rows: int) -> float:
