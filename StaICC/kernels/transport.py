@@ -3,7 +3,7 @@
 The official ``openai`` client makes the requests. Around it this module sets what an evaluation of many hours needs:
 
 - a limit on the requests in flight, over all threads of a process;
-- a deadline for the complete response (also if the server sends one byte a minute), and a limit on its size;
+- a deadline for the body of a response (also if the server sends one byte a minute), and a limit on its size;
 - retries after transient failures (no connection, 408, 409, 425, 429, 5xx, a broken body), with waits that double and a
   jitter that is derived from the request, not drawn. A Retry-After (seconds or date) is obeyed, by all requests
   together, up to a cap; a server that asks for more ends the query, with the time it asked for;
@@ -35,6 +35,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
@@ -284,14 +285,14 @@ def _jitter(payload: Mapping[str, Any], attempt: int) -> float:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") / 2**56
 
 
-def _refuse_status(response: Any) -> None:
+def _refuse_status(timeout: float, response: Any) -> None:
     """Look at an answer before the client does: anything but success ends here, with a bounded part of its body."""
     if 200 <= response.status_code < 300:
         return
-    body = b""
+    body, end = b"", time.monotonic() + timeout
     for part in response.iter_bytes():
         body += part
-        if len(body) > _LARGEST_ERROR_BODY:
+        if len(body) > _LARGEST_ERROR_BODY or time.monotonic() > end:
             break
     headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
     raise _StatusError(response.status_code, headers, body[:_LARGEST_ERROR_BODY])
@@ -322,7 +323,7 @@ class Transport:
             max_retries=0,
             timeout=options.timeout,
             http_client=self._openai.DefaultHttpxClient(
-                follow_redirects=False, event_hooks={"response": [_refuse_status]}
+                follow_redirects=False, event_hooks={"response": [partial(_refuse_status, options.timeout)]}
             ),
         )
         self.close = weakref.finalize(self, self._client.close)

@@ -239,6 +239,15 @@ def test_a_huge_answer_is_cut_off(make, server):
     assert time.monotonic() - start < 5
 
 
+@pytest.mark.parametrize(("status", "said"), [(200, "no whole answer within 0.5 s"), (500, "status 500")])
+def test_an_answer_that_never_ends_is_cut_off_at_the_timeout(make, server, status, said):
+    server.always = wrong.drip(status, 10)
+    start = time.monotonic()
+    with pytest.raises(EndpointError, match=said):
+        make(timeout=0.5, retries=0)(PROMPTS[0], LABELS)
+    assert time.monotonic() - start < 3
+
+
 # -- faults that stay -----------------------------------------------------------------------------------------------
 
 
