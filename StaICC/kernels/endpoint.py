@@ -862,6 +862,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
                 thread.join()
         except BaseException:
             transport.ended = RunEndingError("the run was interrupted")
+            for _ in places:  # the next run clears the fault, and the threads must not go on then
+                pass
             raise
         transport.understood |= any(not isinstance(outcome, OutputError) for outcome in outcomes.values())
         return [outcomes[place] for place in range(len(prompts))]

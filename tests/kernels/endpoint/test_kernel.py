@@ -5,6 +5,9 @@ from __future__ import annotations
 import email.utils
 import json
 import math
+import os
+import signal
+import threading
 import time
 from typing import Any
 
@@ -246,6 +249,20 @@ def test_an_answer_that_never_ends_is_cut_off_at_the_timeout(make, server, statu
     with pytest.raises(EndpointError, match=said):
         make(timeout=0.5, retries=0)(PROMPTS[0], LABELS)
     assert time.monotonic() - start < 3
+
+
+@pytest.mark.posix
+def test_after_an_interrupt_the_rest_is_never_sent_not_even_in_the_next_run(make, server):
+    server.delay = 0.2
+    kernel = make(concurrency=2)
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        kernel.batch(PROMPTS, LABELS)
+    assert isinstance(kernel("another prompt: ", LABELS), list)  # clears the fault that stopped the others
+    sent = len(server.requests)
+    assert sent < len(PROMPTS) - 3
+    time.sleep(0.7)
+    assert len(server.requests) == sent
 
 
 # -- faults that stay -----------------------------------------------------------------------------------------------
