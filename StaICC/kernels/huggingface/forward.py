@@ -12,7 +12,7 @@ The last two need a model that takes a four-dimensional mask, position numbers a
 can be read off a few rows of the output matrix only if the logits are a plain product. Families and releases of
 ``transformers`` differ in this. Therefore the same short sequences are computed in both ways, and a way that raises or
 returns other numbers is not used. The trial is repeated whenever the model changed, and the first batch of every run is
-compared with plain calls of the model on prompts of that run (``batching``).
+compared with plain calls of the model on a prompt of that run (``batching``).
 
 A model with hooks or replaced methods of its user is run plainly, one prompt at a time: what they do may depend on what
 else is in the batch.
@@ -559,7 +559,7 @@ class ModelRecord:
     reason: str = ""
     """Why each prompt is run alone; empty if prompts are batched."""
     checked: bool = False
-    """Whether batches were compared with plain calls on prompts of this run."""
+    """Whether batches were compared with plain calls on a prompt of this run."""
 
 
 @dataclass(frozen=True, slots=True)
