@@ -185,7 +185,10 @@ TEXT = "question: who wrote the play about good and bad people in the city? answ
 
 @pytest.fixture(scope="session")
 def make_model() -> Any:
-    """Builds a tiny random model of a family, in float32 and evaluation mode, the same for the same arguments."""
+    """Builds a tiny random model of a family, in float32 and evaluation mode, the same for the same arguments.
+
+    The environment variable ``STAICC_TEST_DEVICE`` names another device than the CPU.
+    """
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
 
@@ -196,7 +199,8 @@ def make_model() -> Any:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             config = config_class(**{**COMMON, **SIZES.get(family, {}), **more})
-            return transformers.AutoModelForCausalLM.from_config(config).float().eval()
+            made = transformers.AutoModelForCausalLM.from_config(config).float().eval()
+            return made.to(os.environ.get("STAICC_TEST_DEVICE", "cpu"))
 
     return make
 

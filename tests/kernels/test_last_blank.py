@@ -26,7 +26,7 @@ def papers(model: Any, tokenizer: Any, prompt: str, labels: list[str], scoring: 
         ids = tokenizer(prompt.rstrip(" ") + " " + label)["input_ids"]
         assert ids[: len(start)] == start
         with torch.no_grad():
-            logs = model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
+            logs = model(torch.tensor([ids], device=model.device)).logits[0].double().log_softmax(-1)
         rows = range(len(start), len(ids))
         if scoring == "full":
             scores.append(sum(logs[row - 1, ids[row]].item() for row in rows))

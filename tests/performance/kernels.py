@@ -2,8 +2,8 @@
 
 Contenders: the kernel of the released StaICC 0.1.1, this library's (and the same with compiled layers), the Hugging
 Face backend of ``lm_eval``, and vLLM (``--vllm PYTHON``, an interpreter with vLLM; through this library's ``vllm:``
-kernel, compiled, on all cores). Each runs in a process of its own on a CPU; they take turns, round after round, and the
-best round counts. Parts:
+kernel, compiled, on all cores). Each runs in a process of its own on a CPU or (``--device cuda``) a GPU; they take
+turns, round after round, and the best round counts. Parts:
 
 - ``normal``: Normal prompts of TREC, k = 4;
 - ``channel``: the noisy channel of the same queries, six prompts each, in its paper's form (0.1.1 has another form);
@@ -39,7 +39,7 @@ from records import arguments, markdown, record
 # One contender, in a process of its own
 
 
-def load(model: str, dtype: str) -> tuple[Any, Any]:
+def load(model: str, dtype: str, device: str) -> tuple[Any, Any]:
     """A model and its tokenizer: a GGUF file or a folder."""
     import torch
     import transformers
@@ -51,7 +51,7 @@ def load(model: str, dtype: str) -> tuple[Any, Any]:
     folder = str(path.parent if given else path)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **given)
     net = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype), **given)
-    return net.eval(), tokenizer
+    return net.to(device).eval(), tokenizer
 
 
 class Released:
@@ -97,10 +97,10 @@ class Ours(Kernel):
 class VLLM(Kernel):
     """vLLM's offline engine through this library's kernel."""
 
-    def __init__(self, model: str, dtype: str) -> None:
+    def __init__(self, model: str, dtype: str, **engine: Any) -> None:
         from StaICC.kernels.vllm_kernel import VLLMKernel
 
-        self.kernel = VLLMKernel(model, dtype=dtype, max_length=16384)
+        self.kernel = VLLMKernel(model, dtype=dtype, max_length=16384, **engine)
         self.forget = self.kernel.engine.reset_prefix_cache
 
 
@@ -149,8 +149,12 @@ def contend(kind: str, options: argparse.Namespace) -> None:
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # the released kernel prints
     start = time.perf_counter()
-    parts = (options.model, options.dtype[0]) if kind == "vllm" else load(options.model, options.dtype[0])
-    contender = CONTENDERS[kind](*parts)
+    dtype = options.dtype[0]
+    if kind == "vllm":
+        share = {} if options.device == "cpu" else {"gpu_memory_utilization": 0.4}  # others hold some
+        contender = VLLM(options.model, dtype, **share)
+    else:
+        contender = CONTENDERS[kind](*load(options.model, dtype, options.device))
     answer: dict[str, Any] = {"seconds": time.perf_counter() - start}
     clock = time.process_time if options.clock == "cpu" else time.perf_counter
     while True:
@@ -176,7 +180,7 @@ class Process:
             environment.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
             environment["VLLM_ALLOW_LONG_MAX_MODEL_LEN"] = "1"
         self.process = subprocess.Popen(
-            [*command, "--dtype", dtype, "--clock", options.clock],
+            [*command, "--dtype", dtype, "--clock", options.clock, "--device", options.device],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -291,8 +295,9 @@ def measure(options: argparse.Namespace, dtype: str) -> dict[str, Any]:
     processes = {kind: Process(kind, options, dtype) for kind in CONTENDERS if kind not in left_out}
     more: dict[str, dict[str, Any]] = {}
     if "lm_eval" in processes:
-        sample = prompts[:16]
-        trial = {n: processes["lm_eval"].ask(sample, labels, batch_size=n)["seconds"] for n in (4, 8)}
+        sizes = (4, 8) if options.device == "cpu" else (64, 128, 256)
+        sample = prompts[: 2 * max(sizes)]
+        trial = {n: processes["lm_eval"].ask(sample, labels, batch_size=n)["seconds"] for n in sizes}
         more["lm_eval"] = {"batch_size": min(trial, key=lambda n: trial[n])}
     work = {
         "normal": prompts[: options.prompts_count],
@@ -320,6 +325,7 @@ def main() -> None:
             "--parts": ["normal", "channel", "suite", "long"],
             "--model": "smollm2",  # or a GGUF file, or a folder
             "--dtype": ["float32"],
+            "--device": "cpu",  # or cuda
             "--vllm": str,  # a Python interpreter with vLLM, which is compared, too
             "--release": Path,  # the wheel of StaICC 0.1.1, if it is at hand
             "--without": [""],  # contenders that do not run

@@ -275,9 +275,10 @@ class BatchRunner:
         places: dict[int, int] = {}
         picks: dict[int, tuple[int, ...]] = {}
         for row, start in zip(rows, accumulate(sizes, initial=0), strict=False):
+            depths = row.depths()
             for number, end in row.ends:
-                path = (start + position for position in row.path(end, wanted_from[number]))
-                picks[number] = tuple(places.setdefault(place, len(places)) for place in path)
+                path = row.path(end, depths[end] - wanted_from[number] + 1)
+                picks[number] = tuple(places.setdefault(start + place, len(places)) for place in path)
         torch = self.forward.torch
         with torch.inference_mode():
             order, length = torch.tensor(list(places), device=hidden.states.device), hidden.states.shape[1]
@@ -549,7 +550,7 @@ def generate_tokens(
         allowed = torch.zeros((len(ends), length + len(ends) * most), dtype=torch.bool)
         allowed[:, : row.base] = True
         for index, end in enumerate(ends):
-            allowed[index, [row.base + place for place in row.path(end, row.base)]] = True
+            allowed[index, [row.base + place for place in row.path(end, depths[end] - row.base + 1)]] = True
         hidden = forward.over(row, cache)[:, ends]
         runner.computed += len(row.tokens)
         continuations: list[list[int]] = [[] for _ in ends]

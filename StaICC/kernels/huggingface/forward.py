@@ -132,20 +132,13 @@ class Row:
                 ends[parent] = max(ends[parent], ends[index])
         return ends
 
-    def path(self, end: int, start: int) -> list[int]:
-        """Row indexes of the positions ``start, start + 1, ...`` of the sequence that ends at index ``end``.
-
-        Args:
-            end: Index in the row of the last token.
-            start: Position number in the sequence; not before ``base``.
-        """
-        path: list[int] = []
-        index = end
-        while index >= 0:
-            path.append(index)
-            index = self.parents[index]
+    def path(self, end: int, size: int) -> list[int]:
+        """Row indexes of the last ``size`` positions of the sequence that ends at index ``end``, in order."""
+        path = [end]
+        while len(path) < size:
+            path.append(self.parents[path[-1]])
         path.reverse()
-        return path[start - self.base :]
+        return path
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,10 +197,11 @@ def _lay_out(sequences: Sequence[tuple[tuple[int, ...], Sequence[int]]], base: i
     for sequence, numbers in sequences:
         kept = max(0, shared_length(before, sequence) - base) if path else 0
         del path[kept:]
-        for token in sequence[base + kept :]:
-            parents.append(path[-1] if path else -1)
-            path.append(len(tokens))
-            tokens.append(token)
+        added = sequence[base + kept :]
+        places = range(len(tokens), len(tokens) + len(added))
+        parents += [path[-1] if path else -1, *places][: len(added)]
+        path += places
+        tokens += added
         ends.extend((number, path[-1]) for number in numbers)
         before = sequence
     return Row(tuple(tokens), tuple(parents), tuple(ends), base)
@@ -645,17 +639,16 @@ class Forward:
 
     def trees(self, rows: Sequence[Row]) -> Hidden:
         """Packed batch of rows without a prefix; states of shape (rows, longest row, width)."""
-        torch = self.torch
         longest = max(len(row.tokens) for row in rows)
-        ids = torch.zeros((len(rows), longest), dtype=torch.long)
-        positions = torch.zeros((len(rows), longest), dtype=torch.long)
-        allowed = torch.eye(longest, dtype=torch.bool).repeat(len(rows), 1, 1)
-        for index, row in enumerate(rows):
-            size = len(row.tokens)
-            ids[index, :size] = torch.tensor(row.tokens)
-            positions[index, :size] = torch.tensor(row.depths())
-            allowed[index, :size, :size] = self.tree_mask(row)
-        return self._call(ids, mask=self.additive(allowed[:, None]), positions=positions)
+
+        def padded(lists: Iterator[Sequence[int]], padding: Sequence[int]) -> Any:
+            return self.torch.tensor([[*values, *padding[len(values) :]] for values in lists], device=self.device)
+
+        ids = padded((row.tokens for row in rows), [0] * longest)
+        positions = padded((row.depths() for row in rows), [0] * longest)
+        # Padding attends to itself.
+        ends = padded((row.subtree_ends() for row in rows), range(1, longest + 1))
+        return self._call(ids, mask=self.additive(self.tree_mask(ends)[:, None]), positions=positions)
 
     def flat(self, rows: Sequence[Row]) -> Hidden:
         """Rows without a prefix, one after the other in one sequence; states of shape (1, positions, width)."""
@@ -667,8 +660,8 @@ class Forward:
             end, chain = start + len(row.tokens), start + row.chain
             pieces.append(Segment(start, start, chain))
             if chain < end:
-                allowed = self.tree_mask(row)[None, None, row.chain :]
-                pieces.append(Segment(start, chain, end, self.additive(allowed).to(self.device)))
+                allowed = self.tree_mask(torch.tensor(row.subtree_ends()))[None, None, row.chain :]
+                pieces.append(Segment(start, chain, end, self.additive(allowed)))
             start = end
         ids = torch.tensor([[token for row in rows for token in row.tokens]])
         positions = torch.tensor([[depth for row in rows for depth in row.depths()]])
@@ -694,9 +687,9 @@ class Forward:
 
     def over(self, row: Row, cache: Any) -> Hidden:
         """One packed row that continues a cached prefix; the cache grows by the row's positions."""
-        size = len(row.tokens)
-        allowed = self.torch.ones((size, row.base + size), dtype=self.torch.bool)
-        allowed[:, row.base :] = self.tree_mask(row)
+        size, torch = len(row.tokens), self.torch
+        allowed = torch.ones((size, row.base + size), dtype=torch.bool, device=self.device)
+        allowed[:, row.base :] = self.tree_mask(torch.tensor(row.subtree_ends(), device=self.device))
         return self.step(row.tokens, row.depths(), allowed, cache)
 
     def step(self, tokens: Sequence[int], positions: Sequence[int], allowed: Any, cache: Any) -> Hidden:
@@ -721,16 +714,15 @@ class Forward:
         """An empty key-value cache without windows."""
         return require("transformers", "hf", FEATURE).DynamicCache()
 
-    def tree_mask(self, row: Row) -> Any:
-        """Boolean tensor (positions, positions): which position may attend to which of the same row."""
-        index = self.torch.arange(len(row.tokens))
-        ends = self.torch.tensor(row.subtree_ends())
-        return (index[None, :] <= index[:, None]) & (index[:, None] < ends[None, :])
+    def tree_mask(self, ends: Any) -> Any:
+        """Which position of a row may attend to which, from the ends of their subtrees (..., positions)."""
+        index = self.torch.arange(ends.shape[-1], device=ends.device)
+        return (index <= index[:, None]) & (index[:, None] < ends[..., None, :])
 
     def additive(self, allowed: Any) -> Any:
         """A boolean mask as what is added to the attention scores."""
-        mask = self.torch.zeros(allowed.shape, dtype=self.dtype)
-        return mask.masked_fill_(~allowed, self.torch.finfo(self.dtype).min)
+        mask = self.torch.zeros(allowed.shape, dtype=self.dtype, device=self.device)
+        return mask.masked_fill_(~allowed.to(self.device), self.torch.finfo(self.dtype).min)
 
     def _call(self, ids: Any, *, mask: Any = None, positions: Any = None, cache: Any = None) -> Hidden:
         """Run the body of the model, or all of it where its head cannot be separated."""

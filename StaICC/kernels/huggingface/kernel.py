@@ -82,7 +82,8 @@ TOKENS_AT_ONCE = 20_000_000
 """Maximum number of tokens held at once where every label is joined to every prompt."""
 CPU_BYTES = 4096
 """Positions of a call on a CPU times the bytes of a number. Larger tensors do not fit into the caches."""
-CUDA_BUDGET = 16384
+CUDA_BUDGET = 65536
+"""On an NVIDIA H200 SmolLM2 is up to twice as fast as with 16,384 positions."""
 THOUGHT = "<think>"
 """With it the chat templates of some models begin the reply."""
 ALGORITHM = "2"

@@ -41,8 +41,9 @@ def plain() -> Any:
     def call(model: Any, tokenizer: Any, text: str) -> Any:
         ids = tokenizer(text)["input_ids"]
         with torch.no_grad():
-            output = model(input_ids=torch.tensor([ids]), output_hidden_states=True, use_cache=False)
-        return ids, output.logits[0].double(), output.hidden_states[-1][0]
+            given = torch.tensor([ids], device=next(model.parameters()).device)
+            output = model(input_ids=given, output_hidden_states=True, use_cache=False)
+        return ids, output.logits[0].double().cpu(), output.hidden_states[-1][0].cpu()
 
     def labels(model: Any, tokenizer: Any, text: str, labels: list[str]) -> list[float]:
         """Probabilities of the labels' last tokens."""

@@ -145,7 +145,8 @@ def test_generation_is_greedy(models, tokenizer, family, reuse):
         new = []
         while len(new) < 6:
             with torch.no_grad():
-                token = model(input_ids=torch.tensor([ids + new]), use_cache=False).logits[0, -1].argmax().item()
+                given = torch.tensor([ids + new], device=model.device)
+                token = model(input_ids=given, use_cache=False).logits[0, -1].argmax().item()
             if token == tokenizer.eos_token_id:
                 break
             new.append(token)

@@ -18,10 +18,13 @@ def check(sequences, stages, wanted):
             assert len(row.tokens) == len(row.parents)
             for number, end in row.ends:
                 seen.append(number)
-                path = row.path(end, row.base)
+                size = len(sequences[number]) - row.base
+                path = row.path(end, size)
+                assert row.parents[path[0]] == -1
                 assert stage.prefix + tuple(row.tokens[i] for i in path) == sequences[number]
+                assert [row.depths()[i] for i in path] == list(range(row.base, row.base + size))
                 assert row.base <= wanted[number]
-                assert row.path(end, wanted[number]) == path[wanted[number] - row.base :]
+                assert row.path(end, 1) == [end]
     assert sorted(seen) == list(range(len(sequences)))
 
 
