@@ -438,10 +438,11 @@ R = TypeVar("R", LastPosition, TokenLogProbabilities)
 
 
 def compute_checked(runner: BatchRunner, sequences: Sequence[Tokens], compute: Callable[[], R]) -> R:
-    """Compute a batch; the first of a run is compared with ``model(input_ids)`` for its shortest prompt.
+    """Compute a batch; the first of a run is compared with ``model(input_ids)`` for one of its shortest prompts.
 
-    Of a long prompt the end is compared. If the log-probabilities differ by more than rounding, each prompt is run
-    alone from then on.
+    A single prompt is no batch: the first one after it is compared, too. Of long prompts the ends of some are computed
+    in a batch of their own, and one of them is compared. If the log-probabilities differ by more than rounding, each
+    prompt is run alone from then on.
 
     Args:
         runner: Runs the sequences.
@@ -453,17 +454,18 @@ def compute_checked(runner: BatchRunner, sequences: Sequence[Tokens], compute: C
     """
     before = runner.computed
     reader, forward = compute(), runner.forward
-    if forward.record.checked or not sequences:
+    if forward.record.checked >= min(len(sequences), 2):
         return reader
-    number = min(range(len(sequences)), key=lambda number: len(sequences[number]))
+    # Of the shortest prompts, the one that the batch has last: what goes wrong with many positions is wrong there.
+    number = max(range(len(sequences)), key=lambda number: (-len(sequences[number]), sequences[number]))
     size, prompt = len(sequences[number]), sequences[number]
     checked: LastPosition | TokenLogProbabilities = reader
     if size > LOGITS // forward.can.vocabulary or size > max(LONG, (runner.computed - before) / 10):
-        prompt = prompt[-TAIL:]
-        checked, number = last_positions(runner, [prompt]), 0
+        ends = sorted(sequence[-TAIL:] for sequence in sequences[:3])
+        checked, number, prompt = last_positions(runner, ends), len(ends) - 1, ends[-1]
     deviation = checked.deviation(number, forward.plain_logits(prompt))
     if deviation <= 1.0:
-        forward.record.checked = True
+        forward.record.checked = min(len(sequences), 2)
         return reader
     name = type(forward.model).__name__
     problem = f"batches differ from single calls of the model ({deviation:.1f} times what rounding may do)"
@@ -471,7 +473,7 @@ def compute_checked(runner: BatchRunner, sequences: Sequence[Tokens], compute: C
         raise RunEndingError(f"got compile=True, but with compiled layers of {name} {problem}. Leave the option out")
     _log.warning("%s: %s; each prompt is run alone", name, problem)
     record = forward.record
-    record.can, record.reason, record.checked = Capabilities(record.can.vocabulary), problem, True
+    record.can, record.reason, record.checked = Capabilities(record.can.vocabulary), problem, 2
     runner.release()
     return compute()
 

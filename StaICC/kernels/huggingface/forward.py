@@ -552,8 +552,8 @@ class ModelRecord:
     """What it looked like when that was found out."""
     reason: str = ""
     """Why each prompt is run alone; empty if prompts are batched."""
-    checked: bool = False
-    """Whether batches were compared with plain calls on a prompt of this run."""
+    checked: int = 0
+    """What was compared with a plain call on a prompt of this run: 1 for a prompt alone, 2 for a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -623,7 +623,7 @@ class Forward:
             foreign = [f"batches of {type(self.model).__name__} differ from single calls of the model"] * can.plain
             if foreign:
                 _log.warning("%s; each prompt is run alone", foreign[0])
-        record = ModelRecord(can, guard(self.model), foreign[0] if foreign else "", can.plain)
+        record = ModelRecord(can, guard(self.model), foreign[0] if foreign else "", 2 * can.plain)
         _records[self.model] = record
         return record
 

@@ -638,7 +638,7 @@ class CausalLMKernel(TokenKernel):
                 if self._loaded is not None:
                     forget(self._loaded.model)
             elif self._runner is not None:  # a run begins: batches, if there are any, are compared again
-                self._runner.forward.record.checked = self._runner.forward.can.plain
+                self._runner.forward.record.checked = 2 * self._runner.forward.can.plain
             return identity
 
     def _who(self) -> tuple[dict[str, str], list[str]]:
@@ -844,7 +844,7 @@ class CausalLMKernel(TokenKernel):
         listed = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
         end = Ending(self.tokenizer, listed, stop)
         runner = self.runner()
-        if not runner.forward.record.checked:
+        if runner.forward.record.checked < min(len(ids), 2):
             compute_checked(runner, ids[:4], lambda: last_positions(runner, ids[:4]))
         tokens = generate_tokens(runner, ids, most, end, **sampling)
         self._count(ids, tokens)

@@ -326,6 +326,18 @@ class DependsOnBatch(torch.nn.Module):  # type: ignore[name-defined]
         return changed
 
 
+class Capacity(torch.nn.Module):  # type: ignore[name-defined]
+    """Leaves out what a call has beyond a hundred positions, as a mixture of experts with a capacity does."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, states):
+        positions = torch.arange(states.shape[0] * states.shape[1]).reshape(*states.shape[:2], 1)
+        return self.inner(states) * (positions < 100)
+
+
 class HeadWithContext(torch.nn.Module):  # type: ignore[name-defined]
     """A model whose logits depend on what the short trial sequences do not have: a token of the run."""
 
@@ -355,6 +367,18 @@ def test_a_shortcut_that_is_wrong_is_not_used(kernel, tokenizer, plain, caplog, 
     assert found == close((plain.labels(kernel.model, tokenizer, prompt, LABELS) for prompt in prompts), 1e-4)
     assert "differ from single calls" in kernel.runner().forward.record.reason
     assert "run alone" in caplog.text
+
+
+@pytest.mark.parametrize("length", [0, 10], ids=["after a single prompt", "long prompts"])
+def test_the_first_batch_is_compared_as_a_batch(make_model, tokenizer, length):
+    kernel = CausalLMKernel(make_model("Llama", max_position_embeddings=1024), tokenizer)
+    layer(kernel).mlp = Capacity(layer(kernel).mlp)
+    prompts = [f"{n} {CONTEXT * length}question: who wrote {'the city' * n}? answer: " for n in range(9)]
+    if not length:
+        kernel(prompts[0], LABELS)
+    found = kernel.batch(prompts, LABELS)
+    assert "differ from single calls" in kernel.runner().forward.record.reason
+    assert found == close((kernel(prompt, LABELS) for prompt in prompts), 1e-4)
 
 
 # -- files
