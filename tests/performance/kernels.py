@@ -309,7 +309,8 @@ def measure(options: argparse.Namespace, dtype: str) -> dict[str, Any]:
     for process in processes.values():  # what runs once only, such as the choice of kernels
         process.ask(prompts[-2:], labels)
     for part in options.parts:
-        counts = dict.fromkeys(("released", "lm_eval"), options.loop_count) if part == "long" else {}
+        counts = {"released": options.release_count} if options.release_count else {}
+        counts |= dict.fromkeys(("released", "lm_eval"), options.loop_count) if part == "long" else {}
         found[part] = compare(list(processes.values()), work[part], labels, options.rounds, counts, more)
         print(dtype, part, json.dumps(found[part]), flush=True)
     for process in processes.values():
@@ -336,6 +337,7 @@ def main() -> None:
             "--characters": 24000,  # the long context
             "--long-count": 100,
             "--loop-count": 1,
+            "--release-count": 0,  # prompts of each other part that the release runs; 0 for all
             "--clock": "wall",  # or cpu: on a busy machine, with one thread, without vLLM
             "--threads": 0,  # of matrix products; as many as the machine has
             "--verbose": False,
