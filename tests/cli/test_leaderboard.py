@@ -19,7 +19,6 @@ from StaICC.cli import main, reports
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(reports, "data_home", lambda: tmp_path / "home")
     (tmp_path / "runs" / "deep").mkdir(parents=True)
     for name, label in (("a", 0), ("deep/b", 1), ("changed", 2)):

@@ -47,7 +47,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of that folder with links, which is the working folder."""
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("STAICC_HOME", str(tmp_path / "home"))
     links = {"link.json": "r.json", "link2.json": "link.json", "link.sqlite": "run.sqlite", "link.dir": "dir"}
     for name, target in {**links, "here": str(tmp_path), "loop": "loop"}.items():

@@ -24,9 +24,8 @@ SHOWN = "x\\x1b]0;owned\\x07\\x9b31m\\u202egnp\\u2066\\u200b\\ud800\\x7f\\r"
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path) -> Path:
     """Results of a data set whose name and labels are hostile, and a store of such a model."""
-    monkeypatch.chdir(tmp_path)
     name = EVIL.replace("\ud800", "")  # data sets refuse lone surrogates
     rows = [(f"text {i} {name}", i % 2) for i in range(60)]
     data = Dataset.from_rows(rows, name=name, label_space=[f"={name}", "@plain"])

@@ -15,9 +15,8 @@ Cli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(autouse=True)
-def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, staicc: Cli) -> None:
+def saved(staicc: Cli) -> None:
     """The working folder has a result."""
-    monkeypatch.chdir(tmp_path)
     assert staicc("run", "normal", "--datasets", "mini", "--limit", "3", "--json", "r.json")[0] == 0
 
 

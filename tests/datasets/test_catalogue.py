@@ -1,19 +1,76 @@
-"""The catalogue against what the release says, entry by entry."""
+"""Cards, the catalogue against what the release says, and data sets of users' rows."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import StaICC.datasets.catalogue as module
-from StaICC.datasets import cite, get_card, names
+from StaICC.datasets import Card, Dataset, SplitSizes, Template, cite, get_card, load_dataset, names, table_digest
 from StaICC.datasets.catalogue import find
+from StaICC.datasets.dataset import default_split
 from StaICC.datasets.source import shipped
-from StaICC.errors import SchemaError
+from StaICC.errors import ArgumentError, DataDamagedError, SchemaError
+
+CARD = get_card("TREC")
+
+
+@pytest.mark.parametrize(
+    ("record", "changes", "message"),
+    [
+        (CARD, {"name": ""}, "'name' is empty"),
+        (CARD, {"task": None}, "'task'"),
+        (CARD, {"notes": "\ud800"}, "lone surrogate"),
+        (CARD, {"label_space": ()}, "'label_space' is empty"),
+        (CARD, {"label_space": ("a", "b", "a", "d", "e", "f")}, "names the label 'a' twice"),
+        (CARD, {"label_space": ("a", "b")}, "'label_space' names 2 labels, 'full_label_space' 6"),
+        (CARD, {"template": None}, "'template'"),
+        (CARD, {"template": Template("", ("a", "b"), ("", ""), "", "")}, "2 input texts, its alternatives have 1"),
+        (CARD, {"split": (1, 2, 3)}, "'split'"),
+        (CARD, {"rows": 5631}, "the split takes 1024 + 4096 + 512 = 5632 rows, but there are 5631"),
+        (CARD, {"rows": -1}, "'rows'"),
+        (CARD.template, {"instruction": None}, "'instruction'"),
+        (CARD.template, {"query_prefix": "\udfff"}, "lone surrogate"),
+        (CARD.template, {"input_text_prefixes": ()}, "'input_text_prefixes' is empty"),
+        (CARD.template, {"input_text_affixes": (" ", " ")}, "1 'input_text_prefixes' but 2"),
+        (CARD.alternatives, {"instruction": ("", "a")}, "'instruction' has 2 levels; there must be 3"),
+        (CARD.alternatives, {"input_text_prefixes": (("a",), ("b",), ("c", "d"))}, "the levels have 1, 1, 2"),
+    ],
+)
+def test_bad_records(record: Any, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        dataclasses.replace(record, **changes)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 0), (-1, 1, 1), (1, 1.0, 1), (True, 1, 1), ("1", 1, 1), (0, 0, -1)])
+def test_bad_splits(sizes: Any) -> None:
+    with pytest.raises(ArgumentError, match="split: "):
+        SplitSizes(*sizes)
+
+
+def test_from_dict_names_missing_and_unknown_keys() -> None:
+    for field in dataclasses.fields(Card):
+        if field.default is dataclasses.MISSING:
+            plain = CARD.to_dict()
+            del plain[field.name]
+            with pytest.raises(SchemaError, match=f"the field {field.name!r} is missing"):
+                Card.from_dict(plain)
+    for record in (None, "template", "alternatives", "split", "digests"):
+        plain = CARD.to_dict()
+        (plain if record is None else plain[record])["colour"] = "red"
+        with pytest.raises(SchemaError, match="no field 'colour'"):
+            Card.from_dict(plain)
+
+
+# -- the catalogue against what the release says, entry by entry
+
 
 ORDER = names()
 ALL = (*ORDER, "mini")
@@ -70,8 +127,8 @@ SPELLINGS = {
 
 
 def test_spellings() -> None:
-    for given, expected in SPELLINGS.items():
-        assert find(given) == expected == get_card(given).name
+    for spelling, expected in SPELLINGS.items():
+        assert find(spelling) == expected == get_card(spelling).name
     for name in ALL:
         plain = name.replace("_", " ").replace("-", "")
         for spelling in (name, name.upper(), name.lower(), get_card(name).title, plain):
@@ -93,3 +150,78 @@ def test_a_catalogue_with_a_mistake_is_refused(part: str, key: str, value: Any, 
         del data["datasets"]["TREC"][part][key]
     with pytest.raises(SchemaError, match=re.escape(message)):
         module._parse(data)
+
+
+# -- data sets of users' own rows, and mini
+
+
+PAIRS = [((f"premise {i}", f"hypothesis {i}"), i % 2) for i in range(20)]
+
+
+def test_pairs() -> None:
+    dataset = Dataset.from_rows(PAIRS, name="pairs", label_space=["no", "yes"], task="entailment", licence="CC0")
+    assert dataset.table[3] == (("premise 3", "hypothesis 3"), 1)
+    card = dataset.card
+    assert card.template == Template("", ("sentence1: ", "sentence2: "), (" ", " "), "label: ", "\n", "")
+    assert (card.name, card.title, card.task, card.licence) == ("pairs", "pairs", "entailment", "CC0")
+    assert card.full_label_space == card.label_space == ("no", "yes")
+    assert card.rows == card.split.total == 20
+    assert card.digests is not None
+    assert card.digests.table == table_digest(PAIRS)
+    assert card.digests.file is None
+    assert not card.offensive
+
+
+def test_everything_can_be_given() -> None:
+    template = Template("Classify. ", ("Text: ",), ("\n",), "Class: ", "\n\n", "Now: ")
+    alternatives = get_card("TREC").alternatives
+    dataset = Dataset.from_rows(
+        [("a", 0), ("b", 1), ("c", 1)],
+        name="own",
+        label_space=("x", "y"),
+        full_label_space=("the x", "the y"),
+        template=template,
+        split=SplitSizes(0, 1, 2),
+        source="https://example.org/",
+        citation="@misc{own}",
+        alternatives=alternatives,
+        offensive=True,
+        notes="note",
+    )
+    card = dataset.card
+    assert card.template == template
+    assert card.split == SplitSizes(0, 1, 2)
+    assert card.full_label_space == ("the x", "the y")
+    assert card.alternatives == alternatives
+    assert (card.source, card.citation, card.offensive, card.notes) == (
+        "https://example.org/",
+        "@misc{own}",
+        True,
+        "note",
+    )
+
+
+@given(st.integers(1, 10_000))
+def test_default_split(rows: int) -> None:
+    split = default_split(rows)
+    assert split.stratified
+    assert split.test == max(1, min(512, rows * 2 // 5))
+    assert split.calibration == min(1024, rows // 5)
+    assert split.demonstration == min(4096, rows - split.test - split.calibration)
+    assert rows < 2 or split.demonstration >= 1
+
+
+def test_damage_in_mini_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    import StaICC.datasets.catalogue as module
+    from StaICC.datasets import source
+
+    known = module.catalogue()
+    data = source.shipped("mini.json")
+    data["rows"][100][0] += "."
+    monkeypatch.setattr(source, "shipped", lambda _: data)
+    assert module.catalogue() is known  # read before
+    with pytest.raises(DataDamagedError, match="the rows are not the published ones"):
+        load_dataset("mini")
+    data["label_space"] = data["label_space"][::-1]
+    with pytest.raises(DataDamagedError, match="label space"):
+        load_dataset("mini")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import StaICC.datasets.pack as module
+import StaICC.datasets.pack as pack
 from StaICC.datasets.pack import fetch_wheel
 from StaICC.errors import DataDamagedError, DataMissingError
 
@@ -125,7 +125,7 @@ def test_offline(value: str, offline: bool, tmp_path: Path, false_pip: Path, mon
 
 def test_no_address_is_in_the_code() -> None:
     """Only pip knows where a wheel comes from, so a mirror serves every download."""
-    package = Path(module.__file__).parent
+    package = Path(pack.__file__).parent
     addresses = {
         address
         for path in package.rglob("*.py")

@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 from StaICC.datasets import load_dataset, names, table_digest
-from StaICC.datasets import pack as pack_module
+import StaICC.datasets.pack as pack
 
-pytestmark = pytest.mark.pack
-
-
+@pytest.mark.pack
 @pytest.mark.parametrize("name", names())
 def test_rows_are_the_release(name: str, golden: dict[str, Any]) -> None:
     dataset, wanted = load_dataset(name), golden["datasets"][name]
@@ -23,5 +21,6 @@ def test_rows_are_the_release(name: str, golden: dict[str, Any]) -> None:
     assert max(sum(map(len, row.texts)) for row in rows) <= 1024
 
 
+@pytest.mark.pack
 def test_everything_verifies() -> None:
-    assert [(table.name, table.state) for table in pack_module.verify()] == [(name, "verified") for name in names()]
+    assert [(table.name, table.state) for table in pack.verify()] == [(name, "verified") for name in names()]

@@ -1,10 +1,12 @@
-"""LongICL as a benchmark: its queries, its scores, its results; failures never count as wrong."""
+"""LongICL as a benchmark: queries, scores, results, options; failures never count as wrong."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
+import shutil
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,10 @@ import pytest
 
 from StaICC.benchmarks import Statistics
 from StaICC.benchmarks.evaluation import digest_prompts
-from StaICC.benchmarks.long_icl import LongICL, LongICLExperimentor, card
+from StaICC.benchmarks.long_icl import Experiment, LongICL, LongICLExperimentor, card
 from StaICC.benchmarks.long_icl.protocol import write_query
 from StaICC.benchmarks.verify import Recomputed, Rerun, Unchecked, status_of, verify
-from StaICC.errors import ArgumentError, OutputError, UnknownNameError
+from StaICC.errors import ArgumentError, OutputError, UnknownNameError, WithheldReplyError
 from StaICC.inference import Failure
 from StaICC.metrics.intervals import ratio_part
 from StaICC.results import Result
@@ -236,6 +238,46 @@ def test_collected_failures(small_files: Path) -> None:
     assert sum(counts["gold"] for counts in own["rounds"]["2R"]["labels"].values()) == 9
 
 
+# -- replies in the habits of model families
+
+HABITS = {
+    "plain": "{label}\n",
+    "reasoning": "<think>Could be anger, or joy. I'd say {label}.</think>\n\n{label}",
+    "a sentence": "The answer is {label}.",
+    "JSON": '```json\n{{"emotion category": "{label}", "confidence": 0.9}}\n```',
+    "bold": "Considering the tone, the emotion category is **{label}**.",
+    "numbered": "1. {label}",
+}
+"""How model families reply with a label."""
+
+
+def test_habits_are_read(small_files: Path) -> None:
+    for parsing, right in (("tolerant", list(HABITS)), ("published", ["plain"])):
+        own = one(small_files, "goemotions", [1], 20, parsing=parsing)
+        gold = [item.gold[0] for item in own.test_items]
+        runs = {name: own.score([text.format(label=label) for label in gold]) for name, text in HABITS.items()}
+        assert [name for name, run in runs.items() if run.values["mean"] == 1.0] == right
+    unread = runs["reasoning"].details
+    assert len(unread.unparsed) == 20
+    note = '20 of 20 replies are unparsed and count as wrong, such as (no label): "<think>Could be'
+    assert any(text.startswith(note) for text in unread.notes)
+
+
+def test_a_reply_without_a_label_may_end_the_run(small_files: Path) -> None:
+    benchmark = make(small_files, ["goemotions"], test_number=20, parsing="tolerant", unparsed="error")
+    asked: list[str] = []
+
+    def function(prompt: str, label_space: list[str]) -> str:
+        asked.append(prompt)
+        if zlib.crc32(prompt.encode()) % 5 == 0:
+            raise WithheldReplyError("the server withheld the reply")
+        return "joy"
+
+    with pytest.raises(OutputError, match=r"GoEmotions, round 1, query \d+ .*withheld the reply"):
+        benchmark(function)
+    assert len(asked) == 20  # the second round is not asked
+
+
 # -- verification
 
 
@@ -312,3 +354,88 @@ def test_edits_are_named(small_files: Path, path: tuple[Any, ...], value: Any) -
     for findings in (verify(Result.from_dict(plain), benchmark), verify(Result.from_dict(plain), data_dir=small_files)):
         reported = [line for found in findings for line in found.contradicted]
         assert any(line.startswith(" / ".join(map(str, path)) + ": saved ") for line in reported), reported
+
+
+# -- every option of LongICL that changes a number is in the signature
+
+
+EXPERIMENTS = [
+    Experiment("context", (1024, 4096)),
+    Experiment("shots", (0, 2)),
+    Experiment("position", (3,), 1),
+    Experiment("controls", (), 1),
+]
+IN_SIGNATURE: dict[str, list[Any]] = {
+    "data_dir": ["changed"],
+    "datasets": [["tacred"]],
+    "rounds": [[1], [2, 1]],
+    "test_number": [None, 5],
+    "instruct": [True],
+    "variant": ["strict"],
+    "arrangement": ["grouped"],
+    "parsing": ["strict", "tolerant"],
+    "unparsed": ["excluded"],
+    "experiment": [*EXPERIMENTS, *(Experiment("order", (2,), shots=2, seed=seed) for seed in (0, 1))],
+    "statistics": [Statistics(level=0.8), Statistics(level=0.9)],
+}
+"""Other values of the options that are in the signature."""
+NO_NUMBER: dict[str, list[Any]] = {"data_dir": ["copy"], "verify": [False], "announce": [print]}
+"""Other values of the options that change no number."""
+
+
+@pytest.fixture(scope="module")
+def folders(small_files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("options")
+    for name in ("small", "copy", "changed"):
+        shutil.copytree(small_files, home / name)
+    path = home / "changed" / "discovery_test.tsv"
+    path.write_text(path.read_text("utf-8").replace("text", "word"), "utf-8", newline="")
+    return home
+
+
+def run(home: Path, **options: Any) -> Result:
+    options = {"datasets": ["discovery", "tacred"], "verify": True, **options}  # without published digests
+
+    def model(prompt: str, label_space: list[str]) -> str:
+        return label_space[zlib.crc32(prompt.encode()) % 3]
+
+    return make(home / options.pop("data_dir", "small"), **options)(model)
+
+
+def numbers(result: Result) -> dict[str, Any]:
+    left_out = ("signature", "provenance", "timing", "environment", "with_divided")
+    return {key: value for key, value in result.to_dict().items() if key not in left_out}
+
+
+@pytest.fixture(scope="module")
+def base(folders: Path) -> Result:
+    return run(folders)
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in IN_SIGNATURE for value in IN_SIGNATURE[name]])
+def test_an_option_that_changes_a_number_is_in_the_signature(
+    folders: Path, base: Result, name: str, value: Any
+) -> None:
+    other = run(folders, **{name: value})
+    assert numbers(base) != numbers(other)
+    assert base.signature.differences(other.signature)
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in NO_NUMBER for value in NO_NUMBER[name]])
+def test_other_options_change_no_number(folders: Path, base: Result, name: str, value: Any) -> None:
+    other = run(folders, **{name: value})
+    assert numbers(base) == numbers(other)
+    assert base.signature == other.signature
+
+
+@pytest.mark.parametrize("variant", ["published", "strict"])
+@pytest.mark.parametrize("name", ["discovery", "tacred", "few_nerd", "dialogre"])
+def test_a_test_number_above_the_number_of_items_is_none(small_files: Path, name: str, variant: str) -> None:
+    def signature(number: int | None) -> Any:
+        return make(small_files, [name], [1], number, variant=variant).signature()
+
+    items = make(small_files, [name], [1], None, variant=variant)[0].test_items
+    count = sum(len(item.gold) if name == "dialogre" else 1 for item in items)
+    assert {signature(number) for number in (count, count + 1, 10**9)} == {signature(None)}
+    assert signature(None).fields["rows"] == "all"
+    assert signature(count - 1).fields["rows"] == str(count - 1)

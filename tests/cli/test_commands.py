@@ -1,0 +1,256 @@
+"""Commands: help, names, exit statuses, completion, streams; baseline, cite, run and store."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC.cli import _COMMANDS, main
+from StaICC.datasets import cite, names
+from StaICC.inference.store import PredictionStore, query_key
+from StaICC.results import load
+
+MINI = ["run", "normal", "--datasets", "mini", "--limit", "2"]
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.mark.parametrize("name", ["", *_COMMANDS])
+def test_help(name: str, staicc: Cli) -> None:
+    status, shown, _ = staicc(*filter(None, [name]), "--help")
+    assert status == 0
+    assert shown.startswith(f"usage: python -m StaICC {name}".rstrip())
+    if name:
+        assert f"python -m StaICC {name}" in shown.partition("examples:")[2]
+        if "--model MODEL" in shown:  # `published` names models of published tables, which have no options
+            assert ("--model-option" in shown) is (name != "published")
+    else:
+        assert [command for command in _COMMANDS if not re.search(rf"^ +{command}\b", shown, re.MULTILINE)] == []
+
+
+def test_a_full_disk_is_said_and_other_faults_are_not_hidden(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    file: str | None = "p.jsonl"
+
+    def write(*given: object) -> None:
+        raise OSError(fault, os.strerror(fault), file)
+
+    monkeypatch.setattr("StaICC.cli.files.write_output", write)
+    fault = errno.ENOSPC
+    status, _, err = staicc("prompts", *MINI[1:], "-o", "p.jsonl")
+    assert (status, err) == (2, f"staicc: p.jsonl: {os.strerror(errno.ENOSPC)}\n")
+    fault, file = errno.EBADF, None
+    with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
+        main(["prompts", *MINI[1:], "-o", "p.jsonl"])
+
+
+# -- as a program
+
+
+def test_the_module_runs_without_data_and_says_where_it_is_missing(program: Any, tmp_path: Path) -> None:
+    home = {"STAICC_HOME": str(tmp_path), "STAICC_OFFLINE": "1"}
+    done = program(*MINI, "--no-save", env=home)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Normal\n")
+    assert list(tmp_path.iterdir()) == []
+    done = program("run", "normal", "--datasets", "TREC", env=home)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "python -m StaICC data install" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_console_script_finds_modules_in_the_current_folder(program: Any, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "staicc").write_text("import sys\nfrom StaICC.cli import script\nsys.exit(script())\n")
+    (tmp_path / "mine.py").write_text("def my_inference(prompt, label_space):\n    return 0\n")
+    done = program(*MINI, "--model=mine:my_inference", start=("bin/staicc",), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "my_inference" in done.stdout
+
+
+# -- ``baseline``: the table, the JSON, and what is refused
+
+
+def baseline(*arguments: str) -> int:
+    return main(["baseline", *arguments])
+
+
+def test_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert baseline("--n", "100", "--labels", "2", "--t", "1", "10", "--accuracy", "0.6") == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    head, _, *rows = (line.split() for line in out.splitlines())
+    assert [head, *rows] == [
+        ["t", "baseline", "p", "<=", "0.05", "from", "p-value", "of", "60/100"],
+        ["1", "0.50000", "0.59000", "0.0284"],
+        ["10", "0.57678", "0.64000", "0.2507"],
+    ]
+
+
+def test_a_p_value_below_floating_point_is_not_printed_as_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    assert baseline("--n", "1024", "--labels", "6", "--t", "10", "--accuracy", "1") == 0
+    assert capsys.readouterr().out.splitlines()[2].split()[-1] == "1.49e-796"
+
+
+@pytest.mark.parametrize(
+    ("labels", "accuracy", "message"),
+    [
+        ("2", "0.333", "0.333 is no share of n = 100"),
+        ("2", "60", "between 0 and 1, not '60'"),
+        ("2:50,5:40", "0.5", "number 90, but n is 100"),
+    ],
+)
+def test_an_accuracy_that_is_no_share_of_n_is_refused(
+    labels: str, accuracy: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert baseline("--n", "100", "--labels", labels, "--accuracy", accuracy) == 2
+    assert message in capsys.readouterr().err
+
+
+# -- ``cite``
+
+
+def entries(text: str) -> list[str]:
+    return re.findall(r"^@\w+\{([^,]+),", text, re.MULTILINE)
+
+
+def test_the_benchmark_and_the_ten(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cite"]) == 0
+    text = capsys.readouterr().out
+    assert entries(text)[0] == "cho2025staicc"
+    assert len(set(entries(text))) == len(entries(text)), "BibTeX refuses a duplicate key"
+    for name in names():
+        assert set(entries(cite(name))) <= set(entries(text))
+
+
+def everything() -> list[str]:
+    """Every name that ``run`` takes for a benchmark, a data set or a method, and those that results carry."""
+    from StaICC.benchmarks.long_icl import cards
+    from StaICC.benchmarks.tasks import BENCHMARKS
+    from StaICC.methods.run import METHODS
+
+    carried = ["Normal", "Contextual_bias", "Domain_bias", "Post_bias", "GLER", "Template_sens", "Demo_sens", "LongICL"]
+    return [*names(), "mini", *cards(), *METHODS, *BENCHMARKS, "long-icl", *carried]
+
+
+def test_everything_that_can_be_run_can_be_cited(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in everything():
+        assert main(["cite", name]) == 0
+        text = capsys.readouterr().out
+        assert entries(text)[0] == "cho2025staicc"
+        assert text.count("{") == text.count("}"), name
+
+
+# -- ``run``: every benchmark, saved, shown, and what it refuses
+
+
+SMALL = ["--datasets", "mini", "--limit", "2"]
+
+
+@pytest.fixture
+def ppm() -> Any:
+    return StaICC.load_kernel("ppm")
+
+
+def test_the_settings_reach_the_benchmark(staicc: Cli, ppm: Any) -> None:
+    settings = ["--k", "2", "--noisy-channel", "--metrics", "0.1.1"]
+    status, out, _ = staicc("run", "normal", *SMALL, *settings, "--json", "r.json", "--records", "r.jsonl")
+    assert status == 0
+    benchmark = StaICC.Normal(k=2, noisy_channel=True, metrics="0.1.1", datasets=["mini"], limit=2)
+    expected = benchmark(ppm)
+    expected.provenance = expected.provenance.named("ppm")
+    assert load("r.json") == expected
+    assert str(expected.signature) in out
+    records = [json.loads(line) for line in Path("r.jsonl").read_text("utf-8").splitlines()]
+    assert [(record["row"], record["repeat"]) for record in records] == [(0, 0), (1, 0), (0, 1), (1, 1)]
+    _, out, _ = staicc("run", "normal", *SMALL, "--outputs", "logits", "--tried", "9", "--json")
+    result = StaICC.Result.from_dict(json.loads(out))
+    assert result.signature.fields["outputs"] == "logits"
+    assert result.details["mini"].baselines["normal"].tried == 9
+
+
+def test_predictions_are_kept_in_a_store(staicc: Cli) -> None:
+    for name in ("a", "b"):
+        command = ["run", "normal", *SMALL, "--store", "s", "--model-name", name, "--json", "r.json", "--overwrite"]
+        first = staicc(*command)
+        assert staicc(*command)[:2] == first[:2]
+        assert load("r.json").provenance.predictors[0].name == name  # type: ignore[union-attr]
+    with PredictionStore("s") as store:
+        models = [(name.split()[-1], count) for name, count in store.info().models.items()]
+    assert models == [("name:a", 4), ("name:b", 4)]
+
+
+def test_a_partial_run_is_status_1(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    import StaICC.cli.options as module
+
+    lost = StaICC.Normal(datasets=["mini"])[0].prompt_set()[0]
+    monkeypatch.setattr(
+        module,
+        "load_kernel",
+        lambda spec: lambda prompt, label_space: None if prompt == lost else [0.1 * len(prompt), 3.0, 2.0],
+    )
+    status, out, _ = staicc("run", "normal", *SMALL, "--on-error", "collect", "--json", "r.json")
+    assert status == 1
+    assert "PARTIAL: 1 of 4" in out
+    assert not load("r.json").complete
+    status, out, err = staicc("run", "normal", *SMALL)
+    assert (status, out) == (2, "")
+    assert err.startswith("staicc: Normal, mini, query 0: ")
+
+
+# -- ``store``: data on stdout, exit status, JSON
+
+
+KEYS = [query_key(f"prompt {number}", ["a", "b"]) for number in range(50)]
+
+
+def store_command(*words: object) -> int:
+    return main(["store", *map(str, words)])
+
+
+@pytest.fixture
+def path(tmp_path):
+    with PredictionStore(tmp_path / "run.sqlite") as store:
+        store.put_many("model A", [(key, [0.25, 0.75]) for key in KEYS])
+        store.put_many("model B", [(KEYS[0], 1)])
+    return tmp_path / "run.sqlite"
+
+
+def test_info(path, capsys):
+    assert store_command("info", path) == 0
+    out = capsys.readouterr().out
+    assert "51 answers" in out
+    assert "        50  model A\n         1  model B\n" in out
+    assert store_command("info", path, "--json") == 0
+    info = json.loads(capsys.readouterr().out)
+    assert (info["answers"], info["models"]) == (51, {"model A": 50, "model B": 1})
+
+
+def test_export(path, tmp_path, capsys):
+    assert store_command("export", path) == 0
+    said = capsys.readouterr()
+    assert said.err == "51 answers\n"
+    lines = [json.loads(line) for line in said.out.splitlines()]
+    assert {"answer": [0.25, 0.75], "fingerprint": "model A", "key": KEYS[0].hex()} in lines
+    assert store_command("export", path, "--output", tmp_path / "out.jsonl", "--json") == 0
+    assert (tmp_path / "out.jsonl").read_text() == said.out
+    assert store_command("export", path, "--output", tmp_path / "out.jsonl") == 2
+
+
+def test_merge(path, tmp_path, capsys):
+    new = tmp_path / "all.sqlite"
+    assert store_command("merge", new, path, path, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {str(path): {"added": 0, "present": 51, "different": 0}}
+    with PredictionStore(path) as store, PredictionStore(new) as other:
+        other.put_many("model A", [(query_key("more", []), 0)])
+        store.put_many("model A", [(query_key("more", []), 1)])
+    assert store_command("merge", new, path) == 0
+    assert (
+        capsys.readouterr().out == f"{path}: 0 answers added, 51 were there, 1 differ from those there (not copied)\n"
+    )
