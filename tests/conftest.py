@@ -232,7 +232,7 @@ NOT_QUICK = (
     *("benchmarks/test_sensitivity.py", "benchmarks/test_sequential.py", "benchmarks/test_verify_edits.py"),
     *("benchmarks/long_icl", "cli", "datasets/test_fetch.py", "datasets/test_frozen_data.py"),
     *("datasets/test_own_data.py", "datasets/test_pack.py", "datasets/test_table.py", "datasets/test_wheel.py"),
-    *("inference/test_damaged_outputs.py", "inference/test_durability.py", "inference/test_durability_dask.py"),
+    *("inference/test_damaged_outputs.py", "inference/test_durability.py"),
     *("inference/test_store.py", "kernels", "methods", "results/report", "results/test_published.py"),
     *("test_docs_blocks.py", "test_docs_site.py", "test_examples_notebooks.py"),
     "test_extensions.py",

@@ -9,12 +9,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from durability_kernels import Batching, Deterministic, calls_of, mark_of
+from durability_kernels import Batching, Deterministic, Loading, calls_of, mark_of
 from durability_kills import QUERIES, WAYS, environment, kill_and_resume, result_of
 
 from StaICC import Normal
@@ -294,3 +295,30 @@ def test_an_interrupt_stops_threads_after_their_query_and_keeps_what_they_did(tm
     assert 10 <= asked < 100
     with PredictionStore(path) as store:
         assert store.info().answers == asked  # nothing that was answered is lost
+
+
+# -- a Dask cluster
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    distributed = pytest.importorskip("distributed")
+    import dask
+
+    settings = {"temporary-directory": str(tmp_path), "distributed.worker.memory.terminate": False}
+    monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
+    local = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+    with dask.config.set(settings), distributed.LocalCluster(**local) as cluster, distributed.Client(cluster) as client:
+        client.wait_for_workers(2, timeout=60)
+        yield client
+
+
+def test_a_cluster_gives_the_same(client, tmp_path):
+    calls, executor = tmp_path / "calls", client.get_executor()
+    found = content(normal(Loading(str(calls)), executor=executor, chunk_size=8))
+    assert found == content(normal(Loading(str(tmp_path / "others"))))
+    assert WorkerPool(executor).capacity() == 2
+    loads = Path(f"{calls}.loads").read_text(encoding="utf-8").split()
+    assert 1 <= len(loads) == len(set(loads)) <= 2  # each worker loads the kernel once
+    with pytest.raises(ArgumentError, match=r"Dask's client has one: client.get_executor\(\)"):
+        normal(Deterministic(), executor=client)

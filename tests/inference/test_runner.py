@@ -1,9 +1,11 @@
-"""The runner: each distinct query once, in any order, anywhere; every failure named, nothing lost."""
+"""Running: order, batches, failures and their reasons, progress."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -11,8 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from StaICC import Normal
 from StaICC.errors import OutputError
-from StaICC.inference import Failure, Part, Progress, RunOptions, predict_queries
+from StaICC.inference import Failure, Pace, Part, Progress, RunOptions, predict_queries
+from StaICC.inference.workers import alike, is_too_long
+from StaICC.progress import ProgressLine
 from StaICC.prompting import Query, as_argument
 
 LABELS = ("no", "yes")
@@ -230,3 +235,115 @@ def test_progress_never_goes_back_and_ends_at_the_total(options: dict[str, Any])
     assert done == sorted(done)
     assert (done[0], done[-1]) == (0, 10)
     assert all(one.total == 10 for one in reported)
+
+
+# -- rate and time left: from invented reports, whose truth is known
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def report(done: int, total: int = 400, number: int = 0, parts: int = 1, stored: int = 0) -> Progress:
+    return Progress(done, total, "Normal, TREC", number, parts, stored)
+
+
+@pytest.mark.parametrize("parts", [1, 3, 10])
+def test_a_steady_run_is_foretold(parts):
+    clock, pace = Clock(), None
+    pace = Pace(clock)
+    for number in range(parts):
+        for done in range(0, 401, 4):
+            estimate = pace.update(report(done, number=number, parts=parts))
+            left = (parts - number) * 400 - done
+            if estimate.rate is not None:
+                assert estimate.rate == pytest.approx(8)
+                assert estimate.seconds_left == pytest.approx(left / 8)
+            if done < 400:
+                clock.now += 0.5
+    assert estimate.seconds_left == 0
+
+
+def test_a_run_reports_what_was_stored_and_what_failed(tmp_path):
+    seen: list[Progress] = []
+
+    def fails(prompt: str, label_space: list[str]) -> int:
+        if len(prompt) % 5 == 0:
+            raise ValueError
+        return 0
+
+    benchmark = Normal(datasets=["mini"], limit=20)
+    settings = {"store": tmp_path / "s", "model_name": "f", "on_error": "collect"}
+    result = benchmark(fails, progress=seen.append, **settings)
+    failed = result.details["mini"].failed
+    assert failed > 0
+    assert (seen[0].stored, seen[-1].failed, seen[-1].done) == (0, failed, 40)
+    seen.clear()
+    benchmark(fails, progress=seen.append, **settings)
+    assert (seen[0].done, seen[0].stored, seen[-1].done) == (40 - failed, 40 - failed, 40)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_line_shows_part_rate_and_time_left(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    clock, stream = Clock(), Terminal()
+    line = ProgressLine(stream, clock=clock)
+    for done in range(0, 101, 10):
+        line(Progress(done, 400, "Suite, TREC", 2, 10, 0, 3 if done > 50 else 0))
+        clock.now += 10
+    shown = stream.getvalue().split("\r")
+    assert shown[1] == "[3/10] Suite, TREC: 2 % |....................| 10/400, 10 s, 1/s, 53 min left"
+    assert shown[-1] == "[3/10] Suite, TREC: 25 % |#####...............| 100/400, 3 failed, 2 min, 1/s, 52 min left"
+    line.close()
+    assert re.fullmatch(r"\r *\r", stream.getvalue()[-len(shown[-1]) - 2 :])
+    line.close()
+
+
+# -- which failures say that a prompt is longer than the model's limit
+
+
+TOO_LONG = [
+    "prompt 3 has 40123 tokens, but the model reads 32768 at most; use fewer demonstrations",
+    "Error code: 400 - This model's maximum context length is 4096 tokens, however you requested 5012 tokens",
+    "context_length_exceeded",
+    "input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000",
+    "the request exceeds the available context size. try increasing the context size or enable context shift",
+    "prompt is too long: 210000 tokens > 200000 maximum",
+    "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096",
+    "the inference function raised ValueError: the prompt (40123 tokens) is too long for this model (at f.py:3)",
+    "input length 9000 exceeds max_model_len 8192",
+    "This is longer than the maximum sequence length (512)",
+]
+OTHERS = [
+    "the server took too long to answer",
+    "the query timed out; waiting was too long",
+    "got label index 99, expected 0 to 76",
+    "the inference function raised KeyError: 'length'",
+    "",
+]
+
+
+@pytest.mark.parametrize("reason", [*TOO_LONG, *OTHERS])
+def test_which_failures_say_that_a_prompt_is_too_long(reason: str) -> None:
+    assert is_too_long(reason) is (reason in TOO_LONG)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["has {} tokens", "refused", "{} (at /x/y.py:{})"]), st.integers(0, 10**6))))
+def test_alike_counts_everything_once(reported: list[tuple[str, int]]) -> None:
+    reasons: dict[str, int] = {}
+    for form, number in reported:
+        reason = form.format(number, number)
+        reasons[reason] = reasons.get(reason, 0) + 1
+    found = alike(reasons)
+    assert sum(count for _, count in found) == len(reported)
+    assert len(found) == len({form for form, _ in reported})
+    assert [count for _, count in found] == sorted((count for _, count in found), reverse=True)
+    assert not any(".py" in reason for reason, _ in found)
