@@ -234,7 +234,7 @@ NOT_QUICK = (
     *("datasets/test_own_data.py", "datasets/test_pack.py", "datasets/test_table.py", "datasets/test_wheel.py"),
     *("inference/test_damaged_outputs.py", "inference/test_durability.py"),
     *("inference/test_store.py", "kernels", "methods", "results/report", "results/test_published.py"),
-    *("test_docs_blocks.py", "test_docs_site.py", "test_examples_notebooks.py"),
+    *("test_docs_blocks.py", "test_examples_notebooks.py"),
     "test_extensions.py",
 )
 """What ``--quick`` leaves out: tests that start processes, load models or statsmodels, damage files in every place, or

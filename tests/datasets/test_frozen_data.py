@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from StaICC.datasets import load_dataset, names, table_digest
 import StaICC.datasets.pack as pack
+from StaICC.datasets import load_dataset, names, table_digest
+
 
 @pytest.mark.pack
 @pytest.mark.parametrize("name", names())

@@ -6,12 +6,12 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 from StaICC import Normal
 from StaICC.methods.run import Method, run_all
 
-numpy = pytest.importorskip("numpy")
 torch = pytest.importorskip("torch")
 
 

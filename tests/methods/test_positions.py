@@ -13,9 +13,6 @@ from StaICC.methods.run import Method, run_all, run_many_shot
 
 pytestmark = pytest.mark.slow
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
 
 class Positions:
     """Counts the positions that kernels compute from now on, and keeps their sequences."""

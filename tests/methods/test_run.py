@@ -1,22 +1,24 @@
-"""Methods in one call: results, tables, groups, refusals and signatures."""
+"""Methods in one call: results, tables, groups, refusals, signatures, every option; many-shot."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
-from StaICC.errors import ArgumentError, OutputError
+from StaICC import GLER, Normal
+from StaICC.benchmarks.verify import verify
+from StaICC.errors import ArgumentError, OutputError, UnknownNameError
+from StaICC.kernels.huggingface.forward import distinct_positions
+from StaICC.kernels.registry import OptionFact, options_of
 from StaICC.methods import run as ms
-from StaICC.methods.calibration import (
-    CalibratedKernel,
-    DomainCalibration,
-    batch_calibration,
-)
-from StaICC.methods.specification import fresh
-from StaICC.results import Result
+from StaICC.methods.calibration import CalibratedKernel, DomainCalibration, batch_calibration
+from StaICC.methods.run import Method, run_many_shot
+from StaICC.methods.specification import METHODS, fresh
+from StaICC.prompting import sample_nested
+from StaICC.results import Result, Signature
 from tests.methods.fakes import Kernel, mini, rows_of
 
 SIXTEEN_EACH = 14 + 15 + 16
@@ -147,3 +149,125 @@ def test_a_method_of_the_user_is_signed_by_its_code() -> None:
     assert list(table) == ["vanilla", "now"]
     assert re.fullmatch("now@[0-9a-f]{12} paper", table["now"].signature.fields["method"])
     assert table["now"].signature.fields["template"].startswith("changed-")
+
+
+# -- every option of every method, found by introspection, is in the signature of a result
+
+
+NAMES = sorted(METHODS)
+OPTIONS = [(name, fact) for name in NAMES for fact in options_of(METHODS[name].options)]
+
+
+def others(name: str, fact: OptionFact) -> list[Any]:
+    hint = str(get_type_hints(METHODS[name].options)[fact.name])
+    if "bool" in hint:
+        return [not fact.default, fact.default]
+    if "Literal" in hint:
+        return ["diverse", "balanced"]
+    if "int" in hint:
+        return [7, 8]
+    if "float" in hint:
+        return [0.25, 0.5]
+    if "Sequence" not in hint:
+        return ["One.", "Two."]
+    assert "str" in hint, f"add values of {hint} for the option {fact.name} of {name}"
+    return [["One.", "Two."], ["Two.", "One."]]
+
+
+def signed(name: str, **settings: Any) -> str:
+    method = Method(name, Kernel(), **settings)
+    return str(method._signed(Signature({"benchmark": "Normal", "version": "1"})))
+
+
+@pytest.mark.parametrize(("name", "fact"), OPTIONS, ids=lambda value: getattr(value, "name", value))
+def test_an_option_is_in_the_signature(name: str, fact: OptionFact) -> None:
+    first, second = others(name, fact)
+    texts = {signed(name), signed(name, **{fact.name: first}), signed(name, **{fact.name: second})}
+    assert len(texts) == (2 if fact.type == "bool" else 3)
+    assert signed(name, **{fact.name: fact.default}) == signed(name)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "vanilla"])
+def test_the_settings_of_all_methods_are_in_the_signature(name: str) -> None:
+    assert signed(name) != signed(name, variant="0.1.1")
+    if isinstance(METHODS[name].trains, bool):
+        assert (signed(name) != signed(name, calibration_number=16)) == METHODS[name].trains
+    assert signed(name) != signed("vanilla") == str(Signature({"benchmark": "Normal", "version": "1"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("contextual_calibration", {"shared_contexts": True}),
+        ("domain_calibration", {"variant": "staicc"}),
+        ("hidden_calibration", {"variant": "staicc"}),
+        ("knn_prompt", {}),
+        ("ppl_icl", {}),
+    ],
+)
+def test_the_calibration_number_is_signed_where_it_is_used(name: str, settings: dict[str, Any]) -> None:
+    assert " n=16" in signed(name, calibration_number=16, **settings)
+    unused = {"ppl_icl": {"variant": "0.1.1"}, "knn_prompt": {"samples_per_label": 3}}.get(name, {})
+    assert " n=16" not in signed(name, calibration_number=16, **unused)
+
+
+# -- many-shot: nested demonstrations, several ``k`` computed together
+
+
+def nested(k: int, **more: Any) -> Normal:
+    return Normal(k, **{"datasets": ["mini"], "limit": 3, "sampler": "nested", **more})
+
+
+def test_a_smaller_k_has_the_first_demonstrations() -> None:
+    large = sample_nested(50, 40, 9)
+    for k in (0, 1, 16, 39):
+        assert sample_nested(50, k, 9) == tuple(row[:k] for row in large)
+    assert len(set(large)) == 9
+    assert all(len(set(row)) == 40 for row in large)
+    assert sample_nested(50, 7, 6, 3) == (*[sample_nested(50, 7, 1)[0]] * 3, *[sample_nested(50, 7, 2)[1]] * 3)
+    first = [row[0] for row in sample_nested(4, 1, 4000)]
+    assert all(abs(first.count(place) - 1000) < 120 for place in range(4))
+    for few, many in zip(nested(2)[0].prompt_set(), nested(8)[0].prompt_set(), strict=True):
+        assert many.startswith(few[: few.rindex("\n") + 1])  # all but the query
+
+
+def test_the_sampler_is_signed_and_verified() -> None:
+    plain = Normal(4, datasets=["mini"], limit=3)
+    assert nested(4, sampler="default").signature() == plain.signature()
+    assert "demonstrations" not in str(plain.signature())
+    for sampler in ("nested", "nested-shared"):
+        result = nested(4, sampler=sampler)(Kernel())
+        assert result.signature.fields["demonstrations"] == sampler
+        assert not any(finding.contradicted for finding in verify(result))
+    experimentor = nested(4)[0]
+    experimentor.set_k(2)
+    assert experimentor.demonstration_lists() == nested(2)[0].demonstration_lists()
+    assert GLER(k=2, datasets=["mini"], limit=2, sampler="nested")(Kernel()).complete
+    with pytest.raises(UnknownNameError, match="did you mean 'nested'"):
+        nested(4, sampler="nestd")
+    with pytest.raises(ArgumentError, match="k = 193, expected at most 192"):
+        nested(193)[0].prompt_set()
+
+
+def test_results_are_those_of_separate_runs(tmp_path: Path) -> None:
+    store = tmp_path / "store.sqlite"
+    kernel = Kernel()
+    table = run_many_shot(Method("vanilla", kernel), nested, [8, 2], store=store)
+    assert list(table) == ["k=2", "k=8"]
+    assert len(kernel.ran) == 12
+    for k in (2, 8):
+        assert table[f"k={k}"] == nested(k)(Kernel())
+    assert kernel.ran[0][:40] == kernel.ran[1][:40]  # the two k of a query follow each other
+    timings = [result.timing for result in table.results()]
+    costs = [(timing["prompt_characters"], timing["new_characters"]) for timing in timings]
+    assert costs[0][1] <= costs[0][0] < costs[1][0]
+    assert costs[1][1] < costs[1][0] - 0.6 * costs[0][1]
+    again = Kernel()
+    assert run_many_shot(Method("vanilla", again), nested, [2, 8], store=store, recheck=False) == table
+    assert again.ran == []
+
+
+def testdistinct_positions() -> None:
+    texts = ["abc", "abd", "abc", "b", ""]
+    expected = len({text[:end] for text in texts for end in range(1, len(text) + 1)})
+    assert distinct_positions(set(texts)) == expected == 5

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,8 +26,6 @@ from StaICC.methods.retrieval import (
 )
 from StaICC.methods.run import Method
 from StaICC.prefabricate_inference.prompt_template_edit import PPL_ICL, SA_ICL
-
-numpy = pytest.importorskip("numpy")
 
 
 class Kernel:

@@ -1,9 +1,10 @@
-"""Results: documented keys, details, to JSON and back, whole or not at all."""
+"""Results: documented keys, details, provenance, signature, table and queries; to JSON and back, or not at all."""
 
 from __future__ import annotations
 
 import base64
 import copy
+import dataclasses
 import hashlib
 import json
 import os
@@ -13,14 +14,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import StaICC
+from StaICC.benchmarks.exchange import identified_queries, score_predictions
 from StaICC.datasets import Dataset
-from StaICC.errors import SchemaError
+from StaICC.errors import ArgumentError, SchemaError
+from StaICC.inference.contract import Text
+from StaICC.inference.identity import Identity
 from StaICC.metrics import softmax
 from StaICC.metrics.classification import confidence_bins
-from StaICC.results import AVERAGED, Result, ResultGroup, Signature, digest, load
-from StaICC.results.result import result_from_dict
+from StaICC.results import AVERAGED, Result, ResultGroup, Signature, digest, list_differences, load, save_records
+from StaICC.results.provenance import GIVEN
+from StaICC.results.published import METHODS, find_work
+from StaICC.results.result import result_from_dict, result_rows, score_records, split_runs
+from StaICC.safe_text import one_line
 
 # -- a dictionary that knows more
 
@@ -189,3 +198,317 @@ def test_a_group_is_a_dictionary_of_results(tmp_path: Path, group: ResultGroup) 
     loaded = load(tmp_path / "result.json")
     assert isinstance(loaded, ResultGroup)
     assert (loaded, loaded.name) == (nested, "outer")
+
+
+# -- provenance: every result says who predicted, how, and when; two runs are shown with their differences first
+
+
+@dataclasses.dataclass
+class StandIn:
+    """A kernel that states its identity."""
+
+    weights: str = "w1"
+    label_scoring: str = "last"
+    answer: int = 0
+    reasons: tuple[str, ...] = ()
+
+    def identity(self) -> Identity:
+        who = {"model": "stand-in", "weights": self.weights, "dtype": "float32"}
+        return Identity(who, {"label_scoring": self.label_scoring}, self.reasons)
+
+    def __call__(self, prompt: str, label_space: list[str]) -> Any:
+        return [float(place == self.answer) for place in range(len(label_space))]
+
+
+def mini(name: str = "Normal", **settings: Any) -> Any:
+    return getattr(StaICC, name)(datasets=["mini"], limit=3, **settings)
+
+
+# -- who, how and when
+
+
+@pytest.mark.parametrize("name", ["Normal", "Suite"])
+def test_every_result_says_who_predicted(name: str) -> None:
+    for result in mini(name)(StandIn(), model_name="mine").results():
+        (one,) = result.provenance.predictors
+        assert one.name == "mine"
+        assert one.identity == StandIn().identity().digest
+        assert one.who == {"model": "stand-in", "weights": "w1", "dtype": "float32"}
+        assert one.how == {"label_scoring": "last"}
+        assert (one.datasets, one.unidentified) == (("mini",), ())
+        assert one.started <= one.finished
+        assert one.started.endswith("+00:00")
+        assert result.provenance.label == result.model == f"mine [{one.identity[:12]}]"
+
+
+def test_what_cannot_be_identified_is_marked_everywhere() -> None:
+    result = mini()(StandIn(reasons=("a hook on layer 3",)))
+    assert result.model.endswith("(unidentified)")
+    for shown in (str(result), result._repr_html_()):
+        assert "UNIDENTIFIED: a hook on layer 3" in shown
+        assert "(unidentified)" in shown
+
+
+# -- predictions that were given
+
+ROW = [0.5, 0.3, 0.2]
+
+
+def test_given_predictions_have_a_digest_in_any_order_and_form() -> None:
+    result = mini()(preentered_prediction=[[ROW] * 6])
+    (one,) = result.provenance.predictors
+    assert list(one.who) == [GIVEN]
+    assert len(one.who[GIVEN]) == 64
+    assert result.model == f"{GIVEN} [{one.who[GIVEN][:12]}]"
+    assert mini()(preentered_prediction={"mini": ((0.5, 0.3, 0.2),) * 6}) == result
+    keys = [query.id for query in identified_queries(mini())]
+    rows = {key: {"probabilities": ROW} for key in keys}
+    assert score_predictions(mini(), rows) == score_predictions(mini(), dict(reversed(rows.items()))) == result
+    other = score_predictions(mini(), {**rows, keys[0]: {"probabilities": [0.5, 0.2, 0.3]}})
+    assert isinstance(other, Result)
+    assert other.averaged["accuracy"] == result.averaged["accuracy"]
+    assert other.provenance != result.provenance
+
+
+def test_which_queries_failed_is_in_the_provenance() -> None:
+    """Equal counts of other failed queries: one signature, two provenances."""
+    keys = [one.id for one in identified_queries(mini())]
+    row = {"probabilities": [0.5, 0.3, 0.2]}
+    without = [
+        score_predictions(mini(), {key: row for key in keys if key != left_out}, partial=True) for left_out in keys[:2]
+    ]
+    first, second = (one for one in without if isinstance(one, Result))
+    assert first.signature == second.signature
+    assert None is not first.provenance.failures != second.provenance.failures is not None
+    assert first.provenance.predictors[0].failed == 1
+    assert "failed queries" in {one.field for one in list_differences(first, second)}
+    assert mini()(StandIn()).provenance.failures is None
+
+
+# -- equality, and bytes
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "other"},
+        {"identity": "0" * 64},
+        {"who": {"weights": "other"}},
+        {"how": {"label_scoring": "full"}},
+        {"unidentified": ("a hook",)},
+        {"datasets": ("other",)},
+    ],
+)
+def test_equality_looks_at_who_and_how(result: Result, change: dict[str, Any]) -> None:
+    other = copy.deepcopy(result)
+    changed = dataclasses.replace(result.provenance.predictors[0], **change)
+    other.provenance = dataclasses.replace(result.provenance, predictors=(changed,))
+    assert other != result
+
+
+# -- signatures: one line in a fixed order, never parsed back; and the digests that they are made of
+
+
+FIELDS = (
+    *("benchmark", "datasets", "data", "sampler", "k", "repeats", "rows", "demonstrations", "template", "channel"),
+    *("options", "limit", "method", "scoring", "metrics", "outputs", "statistics", "prompts", "failed", "version"),
+)
+SOME = st.dictionaries(st.sampled_from(FIELDS), st.none() | st.text(max_size=5))
+
+
+@given(SOME, SOME, st.randoms())
+def test_fields_have_a_fixed_order_survive_json_and_name_what_differs(first: Any, second: Any, draw: Any) -> None:
+    names = list(first)
+    draw.shuffle(names)
+    one, shuffled, other = Signature(first), Signature({name: first[name] for name in names}), Signature(second)
+    assert (str(one), one, hash(one)) == (str(shuffled), shuffled, hash(shuffled))
+    assert Signature(json.loads(json.dumps(one.to_dict()))) == one
+    present = [name for name in FIELDS if first.get(name) is not None]
+    assert list(one.to_dict()) == present
+    assert str(one) == one_line("|".join(["StaICC", *(f"{name}:{first[name]}" for name in present)]))
+    differences = one.differences(other)
+    assert (differences == {}) == (one == other)
+    assert differences == {
+        name: (first.get(name), second.get(name)) for name in FIELDS if first.get(name) != second.get(name)
+    }
+
+
+# -- tables of results: what a reader sees, rounded here only, and safe to show
+
+
+def numbers(cell: str) -> tuple[float, ...]:
+    """Return a score and the ends of its interval."""
+    found = re.fullmatch(r"(-?\d\.\d{4}) \[(-?\d*\.\d{3}), (-?\d*\.\d{3})\]", cell)
+    assert found, cell
+    return tuple(map(float, found.groups()))
+
+
+def test_the_table_of_normal(result: Result) -> None:
+    head, (row,) = result_rows(result)
+    assert head == ["data set", "accuracy", "random", "majority", "likelihood", "macro F1", "ECE-1"]
+    scores, details = result.divided["mini"], result.details["mini"]
+    baselines = details.baselines["normal"]
+    assert (row[0], row[5]) == ("mini", f"{scores['macro_F1']:.4f}")
+    assert "interval of macro_F1" in details.missing
+    assert row[2:4] == [f"{baselines.max_random:.4f}", f"{baselines.majority:.4f}"]
+    keys = ("accuracy", "averaged_truelabel_likelihood", "expected_calibration_error_1")
+    for key, cell in zip(keys, (row[1], row[4], row[6]), strict=True):
+        interval = details.intervals[key]
+        assert cell.startswith(f"{scores[key]:.4f} [")
+        assert numbers(cell) == pytest.approx((scores[key], interval.low, interval.high), abs=5e-4)
+    for shown in (str(result), result._repr_html_()):
+        assert "In brackets: 95 % intervals." in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("ContextualBias", "entropy"),
+        ("PosteriorBias", "DL div."),
+        ("GLER", "slope of accuracy"),
+        ("DemonstrationSensitivity", "consistency"),
+    ],
+)
+def test_the_other_tables(name: str, first: str, make_model: Any) -> None:
+    result = getattr(StaICC, name)(datasets=["mini"])(make_model)
+    head, rows = result_rows(result)
+    assert head[:2] == ["data set", first]
+    assert all(len(row) == len(head) for row in rows)
+    for cell, column in zip(rows[0][1:], head[1:], strict=True):
+        if column not in ("random", "majority"):
+            value, low, high = numbers(cell)
+            assert low - 1e-3 <= value <= high + 1e-3
+    lines = str(result).split("\n")
+    assert lines[0] == result.benchmark
+    assert lines[-1] == str(result.signature)
+
+
+def test_what_is_undefined_is_a_dash_with_its_reason() -> None:
+    result = StaICC.Normal(datasets=["mini"], limit=3)(lambda prompt, label_space: 0)
+    _, ((*_, likelihood, f1, ece),) = result_rows(result)
+    assert (likelihood, ece) == ("-", "-")
+    assert re.match(r"0\.\d{4}", f1)
+    assert "mini: averaged_truelabel_likelihood is undefined: the predictions are bare labels" in str(result)
+
+
+# -- flat records of results, runs taken apart, and citations
+
+
+def test_scores_with_their_intervals(result: Result) -> None:
+    records = {(one["dataset"], one["metric"]): one for one in score_records(result)}
+    found = records["mini", "accuracy"]
+    assert found["value"] == result.divided["mini"]["accuracy"]
+    interval = result.details["mini"].intervals["accuracy"]
+    assert (found["low"], found["high"], found["level"]) == (interval.low, interval.high, 0.95)
+    assert records[None, "accuracy"]["value"] == result.averaged["accuracy"]
+    assert found["signature"] == str(result.signature)
+
+
+@pytest.mark.parametrize("reading", ["logits", "probabilities", "labels", "ambiguous"])
+@pytest.mark.parametrize("name", ["Normal", "GLER", "DomainBias"])
+def test_queries_have_the_numbers_of_the_run_and_of_its_file(name: str, reading: str, tmp_path: Path) -> None:
+    def predicted(prompt: str, label_space: list[str]) -> Any:
+        number = len(prompt) % 7
+        if number == 3:
+            raise ValueError("no prediction")
+        rows = {"logits": [number - 5, -0.1, 2.0], "probabilities": [0.5, number / 16, 0.5 - number / 16]}
+        return rows.get(reading, number % 3 if reading == "labels" else [number, 2, 1])
+
+    benchmark = getattr(StaICC, name)(datasets=["mini"], limit=6)
+    result = benchmark(predicted, on_error="collect", return_outputs=True)
+    result.save(tmp_path / "r.json")
+    queries = StaICC.load(tmp_path / "r.json").queries()
+    assert queries == result.queries()
+    assert result.outputs is not None
+    for query, output in zip(queries, result.outputs["mini"], strict=True):
+        places = ("condition", "query", "row", "repeat", "ground_truth", "prediction")
+        assert [getattr(query, place) for place in places] == [output[place] for place in places]
+        if reading == "labels" or query.prediction is None:
+            assert query.scores is query.probabilities is None
+        else:
+            assert list(query.scores or ()) == output["predicted_probabilities"]
+            assert (list(query.probabilities) if query.probabilities else None) == output["normalised_probabilities"]
+        assert ("no prediction" in (query.reason or "")) is (query.prediction is None)
+    details = StaICC.load(tmp_path / "r.json").details["mini"]  # type: ignore[union-attr]
+    assert {query.condition for query in queries} == {record.name for record in details.conditions}
+    assert [query.prediction for query in queries] == [
+        one for record in details.conditions for one in record.predictions
+    ]
+    assert sum(query.prediction is None for query in queries) == details.failed > 0
+    assert any(query.probabilities for query in queries) is (reading in ("logits", "probabilities"))
+
+
+def test_replies_are_kept_with_how_they_ended(tmp_path: Path) -> None:
+    """Also those without a label, whose beginning is the reason; a file has the labels and the reasons."""
+
+    def reply(prompt: str, label_space: list[str]) -> str:
+        text = "I cannot say" if len(prompt) % 3 == 0 else f"It is {label_space[len(prompt) % 3]}."
+        return Text(text, "length" if len(prompt) % 3 == 1 else "stop")
+
+    benchmark = StaICC.Normal(datasets=["mini"], limit=8, unparsed="wrong")
+    result = benchmark(reply, return_outputs=True)
+    prompts = benchmark[0].prompt_set()
+    for query, prompt in zip(result.queries(), prompts, strict=True):
+        written = reply(prompt, benchmark[0].get_label_space())
+        assert (query.reply, query.finish_reason) == (str(written), written.finish_reason)  # type: ignore[attr-defined]
+        assert (query.prediction is None) is ("I cannot say" in str(query.reason)) is (len(prompt) % 3 == 0)
+    save_records(result, tmp_path / "q.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text("utf-8").splitlines()]
+    assert [line["response"] for line in lines] == [query.reply for query in result.queries()]
+    result.save(tmp_path / "r.json")
+    without = [dataclasses.replace(query, reply=None, finish_reason=None) for query in result.queries()]
+    assert StaICC.load(tmp_path / "r.json").queries() == without
+    assert benchmark(reply).queries() == without
+
+
+# -- runs
+
+
+def test_a_suite_is_one_run_and_methods_are_a_run_each(result: Result, group: ResultGroup) -> None:
+    methods = ResultGroup("methods", {"vanilla": group, "topk": group})
+    found = split_runs({"a": group, "gpt2": methods, "other": result})
+    assert list(found) == ["a", "gpt2: vanilla", "gpt2: topk", "other"]
+    assert list(found["a"]) == list(group)
+    with pytest.raises(ArgumentError, match="a: b holds two results of Normal"):
+        split_runs({"a: b": result, "a": ResultGroup("methods", {"b": result, "c": result})})
+
+
+# -- citations
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_cited(method: str) -> None:
+    assert find_work(method).kind == "method"
+    assert find_work(method.upper().replace(" ", "_")) == find_work(method)
+
+
+def test_a_condition_has_its_own_queries_and_a_slope_no_baseline(partial: Result) -> None:
+    records = {(one["dataset"], one["metric"]): one for one in score_records(partial)}
+    details = partial.details["mini"]
+    answered = {one.name: len(one.truth) - one.predictions.count(None) for one in details.conditions}
+    assert sum(answered.values()) == details.scored < details.asked
+    for name, count in answered.items():
+        found = records["mini", f"{name}.accuracy"]
+        assert (found["n"], found["majority"]) == (count, details.baselines[name].majority)
+    slope = records[None, "accuracy"]
+    assert (slope["n"], slope["random"], slope["majority"]) == (details.scored, None, None)
+
+
+@pytest.mark.parametrize("policy", ["wrong", "excluded"])
+@pytest.mark.parametrize("name", ["Normal", "Generalisation", "LongICL"])
+def test_the_mean_of_correct_is_the_accuracy_also_with_replies_without_a_label(name: str, policy: Any) -> None:
+    def model(prompt: str, label_space: list[str]) -> str:
+        return "nothing" if prompt.count("e") % 3 == 0 else label_space[prompt.count("a") % 2]
+
+    if name == "LongICL":
+        rows = [(f"{'a' * (n % 7)} text {'e' * (n % 5)} {n}", n % 20) for n in range(400)]
+        own = StaICC.Dataset.from_rows(rows, name="own", label_space=[f"kind {n}" for n in range(20)])
+        result = StaICC.LongICL(datasets=[own], rounds=(1,), test_number=60, unparsed=policy)(model)
+    else:
+        result = getattr(StaICC, name)(datasets=["mini"], limit=9, unparsed=policy)(model)
+    unparsed = [query for query in result.queries() if "nothing" in (query.reason or "")]
+    assert len(unparsed) > 0
+    assert {query.prediction for query in unparsed} == {None}
+    assert {query.correct for query in unparsed} == {False if policy == "wrong" else None}
+    correct = [query.correct for query in result.queries() if query.correct is not None]
+    assert sum(correct) / len(correct) == pytest.approx(result.averaged.get("accuracy", result.averaged.get("1R")))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
-import endpoint_server as wrong
 import pytest
 
-from StaICC.kernels.registry import load_kernel
-
 pytest.importorskip("openai")
+
+import endpoint_server as wrong
+
+from StaICC.kernels.registry import load_kernel
 
 LABELS = ["negative", "positive"]
 PROMPT = "sentence: fine sentiment: "

@@ -1,15 +1,21 @@
-"""States of layers and predictions with one replaced, against forward passes whose layers are called one by one."""
+"""Layers: their states, compiled, and with replaced operators; against passes whose layers are called one by one."""
 
 from __future__ import annotations
 
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from StaICC.errors import RunEndingError
+from StaICC.kernels.huggingface import forward as operators
+from StaICC.kernels.huggingface.batching import LastPosition
+from StaICC.kernels.huggingface.forward import Forward, Row, Segment, segmented_attention
+from StaICC.kernels.huggingface.kernel import CausalLMKernel
+
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
-
-from StaICC.kernels.huggingface.kernel import CausalLMKernel  # noqa: E402
 
 LABELS = ["person", "location", "number"]
 PROMPTS = [f"question: who wrote {'good ' * n}{n}? answer: " for n in (3, 0, 5, 1)]
@@ -58,3 +64,145 @@ def test_patched_predictions_are_those_of_layers_called_one_by_one(model: Any, t
                     state[0, -1] = vector
             logits = model.lm_head(model.model.norm(state))[0, -1, tokens]
         assert row == pytest.approx(logits.double().softmax(0).tolist(), abs=1e-5)
+
+
+# -- replaced operators return what those of torch return, only where they may; others see NaN or the usual result
+
+
+CHAIN = Row((5, 6, 7), (-1, 0, 1), ((0, 2),), 0)
+TREE = Row((5, 6, 8, 9, 4, 3), (-1, 0, 1, 1, 3, 0), ((1, 2), (2, 4), (3, 5)), 0)
+FOREST = Row((5, 6, 7), (-1, -1, 1), ((4, 0), (5, 2)), 0)
+"""The second sequence begins anew."""
+
+
+def attention_inputs(size):
+    query, key, value = (torch.randn(1, 2, size, 8) for _ in range(3))
+    return query, key, value, torch.full((1, 1, 1, 1), torch.nan).expand(1, 1, size, size)
+
+
+def test_all_other_uses_of_the_mask_give_nan():
+    """Outside the context, in another thread, or with other sizes."""
+    query, key, value, mask = attention_inputs(4)
+    attention = torch.nn.functional.scaled_dot_product_attention
+    assert attention(query, key, value, mask).isnan().all()
+    with segmented_attention(mask, [Segment(0, 0, 4)]), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(attention, query, key, value, mask).result().isnan().all()
+        assert attention(query[:, :, :3], key, value, mask[:, :, :3]).isnan().all()
+        twice = torch.cat([mask, mask], -1)
+        assert attention(query, torch.cat([key, key], -2), torch.cat([value, value], -2), twice).isnan().all()
+        assert attention(query, key, value, mask).isfinite().all()
+
+
+@pytest.mark.parametrize("family", ["GPT2", "Llama", "OPT", "GPTNeoX", "Qwen2", "Gemma", "Mixtral"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rows_one_after_the_other_have_the_states_of_single_calls(make_model, family, dtype):
+    forward = Forward(make_model(family).to(dtype))
+    assert forward.can.flat
+    rows = [CHAIN, TREE, FOREST, TREE, CHAIN]
+    found = forward.flat(rows).states
+    assert found.shape[:2] == (1, 21)
+    start = 0
+    for row in rows:
+        for _, end in row.ends:
+            path = row.path(end, row.depths()[end] + 1)
+            alone = forward.chains([[row.tokens[i] for i in path]]).states[0]
+            together = found[0, [start + i for i in path]]
+            assert torch.allclose(together, alone, atol=1e-5 if dtype is torch.float32 else 0.1)
+        start += len(row.tokens)
+
+
+# Matrix products
+
+
+@pytest.fixture
+def redirected():
+    """Inside, products are redirected whatever the processor is."""
+    if not torch.backends.mkldnn.is_available():
+        pytest.skip("this build of torch has no oneDNN")
+    return operators.fast_linear(True)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "weight", "bias"),
+    [
+        *(
+            (torch.randn(shape), torch.randn(24, 16), torch.randn(24))
+            for shape in ((40, 16), (2, 30, 16), (1, 1, 9, 16))
+        ),
+        (torch.randn(40, 16), torch.randn(24, 16), None),
+        (torch.randn(3, 16), torch.randn(24, 16), None),  # few rows
+        (torch.randn(30, 16, dtype=torch.float64), torch.randn(24, 16, dtype=torch.float64), None),
+        (torch.randn(30, 16).bfloat16(), torch.randn(24, 16).bfloat16(), None),
+        (torch.randn(0, 16), torch.randn(24, 16), None),
+        (torch.randn(16, 30).t(), torch.randn(24, 32)[:, ::2], None),  # strides
+    ],
+)
+def test_linear_is_the_same(redirected, inputs, weight, bias):
+    with torch.inference_mode():
+        expected = torch.nn.functional.linear(inputs, weight, bias)
+        with redirected:
+            found = torch.nn.functional.linear(inputs, weight, bias)
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    assert torch.allclose(found, expected, atol=1e-4)
+
+
+# -- compiled layers return what the layers return, and leave the model as it was
+
+
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+
+WORDS = ["person", "number", "the good city"]
+STEM = "who is the good person ? it is "
+TREES = [STEM + end for end in ("the city", "the city of the number", "a number", "", "who who who who")] + [
+    "good " * count for count in range(1, 60, 7)
+]
+"""Trees and chains of many lengths."""
+QUERIES = [[f"{label} {text}" for label in WORDS] for text in ("the city is good", "who", "it is the number ?")]
+
+
+@pytest.fixture
+def both(make_model, tokenizer):
+    # torch.compile imports it, which fails on Python 3.11 and older after an import of pip, as by another test.
+    pytest.importorskip("setuptools")
+    torch._dynamo.reset()  # code that other tests compiled for the same class counts towards its limit of versions
+
+    def make(family="Llama", dtype="float32", **options):
+        model = make_model(family).to(getattr(torch, dtype))
+        return [CausalLMKernel(model, tokenizer, compile=flag, **options) for flag in (False, True)]
+
+    return make
+
+
+def close(rows, abs=1e-5):
+    return [pytest.approx(row, abs=abs) for row in rows]
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "family",
+    ["Llama", "GPT2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("OPT", "GPTNeoX", "Qwen2", "Gemma"))],
+)
+def test_compiled_layers_return_what_the_layers_return(both, family):
+    for scoring in ("last", "full"):
+        plain, compiled = both(family, label_scoring=scoring)
+        for prompts in (TREES, QUERIES, TREES[:1]):
+            assert compiled.batch(prompts, WORDS) == close(plain.batch(prompts, WORDS))
+        assert compiled.hidden_states(TREES).tolist() == close(plain.hidden_states(TREES).tolist(), 1e-4)
+    assert plain.runner().forward.compiled is None
+    before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    for count in range(2, 40):  # other lengths need no other code
+        compiled.batch(["the " * count, "who " * (2 * count)], WORDS)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before
+
+
+@needs_compiler
+def test_compiled_layers_that_differ_on_prompts_of_the_run_are_refused(both, monkeypatch):
+    """Without them, the numbers would not be those of an identity that says compile=True."""
+    plain, compiled = both()
+    monkeypatch.setattr(LastPosition, "deviation", lambda self, number, logits: 9.0)
+    for _ in range(2):
+        with pytest.raises(RunEndingError, match=r"compiled layers .*\(9\.0 times"):
+            compiled.batch(TREES, WORDS)
+    plain.batch(TREES, WORDS)
+    with pytest.raises(RunEndingError, match=r"cannot be compiled here \(batches differ"):
+        CausalLMKernel(plain.model, plain.tokenizer, compile=True).batch(TREES, WORDS)
