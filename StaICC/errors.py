@@ -8,7 +8,7 @@ nothing of this module still works. A message says what was given, what was expe
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex, TypeVar
 
@@ -48,6 +48,9 @@ class PromptError(ArgumentError):
 
 class UnknownNameError(StaICCError, LookupError):
     """A name (of a data set, a metric, a method, ...) that the library does not have."""
+
+    legal: Sequence[str] = ()
+    """The names that it has."""
 
 
 class UnknownKeyError(UnknownNameError, KeyError):
@@ -133,7 +136,9 @@ def unknown_name(kind: str, given: object, legal: Iterable[object], hint: str = 
     if len(several) > 1 and {*map(str.casefold, several)} <= folded.keys():
         guess = f"; name them one by one: {', '.join(map(repr, several))}."
     known = f" There are: {', '.join(names)}." if 0 < len(names) <= 30 else ""
-    return UnknownNameError(f"there is no {kind} {given!r}{guess}{known}{' ' + hint if hint else ''}")
+    error = UnknownNameError(f"there is no {kind} {given!r}{guess}{known}{' ' + hint if hint else ''}")
+    error.legal = names
+    return error
 
 
 def unknown_key(kind: str, given: object, legal: Iterable[object], entry: str = "") -> UnknownKeyError:

@@ -80,7 +80,6 @@ CSV: dict[str, tuple[Any, str, str]] = {
 # arguments of from_file for a good file
 ARGUMENTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "text column misspelt": ({"texts": ["txt"]}, "no column of a.csv 'txt'", "did you mean 'text'"),
-    "columns forgotten": ({"texts": None, "label": None}, "texts and label is missing", "text, label"),
     "unknown encoding": ({"encoding": "utf-88"}, "encoding: got 'utf-88'", "Use a name such as"),
     "label missing in labels": ({"labels": ["bugs", "wish"]}, "no label 'bug'; did you mean 'bugs'", "Add it"),
 }
@@ -153,7 +152,7 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
 LINES: dict[str, tuple[str, str]] = {
     "run norml": ("there is no benchmark 'norml'", "did you mean 'normal'"),
     "run normal --datasets tickets.csv": ("no data set 'tickets.csv'", "--data FILE or Dataset.from_file"),
-    "run normal --data tickets.csv": ("texts and label is missing", "--text and --label"),
+    "run normal --data titled.csv": ("the column of texts and of label", "There are: text, title, label"),
     "run normal --seed 1": ("--seed belongs to long-icl", "nothing to seed"),
     "run MINI --template X": ("there is no option '--template'", "card"),
     "run MINI --batch-size 8": ("there is no option '--batch-size'", "--token-budget"),
@@ -218,6 +217,7 @@ def test_in_settings(given: dict[str, Any], said: str, advice: str) -> None:
 @pytest.mark.parametrize("line", LINES)
 def test_on_the_command_line(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     written("tickets.csv", GOOD)
+    written("titled.csv", GOOD.replace(",", ",a title,").replace("a title", "title", 1))
     written("empty.json", "{}")
     written("run.sqlite", b"SQLite format 3\0\xff")
     words = line.replace("MINI", "normal --datasets mini").replace(

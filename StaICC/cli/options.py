@@ -87,8 +87,8 @@ def add_prompt_options(parser: argparse.ArgumentParser, several: bool = False) -
     add("--limit", type=int, metavar="N", help="use only the first N test examples of each data set")
     own = parser.add_argument_group("own data (a CSV, TSV, JSON Lines or Parquet file)").add_argument
     own("--data", type=Path, metavar="FILE", help="evaluate on this file; --datasets may add others")
-    own("--text", nargs="+", metavar="COLUMN", help="its text columns")
-    own("--label", metavar="COLUMN", help="its label column")
+    own("--text", nargs="+", metavar="COLUMN", help="its text columns (default: text or sentence next to label only)")
+    own("--label", metavar="COLUMN", help="its label column (default: label, as for --text)")
     own("--card", type=Path, metavar="FILE", help="its card (default: NAME.card.toml or .json next to it)")
     own("--encoding", metavar="NAME", help="its encoding (default: utf-8)")
 

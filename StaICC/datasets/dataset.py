@@ -398,7 +398,8 @@ class Dataset(Displayed):
 
         Args:
             path: The file. A card file next to it (``tickets.card.toml`` for ``tickets.csv``) is read too.
-            texts: Names of the text columns.
+            texts: Names of the text columns. A file with the columns ``text`` or ``sentence``, and ``label``, and no
+                others needs no names.
             label: Name of the label column; labels are texts or numbers.
             name: Its name in results and signatures (default: that of the file).
             labels: The ``label_space`` of :meth:`from_rows`.
@@ -417,8 +418,12 @@ class Dataset(Displayed):
         missing = [key for key in ("texts", "label") if facts.get(key) is None]
         if missing and file.is_file():
             columns = reading.listed_columns(file, facts.get("encoding"))
-            advice = f"name the columns: {' and '.join(missing)} is missing (--text and --label on the command line)"
-            raise ArgumentError(f"{file.name}: {advice}. {columns}")
+            if sorted(columns) not in (["label", "text"], ["label", "sentence"]):
+                advice = "--text and --label on the command line, or texts=['text'], label='label'"
+                known = f". There are: {', '.join(columns)}" if 0 < len(columns) <= 30 else ""
+                raise ArgumentError(f"{file.name}: name the column of {' and of '.join(missing)}: {advice}{known}")
+            usual = {"texts": [name for name in columns if name != "label"], "label": "label"}
+            facts |= {key: usual[key] for key in missing}
         chosen = reading.column_names(facts.get("texts", ["text"]), facts.get("label", "label"), file.name)
         read = reading.file_records(file, *chosen, facts.get("encoding"))
         if not facts.get("name"):

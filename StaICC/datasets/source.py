@@ -37,7 +37,15 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 from StaICC.datasets.storage import parse_json, read_json, refuse_device, split_pair
-from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, SchemaError, unknown_name, whole_number
+from StaICC.errors import (
+    ArgumentError,
+    DataDamagedError,
+    DataMissingError,
+    SchemaError,
+    UnknownNameError,
+    unknown_name,
+    whole_number,
+)
 from StaICC.optional import require
 from StaICC.safe_text import has_lone_surrogate
 
@@ -546,15 +554,15 @@ def file_records(path: Path, texts: Sequence[str], label: str, encoding: str | N
     return dataclasses.replace(records, file=file)
 
 
-def listed_columns(file: Path, encoding: str | None) -> str:
-    """Return the columns of a file as a sentence: the error about a column that no file has lists them."""
+def listed_columns(file: Path, encoding: str | None) -> Sequence[str]:
+    """Return the columns of a file, which the error about a column that no file has lists; none if it has another."""
     try:
         read_records(file, ["\0"], encoding)
-    except LookupError as error:
-        return str(error).partition(". ")[2] or "Write them as texts=['text'], label='label'"
+    except UnknownNameError as error:
+        return error.legal
     except Exception:
-        return "Write them as texts=['text'], label='label'"
-    return ""
+        return ()
+    return ()
 
 
 def pandas_records(frame: Any, texts: Sequence[str] | str, label: str) -> Records:

@@ -240,3 +240,22 @@ def test_label_names_that_are_refused(labels: Any, message: str) -> None:
     Path("d.csv").write_text("text,label\n" + "a,bug\nb,wish\n" * 30, "utf-8")
     with pytest.raises(ArgumentError, match=message):
         Dataset.from_file("d.csv", ["text"], "label", labels=labels)
+
+
+@pytest.mark.parametrize(
+    "header", ["text,label", "label,sentence", "text,label,idx", "Text,label", "text,sentence,label"]
+)
+def test_the_usual_two_columns_need_no_names(header: str) -> None:
+    names = header.split(",")
+    rows = ["".join(f"{name}{i % 2}," for name in names)[:-1] for i in range(20)]
+    Path("u.csv").write_text("\n".join([header, *rows]), encoding="utf-8")
+    if header not in ("text,label", "label,sentence"):
+        with pytest.raises(ArgumentError, match=f"texts and of label.*There are: {', '.join(names)}"):
+            Dataset.from_file("u.csv")
+        return
+    (text,) = {*names} - {"label"}
+    named = Dataset.from_file("u.csv", [text], "label")
+    assert Dataset.from_file("u.csv").file_record() == named.file_record()
+    assert Dataset.from_file("u.csv", label="label").table.digest == named.table.digest
+    with pytest.raises(ArgumentError):
+        Dataset.from_file("u.csv", label=text)
