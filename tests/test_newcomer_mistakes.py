@@ -152,7 +152,7 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
 LINES: dict[str, tuple[str, str]] = {
     "run norml": ("there is no benchmark 'norml'", "did you mean 'normal'"),
     "run normal --datasets tickets.csv": ("no data set 'tickets.csv'", "--data FILE or Dataset.from_file"),
-    "run normal --data titled.csv": ("the column of texts and of label", "There are: text, title, label"),
+    "run normal --data titled.csv": ("name the columns, as --text text --label label", "There are: text, title, label"),
     "run normal --seed 1": ("--seed belongs to long-icl", "nothing to seed"),
     "run MINI --template X": ("there is no option '--template'", "card"),
     "run MINI --batch-size 8": ("there is no option '--batch-size'", "--token-budget"),

@@ -419,9 +419,8 @@ class Dataset(Displayed):
         if missing and file.is_file():
             columns = reading.listed_columns(file, facts.get("encoding"))
             if sorted(columns) not in (["label", "text"], ["label", "sentence"]):
-                advice = "--text and --label on the command line, or texts=['text'], label='label'"
                 known = f". There are: {', '.join(columns)}" if 0 < len(columns) <= 30 else ""
-                raise ArgumentError(f"{file.name}: name the column of {' and of '.join(missing)}: {advice}{known}")
+                raise ArgumentError(f"{file.name}: name the columns, as texts=['text'], label='label'{known}")
             usual = {"texts": [name for name in columns if name != "label"], "label": "label"}
             facts |= {key: usual[key] for key in missing}
         chosen = reading.column_names(facts.get("texts", ["text"]), facts.get("label", "label"), file.name)

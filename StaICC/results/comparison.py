@@ -620,7 +620,7 @@ class Comparison(Displayed):
                 for place in ("first", "second")
                 if (facts := [f"{one.field}: {_shown(getattr(one, place))}" for one in lone if getattr(one, place)])
             ),
-            *(f"note: {note}" for note in self.left_out),
+            *(f"left out: {reason}" for reason in self.left_out),
         ]
 
     def conclusion(self) -> list[str]:

@@ -51,7 +51,7 @@ def test_compare(staicc: Cli) -> None:
     (row,) = csv.DictReader(io.StringIO(staicc(*margin, "--metric", "macro_F1", "--format", "csv")[1]))
     assert [float(row["first"]), float(row["second"])] == [averages(f"{name}.json")["macro_F1"] for name in "ab"]
     status, out, err = staicc("compare", "a.json", "suite.json")
-    assert "note: mini: 12 of 20 queries of a are not compared" in out
+    assert "left out: mini: 12 of 20 queries of a are not compared" in out
     assert "GLER (not in a)" in err
     for name in "ab":
         Path(name).mkdir()
