@@ -173,32 +173,19 @@ def test_pairs() -> None:
 
 
 def test_everything_can_be_given() -> None:
-    template = Template("Classify. ", ("Text: ",), ("\n",), "Class: ", "\n\n", "Now: ")
-    alternatives = get_card("TREC").alternatives
-    dataset = Dataset.from_rows(
-        [("a", 0), ("b", 1), ("c", 1)],
-        name="own",
-        label_space=("x", "y"),
-        full_label_space=("the x", "the y"),
-        template=template,
-        split=SplitSizes(0, 1, 2),
-        source="https://example.org/",
-        citation="@misc{own}",
-        alternatives=alternatives,
-        offensive=True,
-        notes="note",
-    )
-    card = dataset.card
-    assert card.template == template
-    assert card.split == SplitSizes(0, 1, 2)
-    assert card.full_label_space == ("the x", "the y")
-    assert card.alternatives == alternatives
-    assert (card.source, card.citation, card.offensive, card.notes) == (
-        "https://example.org/",
-        "@misc{own}",
-        True,
-        "note",
-    )
+    facts: dict[str, Any] = {
+        "label_space": ("x", "y"),
+        "full_label_space": ("the x", "the y"),
+        "template": Template("Classify. ", ("Text: ",), ("\n",), "Class: ", "\n\n", "Now: "),
+        "split": SplitSizes(0, 1, 2),
+        "source": "https://example.org/",
+        "citation": "@misc{own}",
+        "alternatives": get_card("TREC").alternatives,
+        "offensive": True,
+        "notes": "note",
+    }
+    card = Dataset.from_rows([("a", 0), ("b", 1), ("c", 1)], name="own", **facts).card
+    assert {name: getattr(card, name) for name in facts} == facts
 
 
 @given(st.integers(1, 10_000))

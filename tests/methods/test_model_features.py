@@ -1,8 +1,7 @@
-"""Features of a tiny random model: equal to those of single calls, and contextual calibration from its own logits."""
+"""Features of a tiny random model: equal to those of single calls, together as alone."""
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -55,27 +54,6 @@ def test_all_features_of_one_run(parts: tuple[Any, Any], scoring: str, mass: boo
     assert numpy.allclose(result["probabilities"], kernel.batch(PROMPTS, LABELS), atol=1e-7)
     for only in wanted:
         assert numpy.allclose(kernel.features(PROMPTS, LABELS, {only})[only], result[only], atol=1e-5)
-
-
-def test_contextual_calibration_from_the_models_own_logits(parts: tuple[Any, Any]) -> None:
-    """The authors' evaluation, from plain calls of the model in double precision, to 1e-6."""
-    parts = copy.deepcopy(parts[0]).double(), parts[1]
-    benchmark = Normal(k=2, datasets=["mini"], limit=3)
-    experimentor = benchmark[0]
-    labels = experimentor.get_label_space()
-    tokens = kernel_of(parts).format.deciding(labels)[0]
-    result = Method("contextual_calibration", kernel_of(parts)).run(benchmark, return_outputs=True)
-    for query, record in zip(experimentor.all_queries(), result.outputs["mini"], strict=True):
-        text = experimentor.test_set().texts(query.row)[0]
-        head, features, tail = query.prompt.rpartition(text)
-        assert features
-        free = [token_logs(parts, head + part + tail)[tokens].exp().numpy() for part in ("N/A", "", "[MASK]")]
-        prior = numpy.mean(free, axis=0)
-        prior = prior / prior.sum()
-        row = token_logs(parts, query.prompt)[tokens].exp().numpy()
-        scores = numpy.linalg.inv(numpy.identity(len(labels)) * prior) @ (row / row.sum())
-        expected = numpy.exp(scores - scores.max())
-        assert record["predicted_probabilities"] == pytest.approx((expected / expected.sum()).tolist(), abs=1e-6)
 
 
 @pytest.mark.slow

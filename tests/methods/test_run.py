@@ -11,7 +11,6 @@ import pytest
 from StaICC import GLER, Normal
 from StaICC.benchmarks.verify import verify
 from StaICC.errors import ArgumentError, OutputError, UnknownNameError
-from StaICC.kernels.huggingface.forward import distinct_positions
 from StaICC.kernels.registry import OptionFact, options_of
 from StaICC.methods import run as ms
 from StaICC.methods.calibration import CalibratedKernel, DomainCalibration, batch_calibration
@@ -265,9 +264,3 @@ def test_results_are_those_of_separate_runs(tmp_path: Path) -> None:
     again = Kernel()
     assert run_many_shot(Method("vanilla", again), nested, [2, 8], store=store, recheck=False) == table
     assert again.ran == []
-
-
-def testdistinct_positions() -> None:
-    texts = ["abc", "abd", "abc", "b", ""]
-    expected = len({text[:end] for text in texts for end in range(1, len(text) + 1)})
-    assert distinct_positions(set(texts)) == expected == 5

@@ -222,10 +222,6 @@ def test_lists_come_one_after_the_other_from_one_generator(pool: int, k: int, pr
     assert sample_demonstrations(pool, k, prompts) == expected
 
 
-def test_a_shorter_run_has_the_first_lists_of_a_longer_one() -> None:
-    assert sample_demonstrations(100, 4, 50) == sample_demonstrations(100, 4, 200)[:50]
-
-
 def test_more_demonstrations_than_there_are_repeat_instead_of_vanishing() -> None:
     """The release returns zeros as if measured there (defect 13)."""
     (positions,) = sample_demonstrations(3, 8, 1)

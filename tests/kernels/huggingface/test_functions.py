@@ -2,18 +2,13 @@
 
 The expected values are computed from the plain model as 0.1.1 was observed to do it: softmax over the logits of each
 label's last token at the last position; tuples in the order probabilities, hidden state, logits; calibration functions
-called with (probabilities, logits of the whole vocabulary, hidden state). The released kernel itself is compared where
-its wheel is at hand (environment variable ``STAICC_RELEASE_WHEEL``).
+called with (probabilities, logits of the whole vocabulary, hidden state). ``tests/compatibility`` compares them with
+the released kernel itself.
 """
 
 from __future__ import annotations
 
 import functools
-import json
-import os
-import subprocess
-import sys
-import zipfile
 
 import pytest
 
@@ -116,59 +111,3 @@ def test_identities_of_partials(parts, make_model):
     ):
         assert standard.identity_for(**parts, **same).digest in names
     assert identity_of(functools.partial(standard, **parts)).complete
-
-
-RELEASED = """
-import contextlib, io, json, sys
-sys.path.insert(0, sys.argv[1])
-import torch, transformers
-from StaICC.prefabricate_inference import model_kernel as m
-model = transformers.AutoModelForCausalLM.from_pretrained(sys.argv[2])
-tokenizer = transformers.AutoTokenizer.from_pretrained(sys.argv[2])
-given = json.loads(sys.stdin.read())
-parts = {"model": model, "tokenizer": tokenizer, "label_space": given["labels"]}
-standard = m.standard_ICL_inference_with_torch_Causal_LM
-with contextlib.redirect_stdout(io.StringIO()):
-    found = {
-        "rows": [standard(prompt=p, **parts) for p in given["prompts"]],
-        "states": [standard(prompt=p, return_hidden_state=True, **parts)[1].tolist() for p in given["prompts"]],
-        "logits": [standard(prompt=p, return_full_vocab_prob=True, **parts)[1].tolist() for p in given["prompts"]],
-        "batched": m.batched_ICL_inference_with_torch_Causal_LM(prompt=given["prompts"], **parts),
-        "channel": [m.noisy_channel_ICL_inference_with_torch_Causal_LM(prompt=p, **parts) for p in given["channel"]],
-    }
-json.dump(found, sys.stdout)
-"""
-
-
-@pytest.mark.slow
-def test_the_released_kernel_returns_the_same(parts, tmp_path):
-    wheel = os.environ.get("STAICC_RELEASE_WHEEL")
-    if not wheel:
-        pytest.skip("set STAICC_RELEASE_WHEEL to the wheel of StaICC 0.1.1 to compare with it")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path / "release")
-    folder = tmp_path / "model"
-    parts["model"].save_pretrained(folder)
-    parts["tokenizer"].save_pretrained(folder)
-    given = {"labels": LABELS, "prompts": PROMPTS, "channel": CHANNEL}
-    done = subprocess.run(
-        [sys.executable, "-c", RELEASED, str(tmp_path / "release"), str(folder)],
-        input=json.dumps(given),
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": ""},
-    )
-    released = json.loads(done.stdout)
-    detailed = standard.batch(
-        prompts=PROMPTS, label_space=LABELS, return_hidden_state=True, return_full_vocab_prob=True, **parts
-    )
-    ours = {
-        "rows": standard.batch(prompts=PROMPTS, label_space=LABELS, **parts),
-        "states": [states.tolist() for _, states, _ in detailed],
-        "logits": [logits.tolist() for _, _, logits in detailed],
-        "batched": batched(prompt=PROMPTS, label_space=LABELS, **parts),
-        "channel": noisy.batch(prompts=CHANNEL, label_space=LABELS, variant="0.1.1", **parts),
-    }
-    for name, rows in released.items():
-        assert ours[name] == [pytest.approx(row, abs=1e-5) for row in rows], name

@@ -45,27 +45,6 @@ def test_states_are_those_of_single_passes(make_model: Any, tokenizer: Any, fami
     assert kernel.batch(PROMPTS, LABELS)[2] == pytest.approx(expected, abs=1e-6)  # no hook is left
 
 
-def test_patched_predictions_are_those_of_layers_called_one_by_one(model: Any, tokenizer: Any) -> None:
-    kernel = CausalLMKernel(model, tokenizer, label_scoring="first", last_blank="label")
-    vector = torch.linspace(-1, 1, 32)
-    found = kernel.patched(PROMPTS, LABELS, 0, vector.tolist())
-    tokens = [tokenizer(f" {label}")["input_ids"][0] for label in LABELS]
-    for prompt, row in zip(PROMPTS, found, strict=True):
-        ids = torch.tensor([tokenizer(prompt.rstrip(" "))["input_ids"]])
-        places = torch.arange(ids.shape[1])[None]
-        with torch.no_grad():
-            state = model.model.embed_tokens(ids)
-            turns = model.model.rotary_emb(state, places)
-            mask = torch.full((ids.shape[1],) * 2, -torch.inf).triu(1)[None, None]
-            for number, layer in enumerate(model.model.layers):
-                state = layer(state, attention_mask=mask, position_ids=places, position_embeddings=turns)
-                state = state[0] if isinstance(state, tuple) else state
-                if number == 0:
-                    state[0, -1] = vector
-            logits = model.lm_head(model.model.norm(state))[0, -1, tokens]
-        assert row == pytest.approx(logits.double().softmax(0).tolist(), abs=1e-5)
-
-
 # -- replaced operators return what those of torch return, only where they may; others see NaN or the usual result
 
 

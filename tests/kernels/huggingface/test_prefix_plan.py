@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from StaICC.kernels.huggingface.forward import distinct_positions, plan, shared_length
+from StaICC.kernels.huggingface.forward import distinct_positions, plan
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12).map(tuple), min_size=1, max_size=14)
 
@@ -26,16 +26,6 @@ def check(sequences, stages, wanted):
                 assert row.base <= wanted[number]
                 assert row.path(end, 1) == [end]
     assert sorted(seen) == list(range(len(sequences)))
-
-
-@given(st.lists(st.integers(0, 1), max_size=9), st.lists(st.integers(0, 1), max_size=9))
-def test_shared_length(left, right):
-    expected = 0
-    for a, b in zip(left, right, strict=False):
-        if a != b:
-            break
-        expected += 1
-    assert shared_length(left, right) == expected
 
 
 @settings(max_examples=300)
@@ -64,7 +54,8 @@ def test_every_sequence_is_answered_once_and_whole(sequences, data):
 def test_free_attention_computes_every_prefix_once_and_subtrees_are_what_the_parents_say(sequences):
     stages = plan(sequences, [0] * len(sequences), row_tokens=10_000, attention_weight=0.0)
     computed = sum(len(row.tokens) for stage in stages for row in stage.rows)
-    assert computed == distinct_positions(sequences)
+    prefixes = {sequence[:end] for sequence in sequences for end in range(1, len(sequence) + 1)}
+    assert computed == distinct_positions(sequences) == len(prefixes)
     for stage in stages:
         for row in stage.rows:
             assert row.is_chain is (row.parents == tuple(range(-1, len(row.tokens) - 1)))
