@@ -155,11 +155,6 @@ def test_batch_is_invariant_to_a_bias_of_the_labels(rows: list[list[float]]) -> 
 # -- hidden calibration and k nearest neighbours
 
 
-def states(number: int) -> list[float]:
-    """Rows of label 0 around (0, 0), of label 1 around (4, 0)."""
-    return [4.0 * (number % 2), 1.0 if number % 4 < 2 else -1.0]
-
-
 @pytest.mark.parametrize("variant", ["paper", "0.1.1"])
 def test_hidden_by_hand(variant: str) -> None:
     """Centroids (0, c0) and (4, c1); a state at distances d0 and d1 has probabilities softmax(-d0, -d1)."""
