@@ -15,7 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "inference"))
 
 from durability_kernels import calls_of
-from durability_kills import HERE, QUERIES, environment, result_of, wait_until_empty
+from durability_kills import HERE, QUERIES, result_of, start, wait_until_empty
 
 from StaICC.cli import main
 from StaICC.inference.store import PredictionStore
@@ -25,17 +25,6 @@ WAYS = {
     "one by one": ("durability_kernels:Deterministic:0.02", 1, ["--chunk-size", "32"]),
     "two processes, in batches": ("durability_kernels:Batching:0.04", 32, ["--chunk-size", "16", "--workers", "2"]),
 }
-
-
-def start(folder: Path, arguments: list[str], program: list[str] = PROGRAM) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [*program, *arguments],
-        env=environment(),
-        stdout=(folder / "stdout").open("wb"),
-        stderr=(folder / "stderr").open("wb"),
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
-    )
 
 
 def wait_for_calls(path: Path, number: int) -> None:
@@ -61,7 +50,7 @@ def test_an_interrupt_ends_soon_keeps_what_is_done_and_says_how_to_go_on(way, tm
     model, most_lost, settings = WAYS[way]
     store, calls, result = (tmp_path / name for name in ("run.sqlite", "calls", "result.json"))
     arguments = ["run", "normal", "--datasets", "mini", "--store", str(store), "--json", str(result), *settings]
-    process = start(tmp_path, [*arguments, "--model", f"{model}:{calls}"])
+    process = start([*PROGRAM, *arguments, "--model", f"{model}:{calls}"], tmp_path)
     wait_for_calls(calls, 40)
     assert interrupt(process, group=way.startswith("one")) < 2
     assert (tmp_path / "stdout").read_text() == ""
@@ -92,7 +81,7 @@ def test_workers_that_start_leave_an_interrupt_to_the_run(tmp_path):
     asleep = f"import pathlib, time; pathlib.Path({str(begun)!r}).touch(); time.sleep(9)"  # a worker imports it, too
     program.write_text(f"import StaICC.cli\nif __name__ == '__main__': exit(StaICC.cli.main())\nelse: {asleep}\n")
     arguments = ["run", "normal", "--datasets", "mini", "--workers", "2", "--no-save"]
-    process = start(tmp_path, arguments, [sys.executable, str(program)])
+    process = start([sys.executable, str(program), *arguments], tmp_path)
     while not begun.exists():
         time.sleep(0.01)
     interrupt(process, group=True)
@@ -103,7 +92,7 @@ def test_workers_that_start_leave_an_interrupt_to_the_run(tmp_path):
 def test_a_killed_run_leaves_no_workers(tmp_path):
     calls = tmp_path / "calls"
     model = f"durability_kernels:Deterministic:0.05:{calls}"
-    process = start(tmp_path, ["run", "normal", "--datasets", "mini", "--workers", "2", "--model", model])
+    process = start([*PROGRAM, "run", "normal", "--datasets", "mini", "--workers", "2", "--model", model], tmp_path)
     wait_for_calls(calls, 5)
     process.kill()
     process.wait()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from StaICC.results.result import with_digests
+from tests.result_edits import edited
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -22,11 +23,7 @@ def saved(staicc: Cli) -> None:
 
 def changed(*path: str, value: Any, digests: bool = False) -> str:
     """Save the result with another value, and with digests that fit if wanted; the name of the file."""
-    data = json.loads(Path("r.json").read_text("utf-8"))
-    place = data
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = value
+    data = edited(json.loads(Path("r.json").read_text("utf-8")), path, value)
     Path(f"{path[-1]}.json").write_text(json.dumps(with_digests(data) if digests else data), "utf-8")
     return f"{path[-1]}.json"
 

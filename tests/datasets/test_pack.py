@@ -1,7 +1,8 @@
-"""The data pack under every fault: nothing bad is ever kept or used."""
+"""The data pack: fetched with pip, read from hostile wheels, installed under every fault; nothing bad is kept."""
 
 from __future__ import annotations
 
+import copyreg
 import errno
 import hashlib
 import io
@@ -11,16 +12,20 @@ import pickle
 import re
 import signal
 import time
+import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import StaICC.datasets.pack as pack
 import StaICC.datasets.storage as storage
-from StaICC.datasets import Row, load_dataset
+from StaICC.datasets import Row, load_dataset, names, table_digest
+from StaICC.datasets.pack import fetch_wheel, read_rows, read_tables
 from StaICC.errors import DataDamagedError, DataMissingError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -278,3 +283,279 @@ def test_another_file_under_the_name_of_a_table(small_pack: Any) -> None:
         pack.install(small_pack.wheel)
         assert path.read_bytes() == good, "installing again mends it"
         assert len(load_dataset(name).table) > 0
+
+
+# -- fetching with pip: a real pip without a network, and a false one that does everything wrong
+
+
+NAME = "StaICC-0.1.1-py3-none-any.whl"
+DATA = b"the published wheel"
+SHA = hashlib.sha256(DATA).hexdigest()
+
+FALSE_PIP = """
+import os, pathlib, sys
+arguments = sys.argv[1:]
+with open(os.environ["FALSE_PIP_LOG"], "a") as log:
+    log.write("\\t".join([os.getcwd(), *arguments]) + "\\n")
+folder = pathlib.Path(arguments[arguments.index("--dest") + 1])
+act = os.environ["FALSE_PIP_ACT"]
+if act == "network":
+    print("WARNING: Retrying (Retry(total=4)) after connection broken")
+    print("ERROR: No matching distribution found for it", file=sys.stderr)
+    sys.exit(1)
+if act == "silent":
+    sys.exit(3)
+if act == "noise":
+    sys.stdout.buffer.write(b"\\xff\\xfe\\n" * 100_000)
+if act == "other":
+    (folder / "other-1.0-py3-none-any.whl").write_bytes(b"x")
+if act == "changed":
+    (folder / "%(name)s").write_bytes(b"another wheel")
+if act in ("good", "noise"):
+    (folder / "%(name)s").write_bytes(b"the published wheel")
+"""
+
+
+@pytest.fixture
+def false_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """``python -m pip`` runs our module; it does what FALSE_PIP_ACT says and logs how it was called."""
+    (tmp_path / "modules" / "pip").mkdir(parents=True)
+    (tmp_path / "modules" / "pip" / "__init__.py").touch()
+    (tmp_path / "modules" / "pip" / "__main__.py").write_text(FALSE_PIP % {"name": NAME})
+    log = tmp_path / "log"
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "modules"))
+    monkeypatch.setenv("FALSE_PIP_LOG", str(log))
+    monkeypatch.setenv("FALSE_PIP_ACT", "good")
+    monkeypatch.delenv("STAICC_OFFLINE", raising=False)
+    return log
+
+
+def fetch(into: Path) -> Path:
+    into.mkdir(parents=True, exist_ok=True)
+    return fetch_wheel("StaICC==0.1.1", NAME, SHA, into)
+
+
+def kept(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_users_own_pip_is_asked(tmp_path: Path, false_pip: Path, file_name: Callable[[str], str]) -> None:
+    into = tmp_path / "deep" / file_name("größer and smaller")
+    wheel = fetch(into)
+    assert wheel == into / NAME
+    assert wheel.read_bytes() == DATA
+    assert kept(into) == [wheel.name], "nothing else is left"
+    folder, *arguments = false_pip.read_text(encoding="utf-8").strip().split("\t")
+    assert arguments[0] == "download"
+    assert arguments[-1] == "StaICC==0.1.1"
+    assert {"--no-deps", "--only-binary=:all:", "--no-input"} <= set(arguments)
+    assert Path(folder) == into, "pip runs in the empty folder, not in the user's folder"
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        ("network", "exit status 1: ERROR: No matching distribution found for it; it could not connect"),
+        ("silent", "exit status 3: it said nothing"),
+        ("other", "pip brought other-1.0-py3-none-any.whl"),
+        ("nothing", "pip brought nothing"),
+    ],
+)
+def test_failures_of_pip(
+    act: str, message: str, tmp_path: Path, false_pip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FALSE_PIP_ACT", act)
+    into = tmp_path / "into"
+    with pytest.raises(DataMissingError) as caught:
+        fetch(into)
+    assert message in str(caught.value)
+    assert NAME in str(caught.value)
+    assert NAME not in kept(into)
+
+
+def test_a_wheel_is_taken_if_its_digest_is_right(
+    tmp_path: Path, false_pip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FALSE_PIP_ACT", "noise")  # output that is no text
+    assert fetch(tmp_path / "into").read_bytes() == DATA
+    monkeypatch.setenv("FALSE_PIP_ACT", "changed")
+    with pytest.raises(DataDamagedError) as caught:
+        fetch(tmp_path / "into")
+    assert {SHA, hashlib.sha256(b"another wheel").hexdigest()} <= set(re.split(r"[^0-9a-f]", str(caught.value)))
+
+
+@pytest.mark.parametrize(("value", "offline"), [("1", True), ("yes", True), ("", False), ("0", False)])
+def test_offline(value: str, offline: bool, tmp_path: Path, false_pip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAICC_OFFLINE", value)
+    if offline:
+        with pytest.raises(DataMissingError, match="STAICC_OFFLINE forbids fetching it"):
+            fetch(tmp_path / "into")
+    else:
+        assert fetch(tmp_path / "into").read_bytes() == DATA
+    assert false_pip.exists() is not offline
+
+
+# -- without pip
+
+
+def test_no_address_is_in_the_code() -> None:
+    """Only pip knows where a wheel comes from, so a mirror serves every download."""
+    package = Path(pack.__file__).parent
+    addresses = {
+        address
+        for path in package.rglob("*.py")
+        for address in re.findall(r"\w+://[^\s\"'`)<]*", path.read_text("utf-8"))
+    }
+    assert addresses <= {"https://example.org"}
+    assert len(list(package.rglob("*.py"))) > 4
+
+
+# -- hostile wheels and pickles: nothing but rows may come out, and no code may run
+
+
+GOOD = [(["a text"], 0), (["", "two é"], 1)]
+MARK = "staicc_code_ran"
+
+
+def read(data: bytes) -> list[Row]:
+    return read_rows(io.BytesIO(data), "here")
+
+
+def run_me(*_: Any) -> list[Any]:
+    os.environ[MARK] = "1"
+    return []
+
+
+class Reduces:
+    def __init__(self, function: Any, *arguments: Any) -> None:
+        self.result = function, arguments
+
+    def __reduce__(self) -> Any:
+        return self.result
+
+
+@pytest.fixture(autouse=True)
+def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.delenv(MARK, raising=False)
+    yield
+    assert MARK not in os.environ, "code of the pickle ran"
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_plain_rows_come_out(protocol: int) -> None:
+    rows = read(pickle.dumps(GOOD, protocol))
+    assert rows == [Row(("a text",), 0), Row(("", "two é"), 1)]
+    assert all(type(row) is Row for row in rows)
+
+
+SET = f"__import__('os').environ.__setitem__('{MARK}', '1')"
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("attack", [Reduces(eval, SET), Reduces(list)], ids=["eval", "list"])
+def test_globals_are_refused(attack: Any, protocol: int) -> None:
+    for whole in (attack, [attack], [*GOOD, attack], [([attack], 0)], [(["a"], attack)]):
+        with pytest.raises(DataDamagedError, match=r"here: .*the pickle refers to [\w.]+; plain values need no code"):
+            read(pickle.dumps(whole, protocol))
+
+
+def test_extension_codes() -> None:
+    code, attack = 200, b"\x80\x02\x82\xc8)R."
+    with pytest.raises(DataDamagedError, match="cannot be read"):
+        read(attack)
+    copyreg.add_extension(__name__, "run_me", code)
+    try:
+        with pytest.raises(DataDamagedError, match=r"the pickle refers to .*run_me"):
+            read(attack)
+        copyreg._extension_cache[code] = run_me  # as if an innocent pickle had used the code before
+        with pytest.raises(DataDamagedError, match=r"the pickle refers to .*run_me"):
+            read(attack)
+    finally:
+        copyreg.remove_extension(__name__, "run_me", code)
+
+
+@pytest.mark.parametrize("value", [None, (1,), "rows", [["a"]], [(["a"], 0, 0)], [(7, 0)]])
+def test_other_values_are_refused(value: object) -> None:
+    with pytest.raises(DataDamagedError, match="here: "):
+        read(pickle.dumps(value))
+
+
+def test_broken_pickles() -> None:
+    broken = [b"", b"\x80", b"\x80\xff.", b"not a pickle", b"\x80\x04]h\x05.", b"\x80\x04\x8d" + b"\xff" * 8]
+    data = pickle.dumps(GOOD, 4)
+    for content in (*broken, *(data[:size] for size in range(len(data)))):
+        with pytest.raises(DataDamagedError, match="here: "):
+            read(content)
+
+
+@given(st.lists(st.binary(min_size=1, max_size=3), max_size=12).map(b"".join))
+@settings(max_examples=400, deadline=None)
+def test_any_bytes_give_rows_or_our_error(noise: bytes) -> None:
+    # Without the opcodes of large memo indexes, which take much memory (a wheel's digest is checked first).
+    noise = noise.translate(None, b"rj")
+    try:
+        rows = read(noise)
+    except DataDamagedError:
+        return
+    assert all(type(row) is Row for row in rows)
+
+
+MEMBERS = {"one": "data/one.dataset", "two": "data/two.dataset"}
+
+
+def zipped(path: Path, files: list[tuple[str, bytes]], method: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, data in files:
+            archive.writestr(name, data)
+    return path
+
+
+def good_files() -> list[tuple[str, bytes]]:
+    return [(member, pickle.dumps(GOOD)) for member in MEMBERS.values()]
+
+
+def test_paths_that_lead_out_are_never_unpacked(tmp_path: Path) -> None:
+    inner = tmp_path / "in"
+    inner.mkdir()
+    wheel = zipped(inner / "w", [("../evil", b"x"), ("/tmp/evil_of_staicc", b"x"), ("..\\evil", b"x"), *good_files()])
+    assert len(list(read_tables(wheel, MEMBERS))) == 2
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["in", "w"]
+    assert not Path("/tmp/evil_of_staicc").exists()
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED])
+def test_every_truncated_or_flipped_zip_gives_the_rows_or_our_error(tmp_path: Path, method: int) -> None:
+    data = zipped(tmp_path / "w", good_files(), method).read_bytes()
+    wanted = [Row(tuple(texts), label) for texts, label in GOOD]
+    bad = tmp_path / "bad"
+    refused = 0
+    for position in range(0, len(data), 2):
+        for changed in (data[:position], data[:position] + bytes([data[position] ^ 0x55]) + data[position + 1 :]):
+            bad.write_bytes(changed)
+            try:
+                tables = dict(read_tables(bad, MEMBERS))
+            except DataDamagedError as error:
+                refused += str(bad) in str(error)
+            else:
+                assert list(tables.values()) == [wanted, wanted], "damage that zip ignores changes no row"
+    assert refused > len(data) / 2
+
+
+# -- the real frozen data against the golden file of the release
+
+
+@pytest.mark.pack
+@pytest.mark.parametrize("name", names())
+def test_rows_are_the_release(name: str, golden: dict[str, Any]) -> None:
+    dataset, wanted = load_dataset(name), golden["datasets"][name]
+    assert len(dataset.table) == wanted["rows"]
+    assert dataset.table.columns == 1
+    rows = list(dataset.table)
+    assert dataset.table.digest == table_digest(rows) == wanted["table_sha256"]
+    assert {row.label for row in rows} == set(range(len(dataset.card.label_space))), "every label occurs, and no other"
+    assert max(sum(map(len, row.texts)) for row in rows) <= 1024
+
+
+@pytest.mark.pack
+def test_everything_verifies() -> None:
+    assert [(table.name, table.state) for table in pack.verify()] == [(name, "verified") for name in names()]

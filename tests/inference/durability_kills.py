@@ -64,20 +64,21 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)]), "STAICC_OFFLINE": "1"}
 
 
-def start(way: Way, folder: Path) -> subprocess.Popen[bytes]:
+def start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
     """Start a run, in a session of its own."""
     return subprocess.Popen(
-        way.command(folder),
+        command,
         env=environment(),
-        stdout=subprocess.DEVNULL,
+        stdout=(folder / "stdout").open("wb"),
         stderr=(folder / "stderr").open("wb"),
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
     )
 
 
 def complete(way: Way, folder: Path) -> bytes:
     """Run to the end; the saved result without its timing."""
-    process = start(way, folder)
+    process = start(way.command(folder), folder)
     assert process.wait(120) == 0, (folder / "stderr").read_text()
     return result_of(folder / "result.json")
 
@@ -119,7 +120,7 @@ RECHECKED = 30
 def kill_run(way: Way, folder: Path, moment: float, toll: Toll, group: bool) -> None:
     """Start a run and kill it (or with it all its workers) after so many seconds."""
     before = len(calls_of(folder / "calls")), stored(folder)
-    process = start(way, folder)
+    process = start(way.command(folder), folder)
     time.sleep(moment)
     if process.poll() is None:
         (os.killpg if group else os.kill)(process.pid, signal.SIGKILL)

@@ -23,6 +23,7 @@ from StaICC.inference import Failure
 from StaICC.metrics.intervals import ratio_part
 from StaICC.results import Result
 from tests.benchmarks.long_icl.conftest import SETS, make, right_answers
+from tests.result_edits import edited, value_at
 
 
 def one(folder: Path, name: str, rounds: Any = (1, 2), test_number: Any = 12, **more: Any) -> LongICLExperimentor:
@@ -346,11 +347,8 @@ def test_edits_are_named(small_files: Path, path: tuple[Any, ...], value: Any) -
     result = benchmark(rightly(benchmark, wrong=lambda number: number % 3 == 0))
     assert [found.contradicted for found in verify(result, benchmark)] == [(), (), ()]
     plain = json.loads(json.dumps(result.to_dict()))
-    inner = plain
-    for key in path[:-1]:
-        inner = inner[key]
-    assert inner[path[-1]] != value
-    inner[path[-1]] = value
+    assert value_at(plain, path) != value
+    plain = edited(plain, path, value)
     for findings in (verify(Result.from_dict(plain), benchmark), verify(Result.from_dict(plain), data_dir=small_files)):
         reported = [line for found in findings for line in found.contradicted]
         assert any(line.startswith(" / ".join(map(str, path)) + ": saved ") for line in reported), reported

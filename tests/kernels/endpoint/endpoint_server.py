@@ -226,14 +226,6 @@ def drop_in_body(handler, answer):
     handler.connection.shutdown(2)
 
 
-def slow(seconds):
-    def wrong(handler, answer):
-        time.sleep(seconds)
-        send(handler, answer)
-
-    return wrong
-
-
 def drip(code=200, seconds=20.0, part=b" ", pause=0.05):
     """A body that never ends, byte by byte: each read succeeds soon, the whole never does."""
 
