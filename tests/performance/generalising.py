@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from records import arguments, markdown, record
 from scipy.stats import beta, multivariate_normal
-from skewed_nulls import of_mean
+from skewed_nulls import of_mean, of_pair
 
 from StaICC.metrics import paired_tests
 from StaICC.metrics.crossed_effects import SOURCES, CrossedEffects, generalise, generalising_p_value, mean_effects
@@ -248,7 +248,7 @@ def of_pairs(
     figures: list[tuple[float, ...]] = []
     for ours, others, design in zip(*runs, designs(runs[0] - runs[1]), strict=True):
         parts = [of_mean(run.reshape(-1).tolist(), of_query, sizes[0]) for run in (ours, others)]
-        difference = paired_tests.paired_difference([(1.0, parts[0])], [(1.0, parts[1])])
+        difference = of_pair(parts)
         p = paired_tests.p_value(difference)
         general = generalising_p_value(difference.difference, p, design)
         figures.append((float(p <= 0.05), float(general <= 0.05)))

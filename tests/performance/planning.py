@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from generalising import designs
 from records import arguments, markdown, record
-from skewed_nulls import of_mean
+from skewed_nulls import of_mean, of_pair
 
 from StaICC.metrics import paired_tests
 from StaICC.metrics.crossed_effects import SOURCES, generalise, generalising_p_value, mean_effects
@@ -93,9 +93,7 @@ def achieved(
             contributions = [
                 [of_mean(run[sample].ravel().tolist(), of_query, sizes[0]) for run in runs] for runs in sets
             ]
-            difference = paired_tests.mean_difference(
-                [paired_tests.paired_difference([(1.0, part)], [(1.0, other)]) for part, other in contributions]
-            )
+            difference = paired_tests.mean_difference([of_pair(parts) for parts in contributions])
             p = generalising_p_value(difference.difference, paired_tests.p_value(difference), effects)
             figures.append(float(p <= 0.05 and difference.difference > 0))
     return float(np.mean(figures))

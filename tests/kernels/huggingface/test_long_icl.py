@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from StaICC.benchmarks.long_icl import card
-from tests.benchmarks.long_icl.conftest import make
+from tests.benchmarks.long_icl.conftest import make, write_small
 from tests.tiny_models import random_llama, train_tokenizer
 
 torch = pytest.importorskip("torch")
@@ -21,15 +20,6 @@ from StaICC.kernels.huggingface.kernel import CausalLMKernel  # noqa: E402
 from StaICC.kernels.text_inference import text_inference  # noqa: E402
 
 LABELS = list(enumerate(card("goemotions").labels))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Small matrices are no faster on more, and much slower on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +34,8 @@ def model(tokenizer: Any, positions: int = 32768) -> Any:
 
 
 @pytest.mark.parametrize(("on_error", "text"), [("raise", False), ("collect", True)])
-def test_the_models_limit(small_files: Path, tokenizer: Any, on_error: Any, text: bool) -> None:
-    benchmark = make(small_files, ["goemotions"], (1, 2, 3), 3)
+def test_the_models_limit(tmp_path: Path, tokenizer: Any, on_error: Any, text: bool) -> None:
+    benchmark = make(write_small(tmp_path), ["goemotions"], (1, 2, 3), 3)
     limit = len(tokenizer(benchmark[0].context(2)).input_ids)  # the context fits, the query does not
     kernel = CausalLMKernel(model(tokenizer, limit), tokenizer)
     result = benchmark(text_inference(kernel, 4) if text else kernel, on_error=on_error)
