@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,7 +24,6 @@ class Kernel:
 
     Args:
         noise: Standard deviation of what is added to the logits of each run.
-        dies_after: Raises KeyboardInterrupt after so many prompts.
         fails: Returns the error of a feature of a prompt, or ``None``.
     """
 
@@ -36,21 +34,16 @@ class Kernel:
     def __init__(
         self,
         noise: float = 0.0,
-        dies_after: int | None = None,
         fails: Callable[[str, str], Exception | None] = lambda feature, prompt: None,
     ) -> None:
         self.ran: list[str] = []
-        self.calls: Counter[str] = Counter()
-        self.noise, self.dies_after, self.fails = noise, dies_after, fails
+        self.noise, self.fails = noise, fails
 
     def identity(self) -> Identity:
         return Identity({"model": self.name})
 
     def logits(self, prompt: str, *features: str) -> Any:
         self.ran.append(prompt)
-        self.calls.update(features)
-        if self.dies_after is not None and len(self.ran) > self.dies_after:
-            raise KeyboardInterrupt
         for error in (self.fails(feature, prompt) for feature in features):
             if error is not None:
                 raise error
@@ -98,7 +91,6 @@ class Kernel:
         return [float(abs(self.logits(text, "losses")[0])) for text in texts]
 
     def noisy_channel(self, prompts: Any, label_space: Sequence[str], variant: Any = None) -> Any:
-        self.calls[f"noisy {variant}"] += len(prompts)
         return self.batch(prompts, label_space)
 
     def generate(self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), **how: Any) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
+import random
+import struct
 from collections import Counter
 from fractions import Fraction
 
@@ -11,17 +13,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 from sklearn import metrics as sklearn_metrics
 
+from StaICC.errors import OutputError
 from StaICC.metrics.classification import (
+    SUM_TOLERANCE,
     accuracy,
     averaged_truelabel_likelihood,
     check_probabilities,
     confidence_bins,
     expected_calibration_error_1,
     macro_F1,
+    normalise,
     predicted_labels,
+    softmax,
 )
 from StaICC.metrics.diagnosis import (
     consistency,
@@ -106,7 +112,7 @@ def test_rows_that_sum_to_one_nearly_are_scored():
 
 
 @st.composite
-def distributions(draw, width=None, lowest=0.0, rows=None):
+def rows_of_probabilities(draw, width=None, lowest=0.0, rows=None):
     columns = width or draw(st.integers(1, 6))
     value = st.one_of(st.just(max(lowest, 1.0)), st.floats(lowest, 1))
     row = st.lists(value, min_size=columns, max_size=columns).filter(lambda v: math.fsum(v) > 1e-3)
@@ -115,7 +121,7 @@ def distributions(draw, width=None, lowest=0.0, rows=None):
 
 
 @settings(deadline=None)
-@given(distributions())
+@given(rows_of_probabilities())
 def test_entropies_equal_scipy(rows):
     array = np.array(rows)
     assert mean_distribution(rows) == pytest.approx(array.mean(axis=0).tolist(), abs=1e-15)
@@ -130,8 +136,8 @@ def test_entropies_equal_scipy(rows):
 @settings(deadline=None)
 @given(st.data(), st.integers(2, 6))
 def test_divergence_equals_scipy(data, width):
-    p = data.draw(distributions(width, rows=1))[0]
-    q = data.draw(distributions(width, lowest=0.01, rows=1))[0]
+    p = data.draw(rows_of_probabilities(width, rows=1))[0]
+    q = data.draw(rows_of_probabilities(width, lowest=0.01, rows=1))[0]
     assert kl_divergence(p, q) == pytest.approx(float(stats.entropy(p, q)), abs=1e-12)
     assert kl_divergence(p, p) == 0
     distance = sum(abs(a - b) for a, b in zip(p, q, strict=True))
@@ -182,3 +188,241 @@ def test_slope_equals_numpy(points):
     values, shares = zip(*points, strict=True)
     if max(shares) - min(shares) >= 0.05:  # polyfit loses digits on points that nearly coincide
         assert gler(values, shares) == pytest.approx(np.polyfit(shares, values, 1).tolist(), abs=1e-9)
+
+
+# -- probabilities or logits: the rule, its edges, and everything that is refused
+
+
+INF = math.inf
+logit = st.floats(min_value=-700, max_value=700)
+
+
+@st.composite
+def matrices(draw, values=logit, max_rows=8):
+    width = draw(st.integers(1, 6))
+    return draw(st.lists(st.lists(values, min_size=width, max_size=width), min_size=1, max_size=max_rows))
+
+
+distributions = matrices(st.floats(1e-6, 1)).map(lambda matrix: [[v / math.fsum(row) for v in row] for row in matrix])
+
+
+def to_bfloat16(value: float) -> float:
+    """Round to nearest even in bfloat16: the upper half of a single-precision number."""
+    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    return struct.unpack("<f", struct.pack("<I", bits))[0]
+
+
+def to_float16(value: float) -> float:
+    return struct.unpack("<e", struct.pack("<e", value))[0]
+
+
+def single(value: float) -> float:
+    return struct.unpack("<f", struct.pack("<f", value))[0]
+
+
+# -- softmax
+
+
+@settings(deadline=None)
+@given(matrices(max_rows=1))
+def test_softmax_equals_scipy(matrix):
+    assert softmax(matrix[0]) == pytest.approx(special.softmax(matrix[0]).tolist(), rel=1e-12, abs=1e-300)
+
+
+def test_softmax_of_extremes():
+    assert softmax([1e308, -1e308]) == [1.0, 0.0]
+    assert softmax([-1e308, -1e308]) == [0.5, 0.5]
+    assert softmax([-INF, 3.0, 3.0]) == [0.0, 0.5, 0.5]
+    assert softmax([5]) == [1.0]
+
+
+# -- probabilities
+
+
+@settings(deadline=None)
+@given(distributions)
+def test_distributions_stay_bit_for_bit(matrix):
+    before = copy.deepcopy(matrix)
+    result = normalise(matrix)
+    assert (result.kind, result.reason) == ("probabilities", None)
+    assert [list(row) for row in result.probabilities] == matrix == before
+    once = normalise([[value * 3 for value in row] for row in matrix], kind="probabilities").probabilities
+    assert normalise(once).probabilities == once
+
+
+@pytest.mark.parametrize("rounded", [to_float16, to_bfloat16, single])
+@pytest.mark.parametrize("width", [2, 3, 6, 174])
+def test_probabilities_in_low_precision(rounded, width):
+    draw = random.Random(width)
+    matrix = [list(map(rounded, softmax([draw.gauss(0, 3) for _ in range(width)]))) for _ in range(300)]
+    result = normalise(matrix)
+    assert result.kind == "probabilities"
+    for row, normalised in zip(matrix, result.probabilities, strict=True):
+        assert math.fsum(normalised) == pytest.approx(1, abs=4e-16)
+        assert normalised == pytest.approx(row, rel=2 * SUM_TOLERANCE)
+
+
+@settings(deadline=None)
+@given(distributions, st.floats(1 - 0.0078, 1 + 0.0078))
+def test_sums_within_the_tolerance_are_divided_out(matrix, factor):
+    result = normalise([[value * factor for value in row] for row in matrix])
+    assert result.kind == "probabilities"
+    for expected, row in zip(matrix, result.probabilities, strict=True):
+        assert row == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        ([0.5, 0.5 + SUM_TOLERANCE], "probabilities"),
+        ([0.5, 0.5 + 1.01 * SUM_TOLERANCE], "ambiguous"),
+        ([1.0 + SUM_TOLERANCE, 0.0], "probabilities"),
+        ([1.0 + 1.01 * SUM_TOLERANCE, 0.0], "ambiguous"),
+        ([1.0 + 1.01 * SUM_TOLERANCE, -0.01], "logits"),
+    ],
+)
+def test_the_edge_of_the_tolerance(row, kind):
+    assert normalise([row]).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("matrix", "reasons"),
+    [
+        ([[0.75, 0.25], [0.2, 0.1], [0.5, 0.5]], ["row 1 sums to 0.3", "2 of 3 rows", "row 0"]),
+        ([[4.0, -2.0]] + [[0.25, 0.75]] * 5 + [[0.5, -7.0]], ["mixture: 5 of 7 rows", "row 0 has the value 4"]),
+        ([[0.02, 0.01]] * 51 + [[3.0, -1.0]] * 49, ["51 of 100 rows lie in [0, 1]", "row 51 has the value 3"]),
+    ],
+)
+def test_reasons_name_rows_and_remedies(matrix, reasons):
+    result = normalise(matrix)
+    assert (result.kind, result.probabilities) == ("ambiguous", None)
+    for reason in (*reasons, "outputs='probabilities'", "outputs='logits'"):
+        assert reason in result.reason
+
+
+# -- ambiguous matrices
+
+
+def test_shares_just_below_a_mixture_are_logits():
+    logits = [[-2.0, 3.0 + row] for row in range(1000)]
+    rough, cut = [[0.25, 0.75 + 0.9 * SUM_TOLERANCE]] * 10, [[0.02, 0.01]]
+    assert normalise(logits + [[0.25, 0.75]] * 10).kind == "logits"  # 10 of 1010 is less than one in a hundred
+    assert normalise(logits[:990] + [[0.25, 0.75]] * 10).kind == "ambiguous"
+    assert normalise(logits[:90] + rough).kind == "ambiguous"
+    assert normalise(logits[:91] + rough).kind == "logits"
+    assert normalise(cut * 50 + [[3.0, -1.0]] * 50).kind == "logits"
+
+
+# -- counts, percentages and votes
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        [[60, 30, 10]] * 50,
+        [[60, 30, 10], [5, 5, 80], [0, 0, 0]],  # two have no prediction
+        [[3.0, 1.0], [0.0, 2.0], [7.0, 4.0]],  # counts with other sums
+        [[3, 1, 2], [1, 2, 3]],  # ranks
+        [[0, 0], [0, 1], [2, 1]],
+        [[60.5, 29.5, 10]],
+        [[33.3, 33.3, 33.3], [5.2, 5.2, 89.7]],
+        [[2.5, 0.5]] * 7,
+        [[1.5, 1.5], [0.25, 2.75]],  # weighted votes
+        [[0.7, 0.5], [0.9, 0.1]],
+        [[1e308, 1e308], [1e308, 5.5]],
+    ],
+)
+def test_what_may_be_counts_is_ambiguous_and_can_be_forced(matrix):
+    for read in (matrix, [list(map(float, row)) for row in matrix], matrix[::-1]):
+        assert normalise(read).kind == "ambiguous"
+    assert normalise(matrix, "logits").probabilities[0] == tuple(softmax(matrix[0]))
+    if all(map(sum, matrix)):
+        shares = [value / sum(matrix[0]) if sum(matrix[0]) < 1e308 else 0.5 for value in matrix[0]]
+        assert normalise(matrix, "probabilities").probabilities[0] == pytest.approx(shares)
+
+
+@pytest.mark.parametrize("labels", [2, 3, 4, 5, 6, 10, 20])
+@pytest.mark.parametrize("decimals", range(5))
+def test_rounded_percentages_are_ambiguous(labels, decimals):
+    draw = random.Random(f"{labels} {decimals}")
+    for scale in (0.5, 1.0, 3.0):
+        percentages = [
+            [100 * value for value in softmax([draw.gauss(0, scale) for _ in range(labels)])] for _ in range(40)
+        ]
+        for number in (1, 2, 6, 40):
+            for cut in (round, lambda value, digits: math.floor(value * 10**digits) / 10**digits):
+                rows = [[cut(value, decimals) for value in row] for row in percentages[:number]]
+                for read in (rows, [list(map(single, row)) for row in rows], rows[::-1]):
+                    assert normalise(read).kind == "ambiguous"
+
+
+@pytest.mark.parametrize(("rows", "below", "above"), [(32, 0.9, 1.0), (8, 0.4, 0.5)])
+def test_the_edge_of_sums_that_vary(rows, below, above):
+    """A tenth of the variances of the labels, here 4 and 4 + noise^2; for 8 rows a fortieth."""
+    for noise, kind in ((below, "ambiguous"), (above, "logits")):
+        matrix = [[10.25 + d, 20 - d + e] for d in (-2, 2) for e in (-noise, noise)] * (rows // 4)
+        assert normalise(matrix).kind == kind
+
+
+# -- logits
+
+
+@pytest.mark.parametrize("width", [2, 3, 6])
+@pytest.mark.parametrize("scale", [1.0, 3.0, 30.0])
+@pytest.mark.parametrize("rounded", [float, to_float16, to_bfloat16])
+def test_random_logits_are_logits(width, scale, rounded):
+    draw = random.Random(7)
+    for _ in range(5):
+        matrix = [[rounded(draw.gauss(0, scale)) for _ in range(width)] for _ in range(1024)]
+        result = normalise(matrix)
+        assert result.kind == "logits"
+        assert result.probabilities[5] == tuple(softmax(matrix[5]))
+
+
+def test_log_probabilities_and_sums_that_overflow_are_logits():
+    result = normalise([[math.log(0.25), math.log(0.75)], [-INF, 0.0]])
+    assert result.kind == "logits"
+    assert result.probabilities == (pytest.approx((0.25, 0.75)), (0.0, 1.0))
+    assert normalise([[1e308, 1e308, -3.0]]).probabilities[0] == (0.5, 0.5, 0.0)
+
+
+# -- forced, and bad input
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ([0.02, 0.06], [0.25, 0.75]),
+        ([3, 1], [0.75, 0.25]),
+        ([1e308, 1e308], [0.5, 0.5]),
+        ([5e-324, 5e-324], [0.5, 0.5]),
+        ([0, 5], [0.0, 1.0]),
+    ],
+)
+def test_forced_probabilities(row, expected):
+    result = normalise([row, [0.5, 0.5]], kind="probabilities")
+    assert result.kind == "probabilities"
+    assert result.probabilities[0] == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        ([[0.5, 0.5], [math.nan, 0.5]], "row 1, column 0 .* is nan"),
+        ([[0.5, 0.5], [0.5, INF]], "row 1, column 1 .* is inf"),
+        ([[-INF, INF]], "row 0, column 1 .* is inf"),
+        ([[-INF, math.nan]], "row 0, column 1 .* is nan"),
+        ([[1.0, 2.0], [-INF, -INF]], "row 1 .* minus infinity"),
+        ([[0.5, 0.5], [0.2, 0.3, 0.5]], "row 1 .* 3 columns, row 0 has 2"),
+        ([[]], "row 0 .* empty"),
+        ([[0.5, 0.5], 1], "row 1 .* cannot be read"),
+        (["positive"], "row 0 .* text: 'positive'"),
+        ([b"ab"], "row 0 .* text"),
+        *(([row], "row 0 .* cannot be read") for row in ([0.5, None], ["0.5"], [1 + 2j], [[0.5]], [10**400])),
+    ],
+)
+@pytest.mark.parametrize("kind", ["auto", "logits", "probabilities"])
+def test_unreadable_rows_are_refused(matrix, message, kind):
+    with pytest.raises(OutputError, match=message):
+        normalise(matrix, kind)

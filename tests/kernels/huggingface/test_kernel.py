@@ -53,17 +53,17 @@ def channel(query):
 class Failing:
     """Lets some calls of a model fail, before or after they are done."""
 
-    def __init__(self, kernel, calls=(), above=None, error=torch.OutOfMemoryError, after=False):
+    def __init__(self, kernel, calls, error=torch.OutOfMemoryError, after=False):
         self.forward = kernel.runner().forward
         self.inner = self.forward._call
-        self.calls, self.above, self.error, self.after = set(calls), above, error, after
+        self.calls, self.error, self.after = set(calls), error, after
         self.count = 0
 
     def __enter__(self):
         def call(ids, **more):
             self.count += 1
             found = self.inner(ids, **more) if self.after else None
-            if self.count in self.calls or (self.above is not None and ids.numel() > self.above):
+            if self.count in self.calls:
                 raise self.error("CUDA out of memory. Tried to allocate 1 GiB")
             return found or self.inner(ids, **more)
 

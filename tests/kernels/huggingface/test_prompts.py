@@ -20,15 +20,10 @@ transformers = pytest.importorskip("transformers")
 class Characters:
     """A tokenizer of one token per character; ``^`` is the beginning-of-sequence token."""
 
-    bos_token, bos_token_id = "^", ord("^")
-
-    def __init__(self, adds_start: bool = False, says_so: bool | None = None) -> None:
-        self.adds_start = adds_start
-        self.add_bos_token = adds_start if says_so is None else says_so
+    bos_token, bos_token_id, add_bos_token = "^", ord("^"), False
 
     def __call__(self, texts: list[str], add_special_tokens: bool = True) -> dict[str, Any]:
-        start = [ord("^")] if self.adds_start and add_special_tokens else []
-        return {"input_ids": [start + [ord(c) for c in text] for text in texts]}
+        return {"input_ids": [[ord(c) for c in text] for text in texts]}
 
 
 def ids(text: str) -> tuple[int, ...]:
