@@ -334,7 +334,7 @@ class Capacity(torch.nn.Module):  # type: ignore[name-defined]
         self.inner = inner
 
     def forward(self, states):
-        positions = torch.arange(states.shape[0] * states.shape[1]).reshape(*states.shape[:2], 1)
+        positions = torch.arange(states[..., 0].numel(), device=states.device).reshape(*states.shape[:2], 1)
         return self.inner(states) * (positions < 100)
 
 
@@ -369,12 +369,15 @@ def test_a_shortcut_that_is_wrong_is_not_used(kernel, tokenizer, plain, caplog, 
     assert "run alone" in caplog.text
 
 
-@pytest.mark.parametrize("length", [0, 10], ids=["after a single prompt", "long prompts"])
-def test_the_first_batch_is_compared_as_a_batch(make_model, tokenizer, length):
+SHORT_ONES = [f"{chr(97 + n)} question: who wrote it? answer: " for n in range(20)]
+LONG_ONES = [f"{n} {CONTEXT * 10}question: who wrote {'the city' * n}? answer: " for n in range(9)]
+
+
+@pytest.mark.parametrize("prompts", [SHORT_ONES, LONG_ONES], ids=["after a single prompt", "long prompts"])
+def test_the_first_batch_is_compared_as_a_batch(make_model, tokenizer, prompts):
     kernel = CausalLMKernel(make_model("Llama", max_position_embeddings=1024), tokenizer)
     layer(kernel).mlp = Capacity(layer(kernel).mlp)
-    prompts = [f"{n} {CONTEXT * length}question: who wrote {'the city' * n}? answer: " for n in range(9)]
-    if not length:
+    if prompts is SHORT_ONES:
         kernel(prompts[0], LABELS)
     found = kernel.batch(prompts, LABELS)
     assert "differ from single calls" in kernel.runner().forward.record.reason
