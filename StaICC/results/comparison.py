@@ -624,13 +624,17 @@ class Comparison(Displayed):
         ]
 
     def conclusion(self) -> list[str]:
-        """Return what belongs below the figures: what is not tested, and non-inferiority."""
-        reasons = [
+        """Return what belongs below the figures: the better run, what is not tested, and non-inferiority."""
+        texts = [
             f"untested: {line.dataset} ({line.outcome.reason})"
             for line in self.lines
             if isinstance(line.outcome, Untested)
         ]
-        return [*reasons, *map(str, self.non_inferiority)]
+        if isinstance(outcome := self.overall.outcome, Tested):
+            better = self.first if (self.overall.difference > 0.0) is self.higher_is_better else self.second
+            answer = f"{better} is better" if outcome.significant else "neither run is shown to be better"
+            texts.insert(0, f"{answer} ({p_text(outcome.holm)})")
+        return [*texts, *map(str, self.non_inferiority)]
 
     def plot(self) -> Any:
         """Return a forest plot of the differences by data set, as matplotlib axes.

@@ -479,6 +479,20 @@ def test_markup_in_a_name_is_text_in_every_format(name: str, monkeypatch: pytest
     assert not {"html_inline", "html_block"} & kinds
 
 
+@pytest.mark.parametrize(("metric", "higher"), [("accuracy", True), ("expected_calibration_error_1", False)])
+def test_the_better_of_two_runs_is_named(metric: str, higher: bool) -> None:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=64)
+    right = iter([query.label for condition in benchmark[0].conditions() for query in condition.queries])
+    good = benchmark(lambda prompt, label_space: [float(n == place) for place in [next(right)] for n in range(3)])
+    bad = benchmark(lambda prompt, label_space: [1.0, 0.0, 0.0])
+    for runs in ({"good": good, "bad": bad}, {"bad": bad, "good": good}):
+        pair = compare_runs(runs, metric).comparisons[0]
+        assert (pair.overall.difference > 0) is ((pair.first == "good") is higher)
+        assert [text for text in pair.conclusion() if "better" in text] == ["good is better (p < 0.0001)"]
+    (tied,) = compare(bad, bad, metric).conclusion()
+    assert "neither" in tied and "p = 1" in tied
+
+
 # -- ranking of runs: intervals of ranks, probability of being the best, wins and strengths against other computations
 
 
