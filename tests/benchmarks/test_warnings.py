@@ -198,6 +198,7 @@ def test_an_echo_of_the_last_demonstration() -> None:
     assert kinds(warned(echo, (2, 1, 1))) == {"echo"}
     assert kinds(warned(echo, (1, 1), last=lambda truth, draw: 0)) == set()  # nothing to tell it from one label
     assert kinds(warned(skilled(0.97), (1, 1), last=lambda truth, draw: truth)) == set()  # it is the true label
+    assert kinds(warned(skilled(0.99), (1, 1), last=lambda truth, draw: truth ^ (draw.random() < 0.03))) == set()
     assert kinds(warned(lambda query, draw: 0, (1, 1), last=lambda truth, draw: None)) == set()
 
 
