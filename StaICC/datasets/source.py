@@ -37,15 +37,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 from StaICC.datasets.storage import parse_json, read_json, refuse_device, split_pair
-from StaICC.errors import (
-    ArgumentError,
-    DataDamagedError,
-    DataMissingError,
-    SchemaError,
-    UnknownNameError,
-    unknown_name,
-    whole_number,
-)
+from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, SchemaError, unknown_name, whole_number
 from StaICC.optional import require
 from StaICC.safe_text import has_lone_surrogate
 
@@ -558,10 +550,8 @@ def listed_columns(file: Path, encoding: str | None) -> Sequence[str]:
     """Return the columns of a file, which the error about a column that no file has lists; none if it has another."""
     try:
         read_records(file, ["\0"], encoding)
-    except UnknownNameError as error:
-        return error.legal
-    except Exception:
-        return ()
+    except Exception as error:  # also of a file that cannot be read: reading it with names says why
+        return getattr(error, "legal", ())
     return ()
 
 
