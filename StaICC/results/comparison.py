@@ -251,7 +251,7 @@ class PairedRecords:
         for run, records in self.runs.items():
             failed = sum(answer is None for queries in records.conditions.values() for _, answer in queries.values())
             if left_out := records.queries - self.queries:
-                reason = f"; {failed} of them failed in it" if failed else ""
+                reason = f"; {failed} of them have no prediction" if failed else ""
                 yield f"{left_out} of {records.queries} queries of {run} are not compared{reason}"
 
     @property
