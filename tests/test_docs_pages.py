@@ -124,3 +124,9 @@ def test_links_and_paths_lead_somewhere(text: str) -> None:
         assert (ROOT / target).exists(), target
     for path in re.findall(r"`((?:StaICC|tests|docs|examples|\.ci)/[\w./]*)`", text):
         assert path == "examples/NAME.py" or (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("name", [".ci/run", ".pre-commit-config.yaml", "pyproject.toml"])
+def test_tests_that_are_named_exist(name: str) -> None:
+    for path in re.findall(r"tests/[\w/]+\.py", (ROOT / name).read_text("utf-8")):
+        assert (ROOT / path).exists(), path

@@ -182,7 +182,9 @@ def test_failed_queries_are_left_out_with_a_line() -> None:
     assert 0 < failed < 60
     found = compare(partial, whole)
     assert found.datasets[0].queries == 60 - failed
-    assert f"own: {failed} of 60 queries of first are not compared; {failed} of them have no prediction" in found.left_out
+    assert (
+        f"own: {failed} of 60 queries of first are not compared; {failed} of them have no prediction" in found.left_out
+    )
     assert f"own: {failed} of 60 queries of second are not compared" in found.left_out
     assert "failed" in {one.field for one in found.differences}
     for metric, value in partial.divided["own"].items():

@@ -16,6 +16,10 @@ from StaICC.kernels.huggingface.kernel import CausalLMKernel
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
+try:  # torch.compile imports it, which fails on Python 3.11 and older after an import of pip, as by another test
+    import setuptools
+except ImportError:
+    setuptools = None
 
 LABELS = ["person", "location", "number"]
 PROMPTS = [f"question: who wrote {'good ' * n}{n}? answer: " for n in (3, 0, 5, 1)]
@@ -128,7 +132,8 @@ def test_linear_is_the_same(redirected, inputs, weight, bias):
 # -- compiled layers return what the layers return, and leave the model as it was
 
 
-needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+no_compiler = setuptools is None or shutil.which("g++") is None
+needs_compiler = pytest.mark.skipif(no_compiler, reason="torch.compile needs setuptools and a C++ compiler")
 
 WORDS = ["person", "number", "the good city"]
 STEM = "who is the good person ? it is "
@@ -141,8 +146,6 @@ QUERIES = [[f"{label} {text}" for label in WORDS] for text in ("the city is good
 
 @pytest.fixture
 def both(make_model, tokenizer):
-    # torch.compile imports it, which fails on Python 3.11 and older after an import of pip, as by another test.
-    pytest.importorskip("setuptools")
     torch._dynamo.reset()  # code that other tests compiled for the same class counts towards its limit of versions
 
     def make(family="Llama", dtype="float32", **options):
