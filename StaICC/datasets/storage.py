@@ -255,12 +255,12 @@ def open_output(path: StrPath, fresh: bool = False) -> Iterator[BinaryIO]:
         OSError: The file could not be written, or exists already; a regular file is then as it was.
     """
     target, stream = _target(path), _stream(path)
-    if sys.stdout is not None:
-        sys.stdout.flush()  # the path may be that of stdout
     if target is not None:
         with replacing(target, fresh) as file:
             yield file
     else:  # opened by its path, a file of stdout would be written at a position of its own
+        if sys.stdout is not None:
+            sys.stdout.flush()
         with open(path if stream is None else os.dup(stream), "ab") as file:
             yield file
 

@@ -41,10 +41,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def program() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """A function that runs a command in a process of its own."""
+    """A function that runs a command in a process of its own, with the buffers of a user's Python."""
 
     def run(*words: str, start: tuple[str, ...] = ("-m", "StaICC"), **settings: Any) -> Any:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), **settings.pop("env", {})}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "", **settings.pop("env", {})}
         if "stdout" not in settings:
             settings["capture_output"] = True
         command = [sys.executable, *start, *words]
