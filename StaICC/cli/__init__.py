@@ -139,13 +139,12 @@ def _status(argv: list[str]) -> int:
             argv[place] = wanted
         args = _parser(wanted).parse_args(argv)
         done: int | Printed = args.run(args)
-        if not isinstance(done, Printed):
-            return done
-        if args.json:
+        if isinstance(done, Printed) and args.json:
             print_json(done.document)
-        else:
+        elif isinstance(done, Printed):
             show(done.blocks)
-        return done.status
+        print(end="", flush=True)
+        return done.status if isinstance(done, Printed) else done
     except (DataError, MissingDependencyError) as error:
         print(f"staicc: {error}", file=sys.stderr)
         return 3
@@ -158,11 +157,20 @@ def _status(argv: list[str]) -> int:
             print(f"  {shlex.join(['python', '-m', 'StaICC', *argv])}", file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:  # the reader closed the pipe, such as `| head`
-        sys.stderr.close()
+        _drop_unwritten()
         return 0
     except OSError as error:
         if error.filename is None and error.errno not in _FULL_DISK:
             raise
         name = one_line(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes, os.PathLike)) else ""
         print(f"staicc: {name or 'writing'}: {error.strerror}", file=sys.stderr)
+        _drop_unwritten()
         return 2
+
+
+def _drop_unwritten() -> None:
+    """Drop what stdout cannot take: Python would try again at exit, and change the exit status to 120."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
