@@ -23,9 +23,9 @@ are JSON within their cell, and an empty cell is a missing field.
 
 For lm-evaluation-harness (Gao et al., https://github.com/EleutherAI/lm-evaluation-harness), :func:`export_tasks` writes
 one task for each data set and condition, of type ``multiple_choice`` with the labels as choices. The prompts are the
-benchmark's, byte for byte. :func:`read_samples` reads what ``lm_eval --log_samples`` logged, after checking that its
-prompts are the exported ones. The harness scores a label by the log-probability of all its tokens, as a kernel with
-``label_scoring="full"`` does.
+benchmark's, byte for byte. :func:`read_predictions` also reads what ``lm_eval --log_samples`` logged, after checking
+that its prompts are the exported ones. The harness scores a label by the log-probability of all its tokens, as a kernel
+with ``label_scoring="full"`` does.
 
 >>> from StaICC import Normal
 >>> benchmark = Normal(datasets=["mini"], limit=2)
@@ -40,7 +40,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import itertools
 import json
 import os
 import re
@@ -52,11 +51,10 @@ from importlib import resources
 from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
-from StaICC.benchmarks.evaluation import DatasetRun
-from StaICC.benchmarks.experimentor import strictest_policy
+from StaICC.benchmarks.experimentor import Experimentor, strictest_policy
 from StaICC.benchmarks.running import Predictions
 from StaICC.benchmarks.task import Condition
 from StaICC.benchmarks.tasks import Benchmark, BenchmarkGroup, members
@@ -65,6 +63,7 @@ from StaICC.errors import ArgumentError, OutputError, SchemaError, whole_number
 from StaICC.inference import Answer, Failure, Unparsed, check_answer
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.inference.workers import read_reply
+from StaICC.metrics import Kind
 from StaICC.prompting import Query, as_argument
 from StaICC.results import Result, ResultGroup, short_digest
 from StaICC.safe_text import csv_cell
@@ -111,12 +110,18 @@ def identified_queries(benchmark: Benchmark | BenchmarkGroup) -> Iterator[Identi
         benchmark: A benchmark, or a group of benchmarks (the same prompt may appear in several members).
     """
     for member in members(benchmark).values():
-        name = member.task.name
-        for experimentor in member:
-            for condition in experimentor.conditions():
-                for query in condition.queries:
-                    key = query_id(name, experimentor.name, condition.name, query)
-                    yield IdentifiedQuery(key, name, experimentor.name, condition.name, query)
+        for own in member:
+            yield from _identified(member, own)[1]
+
+
+def _identified(member: Benchmark, own: Experimentor) -> tuple[Sequence[Condition], list[IdentifiedQuery]]:
+    """Return the conditions of a data set, and their queries."""
+    conditions, place = own.conditions(), (member.task.name, own.name)
+    return conditions, [
+        IdentifiedQuery(query_id(*place, condition.name, query), *place, condition.name, query)
+        for condition in conditions
+        for query in condition.queries
+    ]
 
 
 def prompt_records(benchmark: Benchmark | BenchmarkGroup, with_truth: bool = False) -> Iterator[dict[str, Any]]:
@@ -150,55 +155,24 @@ def prompt_records(benchmark: Benchmark | BenchmarkGroup, with_truth: bool = Fal
         yield record | {"ground_truth": query.label} if with_truth else record
 
 
-def batch_prompts(benchmark: Benchmark | BenchmarkGroup) -> dict[str, str]:
-    """Return the distinct prompts of a benchmark by the ``custom_id`` of their requests, a digest.
+def batch_key(identified: IdentifiedQuery) -> str:
+    """Return the ``custom_id`` of the request for the prompt of a query: a digest.
 
     Args:
-        benchmark: A benchmark, or a group of benchmarks, in the direct channel.
+        identified: The query.
 
     Raises:
-        ArgumentError: The benchmark uses the noisy channel.
+        ArgumentError: The query is of the noisy channel.
     """
-    return dict(_custom_id(identified.query) for identified in identified_queries(benchmark))
-
-
-def _custom_id(query: Query) -> tuple[str, str]:
-    if not isinstance(query.prompt, str):
+    prompt = identified.query.prompt
+    if not isinstance(prompt, str):
         raise ArgumentError("the noisy channel scores prompts, and a batch has replies: export the direct channel")
-    return hashlib.sha256(query.prompt.encode("utf-8", "surrogatepass")).hexdigest(), query.prompt
-
-
-def score_batch(
-    benchmark: Benchmark | BenchmarkGroup, replies: Mapping[str, str], failures: Mapping[str, str], **settings: bool
-) -> Result | ResultGroup:
-    """Score the replies of a provider's batch.
-
-    Args:
-        benchmark: The benchmark, or group of benchmarks, whose prompts were requested (:func:`batch_prompts`).
-        replies: The reply to each ``custom_id``.
-        failures: Why others have none.
-        **settings: ``partial`` and ``return_outputs``, as for :func:`score_predictions`.
-
-    Raises:
-        ArgumentError: A result belongs to no prompt of this benchmark, or a prompt has no reply.
-        OutputError: A reply has no label.
-    """
-    keys = {identified.id: _custom_id(identified.query)[0] for identified in identified_queries(benchmark)}
-    if foreign := {*replies, *failures} - {*keys.values()}:
-        raise ArgumentError(
-            f"{len(foreign)} of {len({*replies, *failures})} results belong to no prompt of this benchmark, the first "
-            f"is {min(foreign)!r:.80}; was k, the limit, the template or the data another one?"
-        )
-    predictions = {query: {"reply": replies[key]} for query, key in keys.items() if key in replies}
-    failed = {query: failures[key] for query, key in keys.items() if key in failures}
-    return score_predictions(benchmark, predictions, failures=failed, **settings)
+    return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 PREDICTION_FIELDS = ("probabilities", "logits", "index", "label", "reply")
 """The fields that hold a prediction."""
 
-LONGEST_ID = 1000
-"""The maximum length of an id, in characters. No query has a longer one, and it would fill error messages."""
 _CSV = ".csv"
 
 
@@ -233,15 +207,13 @@ def csv_lines(records: Iterator[Mapping[str, Any]], verbatim: bool = False) -> I
     for number, record in enumerate(records):
         if number == 0:
             yield line(csv_cell(key) for key in record)
-        cells = [_cell(value) for value in record.values()]
-        shown = [csv_cell(cell) for cell in cells]
-        if verbatim and shown != cells:
-            field = next(key for key, cell, safe in zip(record, cells, shown, strict=True) if cell != safe)
+        cells = {key: _cell(value) for key, value in record.items()}
+        if verbatim and (changed := [key for key, cell in cells.items() if csv_cell(cell) != cell]):
             raise ArgumentError(
-                f"record {number}: its {field} begins with {record[field][:1]!r}, and a spreadsheet would run such a "
-                "cell of CSV as a formula; write JSON Lines instead (a file name that does not end in .csv)"
+                f"record {number}: its {changed[0]} begins with {record[changed[0]][:1]!r}, and a spreadsheet would "
+                "run such a cell of CSV as a formula; write JSON Lines instead (a file name that does not end in .csv)"
             )
-        yield line(shown)
+        yield line(map(csv_cell, cells.values()))
 
 
 def _cell(value: Any) -> Any:
@@ -292,49 +264,89 @@ def _csv_records(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[s
         raise SchemaError(f"{path}, line {reader.line_num}: {error}") from error
 
 
-def _from_cell(where: str, field: str, text: str) -> Any:
-    """Read a prediction from a CSV cell."""
-    if field in ("label", "reply"):
-        return text
-    try:
-        return parse_json(text, f"{where}, {field}", constants=True)
-    except SchemaError as error:
-        raise SchemaError(f"{error}; write a list as [0.2, 0.8]") from error
+def prediction_files(path: str | os.PathLike[str]) -> list[Path]:
+    """Return the files with predictions: one file, or those to which lm_eval logged samples.
+
+    Args:
+        path: A file, or the folder of ``--output_path``.
+
+    Raises:
+        ArgumentError: The folder has none.
+    """
+    path = Path(path)
+    files = sorted(path.rglob("samples_*.jsonl")) if path.is_dir() else [path]
+    if not files:
+        raise ArgumentError(f"{path} contains no samples_*.jsonl; run lm_eval with --log_samples and --output_path")
+    return files
 
 
 def read_predictions(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
     """Read predictions.
 
     Args:
-        path: A file of JSON Lines, or of CSV if its name ends in ``.csv`` (see the module).
+        path: A file of JSON Lines, or of CSV if its name ends in ``.csv`` (see the module); or what lm_eval logged, one
+            file or the folder of ``--output_path``.
 
     Returns:
-        For each id, the prediction under its field, such as ``{"index": 2}``.
+        For each id, the prediction under its field, such as ``{"index": 2}``; of a logged sample
+        ``{"logits": [...]}``, the log-probability of each label.
 
     Raises:
-        SchemaError: The file is damaged, an id is missing or appears twice, or a record does not have exactly one
-            prediction.
-        OSError: The file cannot be read.
+        ArgumentError: The folder has no logged samples.
+        SchemaError: A record is damaged, has no id, has that of another one, or is a sample with another prompt than
+            the exported one.
+        OSError: A file cannot be read.
     """
-    path = Path(path)
-    as_csv = path.suffix.lower() == _CSV
     predictions: dict[str, dict[str, Any]] = {}
-    lines: dict[str, int] = {}
-    for number, record in numbered_records(path):
-        where = f"{path}, line {number}"
-        key = record.get("id")
-        if not isinstance(key, str) or len(key) > LONGEST_ID:
-            raise SchemaError(f"{where}: there is no id (a text); copy it from the record of the prompt")
-        if key in predictions:
-            raise SchemaError(f"{where}: the id {key} appears twice; it is in line {lines[key]} too")
-        fields = [field for field in PREDICTION_FIELDS if record.get(field) is not None]
-        if len(fields) != 1:
-            what = f"{len(fields)} predictions ({', '.join(fields)})" if fields else "no prediction"
-            raise SchemaError(f"{where}: {what} for {key}; expected exactly one of {', '.join(PREDICTION_FIELDS)}")
-        (field,) = fields
-        predictions[key] = {field: _from_cell(where, field, record[field]) if as_csv else record[field]}
-        lines[key] = number
+    places: dict[str, str] = {}
+    for file in prediction_files(path):
+        for number, record in numbered_records(file):
+            where = f"{file}, line {number}"
+            logged = "doc" in record and not record.keys().isdisjoint({"resps", "filtered_resps"})
+            key, prediction = _read_sample(where, record) if logged else _read_prediction(where, record, file)
+            if key in predictions:
+                raise SchemaError(
+                    f"{where}: the id {key:.200} appears twice; it is in {places[key]} too. Give the folder of one "
+                    "run, or one file"
+                )
+            predictions[key], places[key] = prediction, where
     return predictions
+
+
+def _read_prediction(where: str, record: Mapping[str, Any], file: Path) -> tuple[str, dict[str, Any]]:
+    key = record.get("id")
+    if not isinstance(key, str):
+        raise SchemaError(f"{where}: there is no id (a text); copy it from the record of the prompt")
+    fields = {field: record[field] for field in PREDICTION_FIELDS if record.get(field) is not None}
+    for field in fields.keys() - {"label", "reply"} if file.suffix.lower() == _CSV else ():
+        fields[field] = parse_json(fields[field], f"{where}, {field} (expected such as [0.2, 0.8])", constants=True)
+    return key, fields
+
+
+def _read_sample(where: str, record: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    doc = record["doc"]
+    key, space = (doc.get("id"), doc.get("label_space")) if isinstance(doc, dict) else (None, None)
+    if not isinstance(key, str) or not isinstance(space, list) or "prompt" not in doc:
+        raise SchemaError(f"{where}: the sample is not of a task that StaICC exported")
+    try:
+        answers = record.get("filtered_resps") or [answer for (answer,) in record["resps"]]
+        logits = [float(answer[0]) for answer in answers]
+        given = record["arguments"]
+        pairs = [*given.values()] if isinstance(given, dict) else given[: len(space)]
+        used = [[*(pair.values() if isinstance(pair, dict) else pair)][:2] for pair in pairs[: len(space)]]
+    except (TypeError, ValueError, IndexError, KeyError) as error:
+        raise SchemaError(
+            f"{where}: expected a log-probability and a prompt ('arguments') for each label of {key:.200}, got "
+            f"{record.get('filtered_resps')!r:.200} and {record.get('arguments')!r:.200}"
+        ) from error
+    if len(logits) != len(space):
+        raise SchemaError(f"{where}: {len(logits)} answers for the {len(space)} labels of {key:.200}")
+    if used != [[doc["prompt"], label] for label in space]:
+        raise SchemaError(
+            f"{where}: lm_eval used another prompt than the exported one of {key:.200}; run it without "
+            "--num_fewshot, --apply_chat_template, --system_instruction and --fewshot_as_multiturn"
+        )
+    return key, {"logits": logits}
 
 
 _NUMBERS = ("probabilities", "logits")
@@ -347,6 +359,7 @@ def score_predictions(
     partial: bool = False,
     return_outputs: bool = False,
     failures: Mapping[str, str] | None = None,
+    key: Callable[[IdentifiedQuery], str] = attrgetter("id"),
 ) -> Result | ResultGroup:
     """Score predictions.
 
@@ -358,6 +371,7 @@ def score_predictions(
             benchmark has ``unparsed="wrong"`` or ``"excluded"``.
         return_outputs: Keep the prediction of each query in ``result.outputs``.
         failures: Why queries have no prediction, by id.
+        key: Returns the id of a query in ``predictions`` and ``failures``; :func:`batch_key` for a provider's batch.
 
     Returns:
         The result; for a group, a group of results.
@@ -367,91 +381,76 @@ def score_predictions(
         OutputError: A prediction is invalid (the message names its id), a reply has no label, or predictions are of
             different kinds.
     """
-    started = time.monotonic()
-    by_part = {part: list(identified_queries(member)) for part, member in members(benchmark).items()}
-    queries = [query for of_part in by_part.values() for query in of_part]
-    failures = failures or {}
-    _check_ids(queries, predictions, partial, failures)
-    kind = _kind(predictions)
-    unparsed = strictest_policy(own for member in members(benchmark).values() for own in member)
+    started, failures = time.monotonic(), failures or {}
+    single = members(benchmark)
+    written = {part: [_identified(member, own) for own in member] for part, member in single.items()}
+    queries = [query for of_part in written.values() for _, of_dataset in of_part for query in of_dataset]
+    keys = {query.id: key(query) for query in queries}
+    _check_keys(keys, predictions, partial, failures)
+    unparsed = strictest_policy(own for member in single.values() for own in member)
     answers = {
-        query.id: _answer(query, predictions[query.id], unparsed) for query in queries if query.id in predictions
+        query.id: _answer(query, predictions[keys[query.id]], unparsed)
+        if keys[query.id] in predictions
+        else Failure(failures.get(keys[query.id], "no prediction was given"))
+        for query in queries
     }
-    failed = {key: answer for key, answer in answers.items() if isinstance(answer, Failure) and answer.reply is None}
+    fields = {field: key for key, prediction in predictions.items() for field in prediction}
+    kinds = {field if field in _NUMBERS else "labels": key for field, key in fields.items()}
+    if not kinds:
+        raise ArgumentError("there are no predictions to score")
+    if len(kinds) > 1:
+        listed = ", ".join(f"{field} ({key})" for field, key in kinds.items())
+        raise OutputError(f"the predictions are of different kinds: {listed}; use one kind for all queries")
+    given = {query: predictions[key] for query, key in keys.items() if key in predictions}
+    lost = [(query, answer) for query in given if isinstance(answer := answers[query], Failure)]
+    failed = [f"{query}: {answer.reason}" for query, answer in lost if answer.reply is None]
     if failed and not partial:
-        key = next(iter(failed))
         raise OutputError(
-            f"{len(failed)} of {len(answers)} replies are unparsed, the first is of {key}: {failed[key].reason}. "
-            "A partial result leaves them out, too"
+            f"{len(failed)} of {len(given)} replies are unparsed, the first is of {failed[0]}. A partial result leaves "
+            "them out, too"
         )
-    answers |= {key: Failure(reason) for key, reason in failures.items()}
-    has_replies = any("reply" in prediction for prediction in predictions.values())
-    parts = {}
-    for part, member in members(benchmark).items():
-        warnings = _cut_off(by_part[part], predictions, answers)
-        predicted = Predictions(given=f"given;parser={PARSER_VERSION}" if has_replies else "given", warnings=warnings)
-        runs = _runs(member, by_part[part], answers)
+    (kind,) = kinds
+    cut = {query for query, _ in lost if getattr(given[query]["reply"], "finish_reason", None) == "length"}
+
+    def scored(part: str, outputs: Kind | None = None) -> Result:
+        member, runs, warnings = single[part], {}, []
+        if outputs is not None:
+            member = member.copy_with(experimentor=[own.copy_with(outputs=outputs) for own in member])
+        for own, (conditions, of_dataset) in zip(member, written[part], strict=True):
+            where = f"{member.task.name}, {own.name}"
+            runs[own.name] = own.assemble(conditions, [answers[query.id] for query in of_dataset], where)
+            replies = [query.id for query in of_dataset if "reply" in given.get(query.id, ())]
+            if short := len(cut.intersection(replies)):
+                text = "replies stopped at max_tokens without a label; raise it"
+                warnings.append(f"{where}: {short} of {len(replies)} {text}")
+        scoring = f"given;parser={PARSER_VERSION}" if "reply" in fields else "given"
+        predicted = Predictions(given=scoring, warnings=tuple(warnings))
         read = {record.output for run in runs.values() for record in run.details.conditions}
-        if kind in _NUMBERS and read - {kind, "none"}:
-            member = member.copy_with(experimentor=[own.copy_with(outputs=kind) for own in member])
-            runs = _runs(member, by_part[part], answers)
-        parts[part] = member.collect(runs, time.monotonic() - started, predicted, return_outputs)
+        if outputs is None and kind != "labels" and read - {kind, "none"}:
+            return scored(part, cast("Kind", kind))
+        return member.collect(runs, time.monotonic() - started, predicted, return_outputs)
+
+    parts = {part: scored(part) for part in single}
     return ResultGroup(benchmark.name, parts) if isinstance(benchmark, BenchmarkGroup) else parts[benchmark.task.name]
 
 
-def _kind(predictions: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the kind of all predictions: ``"labels"``, ``"probabilities"`` or ``"logits"``."""
-    first: dict[str, str] = {}
-    for key, prediction in predictions.items():
-        fields = list(prediction) if isinstance(prediction, Mapping) else []
-        if len(fields) != 1 or fields[0] not in PREDICTION_FIELDS:
-            got = ", ".join(map(str, fields)) or f"{prediction!r:.60}"
-            raise OutputError(f"{key}: expected exactly one of {', '.join(PREDICTION_FIELDS)}, got {got}")
-        first.setdefault(fields[0] if fields[0] in _NUMBERS else "labels", key)
-    if len(first) > 1:
-        listed = ", ".join(f"{field} ({key})" for field, key in first.items())
-        raise OutputError(f"the predictions are of different kinds: {listed}; use one kind for all queries")
-    if not first:
-        raise ArgumentError("there are no predictions to score")
-    return next(iter(first))
-
-
-def _check_ids(
-    queries: Sequence[IdentifiedQuery], predictions: Mapping[str, Any], partial: bool, failures: Mapping[str, str]
+def _check_keys(
+    keys: Mapping[str, str], predictions: Mapping[str, Any], partial: bool, failures: Mapping[str, str]
 ) -> None:
-    known = {query.id for query in queries}
-    unknown = [key for key in predictions if key not in known]
+    unknown = {*predictions, *failures} - {*keys.values()}
     if unknown:
         raise ArgumentError(
-            f"{len(unknown)} of {len(predictions)} ids belong to no query of this benchmark: got {unknown[0]}, expected"
-            f" ids such as {queries[0].id}. Was the benchmark, data set, k, limit or template another one?"
+            f"{len(unknown)} of {len({*predictions, *failures})} ids belong to no query of this benchmark: got "
+            f"{min(unknown)!r:.200}, expected ids such as {next(iter(keys.values()))}. Was the benchmark, data set, k, "
+            "limit or template another one?"
         )
-    missing = [query.id for query in queries if query.id not in predictions]
+    missing = [query for query, key in keys.items() if key not in predictions]
     if missing and not partial:
+        reason = failures.get(keys[missing[0]], "it is missing")
         raise ArgumentError(
-            f"{len(missing)} of {len(queries)} queries have no prediction, the first is {missing[0]} "
-            f"({failures.get(missing[0], 'it is missing')}); predict all of them, or allow a partial result"
+            f"{len(missing)} of {len(keys)} queries have no prediction, the first is {missing[0]} ({reason}); predict "
+            "all of them, or allow a partial result"
         )
-
-
-def _cut_off(
-    queries: Sequence[IdentifiedQuery],
-    predictions: Mapping[str, Mapping[str, Any]],
-    answers: Mapping[str, Answer | Failure],
-) -> tuple[str, ...]:
-    """Return a warning for each data set in which replies were cut before they named a label, as a run warns."""
-    replied = [query for query in queries if "reply" in predictions.get(query.id, ())]
-    asked = Counter(query.dataset for query in replied)
-    cut = Counter(
-        query.dataset
-        for query in replied
-        if isinstance(answers[query.id], Failure)
-        and getattr(predictions[query.id]["reply"], "finish_reason", None) == "length"
-    )
-    text = "stopped at max_tokens without a label; raise it"
-    return tuple(
-        f"{queries[0].benchmark}, {name}: {number} of {asked[name]} replies {text}" for name, number in cut.items()
-    )
 
 
 _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
@@ -467,29 +466,18 @@ _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 
 def _answer(query: IdentifiedQuery, prediction: Mapping[str, Any], unparsed: Unparsed) -> Answer | Failure:
     """Validate a prediction; return its numbers in the order of the labels, or a failure for an unparsed reply."""
-    ((field, value),) = prediction.items()
-    space, (is_valid, expected) = query.query.label_space, _VALUES[field]
+    fields = list(prediction) if isinstance(prediction, Mapping) else [f"{prediction!r:.60}"]
     try:
+        if len(fields) != 1 or fields[0] not in _VALUES:
+            got = ", ".join(map(str, fields)) or "none"
+            raise OutputError(f"expected exactly one of {', '.join(PREDICTION_FIELDS)}, got {got}")
+        (field,), space = fields, query.query.label_space
+        value, (is_valid, expected) = prediction[field], _VALUES[field]
         if not is_valid(value):
             raise OutputError(f"{field} must be {expected}, not {value!r}")
         return read_reply(value, space, unparsed) if field == "reply" else check_answer(value, space)
     except OutputError as error:
         raise OutputError(f"{query.id}: {error}") from error
-
-
-def _runs(
-    member: Benchmark, queries: Sequence[IdentifiedQuery], answers: Mapping[str, Answer | Failure]
-) -> dict[str, DatasetRun]:
-    runs = {}
-    for name, of_dataset in itertools.groupby(queries, attrgetter("dataset")):
-        own = list(of_dataset)
-        conditions = [
-            Condition(condition, tuple(identified.query for identified in of_condition))
-            for condition, of_condition in itertools.groupby(own, attrgetter("condition"))
-        ]
-        given = [answers.get(identified.id, Failure("no prediction was given")) for identified in own]
-        runs[name] = member[name].assemble(conditions, given, f"{member.task.name}, {name}")
-    return runs
 
 
 def _task_name(*parts: str) -> str:
@@ -583,107 +571,13 @@ def _write(path: Path, text: str) -> None:
     write_output(path, [text.encode("utf-8", "surrogatepass")])
 
 
-def first_record(path: str | os.PathLike[str], has_format: Callable[[Mapping[str, Any]], bool]) -> bool:
-    """Return whether the first record of a file has a format.
-
-    Args:
-        path: The file; ``False`` if it is not JSON Lines.
-        has_format: Returns whether a record has it.
+def first_record(path: str | os.PathLike[str]) -> Mapping[str, Any]:
+    """Return the first record of a file; nothing if it is neither JSON Lines nor CSV.
 
     Raises:
         OSError: The file cannot be read.
     """
     try:
-        return any(has_format(record) for _, record in itertools.islice(numbered_records(Path(path)), 1))
+        return next((record for _, record in numbered_records(Path(path))), {})
     except (SchemaError, UnicodeError):
-        return False
-
-
-def is_sample(record: Mapping[str, Any]) -> bool:
-    """Return whether a record is a sample that lm_eval logged."""
-    return "doc" in record and ("filtered_resps" in record or "resps" in record)
-
-
-def find_sample_files(path: str | os.PathLike[str]) -> list[Path]:
-    """Return the files to which lm_eval logged samples.
-
-    Args:
-        path: The folder of ``--output_path``, or one file.
-
-    Returns:
-        The files, by name.
-
-    Raises:
-        ArgumentError: There are none.
-    """
-    path = Path(path)
-    if path.is_file():
-        return [path]
-    files = sorted(path.rglob("samples_*.jsonl"))
-    if not files:
-        raise ArgumentError(f"{path} contains no samples_*.jsonl; run lm_eval with --log_samples and --output_path")
-    return files
-
-
-def read_samples(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
-    """Read the samples that lm_eval logged, as predictions.
-
-    Args:
-        path: The folder of ``--output_path``, or one file.
-
-    Returns:
-        For each id, ``{"logits": [...]}``: the log-probability of each label.
-
-    Raises:
-        ArgumentError: There are no logged samples.
-        SchemaError: A sample is damaged, appears twice, or has another prompt than the exported one.
-    """
-    predictions: dict[str, dict[str, Any]] = {}
-    origin: dict[str, str] = {}
-    for file in find_sample_files(path):
-        for number, record in numbered_records(file):
-            where = f"{file}, line {number}"
-            key, logits = _read_sample(where, record)
-            if key in predictions:
-                raise SchemaError(
-                    f"{where}: the id {key} appears twice; it is in {origin[key]} too. Give the folder of one run, "
-                    "or one file"
-                )
-            predictions[key], origin[key] = {"logits": logits}, where
-    return predictions
-
-
-def _read_sample(where: str, record: Mapping[str, Any]) -> tuple[str, list[float]]:
-    if not is_sample(record):
-        raise SchemaError(
-            f"{where}: this is not a sample that lm_eval logged (expected doc, and resps or filtered_resps)"
-        )
-    doc = record["doc"]
-    key, space = (doc.get("id"), doc.get("label_space")) if isinstance(doc, dict) else (None, None)
-    if not isinstance(key, str) or len(key) > LONGEST_ID or not isinstance(space, list) or "prompt" not in doc:
-        raise SchemaError(f"{where}: the sample is not of a task that StaICC exported")
-    try:
-        answers = record.get("filtered_resps") or [answer for (answer,) in record["resps"]]
-        logits = [float(answer[0]) for answer in answers]
-    except (TypeError, ValueError, IndexError, KeyError) as error:
-        logged = str(record.get("filtered_resps") or record.get("resps"))[:200]
-        raise SchemaError(f"{where}: expected a log-probability for each label of {key}, found {logged}") from error
-    if len(logits) != len(space):
-        raise SchemaError(f"{where}: {len(logits)} answers for the {len(space)} labels of {key}")
-    if _arguments(where, record, len(space)) != [[doc["prompt"], label] for label in space]:
-        raise SchemaError(
-            f"{where}: lm_eval used another prompt than the exported one of {key}; run it without "
-            "--num_fewshot, --apply_chat_template, --system_instruction and --fewshot_as_multiturn"
-        )
-    return key, logits
-
-
-def _arguments(where: str, record: Mapping[str, Any], labels: int) -> list[list[Any]]:
-    """Return context and continuation of each label, as lm_eval used them."""
-    given = record.get("arguments")
-    pairs = list(given.values()) if isinstance(given, dict) else given
-    if isinstance(pairs, list):
-        values = [list(pair.values()) if isinstance(pair, dict) else pair for pair in pairs[:labels]]
-        if len(values) == labels and all(isinstance(value, list) and len(value) > 1 for value in values):
-            return [value[:2] for value in values]
-    raise SchemaError(f"{where}: the sample has no prompts (field 'arguments')")
+        return {}

@@ -100,19 +100,20 @@ def score(args: argparse.Namespace) -> int:
         raise ArgumentError("predictions: got none, expected a file. Put it first: score normal FILE --datasets mini")
     if path.is_fifo():
         raise ArgumentError(f"predictions are read twice: got the pipe {path}, expected a file. Save them to a file")
-    batched = not path.is_dir() and exchange.first_record(path, lambda record: "custom_id" in record)
-    logged = path.is_dir() or exchange.first_record(path, exchange.is_sample)
-    samples = exchange.find_sample_files(path) if logged else []
-    saver = files.ResultSaver(args, [path, *options.inputs_of(args), *samples])
+    batched = not path.is_dir() and "custom_id" in exchange.first_record(path)
+    saver = files.ResultSaver(args, [path, *options.inputs_of(args), *exchange.prediction_files(path)])
     benchmark = options.make(args)
     saver.check(args.records, result=args.json)  # the modules of metrics are imported now; their files are inputs
-    settings = {"partial": args.partial, "return_outputs": args.records is not None}
+    settings: dict[str, Any] = {"partial": args.partial, "return_outputs": args.records is not None}
+    predictions: dict[str, dict[str, Any]]
     if batched:
         from StaICC.kernels.endpoint import read_batch
 
         batch = read_batch(exchange.numbered_records(path), str(path))
-        return saver.finish(exchange.score_batch(benchmark, batch.replies, batch.failures, **settings))
-    predictions = exchange.read_samples(path) if logged else exchange.read_predictions(path)
+        predictions = {key: {"reply": reply} for key, reply in batch.replies.items()}
+        settings |= {"failures": batch.failures, "key": exchange.batch_key}
+    else:
+        predictions = exchange.read_predictions(path)
     return saver.finish(exchange.score_predictions(benchmark, predictions, **settings))
 
 
@@ -130,7 +131,8 @@ def _export_batch(args: argparse.Namespace) -> None:
     if not model:
         raise ArgumentError("--model: got none, expected the provider's name of a model, such as --model gpt-4o-mini")
     files.check_output(args.output, inputs=options.inputs_of(args))
-    prompts = exchange.batch_prompts(options.make(args))
+    queries = exchange.identified_queries(options.make(args))
+    prompts = {exchange.batch_key(identified): str(identified.query.prompt) for identified in queries}
     requests = batch_requests(args.action.removesuffix("-batch"), model, prompts)
     files.write_text(args.output, json_lines(requests))
 

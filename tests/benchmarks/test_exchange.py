@@ -21,7 +21,6 @@ from StaICC.benchmarks.exchange import (
     prompt_records,
     query_id,
     read_predictions,
-    read_samples,
     score_predictions,
 )
 from StaICC.benchmarks.tasks import Benchmark
@@ -239,10 +238,10 @@ def test_logged_samples_score_as_if_run(
     export_tasks(benchmark, tmp_path)
     file = logged(tmp_path, stand_in)
     expected = anonymous(benchmark(stand_in))
-    assert anonymous(score_predictions(benchmark, read_samples(tmp_path / "logged"))) == expected
+    assert anonymous(score_predictions(benchmark, read_predictions(tmp_path / "logged"))) == expected
     records = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     file.write_text("\n".join(json.dumps({**one, "filtered_resps": None}) for one in records), "utf-8")
-    assert anonymous(score_predictions(benchmark, read_samples(file))) == expected
+    assert anonymous(score_predictions(benchmark, read_predictions(file))) == expected
 
 
 # -- batches of providers

@@ -29,7 +29,7 @@ from typing import Any
 from records import arguments, markdown, record
 
 from StaICC import Normal, load_kernel
-from StaICC.benchmarks.exchange import export_tasks, identified_queries, read_samples
+from StaICC.benchmarks.exchange import export_tasks, identified_queries, read_predictions
 from StaICC.kernels.huggingface.source import ModelSource
 from StaICC.kernels.protocol import softmax
 from StaICC.kernels.text_inference import text_inference
@@ -120,7 +120,7 @@ def harness(benchmark: Any) -> dict[str, list[Any]]:
         command = [sys.executable, "-m", "lm_eval", "--include_path", ".", "--tasks", ",".join(groups), "--model", "hf"]
         command += ["--model_args", f"pretrained={checkpoint()},dtype=float32", "--device", "cpu", "--batch_size", "4"]
         subprocess.run([*command, "--log_samples", "--output_path", "logged"], check=True, cwd=folder)
-        logged = read_samples(Path(folder, "logged"))
+        logged = read_predictions(Path(folder, "logged"))
     return {"full": [softmax(logged[query.id]["logits"]) for query in identified_queries(benchmark)]}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.benchmarks.exchange import export_tasks, read_samples, score_predictions
+from StaICC.benchmarks.exchange import export_tasks, read_predictions, score_predictions
 from StaICC.results import Result
 
 torch = pytest.importorskip("torch")
@@ -75,7 +75,7 @@ def test_label_by_label(
     export_tasks(benchmark, tmp_path / "tasks")
     results = harness(model, tokenizer, tmp_path / "tasks", monkeypatch)
     ours = benchmark(kernel(model, tokenizer), return_outputs=True)
-    theirs = score_predictions(benchmark, read_samples(tmp_path / "tasks" / "logged"), return_outputs=True)
+    theirs = score_predictions(benchmark, read_predictions(tmp_path / "tasks" / "logged"), return_outputs=True)
     assert isinstance(theirs, Result)
     assert ours.averaged["accuracy"] == theirs.averaged["accuracy"]
     assert results["staicc_normal_mini"]["acc,none"] == pytest.approx(ours.averaged["accuracy"], abs=1e-12)
