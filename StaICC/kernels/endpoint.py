@@ -53,7 +53,6 @@ requests (one in each line here) and returns a file of results. Lines are matche
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 import math
 import os
@@ -62,13 +61,13 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
+from os.path import commonprefix
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
 from urllib.parse import urlsplit
 
 from StaICC.errors import (
     ArgumentError,
     OutputError,
-    RunEndingError,
     SchemaError,
     WithheldReplyError,
     set_integers,
@@ -89,7 +88,6 @@ from StaICC.kernels.transport import (
     clip,
     has_key,
     reasoning_tokens,
-    redact,
 )
 from StaICC.kernels.transport import EndpointError as EndpointError
 from StaICC.kernels.transport import EndpointUsage as EndpointUsage
@@ -138,22 +136,20 @@ def _choice(body: Json) -> Json:
 # -- prompt log-probabilities ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class EchoedTokens:
-    """The last tokens of a text that a server echoed, as far back as they spell it."""
+class EchoedToken(NamedTuple):
+    """A token of a text that a server echoed."""
 
-    tokens: tuple[str, ...]
-    """The tokens' texts, in order; together they are the end of the text."""
+    start: int
+    """Position in the text at which it begins."""
 
-    starts: tuple[int, ...]
-    """Position in the text at which each begins."""
+    text: str
 
-    log_probabilities: tuple[object, ...]
-    """What the server gave for each; not yet checked."""
+    log_probability: object
+    """What the server gave for it; not yet checked."""
 
 
-def echoed_tokens(body: Json, text: str) -> EchoedTokens:
-    """Find the tokens of a text in the server's echo of it.
+def echoed_tokens(body: Json, text: str) -> list[EchoedToken]:
+    """Return the last tokens of a text that the server echoed, as far back as they spell it.
 
     The text is followed by the few tokens that were generated after it; special tokens may come before it.
 
@@ -172,7 +168,6 @@ def echoed_tokens(body: Json, text: str) -> EchoedTokens:
             f"the server did not echo the text that was sent, but {clip(echoed)}: it cut or changed the prompt, or "
             f"does not know echo; {_OTHER_SCORING}"
         )
-    generated = echoed[len(text) :]
     logprobs = choice.get("logprobs")
     logprobs = logprobs if isinstance(logprobs, Mapping) else {}
     tokens, values = logprobs.get("tokens"), logprobs.get("token_logprobs")
@@ -185,19 +180,16 @@ def echoed_tokens(body: Json, text: str) -> EchoedTokens:
         raise EchoError(f"the server computes none: the same log-probability, {numbers[0]!r}, for every token")
     usage = body.get("usage")
     counted = usage.get("completion_tokens") if isinstance(usage, Mapping) else None
-    guesses = [counted] if type(counted) is int and 0 <= counted < len(tokens) else []
-    for after in dict.fromkeys([*guesses, 1, 0]):
-        if after >= len(tokens):
+    for after in dict.fromkeys([counted if type(counted) is int else 1, 1, 0]):
+        last = len(tokens) - after
+        if not 0 < last <= len(tokens) or (starts := _spell_backwards(tokens[:last], text)) is None:
             continue
-        spelled = _spell_backwards(tokens[: len(tokens) - after], text)
-        if spelled is not None:
-            if after == 0 and (generated or counted):
-                raise EchoError(
-                    f"no log-probability of the generated token: they are cut short or shifted; {_OTHER_SCORING}"
-                )
-            first = len(tokens) - after - len(spelled)
-            last = len(tokens) - after
-            return EchoedTokens(tuple(tokens[first:last]), tuple(spelled), tuple(values[first:last]))
+        if after == 0 and (echoed != text or counted):
+            raise EchoError(
+                f"no log-probability of the generated token: they are cut short or shifted; {_OTHER_SCORING}"
+            )
+        first = last - len(starts)
+        return list(map(EchoedToken, starts, tokens[first:last], values[first:last]))
     raise EchoError(
         f"the server's tokens do not spell the text that was sent (they end in {clip(''.join(tokens[-4:]))}, the text "
         f"in {clip(text[-30:])}); they are cut short or shifted"
@@ -228,7 +220,9 @@ def _spell_backwards(tokens: Sequence[str], text: str) -> list[int] | None:
     return starts[::-1] or None
 
 
-def joint_log_probabilities(echoes: Sequence[EchoedTokens], prompt: str, label_space: Sequence[str]) -> list[float]:
+def joint_log_probabilities(
+    echoes: Sequence[Sequence[EchoedToken]], prompt: str, label_space: Sequence[str]
+) -> list[float]:
     """Sum the log-probabilities of each label's tokens.
 
     Args:
@@ -244,45 +238,29 @@ def joint_log_probabilities(echoes: Sequence[EchoedTokens], prompt: str, label_s
         EndpointError: A label's tokens cannot be separated from the prompt's, or lack a log-probability, or all labels
             have exactly the same score.
     """
-    known = max(echo.starts[0] for echo in echoes)
-    # Where tokens begin, up to the one that reaches into the label. Tokens without text are at no place of their own.
-    before = [
-        [
-            start
-            for start, token in zip(echo.starts, echo.tokens, strict=True)
-            if token and known <= start <= len(prompt)
-        ]
-        for echo in echoes
-    ]
-    border = None  # the last place where a token begins, with all labels split alike up to there
-    for places in zip(*before, strict=False):
-        if len(set(places)) > 1:
-            break
-        border = places[0]
-    if border is None:
+    known = max(echo[0].start for echo in echoes)
+    spelled = [[token for token in echo if token.text] for echo in echoes]  # the others are at no place of their own
+    # Where tokens begin, up to the one that reaches into the label, as far as all labels are split alike.
+    before = [[token.start for token in echo if known <= token.start <= len(prompt)] for echo in spelled]
+    borders = commonprefix(before)  # noqa: RUF071 - of lists
+    if not borders:
         raise EndpointError(
             f"the echoed tokens do not tell where the labels {', '.join(map(repr, label_space))} begin; "
             "a label with characters that no single token shows cannot be scored this way"
         )
     scores = []
     for echo, label in zip(echoes, label_space, strict=True):
-        first = next(i for i, token in enumerate(echo.tokens) if token and echo.starts[i] == border)
-        scores.append(
-            math.fsum(
-                _log_probability(value, f"the token {token!r} of the label {label!r}")
-                for token, value in zip(echo.tokens[first:], echo.log_probabilities[first:], strict=True)
-            )
-        )
+        first = next(place for place, token in enumerate(echo) if token.text and token.start == borders[-1])
+        values = [
+            _log_probability(value, f"the token {text!r} of the label {label!r}") for _, text, value in echo[first:]
+        ]
+        scores.append(math.fsum(values))
     if len(scores) >= 3 and len(set(scores)) == 1:
         raise EndpointError(f"the server gave all {len(scores)} labels exactly the same log-probability, {scores[0]!r}")
     return scores
 
 
 # -- top log-probabilities of the next token ------------------------------------------------------------------------
-
-
-def _first(steps: object) -> object:
-    return steps[0] if isinstance(steps, list) and steps else None
 
 
 def next_tokens(body: Json, most: int) -> dict[str, float]:
@@ -298,25 +276,21 @@ def next_tokens(body: Json, most: int) -> dict[str, float]:
     Raises:
         EndpointError: The list is missing, too short to be one, constant, or not of log-probabilities.
     """
-    logprobs = _choice(body).get("logprobs")
     listed: list[tuple[object, object]] = []
-    if isinstance(logprobs, Mapping):
-        chat, plain = _first(logprobs.get("content")), _first(logprobs.get("top_logprobs"))
-        if isinstance(chat, Mapping) and isinstance(chat.get("top_logprobs"), list):  # as in chat completions
-            entries = [entry for entry in chat["top_logprobs"] if isinstance(entry, Mapping)]
-            listed = [(entry.get("token"), entry.get("logprob")) for entry in entries]
-        elif isinstance(plain, Mapping):  # as in completions
-            listed = list(plain.items())
+    match _choice(body).get("logprobs"):
+        case {"content": [{"top_logprobs": list(entries)}, *_]}:  # of chat completions
+            listed = [(entry.get("token"), entry.get("logprob")) for entry in entries if isinstance(entry, Mapping)]
+        case {"top_logprobs": [Mapping() as entry, *_]}:  # of completions
+            listed = list(entry.items())
     if not listed:
         raise EndpointError("the server gave no list of the most probable next tokens; use scoring='text'")
     tokens: dict[str, float] = {}
     for token, value in listed:
         if not isinstance(token, str):
             raise EndpointError(f"the server lists {clip(token)} as a next token, which is no text")
-        if isinstance(value, float) and value == -math.inf:
-            continue
-        number = _log_probability(value, f"the next token {token!r}")
-        tokens[token] = _log_sum([tokens[token], number]) if token in tokens else number
+        if value != -math.inf:
+            number = _log_probability(value, f"the next token {token!r}")
+            tokens[token] = _log_sum([tokens[token], number]) if token in tokens else number
     tokens = dict(sorted(tokens.items(), key=lambda item: -item[1])[:most])
     if len(tokens) < 2:
         raise EndpointError(
@@ -354,22 +328,16 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
         [0.125, 0.75]
     """
     own: list[list[float]] = [[] for _ in label_space]
-    shared: dict[int, list[float]] = {}
-    bare = [label.lstrip() for label in label_space]
+    shared: list[list[float]] = [[] for _ in label_space]
     for token, value in tokens.items():
-        if not token:
-            continue  # a special token, or a piece of a character
         start = token.lstrip(" \t")  # a line break begins no label: it ends the answer
-        begun = [place for place, label in enumerate(bare) if label.startswith(start)]
-        if len(begun) == 1:
-            own[begun[0]].append(value)
-        else:
-            for place in begun:
-                shared.setdefault(place, []).append(value)
-    for place, parts in shared.items():
-        if not own[place] or _log_sum(parts) > _log_sum(own[place]):
+        begun = [place for place, label in enumerate(label_space) if label.lstrip().startswith(start)]
+        for place in begun if token else ():  # without text: a special token, or a piece of a character
+            (own if len(begun) == 1 else shared)[place].append(value)
+    for label, mine, others in zip(label_space, own, shared, strict=True):
+        if others and (not mine or _log_sum(others) > _log_sum(mine)):
             raise NoMatch(
-                f"the next token does not tell the label {label_space[place]!r} from others that begin alike (listed: "
+                f"the next token does not tell the label {label!r} from others that begin alike (listed: "
                 f"{_shown(tokens)}); use scoring='prompt-logprobs' or 'text' for these labels"
             )
     missing = [label for label, parts in zip(label_space, own, strict=True) if not parts]
@@ -403,20 +371,17 @@ def reply(body: Json) -> Text:
         WithheldReplyError: The server withheld the text (a content filter).
     """
     choice = _choice(body)
-    message = choice.get("message")
-    source = message if isinstance(message, Mapping) else choice
+    source = message if isinstance(message := choice.get("message"), Mapping) else choice
     reason = ending(choice.get("finish_reason"))
     if reason == "withheld":
         raise WithheldReplyError("the server withheld the reply (content filter)")
-    text = source.get("content") if source is message else source.get("text")
+    text = source.get("content" if source is message else "text")
     if isinstance(text, list):  # parts of a message
         text = "".join(str(part.get("text") or "") for part in text if isinstance(part, Mapping))
     if text is None and isinstance(source.get("refusal"), str):
         text = source["refusal"]
     is_reply = source is message or "text" in choice
-    if (
-        is_reply and text in (None, "") and reason is not None
-    ):  # all tokens were spent on reasoning, or there was nothing to say
+    if is_reply and reason is not None and text in (None, ""):  # all of it is reasoning, or there was nothing to say
         reasoning = source.get("reasoning_content") or source.get("reasoning")
         text = f"<think>{reasoning or ''}" if reasoning or reasoning_tokens(body) else ""
     if not isinstance(text, str):
@@ -436,7 +401,7 @@ _SHORT = "text: a label:"  # a fault of its echo is not of one prompt
 _LOG = logger(__name__)
 
 
-def echo(request: Request, text: str) -> EchoedTokens:
+def echo(request: Request, text: str) -> list[EchoedToken]:
     """Ask for a text's tokens and their log-probabilities.
 
     One token is generated behind the text and thrown away: some servers take 0 for "no limit".
@@ -448,16 +413,12 @@ def echo(request: Request, text: str) -> EchoedTokens:
 def _compared(request: Request, text: str) -> tuple[str, float, float] | None:
     """Generate a token after a text, and echo both; return the token and its two log-probabilities."""
     body = request({"prompt": text, "max_tokens": 1, "temperature": 0, "logprobs": 1})
-    try:
-        choice = body["choices"][0]
-        (token,), (value,) = choice["logprobs"]["tokens"], choice["logprobs"]["token_logprobs"]
-    except (KeyError, IndexError, TypeError, ValueError):
-        return None
-    if not isinstance(token, str) or not token.strip() or token != choice.get("text") or not isinstance(value, float):
-        return None
-    echoed = echo(request, text + token)
-    again = echoed.log_probabilities[-1]
-    return (token, value, again) if echoed.tokens[-1] == token and isinstance(again, float) else None
+    match body.get("choices"):
+        case [{"text": written, "logprobs": {"tokens": [str(token)], "token_logprobs": [float(value)]}}]:
+            if token.strip() and token == written:
+                _, last, again = echo(request, text + token)[-1]
+                return (token, value, again) if last == token and isinstance(again, float) else None
+    return None
 
 
 def _echo_fault(request: Request, prompt: str) -> str | None:
@@ -488,7 +449,6 @@ def _echo_fault(request: Request, prompt: str) -> str | None:
 Scoring = Literal["prompt-logprobs", "top-logprobs", "text"]
 Guided = Literal["", "choice", "json"]
 Answer = list[float] | str
-Value = TypeVar("Value")
 
 _TIES = 8  # from this many queries on, exact ties in all of them are no accident
 _CREATION = threading.Lock()
@@ -524,36 +484,22 @@ def _check_prompts(prompts: Sequence[str]) -> None:
             )
 
 
-def _redacted(error: Exception) -> OutputError:
-    """The error without the key and without its traceback."""
-    if not isinstance(error, OutputError):  # a response that no check expected
-        error = EndpointError(f"the response could not be read ({type(error).__name__}: {clip(error)})")
-    shown = redact(str(error))
-    if shown != str(error):
-        error = type(error)(shown)
-    error.__cause__ = error.__context__ = None
-    return error.with_traceback(None)
-
-
 def _checked_url(given: object) -> str:
     """Normalise an address, and refuse parts that an identity or an error must not show."""
-    if not isinstance(given, str):
-        raise ArgumentError(f"base_url must be a text such as 'http://localhost:8000/v1', not {type(given).__name__}")
     try:
-        parts = urlsplit(given.strip())
-        port = parts.port
+        parts = urlsplit(given.strip() if isinstance(given, str) else "")
+        port, host = parts.port, parts.hostname or ""
     except ValueError:
         raise ArgumentError("base_url is no address; expected one such as 'http://localhost:8000/v1'") from None
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise ArgumentError(
             f"base_url must hold no user name, password, query or fragment; a key belongs into {KEY_VARIABLE}"
         )
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ArgumentError("base_url must begin with http:// or https:// and name a host")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    if port is not None and port != {"http": 80, "https": 443}[parts.scheme]:
-        host += f":{port}"
-    return f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
+    if parts.scheme not in ("http", "https") or not host:
+        raise ArgumentError("base_url must be a text that begins with http:// or https:// and names a host")
+    host = f"[{host}]" if ":" in host else host
+    usual = {"http": 80, "https": 443}[parts.scheme]
+    return f"{parts.scheme}://{host}{'' if port in (None, usual) else f':{port}'}{parts.path.rstrip('/')}"
 
 
 @dataclass(frozen=True)
@@ -616,11 +562,9 @@ class EndpointKernel(ReplyKernel, ServerOptions):
                 raise ArgumentError(f"{name} must be a number of seconds above 0, not {value!r}")
         if not isinstance(self.allow_edition_change, bool):
             raise ArgumentError(f"allow_edition_change must be True or False, not {self.allow_edition_change!r}")
-        for name in ("base_url", "model", "served_model", "system"):  # they are shown in results
+        for name in ("base_url", "model", "served_model", "system"):
             if has_key(getattr(self, name) or ""):
-                raise ArgumentError(
-                    f"{name} holds the key from {KEY_VARIABLE}, and would get into results; leave it out"
-                )
+                raise ArgumentError(f"{name} holds the key from {KEY_VARIABLE}, and is shown in results; leave it out")
         if self.api == "chat" and self.scoring == "prompt-logprobs":
             raise ArgumentError(f"api: got 'chat', which does not echo prompts; {_OTHER_SCORING}")
         if self.last_blank == "label" and (self.api == "chat" or self.scoring == "text"):
@@ -663,17 +607,15 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         types = {**option_types(cls, "base_url", "model"), "prompt_format": "str"}
         model, given = split_options(rest, types, None, "a served model", options)
         if (written := given.pop("prompt_format", None)) is not None:  # the other kernels' word for it
-            if "api" in given:
-                raise ArgumentError(f"got prompt_format={written} and api={given['api']}. Give one of the two")
-            if written not in _FORMATS:
-                raise ArgumentError(f"got prompt_format={written!r} for a server, expected plain or chat")
+            if "api" in given or written not in _FORMATS:
+                raise ArgumentError(
+                    f"got prompt_format={written!r} for a server, expected plain or chat, or api= alone"
+                )
             given["api"] = _FORMATS[written]
         if not mark or not model or not address:
-            example = "openai:http://localhost:8000/v1#my-model"  # what was given may hold a password
-            missing = "the model" if address else "the address"
-            raise ArgumentError(
-                f"{missing} is missing: a served model is given as openai:BASE_URL#MODEL, such as {example}"
-            )
+            missing = "the model" if address else "the address"  # what was given may hold a password
+            example = "openai:BASE_URL#MODEL, such as openai:http://localhost:8000/v1#my-model"
+            raise ArgumentError(f"{missing} is missing: a served model is given as {example}")
         return cls(address, model, **given)
 
     @property
@@ -684,15 +626,15 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
     def identity(self) -> Identity:
         """Who predicts and how, without asking the server; the served edition is in :attr:`editions`."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
         who = {"kernel": f"endpoint {_VERSION}", "server": self.base_url, "model": self.model}
         if self.served_model is not None:
             who["served_model"] = self.served_model
-        texts = {name: str(value) for name, value in given.items()}
-        texts |= {field.name: "" for field in fields(ReplySettings)} | self.reply_settings()
-        applies = {name: given[other] == value for name, (other, value) in _APPLIES.items()}
-        names = [name for name in given.keys() - WHO - NO_NUMBERS if applies.get(name, True) and texts[name]]
-        return Identity(who, {name: texts[name] for name in names})
+        replies = {field.name for field in fields(ReplySettings)}
+        texts = {field.name: str(getattr(self, field.name)) for field in fields(self) if field.name not in replies}
+        texts |= self.reply_settings()
+        without = {name for name, (other, value) in _APPLIES.items() if getattr(self, other) != value}
+        names = texts.keys() - WHO - NO_NUMBERS - without
+        return Identity(who, {name: texts[name] for name in names if texts[name]})
 
     def pin_edition(self) -> str | None:
         """Ask the server which edition it serves now, with a request for one token, and hold all responses to it.
@@ -708,11 +650,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         """
         self._live["editions"].clear()
 
-        def probe(transport: Transport, prompt: str) -> str:
-            transport.request(self.api, self._request(prompt, self.reply_request(1, ())))
-            return ""
-
-        first_result(self._all(["a"], probe))
+        transport, request = self._transport(), self._request("a", self.reply_request(1, ()))
+        first_result(transport.all(["a"], lambda _: transport.request(self.api, request)))
         return next(iter(self.editions), None)
 
     @property
@@ -759,12 +698,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         if self.scoring == "text":
             return list(self._whole_replies(prompts, None, self.stop, self._guide(labels)))
 
-        outcomes = self._all(prompts, lambda transport, prompt: self._scores(transport, prompt, labels))
-        if len(labels) > 1 and len(outcomes) >= _TIES:
-            scored = [outcome for outcome in outcomes if isinstance(outcome, list)]
-            if len(scored) >= _TIES and all(len(set(row)) == 1 for row in scored):
-                reason = f"the server returned exactly the same score for all labels in each of {len(scored)} queries"
-                return [EndpointError(reason) if isinstance(outcome, list) else outcome for outcome in outcomes]
+        outcomes = self._transport().all(prompts, lambda prompt: self._scores(prompt, labels))
+        scored = [outcome for outcome in outcomes if isinstance(outcome, list)]
+        if len(labels) > 1 and len(scored) >= _TIES and all(len(set(row)) == 1 for row in scored):
+            reason = f"the server returned exactly the same score for all labels in each of {len(scored)} queries"
+            return [EndpointError(reason) if isinstance(outcome, list) else outcome for outcome in outcomes]
         return list(outcomes)
 
     def _replies(
@@ -773,20 +711,20 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         _check_prompts(prompts)
         if stop is None:  # a label is one line, and a completion goes on
             stop = ["\n"] if self.api == "completions" else []
-        settings = {**self.reply_request(most, stop), **more}
+        settings, transport = {**self.reply_request(most, stop), **more}, self._transport()
 
-        def work(transport: Transport, prompt: str) -> Text:
+        def work(prompt: str) -> Text:
             text = reply(transport.request(self.api, self._request(prompt, settings)))
             if has_key(text):
                 raise EndpointError(f"the reply holds the key from {KEY_VARIABLE}, so it is not used: {clip(text)}")
             return text
 
-        return self._all(prompts, work)
+        return transport.all(prompts, work)
 
     def _guide(self, labels: Sequence[str]) -> dict[str, Any]:
         """The fields of a request that allow no reply but a label."""
         if self.guided == "choice":
-            return {"extra_body": {"structured_outputs": {"choice": list(labels)}}}
+            return {"structured_outputs": {"choice": list(labels)}}
         if not self.guided:
             return {}
         schema = {
@@ -821,7 +759,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
     def _open(self, editions: Iterable[Edition]) -> None:
         """Start without connections and with all counts 0."""
-        self.__dict__["_live"] = {"editions": list(editions), "counts": Counter(), "checking": threading.Lock()}
+        self.__dict__["_live"] = {"editions": list(editions), "counts": Counter()}
 
     def _transport(self) -> Transport:
         """The connections of this process."""
@@ -831,42 +769,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             if transport is None or transport.process != os.getpid():  # a forked child has connections of its own
                 options = ServerOptions(**{field.name: getattr(self, field.name) for field in fields(ServerOptions)})
                 live["transport"] = transport = Transport(options, live["editions"], live["counts"])
-                live.pop("fault", None)
             return transport
-
-    def _all(self, prompts: Sequence[str], work: Callable[[Transport, str], Value]) -> list[Value | OutputError]:
-        """Run ``work`` for each prompt, ``concurrency`` at a time; a failure takes the place of its result."""
-        if not prompts:
-            return []
-        transport = self._transport()
-        transport.ended = None
-        outcomes: dict[int, Value | OutputError] = {}
-
-        def worker(places: Iterator[int]) -> None:
-            for place in places:
-                try:
-                    outcomes[place] = transport.ended or work(transport, prompts[place])
-                except Exception as error:
-                    outcomes[place] = shown = _redacted(error)
-                    if isinstance(shown, RunEndingError):
-                        transport.ended = shown
-
-        places = iter(range(len(prompts)))
-        worker(itertools.islice(places, 1 - transport.understood))  # alone: most faults are of all queries
-        # Daemons: after an interrupt, nothing waits for their requests.
-        workers = [threading.Thread(target=worker, args=(places,), daemon=True) for _ in prompts[: self.concurrency]]
-        try:
-            for thread in workers:
-                thread.start()
-            for thread in workers:
-                thread.join()
-        except BaseException:
-            transport.ended = RunEndingError("the run was interrupted")
-            for _ in places:  # the next run clears the fault, and the threads must not go on then
-                pass
-            raise
-        transport.understood |= any(not isinstance(outcome, OutputError) for outcome in outcomes.values())
-        return [outcomes[place] for place in range(len(prompts))]
 
     def _request(self, prompt: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         if self.last_blank == "label":
@@ -874,7 +777,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         content = {"prompt": prompt} if self.api == "completions" else {"messages": self.messages(prompt)}
         return {**content, **settings}
 
-    def _scores(self, transport: Transport, prompt: str, labels: Sequence[str]) -> list[float]:
+    def _scores(self, prompt: str, labels: Sequence[str]) -> list[float]:
+        transport = self._transport()
         if self.scoring == "top-logprobs":
             listed = {"logprobs": True, "top_logprobs": self.top_n} if self.api == "chat" else {"logprobs": self.top_n}
             body = transport.request(self.api, self._request(prompt, self.reply_request(1, ()) | listed))
@@ -882,11 +786,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         complete = functools.partial(transport.request, "completions")
         if self.last_blank == "label":
             prompt, labels = without_blank(prompt), with_blank(labels)
-        with self._live["checking"]:  # once, with five requests or a few more
-            if "fault" not in self._live:
-                self._live["fault"] = _echo_fault(complete, prompt)
-        if self._live["fault"] is not None:
-            raise UnusableEndpointError(self._live["fault"])
+        with transport.checking:  # once, with five requests or a few more
+            if transport.echo_fault == "":
+                transport.echo_fault = _echo_fault(complete, prompt)
+        if transport.echo_fault is not None:
+            raise UnusableEndpointError(transport.echo_fault)
         echoes = [echo(complete, prompt + label) for label in labels]
         return softmax(joint_log_probabilities(echoes, prompt, labels))
 
@@ -926,8 +830,8 @@ def batch_requests(provider: Provider, model: str, prompts: Mapping[str, str]) -
         settings = ReplySettings()
     for key, prompt in prompts.items():
         body = {"model": name, **fields, "messages": settings.messages(prompt)}
-        place = {"params": body} if provider == "anthropic" else {"method": "POST", "url": "/v1/chat/completions"}
-        yield {"custom_id": key, **place, **({"body": body} if provider == "openai" else {})}
+        sent = {"method": "POST", "url": "/v1/chat/completions", "body": body}
+        yield {"custom_id": key, **(sent if provider == "openai" else {"params": body})}
 
 
 @dataclass(frozen=True, slots=True)

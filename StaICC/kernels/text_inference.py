@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, ClassVar, TypeVar
 
@@ -35,7 +34,7 @@ from StaICC.inference.reply_parser import is_cut_thought
 from StaICC.inference.workers import is_too_long
 from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed, without_blank
 from StaICC.kernels.registry import OptionFact, load_kernel, names_option, option_types, options_of, split_options
-from StaICC.kernels.transport import redact
+from StaICC.kernels.transport import Requests, redact
 from StaICC.optional import require
 
 Value = TypeVar("Value")
@@ -487,34 +486,26 @@ class LiteLLMKernel(ReplyKernel):
         if "seed" in settings and "seed" not in (litellm.get_supported_openai_params(self.model) or ["seed"]):
             del settings["seed"]  # litellm refuses it; the samples differ all the same
         settings |= {"timeout": self.timeout, "num_retries": self.retries, "mock_response": self.mock_response}
-        ended: list[OutputError] = []
 
-        def reply(prompt: str, attempts: int = self.retries) -> Text | OutputError:
-            if ended:
-                return ended[0]
-            try:
-                response = litellm.completion(self.model, messages=self.messages(prompt), **settings)
-            except Exception as error:
-                names = {base.__name__ for base in type(error).__mro__}
-                kind: type[OutputError] = WithheldReplyError if _WITHHELD in names else OutputError
-                kind = RunEndingError if names & {*_ENDS_RUN} else kind
-                failure = kind(f"{self.model}: {type(error).__name__}: {redact(str(error))[:300]}")
-                if kind is RunEndingError:
-                    ended.append(failure)
-                return failure
-            (choice,) = response.choices
-            reason = ending(choice.finish_reason)
-            if reason == "withheld":
-                return WithheldReplyError(f"{self.model}: the provider withheld the reply (content filter)")
-            if reason is not None:
-                thought = getattr(choice.message, "reasoning_content", None)
-                return Text(choice.message.content or (f"<think>{thought}" if thought else ""), reason)
-            if attempts:
-                return reply(prompt, attempts - 1)
-            return OutputError(
+        def reply(prompt: str) -> Text:
+            for _ in range(self.retries + 1):
+                try:
+                    response = litellm.completion(self.model, messages=self.messages(prompt), **settings)
+                except Exception as error:
+                    names = {base.__name__ for base in type(error).__mro__}
+                    kind: type[OutputError] = WithheldReplyError if _WITHHELD in names else OutputError
+                    kind = RunEndingError if names & {*_ENDS_RUN} else kind
+                    raise kind(f"{self.model}: {type(error).__name__}: {redact(str(error))[:300]}") from None
+                (choice,) = response.choices
+                reason = ending(choice.finish_reason)
+                if reason == "withheld":
+                    raise WithheldReplyError(f"{self.model}: the provider withheld the reply (content filter)")
+                if reason is not None:
+                    thought = getattr(choice.message, "reasoning_content", None)
+                    return Text(choice.message.content or (f"<think>{thought}" if thought else ""), reason)
+            raise OutputError(
                 f"{self.model}: the reply may be incomplete: got the finish reason {choice.finish_reason!r:.80}, "
                 f"expected stop or length (asked {self.retries + 1} times)"
             )
 
-        with ThreadPoolExecutor(self.concurrency) as pool:
-            return list(pool.map(reply, prompts))
+        return Requests(self.concurrency, understood=True).all(prompts, reply)

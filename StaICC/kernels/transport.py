@@ -1,6 +1,6 @@
 """Concurrent requests to an OpenAI-compatible server, with deadlines, retries and error messages.
 
-The official ``openai`` client makes the requests. Around it this module sets what an evaluation of many hours needs:
+The HTTP client of the ``openai`` package makes the requests. Around it is what an evaluation of many hours needs:
 
 - a limit on the requests in flight, over all threads of a process;
 - a deadline for the body of a response (also if the server sends one byte a minute), and a limit on its size;
@@ -23,6 +23,7 @@ from __future__ import annotations
 import contextlib
 import email.utils
 import hashlib
+import itertools
 import json
 import logging
 import math
@@ -33,10 +34,9 @@ import time
 import traceback
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from StaICC.errors import ArgumentError, EditionError, OutputError, RunEndingError, WithheldReplyError
@@ -64,16 +64,13 @@ def key_from_environment() -> str | None:
     if not key:
         return None
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise ArgumentError(
-            f"the key in {KEY_VARIABLE} holds spaces or characters that no header can carry; set it again"
-        )
+        raise ArgumentError(f"the key in {KEY_VARIABLE} has spaces or characters that no header has. Set it again")
     _READ.add(key)
     return key
 
 
 def _replaced(text: str, keys: Iterable[str]) -> str:
-    long = {key for key in keys if len(key) >= MIN_LENGTH}
-    forms = long | {quote(key) for key in long} | {quote(key, safe="") for key in long}
+    forms = {form for key in keys if len(key) >= MIN_LENGTH for form in (key, quote(key), quote(key, safe=""))}
     for form in sorted(forms, key=len, reverse=True):
         text = re.sub(re.escape(form), _SHOWN, text, flags=re.IGNORECASE)
     return text
@@ -111,11 +108,12 @@ def redact_logs() -> None:
 
 Api = Literal["completions", "chat"]
 
+Value = TypeVar("Value")
+
 _LARGEST_BODY = 64 * 2**20
 _LARGEST_ERROR_BODY = 2**16
 _LONGEST_BACKOFF = 30.0
 _MOST_DOUBLINGS = 64  # of the backoff: after a thousand it would be no number any more
-_NETWORK_PACKAGES = ("anyio", "h11", "httpcore", "httpx", "ssl")
 _MAY_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _WITHHELD = re.compile(r"content[ _-]?(filter|policy|management|moderation)|flagged|safety", re.I)
 _QUOTA = re.compile(r"quota|billing|credit balance|insufficient (balance|funds)", re.I)
@@ -239,14 +237,6 @@ class _Fault(NamedTuple):
     wait: float | None = None
 
 
-class _StatusError(Exception):
-    """An answer whose status is not 200, on its way through the client."""
-
-    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        super().__init__(f"status {status}")
-        self.status, self.headers, self.body = status, headers, body
-
-
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     """Seconds that a server asks to wait, by Retry-After-Ms or Retry-After (RFC 9110, section 10.2.3).
 
@@ -264,12 +254,9 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
         40.0
     """
     for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        try:
-            seconds = float(headers[name]) * scale
-        except (KeyError, ValueError):
-            continue
-        if math.isfinite(seconds):
-            return max(seconds, 0.0)
+        with contextlib.suppress(KeyError, ValueError):
+            if math.isfinite(seconds := float(headers[name]) * scale):
+                return max(seconds, 0.0)
     try:
         until = email.utils.parsedate_to_datetime(headers["retry-after"]).timestamp()
     except (KeyError, ValueError, TypeError, OverflowError):
@@ -285,20 +272,63 @@ def _jitter(payload: Mapping[str, Any], attempt: int) -> float:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") / 2**56
 
 
-def _refuse_status(timeout: float, response: Any) -> None:
-    """Look at an answer before the client does: anything but success ends here, with a bounded part of its body."""
-    if 200 <= response.status_code < 300:
-        return
-    body, end = b"", time.monotonic() + timeout
-    for part in response.iter_bytes():
-        body += part
-        if len(body) > _LARGEST_ERROR_BODY or time.monotonic() > end:
-            break
-    headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
-    raise _StatusError(response.status_code, headers, body[:_LARGEST_ERROR_BODY])
+class Requests:
+    """Requests of one process, some at a time; an error that all would meet ends them.
+
+    Args:
+        concurrency: The maximum number of requests in flight.
+        understood: Whether a query had a usable response; until then, the first one is sent alone.
+    """
+
+    def __init__(self, concurrency: int, understood: bool = False) -> None:
+        self.concurrency = concurrency
+        self.understood = understood
+        self.ended: RunEndingError | None = None
+        """The fault that every further request would meet; none is sent until this is ``None`` again."""
+
+    def all(self, prompts: Sequence[str], work: Callable[[str], Value]) -> list[Value | OutputError]:
+        """Return the result of ``work`` for each prompt; an error, without key and traceback, takes its place."""
+        self.ended = None
+        outcomes: dict[int, Value | OutputError] = {}
+
+        def worker(places: Iterator[int]) -> None:
+            for place in places:
+                try:
+                    outcomes[place] = self.ended or work(prompts[place])
+                except Exception as error:
+                    outcomes[place] = shown = _redacted(error)
+                    if isinstance(shown, RunEndingError):
+                        self.ended = shown
+
+        places = iter(range(len(prompts)))
+        worker(itertools.islice(places, 1 - self.understood))  # alone: most faults are of all queries
+        # Daemons: after an interrupt, nothing waits for their requests.
+        workers = [threading.Thread(target=worker, args=(places,), daemon=True) for _ in prompts[: self.concurrency]]
+        try:
+            for thread in workers:
+                thread.start()
+            for thread in workers:
+                thread.join()
+        except BaseException:
+            self.ended = RunEndingError("the run was interrupted")
+            for _ in places:  # the next run clears the fault, and the threads must not go on then
+                pass
+            raise
+        self.understood |= any(not isinstance(outcome, OutputError) for outcome in outcomes.values())
+        return [outcomes[place] for place in range(len(prompts))]
 
 
-class Transport:
+def _redacted(error: Exception) -> OutputError:
+    """The error without the key and without its traceback."""
+    if not isinstance(error, OutputError):  # a response that no check expected
+        error = EndpointError(f"the response could not be read ({type(error).__name__}: {clip(error)})")
+    if (shown := redact(str(error))) != str(error):
+        error = type(error)(shown)
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
+
+
+class Transport(Requests):
     """Requests to one server, for one process.
 
     Args:
@@ -311,29 +341,24 @@ class Transport:
     """
 
     def __init__(self, options: ServerOptions, editions: list[Edition], counts: Counter[str]) -> None:
-        self._openai = require("openai", "endpoint", "the endpoint kernel")
+        super().__init__(options.concurrency)
+        openai = require("openai", "endpoint", "the endpoint kernel")
         self.process = os.getpid()
         self._options = options
         self._editions = editions
         key = key_from_environment()
         self._has_key = key is not None
-        self._client = self._openai.OpenAI(
-            base_url=options.base_url,
-            api_key=key or "none",
-            max_retries=0,
-            timeout=options.timeout,
-            http_client=self._openai.DefaultHttpxClient(
-                follow_redirects=False, event_hooks={"response": [partial(_refuse_status, options.timeout)]}
-            ),
-        )
+        given = openai.OpenAI(base_url=options.base_url, api_key=key or "none").default_headers  # organisation, project
+        self._headers = {name: text for name, text in given.items() if isinstance(text, str)}
+        self._headers["Authorization"] = f"Bearer {key or 'none'}"
+        self._client = openai.DefaultHttpxClient(timeout=options.timeout, follow_redirects=False)
         self.close = weakref.finalize(self, self._client.close)
         self._free = threading.Semaphore(options.concurrency)
         self._lock = threading.Lock()  # of the counts and editions
         self._not_before = 0.0
-        self.understood = False
-        """Whether a query had a usable response."""
-        self.ended: RunEndingError | None = None
-        """The fault that every further request would meet; none is sent until this is ``None`` again."""
+        self.checking = threading.Lock()
+        self.echo_fault: str | None = ""
+        """Why the server's echo is wrong, if it is; empty before the check."""
         self._counts = counts
         redact_logs()
 
@@ -395,34 +420,39 @@ class Transport:
             self._counts["requests"] += 1
         try:
             return self._exchange(api, payload, time.monotonic() + self._options.timeout)
-        except (TimeoutError, self._openai.APITimeoutError):
-            return _Fault(
-                f"no whole answer within {self._options.timeout:g} s; raise timeout if the server is slow", True
-            )
         except Exception as error:
-            return self._fault(error)
+            kinds, text = {base.__name__ for base in type(error).__mro__}, clip(f"{type(error).__name__}: {error}")
+            if kinds & {"TimeoutError", "TimeoutException"}:
+                limit = f"{self._options.timeout:g} s"
+                return _Fault(f"no whole answer within {limit}; raise timeout if the server is slow", True)
+            if kinds & {"OSError", "TransportError"}:
+                return _Fault(f"the connection failed ({text}); is the server running at this address?", True)
+            return _Fault(f"the request could not be made ({text})")
 
     def _exchange(self, api: Api, payload: Mapping[str, Any], end: float) -> dict[str, Any] | _Fault:
-        completions = self._client.chat.completions if api == "chat" else self._client.completions
-        parts, size = [], 0
-        with completions.with_streaming_response.create(model=self._options.model, **payload) as response:
-            kind = str(response.headers.get("content-type", "")).split(";")[0]
+        url = f"{self._options.base_url}/{'chat/' * (api == 'chat')}completions"
+        request, data = {"model": self._options.model, **payload}, bytearray()
+        with self._client.stream("POST", url, json=request, headers=self._headers) as response:
+            fine = response.is_success
             for part in response.iter_bytes():
-                parts.append(part)
-                size += len(part)
-                if time.monotonic() > end:
+                data += part
+                late = time.monotonic() > end
+                if late and fine:
                     raise TimeoutError
-                if size > _LARGEST_BODY:
-                    return _Fault(f"the answer is longer than {_LARGEST_BODY // 2**20} MiB")
-        data = b"".join(parts)
+                if late or len(data) > (_LARGEST_BODY if fine else _LARGEST_ERROR_BODY):
+                    break
+        start = data[:_LARGEST_ERROR_BODY].decode("utf-8", "replace")
+        if not fine:
+            return self._status_fault(response.status_code, response.headers, start)
+        if len(data) > _LARGEST_BODY:
+            return _Fault(f"the answer is longer than {_LARGEST_BODY // 2**20} MiB")
         try:
             body = json.loads(data)
         except (ValueError, RecursionError):
-            shown = clip(data[:_LARGEST_ERROR_BODY].decode("utf-8", "replace"))
+            kind = response.headers.get("content-type", "").split(";")[0]
             where = " (is the address right? It mostly ends in /v1)" if "html" in kind else ""
-            return _Fault(
-                f"the answer is not JSON, but {kind or 'of unknown type'}, {size} bytes: {shown}{where}", True
-            )
+            size = f"{kind or 'of unknown type'}, {len(data)} bytes"
+            return _Fault(f"the answer is not JSON, but {size}: {clip(start)}{where}", True)
         if not isinstance(body, dict):
             return _Fault(f"the answer is JSON, but no object: {clip(body)}", True)
         if body.get("error"):
@@ -437,23 +467,8 @@ class Transport:
                     return _Fault(f"the reply may be incomplete: {expected}", True)
         return body
 
-    def _fault(self, error: Exception) -> _Fault:
-        """Describe an exception of the client."""
-        cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, _StatusError):
-            cause = cause.__cause__
-        if cause is not None:
-            return self._status_fault(cause.status, cause.headers, cause.body)
-        inner = error.__cause__ or error
-        known = type(inner).__module__.partition(".")[0].rstrip("0123456789") in _NETWORK_PACKAGES
-        text = clip(f"{type(inner).__name__}: {inner}")
-        if isinstance(error, self._openai.APIConnectionError) or known or isinstance(inner, OSError):
-            return _Fault(f"the connection failed ({text}); is the server running at this address?", True)
-        return _Fault(f"the request could not be made ({text})")
-
-    def _status_fault(self, status: int, headers: Mapping[str, str], body: bytes) -> _Fault:
+    def _status_fault(self, status: int, headers: Mapping[str, str], text: str) -> _Fault:
         """Describe a response whose status is not 200."""
-        text = body.decode("utf-8", "replace")
         code = ""
         with contextlib.suppress(ValueError, RecursionError):
             decoded = json.loads(text)
