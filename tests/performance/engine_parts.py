@@ -10,7 +10,7 @@ page, on a busy machine::
 
 from __future__ import annotations
 
-import dataclasses
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -27,10 +27,13 @@ from StaICC.kernels.huggingface import batching, forward, prompts
 @contextmanager
 def without(kernel: Any, **capabilities: Any) -> Iterator[None]:
     """Change the capabilities of a kernel's model within the block."""
-    record = kernel.runner().forward.record
-    usual, record.can = record.can, dataclasses.replace(record.can, **capabilities)
-    yield
-    record.can = usual
+    can = kernel.runner().forward.can
+    usual = {name: getattr(can, name) for name in capabilities}
+    for values in (capabilities, usual):
+        for name, value in values.items():
+            setattr(can, name, value)
+        if values is capabilities:
+            yield
 
 
 def parts(kernel: Any) -> dict[str, Callable[[], AbstractContextManager[Any]]]:
@@ -40,9 +43,9 @@ def parts(kernel: Any) -> dict[str, Callable[[], AbstractContextManager[Any]]]:
         "all parts": nullcontext,
         "segmented attention": lambda: without(kernel, flat=False),
         "oneDNN": lambda: without(kernel, onednn=False),
-        "packed rows": lambda: mock.patch.object(forward, "_joined", lambda pool, *_: [[i] for i in range(len(pool))]),
+        "packed rows": lambda: mock.patch.object(forward, "_joined", lambda pool, *_: [[one] for one in pool]),
         "cached prefixes": lambda: mock.patch.object(
-            batching, "plan", lambda *given, **more: plan(*given, **{**more, "cache_from": None})
+            batching, "plan", lambda *given, **more: plan(*given, **{**more, "cache_from": math.inf})
         ),
         "costs of attention": lambda: without(kernel, attention_weight=0.0),
         "shared encoding": lambda: mock.patch.object(prompts, "LEAST_SAVING", 1 << 60),

@@ -24,23 +24,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any
 
 from StaICC.errors import ArgumentError, OutputError, RunEndingError
 from StaICC.kernels.huggingface import text_config
-from StaICC.kernels.huggingface.forward import (
-    Capabilities,
-    Forward,
-    Hidden,
-    Row,
-    Stage,
-    is_out_of_memory,
-    plan,
-    shared_length,
-)
+from StaICC.kernels.huggingface.forward import Forward, Hidden, Row, is_out_of_memory, plan, shared_length
 from StaICC.kernels.protocol import stable_seed
 from StaICC.safe_text import logger
 
@@ -95,32 +84,79 @@ class BatchRunner:
         self._cache: Any = None
 
     def run(
-        self,
-        sequences: Sequence[Tokens],
-        wanted_from: Sequence[int],
-        read: Callable[[Hidden, Picks], None],
+        self, sequences: Sequence[Tokens], wanted_from: Sequence[int], read: Callable[[Hidden, Picks], None]
     ) -> None:
         """Compute the hidden states at the last positions of each sequence.
 
+        The first batch of a run is compared with ``model(input_ids)`` for one of its shortest prompts. A single prompt
+        is no batch: the first one after it is compared, too. Of long prompts the ends of some are computed in a batch
+        of their own, and one of them is compared. If the log-probabilities differ by more than rounding, each prompt
+        is run alone from then on.
+
         Args:
             sequences: Token sequences, none empty.
-            wanted_from: For each, the first position whose hidden state is wanted; all after it are wanted too.
-            read: Called with the states of a batch and the indexes of each sequence. May be called again for a sequence
-                if memory ran out inside it.
+            wanted_from: For each, the first position whose hidden state is wanted; all after it are wanted too, except
+                for the last one where it is not the first: nothing that is read off it is in the sequence.
+            read: Called with the states of a batch and the indexes of each sequence. May be called again for a
+                sequence.
 
         Raises:
             OutputError: Memory runs out even for one sequence at a time.
         """
+        can, before, needed = self.forward.can, self.computed, self.needed(sequences, wanted_from)
+        if can.reason or can.checked >= min(len(sequences), 2):
+            return self.compute(needed, wanted_from, read)
+        # Of the shortest prompts, the one that the batch has last: what goes wrong with many positions is wrong there.
+        number = max(range(len(needed)), key=lambda number: (-len(needed[number]), needed[number]))
+        seen: dict[int, Hidden] = {}
+
+        def watch(hidden: Hidden, picks: Picks) -> None:
+            read(hidden, picks)
+            seen.update((key, hidden[list(picks[key][-1:])]) for key in picks if key == number)
+
+        self.compute(needed, wanted_from, watch)
+        prompt = needed[number]
+        if len(prompt) > min(LOGITS // can.vocabulary, max(LONG, (self.computed - before) / 10)):
+            needed, number = sorted(row[-TAIL:] for row in needed[:3]), min(len(needed), 3) - 1
+            prompt = needed[number]
+            self.compute(needed, [len(row) - 1 for row in needed], watch)
+        deviation = _deviation(self.forward, seen[number], self.forward.plain_logits(prompt)[-1])
+        can.checked = min(len(sequences), 2)
+        if deviation > 1.0:
+            name = type(self.forward.model).__name__
+            problem = f"batches differ from single calls of the model ({deviation:.1f} times what rounding may do)"
+            if self.forward.compiled is not None:  # the identity says that they are used
+                can.checked = 0
+                problem = f"got compile=True, but with compiled layers of {name} {problem}. Leave the option out"
+                raise RunEndingError(problem)
+            _log.warning("%s: %s; each prompt is run alone", name, problem)
+            can.run_alone(problem)
+            self.release()
+            self.run(sequences, wanted_from, read)
+
+    def needed(self, sequences: Sequence[Tokens], wanted_from: Sequence[int]) -> Sequence[Tokens]:
+        """Return the part of sequences that the model reads: their last token predicts nothing that is wanted."""
+        if self.forward.can.reason:
+            return sequences
+        return [row[: max(len(row) - 1, start + 1)] for row, start in zip(sequences, wanted_from, strict=True)]
+
+    def compute(
+        self,
+        sequences: Sequence[Tokens],
+        wanted_from: Sequence[int],
+        read: Callable[[Hidden, Picks], None],
+        alone: bool = False,
+    ) -> None:
+        """Compute and read sequences unchecked; ``alone``: each in a row of its own, in plain batches."""
 
         def attempt(todo: list[int]) -> Iterator[int]:
             for share in (True, False):
-                part = [i for i in todo if self._shares(sequences[i]) is share]
+                part = [i for i in todo if (self._shares(sequences[i]) and not alone) is share]
                 wanted = [wanted_from[i] for i in part]
-                for stage in self._stages([sequences[i] for i in part], wanted, share):
-                    for rows, hidden in self._computed(stage, share):
-                        picks, states = self._select(rows, hidden, wanted)
-                        read(states, {part[number]: indexes for number, indexes in picks.items()})
-                        yield from (part[number] for number in picks)
+                for rows, hidden in self._computed(self._plan([sequences[i] for i in part], wanted, share), share):
+                    picks, states = self._select(rows, hidden, wanted)
+                    read(states, {part[number]: indexes for number, indexes in picks.items()})
+                    yield from (part[number] for number in picks)
 
         self.persist(len(sequences), attempt)
 
@@ -143,12 +179,11 @@ class BatchRunner:
 
         def attempt(todo: list[int]) -> Iterator[int]:
             part = [sequences[i] for i in todo]
-            for stage in self._stages(part, [len(row) - 1 for row in part], self.prefix_reuse, GENERATION_COST):
-                for row in stage.rows:
-                    self._to_prefix(stage.prefix)
-                    for number, value in grow(row, self._cache, [todo[number] for number, _ in row.ends]).items():
-                        results[todo[number]] = value
-                        yield todo[number]
+            for row in self._plan(part, [len(row) - 1 for row in part], self.prefix_reuse, GENERATION_COST):
+                self._to_prefix(row.prefix)
+                for number, value in grow(row, self._cache, [todo[number] for number, _ in row.ends]).items():
+                    results[todo[number]] = value
+                    yield todo[number]
 
         self.persist(len(sequences), attempt)
         return [results[number] for number in range(len(sequences))]
@@ -195,33 +230,26 @@ class BatchRunner:
         forward = self.forward
         return self.prefix_reuse and forward.can.sharing and len(sequence) <= forward.exact_to
 
-    def _stages(
+    def _plan(
         self, sequences: Sequence[Tokens], wanted_from: Sequence[int], share: bool, call_cost: float = 0.0
-    ) -> tuple[Stage, ...]:
+    ) -> list[Row]:
         """Plan sequences that share what they begin with, or do not, given the cached prefix."""
         return plan(
             sequences,
             wanted_from,
-            row_tokens=self.budget,
+            row_tokens=self.budget if share else 0,
             attention_weight=self.forward.can.attention_weight,
-            share=share,
-            cache_from=self.cache_from if share else None,
+            cache_from=self.cache_from if share else math.inf,
             resident=self.held,
             call_cost=call_cost,
         )
 
-    def _computed(self, stage: Stage, share: bool) -> Iterator[tuple[Sequence[Row], Hidden]]:
-        """Compute the batches of a stage."""
-        forward = self.forward
-        for row in stage.rows if stage.prefix else ():
-            self._to_prefix(stage.prefix)
-            self.computed += len(row.tokens)
-            yield [row], forward.over(row, self._cache)
-        if stage.prefix:
-            return
-        flat = share and forward.can.flat
-        groups = [stage.rows] if flat else [[row for row in stage.rows if row.is_chain is way] for way in (True, False)]
-        for batch in (batch for rows in groups for batch in self.batches(rows, flat)):
+    def _computed(self, rows: Sequence[Row], share: bool) -> Iterator[tuple[Sequence[Row], Hidden]]:
+        """Compute rows in batches."""
+        forward, flat = self.forward, share and self.forward.can.flat
+        first = [row for row in rows if not row.prefix]
+        groups = [first] if flat else [[row for row in first if row.is_chain is way] for way in (True, False)]
+        for batch in (batch for group in groups for batch in self.batches(group, flat)):
             if flat:
                 hidden = forward.flat(batch)
             elif batch[0].is_chain:
@@ -230,6 +258,10 @@ class BatchRunner:
                 hidden = forward.trees(batch)
             self.computed += sum(len(row.tokens) for row in batch)
             yield batch, hidden
+        for row in rows[len(first) :]:
+            self._to_prefix(row.prefix)
+            self.computed += len(row.tokens)
+            yield [row], forward.over(row, self._cache)
 
     def batches(self, rows: Sequence[Row], flat: bool) -> Iterator[list[Row]]:
         """Rows of about the same length, longest first, each batch within the budget.
@@ -242,7 +274,7 @@ class BatchRunner:
             size = len(row.tokens)
             longest = len(batch[0].tokens) if batch else size
             # Models that stretch their positions for long input do so for the whole batch.
-            close = self.forward.can.plain or (longest > self.forward.same_to and size != longest)
+            close = bool(self.forward.can.reason) or (longest > self.forward.same_to and size != longest)
             if flat:
                 close = close or sum(len(row.tokens) for row in batch) + size > self.budget
             else:
@@ -288,14 +320,26 @@ class BatchRunner:
 # Readers
 
 
-def _units(forward: Forward, computed: Any, expected: Any, logits: Any) -> float:
-    """Largest difference of log-probabilities, in units of what rounding may do to logits of this size."""
-    spread = float((logits - logits.mean(-1, keepdim=True)).abs().max())
+def _deviation(forward: Forward, hidden: Hidden, plain: Any) -> float:
+    """Largest difference of one position's log-probabilities to those of a plain call, for its likeliest tokens.
+
+    Args:
+        forward: The model.
+        hidden: The position, computed in a batch.
+        plain: Its logits in a plain call, (vocabulary).
+
+    Returns:
+        The difference in units of what rounding may do to logits of this size.
+    """
+    spread = float((plain - plain.mean()).abs().max())
     if not math.isfinite(spread):
         return 0.0  # an error later: scores that are not finite have no meaning
-    rounding = 1e-4 if forward.is_exact else 3e-2
-    error = float((computed.double().cpu() - expected.double().cpu()).abs().max())
-    return error / (rounding * max(1.0, spread)) if math.isfinite(error) else math.inf
+    top = plain.topk(min(16, len(plain))).indices
+    with forward.torch.inference_mode(), forward.fast():
+        whole, rows = forward.logits(hidden)[0].log_softmax(-1), forward.logits(hidden, top.tolist())[0]
+    pairs = (whole[top], plain.log_softmax(-1)[top]), (rows.log_softmax(-1), plain[top].log_softmax(-1))
+    error = max(float((computed.double().cpu() - expected.double().cpu()).abs().max()) for computed, expected in pairs)
+    return error / ((1e-4 if forward.is_exact else 3e-2) * max(1.0, spread)) if math.isfinite(error) else math.inf
 
 
 def _pieces(forward: Forward, hidden: Hidden) -> Iterator[tuple[int, Any]]:
@@ -329,25 +373,6 @@ class LastPosition:
         stack = self.forward.torch.stack
         logits = [hidden.logits for hidden in self._states]
         return Hidden(stack([hidden.states for hidden in self._states]), None if logits[0] is None else stack(logits))
-
-    def deviation(self, number: int, logits: Any) -> float:
-        """Largest difference to the logits of a plain call, in units of what rounding may do.
-
-        Args:
-            number: The sequence.
-            logits: Its logits, (positions, vocabulary).
-        """
-        forward = self.forward
-        hidden = self._states[number][None]
-        expected = logits[-1].log_softmax(-1)
-        top = expected.topk(min(16, len(expected))).indices.tolist()
-        with forward.torch.inference_mode(), forward.fast():
-            whole = forward.logits(hidden)[0].log_softmax(-1)
-            rows = forward.logits(hidden, top)[0].log_softmax(-1)
-        return max(
-            _units(forward, whole[top], expected[top], logits[-1]),
-            _units(forward, rows, expected[top].log_softmax(-1), logits[-1]),
-        )
 
     def states(self) -> Any:
         """Hidden states, a float32 tensor (sequences, width) on the CPU."""
@@ -398,7 +423,6 @@ class TokenLogProbabilities:
     def __init__(self, forward: Forward, sequences: Sequence[Tokens], wanted_from: Sequence[int]) -> None:
         self.forward = forward
         self.targets = [row[start + 1 :] for row, start in zip(sequences, wanted_from, strict=True)]
-        self.wanted_from = wanted_from
         self.log_probabilities: list[list[float]] = [[] for _ in sequences]
 
     def read(self, hidden: Hidden, picks: Picks) -> None:
@@ -423,59 +447,6 @@ class TokenLogProbabilities:
             numbers = values.tolist()
         for number, own in wanted.items():
             self.log_probabilities[number] = [numbers[index] for index in own]
-
-    def deviation(self, number: int, logits: Any) -> float:
-        """Largest difference to the logits of a plain call, as for :class:`LastPosition`."""
-        targets = self.forward.torch.tensor(self.targets[number], device=logits.device)
-        if not len(targets):
-            return 0.0
-        logs = logits[self.wanted_from[number] :][: len(targets)].log_softmax(-1)
-        expected = logs.gather(-1, targets[:, None])[:, 0]
-        return _units(self.forward, self.forward.torch.tensor(self.log_probabilities[number]), expected, logits)
-
-
-R = TypeVar("R", LastPosition, TokenLogProbabilities)
-
-
-def compute_checked(runner: BatchRunner, sequences: Sequence[Tokens], compute: Callable[[], R]) -> R:
-    """Compute a batch; the first of a run is compared with ``model(input_ids)`` for one of its shortest prompts.
-
-    A single prompt is no batch: the first one after it is compared, too. Of long prompts the ends of some are computed
-    in a batch of their own, and one of them is compared. If the log-probabilities differ by more than rounding, each
-    prompt is run alone from then on.
-
-    Args:
-        runner: Runs the sequences.
-        sequences: The token sequences.
-        compute: Computes the batch as the runner may do it now.
-
-    Returns:
-        What ``compute`` returned, of the last time that it was called.
-    """
-    before = runner.computed
-    reader, forward = compute(), runner.forward
-    if forward.record.checked >= min(len(sequences), 2):
-        return reader
-    # Of the shortest prompts, the one that the batch has last: what goes wrong with many positions is wrong there.
-    number = max(range(len(sequences)), key=lambda number: (-len(sequences[number]), sequences[number]))
-    size, prompt = len(sequences[number]), sequences[number]
-    checked: LastPosition | TokenLogProbabilities = reader
-    if size > LOGITS // forward.can.vocabulary or size > max(LONG, (runner.computed - before) / 10):
-        ends = sorted(sequence[-TAIL:] for sequence in sequences[:3])
-        checked, number, prompt = last_positions(runner, ends), len(ends) - 1, ends[-1]
-    deviation = checked.deviation(number, forward.plain_logits(prompt))
-    if deviation <= 1.0:
-        forward.record.checked = min(len(sequences), 2)
-        return reader
-    name = type(forward.model).__name__
-    problem = f"batches differ from single calls of the model ({deviation:.1f} times what rounding may do)"
-    if forward.compiled is not None:  # the identity says that they are used
-        raise RunEndingError(f"got compile=True, but with compiled layers of {name} {problem}. Leave the option out")
-    _log.warning("%s: %s; each prompt is run alone", name, problem)
-    record = forward.record
-    record.can, record.reason, record.checked = Capabilities(record.can.vocabulary), problem, 2
-    runner.release()
-    return compute()
 
 
 # Generation
@@ -548,11 +519,12 @@ def generate_tokens(
 
     def grow(row: Row, cache: Any, numbers: list[int]) -> dict[int, list[int]]:
         """Generate for all sequences of one row."""
-        ends, depths, length = [end for _, end in row.ends], row.depths(), row.base + len(row.tokens)
+        ends, depths, length = [end for _, end in row.ends], row.depths(), len(row.prefix) + len(row.tokens)
         allowed = torch.zeros((len(ends), length + len(ends) * most), dtype=torch.bool)
-        allowed[:, : row.base] = True
+        base = len(row.prefix)
+        allowed[:, :base] = True
         for index, end in enumerate(ends):
-            allowed[index, [row.base + place for place in row.path(end, depths[end] - row.base + 1)]] = True
+            allowed[index, [base + place for place in row.path(end, depths[end] - base + 1)]] = True
         hidden = forward.over(row, cache)[:, ends]
         runner.computed += len(row.tokens)
         continuations: list[list[int]] = [[] for _ in ends]
@@ -571,6 +543,8 @@ def generate_tokens(
             runner.computed += len(alive)
         return {number: tokens for (number, _), tokens in zip(row.ends, continuations, strict=True)}
 
+    if forward.can.sharing and forward.can.checked < min(len(sequences), 2):
+        last_positions(runner, sequences[:4])  # compares them with a plain call
     if forward.can.sharing and max(map(len, sequences), default=0) + most <= forward.exact_to:
         return runner.continue_rows(sequences, grow)
     continuations: list[list[int]] = [[] for _ in sequences]
@@ -598,28 +572,12 @@ def decoder_layers(runner: BatchRunner) -> list[Any]:
     raise ArgumentError(f"{type(model).__name__} has no list of {number} layers, so their states cannot be read")
 
 
-@contextmanager
-def _changed(layers: Sequence[Any], change: Callable[[Any], Any]) -> Iterator[None]:
-    """Let the layers return what a function makes of their state within the block; ``None`` for no change."""
-
-    def hook(layer: Any, inputs: Any, output: Any) -> Any:
-        state = change(output[0] if isinstance(output, tuple) else output)
-        return (state, *output[1:]) if state is not None and isinstance(output, tuple) else state
-
-    handles = [layer.register_forward_hook(hook) for layer in layers]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
 def _run(
     runner: BatchRunner,
     sequences: Sequence[Tokens],
     layers: Sequence[Any],
-    change: Callable[[Any, Any], Any],
-    read: Callable[[Sequence[int], Hidden], None],
+    change: Callable[[Any], Any],
+    read: Callable[[Hidden, Picks], None],
 ) -> None:
     """Run sequences with changed layers.
 
@@ -627,34 +585,35 @@ def _run(
         runner: The batch runner.
         sequences: The sequences, none empty.
         layers: The layers.
-        change: Called with the places of the last positions and the state of each layer.
-        read: Called with the numbers of the sequences of a batch, and their last positions.
+        change: Called with the state of each layer; returns what takes its place, or None.
+        read: Called with the last positions of a batch, and the index of each sequence, also in the batch.
     """
-    torch = runner.forward.torch
 
-    def attempt(todo: list[int]) -> Iterator[int]:
-        rows = [Row(sequences[number], (), ((number, 0),), 0) for number in todo]
-        for batch in ([row.ends[0][0] for row in rows] for rows in runner.batches(rows, flat=False)):
-            ends = torch.arange(len(batch)), torch.tensor([len(sequences[number]) - 1 for number in batch])
-            with torch.inference_mode(), _changed(layers, partial(change, ends)):
-                read(batch, runner.forward.chains([sequences[number] for number in batch])[ends])
-            yield from batch
+    def hook(layer: Any, inputs: Any, output: Any) -> Any:
+        state = change(output[0] if isinstance(output, tuple) else output)
+        return (state, *output[1:]) if state is not None and isinstance(output, tuple) else state
 
-    runner.persist(len(sequences), attempt)
+    handles = [layer.register_forward_hook(hook) for layer in layers]
+    try:
+        runner.compute(sequences, [len(row) - 1 for row in sequences], read, alone=True)
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def layer_states(runner: BatchRunner, sequences: Sequence[Tokens]) -> Any:
     """Return the states of all layers at the last positions: a float32 tensor (sequences, layers, width)."""
-    torch, layers = runner.forward.torch, decoder_layers(runner)
+    torch, layers, forward = runner.forward.torch, decoder_layers(runner), runner.forward
     states: list[Any] = [None] * len(sequences)
     seen: list[Any] = []
 
-    def read(batch: Sequence[int], _: Hidden) -> None:
-        for place, number in enumerate(batch):
-            states[number] = torch.stack([state[place] for state in seen[-len(layers) :]])
+    def read(_: Hidden, picks: Picks) -> None:
+        rows = torch.stack(seen[-len(layers) :], 1)
         seen.clear()
+        for number, (row,) in picks.items():
+            states[number] = rows[row]
 
-    _run(runner, sequences, layers, lambda ends, state: seen.append(state[ends].float().cpu()), read)
+    _run(runner, sequences, layers, lambda state: seen.append(state[forward.ends].float().cpu()), read)
     return torch.stack(states)
 
 
@@ -662,21 +621,16 @@ def patched_logits(
     runner: BatchRunner, sequences: Sequence[Tokens], tokens: Sequence[int], layer: int, vector: Sequence[float]
 ) -> list[list[float]]:
     """Return the logits of tokens after each sequence, with a vector as the state of a layer at the last position."""
-    layers = decoder_layers(runner)
+    layers, reader = decoder_layers(runner), LastPosition(runner.forward, len(sequences))
     if not 0 <= layer < len(layers):
         raise ArgumentError(f"layer: got {layer}, expected 0 to {len(layers) - 1}")
-    rows: list[list[float]] = [[] for _ in sequences]
 
-    def change(ends: Any, state: Any) -> Any:
+    def change(state: Any) -> Any:
         if state.shape[-1] != len(vector):
             raise ArgumentError(f"state of layer {layer}: got {len(vector)} numbers, expected {state.shape[-1]}")
         state = state.clone()
-        state[ends] = state.new_tensor(vector)
+        state[runner.forward.ends] = state.new_tensor(vector)
         return state
 
-    def read(batch: Sequence[int], hidden: Hidden) -> None:
-        for number, row in zip(batch, runner.forward.logits(hidden, tokens).double().tolist(), strict=True):
-            rows[number] = row
-
-    _run(runner, sequences, [layers[layer]], change, read)
-    return rows
+    _run(runner, sequences, [layers[layer]], change, reader.read)
+    return reader.labels(tokens, False)[0]

@@ -62,7 +62,6 @@ This module knows nothing of models: it maps tuples of integers to rows of integ
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import inspect
 import math
@@ -95,15 +94,15 @@ class Row:
 
     Attributes:
         tokens: The token at each position of the row.
-        parents: Index in this row of the token before; -1 means the end of the stage's prefix.
+        parents: Index in this row of the token before; -1 means the end of the prefix.
         ends: Pairs (number of a sequence, index in this row of its last token); equal sequences share an index.
-        base: Number of tokens of the sequences before the row, in the stage's prefix.
+        prefix: Tokens before the row, whose keys and values are cached; empty for rows that start at the beginning.
     """
 
     tokens: tuple[int, ...]
     parents: tuple[int, ...]
     ends: tuple[tuple[int, int], ...]
-    base: int
+    prefix: tuple[int, ...] = ()
 
     @property
     def chain(self) -> int:
@@ -117,10 +116,10 @@ class Row:
 
     def depths(self) -> list[int]:
         """Position number of each token in its sequence, from 0."""
-        chain = self.chain
-        depths = list(range(self.base, self.base + chain))
+        base, chain = len(self.prefix), self.chain
+        depths = list(range(base, base + chain))
         for parent in self.parents[chain:]:
-            depths.append(self.base if parent < 0 else depths[parent] + 1)
+            depths.append(base if parent < 0 else depths[parent] + 1)
         return depths
 
     def subtree_ends(self) -> list[int]:
@@ -139,20 +138,6 @@ class Row:
             path.append(self.parents[path[-1]])
         path.reverse()
         return path
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """Rows that continue from the same prefix.
-
-    Attributes:
-        prefix: Tokens whose keys and values are computed once for the stage; empty for rows that start at the
-            beginning.
-        rows: The rows.
-    """
-
-    prefix: tuple[int, ...]
-    rows: tuple[Row, ...]
 
 
 def shared_length(left: Sequence[int], right: Sequence[int]) -> int:
@@ -187,30 +172,32 @@ def distinct_positions(sequences: Sequence[Any]) -> int:
     return total - sum(shared_length(a, b) for a, b in pairwise(ordered))
 
 
-def _lay_out(sequences: Sequence[tuple[tuple[int, ...], Sequence[int]]], base: int) -> Row:
-    """One row of the sequences (sorted, distinct, each with the numbers that it answers) from position ``base`` on."""
+def _lay_out(
+    sequences: Sequence[tuple[int, ...]], numbers: Mapping[tuple[int, ...], Sequence[int]], prefix: tuple[int, ...]
+) -> Row:
+    """One row of sequences, which are sorted and distinct, after their prefix; ``numbers``: those of each sequence."""
     tokens: list[int] = []
     parents: list[int] = []
     ends: list[tuple[int, int]] = []
     path: list[int] = []
-    before: tuple[int, ...] = ()
-    for sequence, numbers in sequences:
-        kept = max(0, shared_length(before, sequence) - base) if path else 0
+    before = prefix
+    for sequence in sequences:
+        kept = shared_length(before, sequence) - len(prefix)
         del path[kept:]
-        added = sequence[base + kept :]
+        added = sequence[len(prefix) + kept :]
         places = range(len(tokens), len(tokens) + len(added))
         parents += [path[-1] if path else -1, *places][: len(added)]
         path += places
         tokens += added
-        ends.extend((number, path[-1]) for number in numbers)
+        ends.extend((number, path[-1]) for number in numbers[sequence])
         before = sequence
-    return Row(tuple(tokens), tuple(parents), tuple(ends), base)
+    return Row(tuple(tokens), tuple(parents), tuple(ends), prefix)
 
 
 def _joined(
     sequences: Sequence[tuple[int, ...]], base: int, row_tokens: int, attention_weight: float, call_cost: float
-) -> list[list[int]]:
-    """Which neighbours of a sorted pool go into one row: lists of indexes into the pool."""
+) -> list[Sequence[tuple[int, ...]]]:
+    """Which neighbours of a sorted pool go into one row."""
     sizes = [len(sequence) - base for sequence in sequences]
     left = list(range(len(sequences)))  # row that begins at i: where it ends; a cut-down union-find on a path
     right = list(range(len(sequences)))
@@ -219,8 +206,7 @@ def _joined(
     for shared, boundary in sorted(shares, key=lambda pair: (-pair[0], pair[1])):
         if shared <= 0 and not call:
             break
-        first = left[boundary - 1]
-        last = right[boundary]
+        first, last = left[boundary - 1], right[boundary]
         size, other_size = sizes[first], sizes[boundary]
         both = size + other_size - shared
         # Attention to the prefix is the same for every position, so only the saved positions count there.
@@ -230,7 +216,7 @@ def _joined(
             right[first] = last
             left[last] = first
     # Only the ends of a row are kept up to date: a row begins where the end's row begins.
-    return [list(range(index, right[index] + 1)) for index in range(len(sequences)) if left[right[index]] == index]
+    return [sequences[index : end + 1] for index, end in enumerate(right) if left[end] == index]
 
 
 def plan(
@@ -239,12 +225,11 @@ def plan(
     *,
     row_tokens: int,
     attention_weight: float,
-    share: bool = True,
-    cache_from: int | None = None,
+    cache_from: float = math.inf,
     resident: tuple[int, ...] = (),
     call_cost: float = 0.0,
-) -> tuple[Stage, ...]:
-    """Lay out sequences in rows and stages.
+) -> list[Row]:
+    """Lay out sequences in rows.
 
     Args:
         sequences: Token sequences, none empty; equal ones are computed once.
@@ -252,77 +237,55 @@ def plan(
             it.
         row_tokens: Most positions in a row of more than one sequence.
         attention_weight: Cost of an attended pair in units of a position (``w`` above).
-        share: Whether rows may hold more than one sequence.
-        cache_from: Shortest prefix that is worth a stage of its own; None forbids stages.
+        cache_from: Shortest prefix that is worth a cache.
         resident: Prefix whose keys and values are cached already, from an earlier plan.
         call_cost: Cost of one more row, in positions, where rows cannot be batched.
 
     Returns:
-        Stages in the order in which they should run, so that a prefix extends the one before where possible. Every
+        Rows in the order in which they should run, so that a prefix extends the one before where possible. Every
         sequence number occurs in exactly one row.
 
     Example:
-        >>> stages = plan([(1, 2, 3), (1, 2, 4)], [2, 2], row_tokens=64, attention_weight=1e-3)
-        >>> stages[0].rows[0]
-        Row(tokens=(1, 2, 3, 4), parents=(-1, 0, 1, 1), ends=((0, 2), (1, 3)), base=0)
+        >>> plan([(1, 2, 3), (1, 2, 4)], [2, 2], row_tokens=64, attention_weight=1e-3)
+        [Row(tokens=(1, 2, 3, 4), parents=(-1, 0, 1, 1), ends=((0, 2), (1, 3)), prefix=())]
     """
     numbers: dict[tuple[int, ...], list[int]] = {}
     for number, sequence in enumerate(sequences):
         numbers.setdefault(sequence, []).append(number)
     ordered = sorted(numbers)
-    if not share:
-        return (Stage((), tuple(_lay_out([(sequence, numbers[sequence])], 0) for sequence in ordered)),)
     limits = [min(wanted_from[number] for number in numbers[sequence]) for sequence in ordered]
     shared = [0] + [shared_length(a, b) for a, b in pairwise(ordered)]
 
-    pools: dict[tuple[int, ...], list[int]] = {(): []}  # prefix -> indexes into ordered, in order
+    pools: dict[tuple[int, ...], list[tuple[int, ...]]] = {}  # prefix -> its sequences, in order
     todo: list[tuple[int, int, tuple[int, ...]]] = [(0, len(ordered), ())] if ordered else []
     while todo:
         low, high, prefix = todo.pop()
-        base = len(prefix)
-        size = sum(len(ordered[i]) - base for i in range(low, high)) - sum(
-            shared[i] - base for i in range(low + 1, high)
-        )
-        common = min(min(shared[low + 1 : high], default=len(ordered[low])), min(limits[low:high]))
-        cached = min(shared_length(resident, ordered[low]), common) if resident else 0
-        if cache_from is not None:
-            longer = common if size > row_tokens and high - low > 1 else 0
-            # A cached prefix saves computing it even where all would fit in one row.
-            longer = longer if longer - base >= cache_from else cached
-            if longer - base >= cache_from:
-                prefix = ordered[low][:longer]
-                pools.setdefault(prefix, [])
-                todo.append((low, high, prefix))
-                continue
-        if cache_from is None or size <= row_tokens or high - low == 1:
-            pools[prefix].extend(range(low, high))
-            continue
-        # Nothing long is shared by all: go down to the parts that share more.
-        least = min(shared[low + 1 : high])
-        cuts = [low, *(i for i in range(low + 1, high) if shared[i] == least), high]
-        todo.extend((a, b, prefix) for a, b in reversed(list(pairwise(cuts))))
-
-    stages: list[Stage] = []
-    for prefix, pool in sorted(pools.items()):
-        if not pool:
-            continue
-        pool.sort()
-        members = [ordered[i] for i in pool]
-        rows = [
-            _lay_out([(members[i], numbers[members[i]]) for i in indexes], len(prefix))
-            for indexes in _joined(members, len(prefix), row_tokens, attention_weight, call_cost)
-        ]
-        stages.append(Stage(prefix, tuple(rows)))
-    return tuple(stages)
+        base, inner = len(prefix), shared[low + 1 : high]
+        least = min(inner, default=len(ordered[low]))
+        size = sum(len(sequence) - base for sequence in ordered[low:high]) - sum(length - base for length in inner)
+        fits = size <= row_tokens or not inner
+        common = min(least, *limits[low:high])
+        # A cached prefix saves computing it even where all would fit in one row.
+        cached = min(shared_length(resident, ordered[low]), common)
+        longer = common if not fits and common - base >= cache_from else cached
+        if longer - base >= cache_from:
+            todo.append((low, high, ordered[low][:longer]))
+        elif fits or cache_from == math.inf:
+            pools.setdefault(prefix, []).extend(ordered[low:high])
+        else:  # nothing long is shared by all: go down to the parts that share more
+            cuts = [low, *(i for i in range(low + 1, high) if shared[i] == least), high]
+            todo.extend((a, b, prefix) for a, b in reversed(list(pairwise(cuts))))
+    return [
+        _lay_out(members, numbers, prefix)
+        for prefix, pool in sorted(pools.items())
+        for members in _joined(pool, len(prefix), row_tokens, attention_weight, call_cost)
+    ]
 
 
 VARIANTS = 256
 """Maximum number of variants of one layer's code in a process: for number types, sizes, and settings of models."""
-
-
 LEAST_ROWS = 8
 """Fewer rows than this are left to the default: laying out the weights would cost more than the product."""
-
 _log = logger(__name__)
 
 
@@ -391,14 +354,8 @@ def _products() -> dict[Any, Callable[..., Any]]:
     return {linear: fast_layer, addmm: fast_addmm}
 
 
-def fast_linear(onednn: bool) -> AbstractContextManager[Any]:
-    """Context in which float32 products on the CPU are computed by oneDNN.
-
-    Args:
-        onednn: Whether they are; otherwise nothing is redirected.
-    """
-    if not onednn:
-        return nullcontext()
+def fast_linear() -> AbstractContextManager[Any]:
+    """Context in which float32 products on the CPU are computed by oneDNN."""
     context: AbstractContextManager[Any] = _redirection()(_products())
     return context
 
@@ -413,21 +370,9 @@ _current = threading.local()
 """The mask and the segments of the thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Positions ``first`` to ``end - 1``, which attend to positions from ``start`` on.
-
-    Attributes:
-        start: First position of the row.
-        first: First position of the segment.
-        end: Position after the last one.
-        mask: Additive mask of shape (end - first, end - start); None for causal attention, with ``first == start``.
-    """
-
-    start: int
-    first: int
-    end: int
-    mask: Any = None
+Segment = tuple[int, int, int, Any]
+"""``start``, ``first``, ``end`` and a mask: positions ``first`` to ``end - 1`` attend to positions from ``start`` on,
+by an additive mask of shape (end - first, end - start), or None for causal attention, with ``first == start``."""
 
 
 def _attend(
@@ -437,21 +382,20 @@ def _attend(
     attn_mask: Any = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
-    **kwargs: Any,
+    **more: Any,
 ) -> Any:
     """``scaled_dot_product_attention``, by segments where the mask is that of the thread."""
     torch = torch_module()
     attention = torch.nn.functional.scaled_dot_product_attention
-    mask, pieces = _current.work
+    mask, segments = _current.work
     ours = attn_mask is not None and attn_mask.data_ptr() == mask.data_ptr()
     sizes = {query.shape[-2], key.shape[-2], *mask.shape[-2:], *(attn_mask.shape[-2:] if ours else ())}
     if not ours or is_causal or len(sizes) > 1:
-        return attention(query, key, value, attn_mask, dropout_p, is_causal, **kwargs)
+        return attention(query, key, value, attn_mask, dropout_p, is_causal, **more)
     parts = []
-    for piece in pieces:
-        own, seen = slice(piece.first, piece.end), slice(piece.start, piece.end)
-        inputs = query[..., own, :], key[..., seen, :], value[..., seen, :]
-        part = attention(*inputs, piece.mask, dropout_p, piece.mask is None, **kwargs)
+    for start, first, end, allowed in segments:
+        inputs = query[..., first:end, :], key[..., start:end, :], value[..., start:end, :]
+        part = attention(*inputs, allowed, dropout_p, allowed is None, **more)
         parts.append(part.transpose(-3, -2))  # the layout in which attention returns its result
     return torch.cat(parts, -3).transpose(-3, -2)
 
@@ -480,15 +424,15 @@ def _attention() -> dict[Any, Callable[..., Any]]:
 
 
 @contextlib.contextmanager
-def segmented_attention(mask: Any, pieces: Sequence[Segment]) -> Iterator[None]:
+def segmented_attention(mask: Any, segments: Sequence[Segment]) -> Iterator[None]:
     """Context in which attention with a mask is computed by segments.
 
     Args:
         mask: The mask, a tensor of shape (1, 1, positions, positions); its values are not used.
-        pieces: The segments, in order.
+        segments: The segments, in order.
     """
     before = getattr(_current, "work", None)
-    _current.work = mask, pieces
+    _current.work = mask, segments
     try:
         with _redirection()(_attention()):
             yield
@@ -519,12 +463,19 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and ("out of memory" in said or "can't allocate memory" in said)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Capabilities:
-    """The detected capabilities of a model. The default is what every model can do: one plain call for each prompt."""
+    """What a model does right; shared by all kernels of the model, and found again when the model changed.
 
+    The default is what every model can do: one plain call for each prompt.
+    """
+
+    guard: int
+    """What the model looked like when this was found."""
     vocabulary: int
     """Number of rows of the output matrix."""
+    reason: str = ""
+    """Why each prompt is run alone, through the complete model; empty if prompts are batched."""
     head: Literal["rows", "module", "model"] = "model"
     """``"rows"``: logits are hidden state times rows of a matrix, then ``transform``; ``"module"``: the head has to be
     called whole; ``"model"``: the whole model has to be run for its logits."""
@@ -538,22 +489,12 @@ class Capabilities:
     """Products of float32 matrices are computed by oneDNN."""
     attention_weight: float = 0.0
     """Cost of an attended pair in units of a position outside attention."""
-    plain: bool = True
-    """Each prompt is run alone, through the complete model."""
-
-
-@dataclass(slots=True)
-class ModelRecord:
-    """What is known about a model; shared by all kernels of the model, and dropped when the model changes."""
-
-    can: Capabilities
-    """What it does right."""
-    guard: int
-    """What it looked like when that was found out."""
-    reason: str = ""
-    """Why each prompt is run alone; empty if prompts are batched."""
     checked: int = 0
     """What was compared with a plain call on a prompt of this run: 1 for a prompt alone, 2 for a batch."""
+
+    def run_alone(self, reason: str) -> None:
+        """Run each prompt alone from now on."""
+        self.reason, self.head, self.sharing, self.flat, self.onednn = reason, "model", False, False, False
 
 
 @dataclass(frozen=True, slots=True)
@@ -595,17 +536,12 @@ class Forward:
         more = any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values())
         self.takes_positions = more or "position_ids" in accepted
         self.exact_to, self.same_to = limits(model)
-        self.record = self._examined()
+        self.can = self._examined()
 
-    @property
-    def can(self) -> Capabilities:
-        """The capabilities of the model, as far as they are known now."""
-        return self.record.can
-
-    def _examined(self) -> ModelRecord:
+    def _examined(self) -> Capabilities:
         """Return the capabilities of the model, detected by trial once for each model and again after a change."""
         before = guard(self.model)
-        known = _records.get(self.model)
+        known = _known.get(self.model)
         if known is not None and known.guard == before:
             return known
         foreign = foreign_code(self.model)
@@ -613,63 +549,62 @@ class Forward:
         if any(getattr(adapter, "alora_invocation_tokens", None) for adapter in adapters.values()):
             foreign.append("an adapter of peft that is used from certain tokens of a prompt on")
         size = int(getattr(text_config(self.model.config), "vocab_size", 0) or 50_000)
-        can = Capabilities(size)
+        can = self.can = Capabilities(before, size, "; ".join(foreign))
         if foreign:
-            _log.info("every prompt is given to the model alone: %s", "; ".join(foreign))
-        else:
-            self.record = ModelRecord(Capabilities(size, "rows", plain=False), before)  # for the trials
-            can = _tried(self, size)
+            _log.info("every prompt is given to the model alone: %s", can.reason)
+        elif _tried(self):
             _log.debug("%s: %s", type(self.model).__name__, can)
-            foreign = [f"batches of {type(self.model).__name__} differ from single calls of the model"] * can.plain
-            if foreign:
-                _log.warning("%s; each prompt is run alone", foreign[0])
-        record = ModelRecord(can, guard(self.model), foreign[0] if foreign else "", 2 * can.plain)
-        _records[self.model] = record
-        return record
+        else:
+            can.run_alone(f"batches of {type(self.model).__name__} differ from single calls of the model")
+            _log.warning("%s; each prompt is run alone", can.reason)
+        can.guard = guard(self.model)
+        _known[self.model] = can
+        return can
 
     # Rows in, hidden states out
 
     def chains(self, rows: Sequence[Sequence[int]]) -> Hidden:
         """Plain batch; states of shape (rows, longest row, width), meaningless at padding."""
-        torch = self.torch
-        ids = torch.zeros((len(rows), max(map(len, rows))), dtype=torch.long)
-        for index, row in enumerate(rows):
-            ids[index, : len(row)] = torch.tensor(row)
-        return self._call(ids)
+        self.ends = range(len(rows)), [len(row) - 1 for row in rows]
+        longest = max(map(len, rows))
+        return self._call([[*row, *[0] * (longest - len(row))] for row in rows])
 
     def trees(self, rows: Sequence[Row]) -> Hidden:
         """Packed batch of rows without a prefix; states of shape (rows, longest row, width)."""
         longest = max(len(row.tokens) for row in rows)
 
-        def padded(lists: Iterator[Sequence[int]], padding: Sequence[int]) -> Any:
-            return self.torch.tensor([[*values, *padding[len(values) :]] for values in lists], device=self.device)
+        def padded(lists: Iterator[Sequence[int]], padding: Sequence[int]) -> list[list[int]]:
+            return [[*values, *padding[len(values) :]] for values in lists]
 
-        ids = padded((row.tokens for row in rows), [0] * longest)
-        positions = padded((row.depths() for row in rows), [0] * longest)
+        ids, positions = (
+            padded(lists, [0] * longest) for lists in ((row.tokens for row in rows), (row.depths() for row in rows))
+        )
         # Padding attends to itself.
         ends = padded((row.subtree_ends() for row in rows), range(1, longest + 1))
-        return self._call(ids, mask=self.additive(self.tree_mask(ends)[:, None]), positions=positions)
+        return self._call(ids, self.additive(self.tree_mask(ends)[:, None]), positions)
 
     def flat(self, rows: Sequence[Row]) -> Hidden:
         """Rows without a prefix, one after the other in one sequence; states of shape (1, positions, width)."""
         torch = self.torch
-        pieces: list[Segment] = []
+        segments: list[Segment] = []
         total = sum(len(row.tokens) for row in rows)
         start = 0
         for row in rows:
             end, chain = start + len(row.tokens), start + row.chain
-            pieces.append(Segment(start, start, chain))
+            segments.append((start, start, chain, None))
             if chain < end:
-                allowed = self.tree_mask(torch.tensor(row.subtree_ends()))[None, None, row.chain :]
-                pieces.append(Segment(start, chain, end, self.additive(allowed)))
+                allowed = self.tree_mask(row.subtree_ends())[None, None, row.chain :]
+                segments.append((start, chain, end, self.additive(allowed)))
             start = end
-        ids = torch.tensor([[token for row in rows for token in row.tokens]])
-        positions = torch.tensor([[depth for row in rows for depth in row.depths()]])
+        ids, positions = (
+            [token for row in rows for token in row.tokens],
+            [depth for row in rows for depth in row.depths()],
+        )
         # One position alone needs no segments, and transformers takes the heads of a group for positions there.
         value = torch.nan if total > 1 else 0.0
         every = torch.full((1, 1, 1, 1), value, dtype=self.dtype, device=self.device).expand(1, 1, total, total)
-        with segmented_attention(every, pieces), self._compiled_layers():
-            return self._call(ids, mask=every, positions=positions)
+        with segmented_attention(every, segments), self._compiled_layers():
+            return self._call([ids], every, [positions])
 
     @contextlib.contextmanager
     def _compiled_layers(self) -> Iterator[None]:
@@ -687,10 +622,9 @@ class Forward:
 
     def over(self, row: Row, cache: Any) -> Hidden:
         """One packed row that continues a cached prefix; the cache grows by the row's positions."""
-        size, torch = len(row.tokens), self.torch
-        allowed = torch.ones((size, row.base + size), dtype=torch.bool, device=self.device)
-        allowed[:, row.base :] = self.tree_mask(torch.tensor(row.subtree_ends(), device=self.device))
-        return self.step(row.tokens, row.depths(), allowed, cache)
+        allowed = self.tree_mask(row.subtree_ends())
+        every = allowed.new_ones((len(row.tokens), len(row.prefix)))
+        return self.step(row.tokens, row.depths(), self.torch.cat([every, allowed], 1), cache)
 
     def step(self, tokens: Sequence[int], positions: Sequence[int], allowed: Any, cache: Any) -> Hidden:
         """New positions that continue a cache, each of which may attend to some of all positions.
@@ -698,12 +632,11 @@ class Forward:
         Returns:
             States of shape (1, tokens, width).
         """
-        ids, places = self.torch.tensor([list(tokens)]), self.torch.tensor([list(positions)])
-        return self._call(ids, mask=self.additive(allowed[None, None]), positions=places, cache=cache)
+        return self._call([tokens], self.additive(allowed[None, None]), [positions], cache)
 
     def extend(self, tokens: Sequence[int], cache: Any) -> None:
         """Let a cache grow by tokens that follow it."""
-        self._call(self.torch.tensor([list(tokens)]), cache=cache)
+        self._call([tokens], cache=cache)
 
     def cut(self, cache: Any, length: int) -> None:
         """Take what is beyond a length off a cache."""
@@ -714,30 +647,31 @@ class Forward:
         """An empty key-value cache without windows."""
         return require("transformers", "hf", FEATURE).DynamicCache()
 
-    def tree_mask(self, ends: Any) -> Any:
+    def tree_mask(self, ends: Sequence[Any]) -> Any:
         """Which position of a row may attend to which, from the ends of their subtrees (..., positions)."""
-        index = self.torch.arange(ends.shape[-1], device=ends.device)
-        return (index <= index[:, None]) & (index[:, None] < ends[..., None, :])
+        places = self.torch.tensor(ends, device=self.device)
+        index = self.torch.arange(places.shape[-1], device=self.device)
+        return (index <= index[:, None]) & (index[:, None] < places[..., None, :])
 
     def additive(self, allowed: Any) -> Any:
         """A boolean mask as what is added to the attention scores."""
         mask = self.torch.zeros(allowed.shape, dtype=self.dtype, device=self.device)
         return mask.masked_fill_(~allowed.to(self.device), self.torch.finfo(self.dtype).min)
 
-    def _call(self, ids: Any, *, mask: Any = None, positions: Any = None, cache: Any = None) -> Hidden:
+    def _call(
+        self, ids: Sequence[Sequence[int]], mask: Any = None, positions: Sequence[Any] | None = None, cache: Any = None
+    ) -> Hidden:
         """Run the body of the model, or all of it where its head cannot be separated."""
-        arguments: dict[str, Any] = {"input_ids": ids.to(self.device), "use_cache": cache is not None}
+        tensor = functools.partial(self.torch.tensor, device=self.device)
+        arguments: dict[str, Any] = {"input_ids": tensor(ids), "use_cache": cache is not None}
         if mask is not None:
-            arguments["attention_mask"] = mask.to(self.device)
-        if positions is not None:
-            arguments["position_ids"] = positions.to(self.device)
+            arguments |= {"attention_mask": mask, "position_ids": tensor(positions)}
         if cache is not None:
             arguments[self._cache_name] = cache
         with self.torch.inference_mode():
             hidden = self._run(arguments)
-        length = ids.shape[1]
         # Virtual tokens (prompt tuning of peft) precede the input in the output.
-        return hidden if hidden.states.shape[1] == length else hidden[:, -length:]
+        return hidden[:, -len(ids[0]) :]
 
     def _run(self, arguments: dict[str, Any]) -> Hidden:
         if self.can.head != "model" and self.body is not None:
@@ -763,7 +697,9 @@ class Forward:
 
     def fast(self) -> AbstractContextManager[Any]:
         """Return a context in which matrix products use the library that suits the processor."""
-        return fast_linear(self.can.onednn and self.compiled is None)  # the compiler replaces calls itself
+        return (
+            fast_linear() if self.can.onednn and self.compiled is None else nullcontext()
+        )  # compiled code has its own
 
     def logits(self, hidden: Hidden, tokens: Sequence[int] | None = None) -> Any:
         """Logits at the given positions, in float32.
@@ -783,9 +719,7 @@ class Forward:
                 return whole if tokens is None else whole[:, list(tokens)]
             rows = torch.tensor(list(tokens), device=head.weight.device)
             product = hidden.states.float() @ head.weight[rows].float().t()
-            if head.bias is not None:
-                product = product + head.bias[rows].float()
-            return self.transformed(product)
+            return self.transformed(product if head.bias is None else product + head.bias[rows].float())
 
     def transformed(self, logits: Any) -> Any:
         """Do to the product what the model does."""
@@ -800,7 +734,7 @@ class Forward:
         """
         kinds = set(getattr(self.model, "_no_split_modules", None) or ())
         layers = [module for module in self.model.modules() if type(module).__name__ in kinds]
-        attention, problem = getattr(self.model.config, "_attn_implementation", None), self.record.reason
+        attention, problem = getattr(self.model.config, "_attn_implementation", None), self.can.reason
         if not problem and not (self.can.flat and layers):
             problem = (
                 f"got device {self.device}, number type {self.dtype}, attn_implementation={attention!r} and "
@@ -810,7 +744,7 @@ class Forward:
             compiled = self.torch.compile
             self.compiled = [(layer, compiled(layer.forward, dynamic=True, fullgraph=True)) for layer in layers]
             try:
-                self.flat([Row((5, 6, 8, 9), (-1, 0, 1, 1), ((0, 2), (1, 3)), 0)])
+                self.flat([Row((5, 6, 8, 9), (-1, 0, 1, 1), ((0, 2), (1, 3)))])
             except Exception as error:
                 if is_out_of_memory(error):
                     raise
@@ -835,12 +769,12 @@ def _body(model: Any) -> Any:
     return None if body is model else body
 
 
-_records: weakref.WeakKeyDictionary[Any, ModelRecord] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[Any, Capabilities] = weakref.WeakKeyDictionary()
 
 
 def forget(model: Any) -> None:
     """Drop what is known about a model, because it changed."""
-    _records.pop(model, None)
+    _known.pop(model, None)
 
 
 def guard(model: Any) -> int:
@@ -875,21 +809,14 @@ def _layer_configs(config: Any) -> list[Any]:
     return list(text.per_layer_config) if getattr(text, "is_heterogeneous", False) else [text]
 
 
-def _attention_weight(model: Any, body: Any) -> float:
+def _attention_weight(config: Any, body: Any) -> float:
     """Cost of an attended pair over that of a position, from the sizes of the model."""
-    text = _layer_configs(model.config)[0]
-
-    def size(*names: str) -> int:
-        return next((value for name in names if (value := getattr(text, name, None))), 0)
-
-    heads = size("num_attention_heads") or 1
-    width = heads * (size("head_dim") or (size("hidden_size", "n_embd") or 1024) // heads)
-    pairs = PAIR_COST * 4.0 * width * (size("num_hidden_layers", "n_layer") or 1)
-    parameters: int = sum(weight.numel() for weight in (body if body is not None else model).parameters())
-    embedding = getattr(model, "get_input_embeddings", lambda: None)()
-    if embedding is not None and hasattr(embedding, "weight"):
-        parameters -= embedding.weight.numel()
-    return float(pairs / max(2.0 * parameters, 1.0))
+    text = _layer_configs(config)[0]
+    sizes = {"num_attention_heads": 1, "hidden_size": 1024, "num_hidden_layers": 1}
+    heads, width, layers = (getattr(text, name, None) or usual for name, usual in sizes.items())
+    pairs = PAIR_COST * 4.0 * heads * (getattr(text, "head_dim", None) or width // heads) * layers
+    inside = sum(weight.numel() for weight in body.parameters()) - body.get_input_embeddings().weight.numel()
+    return float(pairs / max(2.0 * inside, 1.0))
 
 
 def limits(model: Any) -> tuple[float, float]:
@@ -933,14 +860,14 @@ def same(torch: Any, computed: Any, expected: Any, decoy: Any = None) -> bool:
     return exact or decoy is None or error <= 0.3 * float((decoy.float() - expected).norm())
 
 
-def _tried(forward: Forward, size: int) -> Capabilities:
-    """Find what a model does right, on two sequences of up to seven tokens."""
-    torch, model = forward.torch, forward.model
-    ids = [(7 + 37 * i) % max(size - 1, 1) for i in range(9)]
+def _tried(forward: Forward) -> bool:
+    """Find what a model does right, on two sequences of up to seven tokens; whether it is anything but plain calls."""
+    torch, model, can, config = forward.torch, forward.model, forward.can, text_config(forward.model.config)
+    ids = [(7 + 37 * i) % max(can.vocabulary - 1, 1) for i in range(9)]
     # a b c d e f g  and  a b c | i h g : two sequences that share three tokens.
     first, second = ids[:7], [*ids[:3], ids[8], ids[7], ids[6]]
     logits = [forward.plain_logits(tokens) for tokens in (first, second)]
-    vocabulary = int(logits[0].shape[-1])
+    can.vocabulary = int(logits[0].shape[-1])
     expected: list[Any] = []
 
     def works(run: Callable[..., bool], *arguments: Any) -> bool:
@@ -955,8 +882,7 @@ def _tried(forward: Forward, size: int) -> Capabilities:
     def pads(kind: Literal["rows", "module", "model"]) -> bool:
         """Whether a padded batch has the logits of plain calls, with this kind of head."""
         settings = [] if kind == "model" else [name for name in TRANSFORMS if getattr(config, name, None)]
-        for name in ("", *settings):
-            forward.record.can = Capabilities(vocabulary, kind, name, plain=False)
+        for can.head, can.transform in ((kind, name) for name in ("", *settings)):
             with torch.inference_mode():
                 hidden = forward.chains([first, second])
                 # In the model's number type, as the model does it.
@@ -966,15 +892,13 @@ def _tried(forward: Forward, size: int) -> Capabilities:
                 return True
         return False
 
-    config = text_config(model.config)
     head: Any = getattr(model, "get_output_embeddings", lambda: None)()
     plain = type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook")
     separate = forward.body is not None and head is not None and works(pads, "rows" if plain else "module")
     if not separate and not works(pads, "model"):
-        return Capabilities(vocabulary)
-    can = forward.record.can
-    whole = Row(tuple(first + second[3:]), (-1, 0, 1, 2, 3, 4, 5, 2, 7, 8), ((0, 6), (1, 9)), 0)
-    rows = [whole, Row(tuple(second[:4]), (-1, 0, 1, 2), ((0, 3),), 0)]
+        return False
+    whole = Row(tuple(first + second[3:]), (-1, 0, 1, 2, 3, 4, 5, 2, 7, 8), ((0, 6), (1, 9)))
+    rows = [whole, Row(tuple(second[:4]), (-1, 0, 1, 2), ((0, 3),))]
     # What the end of the second sequence would be if it attended to everything before it in the row.
     decoy = None if forward.is_exact else forward.chains([first + second[3:]]).states[0, 7:]
 
@@ -999,18 +923,15 @@ def _tried(forward: Forward, size: int) -> Capabilities:
         forward.extend(ids[:2], cache)
         forward.extend(ids[2:5], cache)
         forward.cut(cache, 3)
-        rest = Row((*first[3:], *second[3:]), (-1, 0, 1, 2, -1, 4, 5), ((0, 3), (1, 6)), 3)
+        rest = Row((*first[3:], *second[3:]), (-1, 0, 1, 2, -1, 4, 5), ((0, 3), (1, 6)), tuple(ids[:3]))
         grown = right(forward.over(rest, cache).states[0], 3)
         forward.cut(cache, 3)
         return grown and int(cache.get_seq_length()) == 3
 
     on_cpu = forward.device.type == "cpu"
     cached = separate and forward.takes_positions and works(caches)
-    flat = cached and on_cpu and works(flattens)  # elsewhere many small calls cost more than padding
-    return dataclasses.replace(
-        can,
-        sharing=flat or (cached and works(packs)),
-        flat=flat,
-        onednn=on_cpu and forward.dtype is torch.float32 and uses_onednn(),
-        attention_weight=_attention_weight(model, forward.body),
-    )
+    can.flat = cached and on_cpu and works(flattens)  # elsewhere many small calls cost more than padding
+    can.sharing = can.flat or (cached and works(packs))
+    can.onednn = on_cpu and forward.dtype is torch.float32 and uses_onednn()
+    can.attention_weight = _attention_weight(model.config, forward.body) if can.sharing else 0.0
+    return True

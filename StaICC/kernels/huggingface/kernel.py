@@ -51,7 +51,6 @@ from StaICC.kernels.huggingface.batching import (
     LastPosition,
     TokenLogProbabilities,
     Tokens,
-    compute_checked,
     generate_tokens,
     last_positions,
     layer_states,
@@ -638,7 +637,7 @@ class CausalLMKernel(TokenKernel):
                 if self._loaded is not None:
                     forget(self._loaded.model)
             elif self._runner is not None:  # a run begins: batches, if there are any, are compared again
-                self._runner.forward.record.checked = 2 * self._runner.forward.can.plain
+                self._runner.forward.can.checked = 0
             return identity
 
     def _who(self) -> tuple[dict[str, str], list[str]]:
@@ -655,7 +654,7 @@ class CausalLMKernel(TokenKernel):
 
     def runner(self) -> BatchRunner:
         """The batch runner of the loaded model, made anew when the model was changed."""
-        if self._runner is None or self._runner.forward.record.guard != guard(self.model):
+        if self._runner is None or self._runner.forward.can.guard != guard(self.model):
             forward = Forward(self.model)
             if self.options.compile:
                 forward.compile()
@@ -685,31 +684,23 @@ class CausalLMKernel(TokenKernel):
     def _last(self, ids: Sequence[Tokens]) -> LastPosition:
         """The last position of each sequence."""
         self._count(ids)
-        runner = self.runner()
-        return compute_checked(runner, ids, lambda: last_positions(runner, ids))
+        return last_positions(self.runner(), ids)
 
     def _limit(self) -> int | None:
         return self.format.limit(self.model.config)
 
     def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
-        """What is computed of sequences: the last token predicts nothing that is asked for."""
-        if self.runner().forward.can.plain:
-            return sequences
-        return [row[: max(len(row) - 1, start + 1)] for row, start in zip(sequences, starts, strict=True)]
+        return self.runner().needed(sequences, starts)
 
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> Logits:
         return self._last(sequences).labels(tokens, totals)
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
         runner = self.runner()
-        self._count(self._computed(sequences, starts, labels))
-
-        def compute() -> TokenLogProbabilities:
-            reader = TokenLogProbabilities(runner.forward, sequences, starts)
-            runner.run(self._computed(sequences, starts, labels), starts, reader.read)
-            return reader
-
-        return compute_checked(runner, sequences, compute).log_probabilities
+        self._count(runner.needed(sequences, starts))
+        reader = TokenLogProbabilities(runner.forward, sequences, starts)
+        runner.run(sequences, starts, reader.read)
+        return reader.log_probabilities
 
     # What other methods are built on
 
@@ -843,10 +834,7 @@ class CausalLMKernel(TokenKernel):
             ends = getattr(self.tokenizer, "eos_token_id", None)
         listed = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
         end = Ending(self.tokenizer, listed, stop)
-        runner = self.runner()
-        if runner.forward.record.checked < min(len(ids), 2):
-            compute_checked(runner, ids[:4], lambda: last_positions(runner, ids[:4]))
-        tokens = generate_tokens(runner, ids, most, end, **sampling)
+        tokens = generate_tokens(self.runner(), ids, most, end, **sampling)
         self._count(ids, tokens)
         return [Text(end.text(row), "stop" if end.complete(row) else "length") for row in tokens]
 

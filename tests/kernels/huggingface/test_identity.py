@@ -247,7 +247,7 @@ def test_hooks_see_one_prompt_at_a_time(kernel, tokenizer, plain, hook, after_a_
     assert found == close((plain.labels(kernel.model, tokenizer, prompt, LABELS) for prompt in prompts), 1e-4)
     assert found == close((kernel(prompt, LABELS) for prompt in prompts), 1e-4)
     assert found != close(untouched, 1e-3)
-    assert kernel.runner().forward.record.reason
+    assert kernel.runner().forward.can.reason
     (reason,) = kernel.identity().unidentified
     assert "hook on" in reason or "replaced forward of" in reason
     kernel.options = dataclasses.replace(kernel.options, label_scoring="full")
@@ -365,7 +365,7 @@ def test_a_shortcut_that_is_wrong_is_not_used(kernel, tokenizer, plain, caplog, 
     kernel(prompts[0], LABELS)  # alone it is right, which says nothing of batches
     found = kernel.batch(prompts, LABELS)
     assert found == close((plain.labels(kernel.model, tokenizer, prompt, LABELS) for prompt in prompts), 1e-4)
-    assert "differ from single calls" in kernel.runner().forward.record.reason
+    assert "differ from single calls" in kernel.runner().forward.can.reason
     assert "run alone" in caplog.text
 
 
@@ -380,7 +380,7 @@ def test_the_first_batch_is_compared_as_a_batch(make_model, tokenizer, prompts):
     if prompts is SHORT_ONES:
         kernel(prompts[0], LABELS)
     found = kernel.batch(prompts, LABELS)
-    assert "differ from single calls" in kernel.runner().forward.record.reason
+    assert "differ from single calls" in kernel.runner().forward.can.reason
     assert found == close((kernel(prompt, LABELS) for prompt in prompts), 1e-4)
 
 

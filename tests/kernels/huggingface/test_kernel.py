@@ -60,12 +60,12 @@ class Failing:
         self.count = 0
 
     def __enter__(self):
-        def call(ids, **more):
+        def call(*given, **more):
             self.count += 1
-            found = self.inner(ids, **more) if self.after else None
+            found = self.inner(*given, **more) if self.after else None
             if self.count in self.calls:
                 raise self.error("CUDA out of memory. Tried to allocate 1 GiB")
-            return found or self.inner(ids, **more)
+            return found or self.inner(*given, **more)
 
         self.forward._call = call
         return self
@@ -117,7 +117,7 @@ def test_an_interrupt_leaves_no_half_grown_prefix(make, way, call):
 
 def test_a_prefix_is_kept_from_call_to_call_and_can_be_released(make, tokenizer):
     kernel = make(16, token_budget=64)
-    kernel.runner().forward.record.checked = 2  # without what the check of the first batch computes
+    kernel.runner().forward.can.checked = 2  # without what the check of the first batch computes
     parts = LONG[:10], LONG[10:]
     distinct = [distinct_positions([tuple(row) for row in tokenizer(part)["input_ids"]]) for part in parts]
     kernel.batch(parts[0], LABELS)

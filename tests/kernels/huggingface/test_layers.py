@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from StaICC.errors import RunEndingError
+from StaICC.kernels.huggingface import batching
 from StaICC.kernels.huggingface import forward as operators
-from StaICC.kernels.huggingface.batching import LastPosition
-from StaICC.kernels.huggingface.forward import Forward, Row, Segment, segmented_attention
+from StaICC.kernels.huggingface.forward import Forward, Row, segmented_attention
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 
 torch = pytest.importorskip("torch")
@@ -52,9 +52,9 @@ def test_states_are_those_of_single_passes(make_model: Any, tokenizer: Any, fami
 # -- replaced operators return what those of torch return, only where they may; others see NaN or the usual result
 
 
-CHAIN = Row((5, 6, 7), (-1, 0, 1), ((0, 2),), 0)
-TREE = Row((5, 6, 8, 9, 4, 3), (-1, 0, 1, 1, 3, 0), ((1, 2), (2, 4), (3, 5)), 0)
-FOREST = Row((5, 6, 7), (-1, -1, 1), ((4, 0), (5, 2)), 0)
+CHAIN = Row((5, 6, 7), (-1, 0, 1), ((0, 2),))
+TREE = Row((5, 6, 8, 9, 4, 3), (-1, 0, 1, 1, 3, 0), ((1, 2), (2, 4), (3, 5)))
+FOREST = Row((5, 6, 7), (-1, -1, 1), ((4, 0), (5, 2)))
 """The second sequence begins anew."""
 
 
@@ -68,7 +68,7 @@ def test_all_other_uses_of_the_mask_give_nan():
     query, key, value, mask = attention_inputs(4)
     attention = torch.nn.functional.scaled_dot_product_attention
     assert attention(query, key, value, mask).isnan().all()
-    with segmented_attention(mask, [Segment(0, 0, 4)]), ThreadPoolExecutor(1) as pool:
+    with segmented_attention(mask, [(0, 0, 4, None)]), ThreadPoolExecutor(1) as pool:
         assert pool.submit(attention, query, key, value, mask).result().isnan().all()
         assert attention(query[:, :, :3], key, value, mask[:, :, :3]).isnan().all()
         twice = torch.cat([mask, mask], -1)
@@ -102,7 +102,7 @@ def redirected():
     """Inside, products are redirected whatever the processor is."""
     if not torch.backends.mkldnn.is_available():
         pytest.skip("this build of torch has no oneDNN")
-    return operators.fast_linear(True)
+    return operators.fast_linear()
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_compiled_layers_return_what_the_layers_return(both, family):
 def test_compiled_layers_that_differ_on_prompts_of_the_run_are_refused(both, monkeypatch):
     """Without them, the numbers would not be those of an identity that says compile=True."""
     plain, compiled = both()
-    monkeypatch.setattr(LastPosition, "deviation", lambda self, number, logits: 9.0)
+    monkeypatch.setattr(batching, "_deviation", lambda *_: 9.0)
     for _ in range(2):
         with pytest.raises(RunEndingError, match=r"compiled layers .*\(9\.0 times"):
             compiled.batch(TREES, WORDS)

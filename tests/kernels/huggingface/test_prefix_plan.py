@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,21 +12,20 @@ from StaICC.kernels.huggingface.forward import distinct_positions, plan
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12).map(tuple), min_size=1, max_size=14)
 
 
-def check(sequences, stages, wanted):
+def check(sequences, rows, wanted):
     seen = []
-    for stage in stages:
-        for row in stage.rows:
-            assert row.base == len(stage.prefix)
-            assert len(row.tokens) == len(row.parents)
-            for number, end in row.ends:
-                seen.append(number)
-                size = len(sequences[number]) - row.base
-                path = row.path(end, size)
-                assert row.parents[path[0]] == -1
-                assert stage.prefix + tuple(row.tokens[i] for i in path) == sequences[number]
-                assert [row.depths()[i] for i in path] == list(range(row.base, row.base + size))
-                assert row.base <= wanted[number]
-                assert row.path(end, 1) == [end]
+    for row in rows:
+        base = len(row.prefix)
+        assert len(row.tokens) == len(row.parents)
+        for number, end in row.ends:
+            seen.append(number)
+            size = len(sequences[number]) - base
+            path = row.path(end, size)
+            assert row.parents[path[0]] == -1
+            assert row.prefix + tuple(row.tokens[i] for i in path) == sequences[number]
+            assert [row.depths()[i] for i in path] == list(range(base, base + size))
+            assert base <= wanted[number]
+            assert row.path(end, 1) == [end]
     assert sorted(seen) == list(range(len(sequences)))
 
 
@@ -32,38 +33,34 @@ def check(sequences, stages, wanted):
 @given(SEQUENCES, st.data())
 def test_every_sequence_is_answered_once_and_whole(sequences, data):
     wanted = [data.draw(st.integers(0, len(sequence) - 1)) for sequence in sequences]
-    row_tokens = data.draw(st.sampled_from([1, 4, 9, 100]))
-    stages = plan(
+    row_tokens = data.draw(st.sampled_from([0, 1, 4, 9, 100]))
+    rows = plan(
         sequences,
         wanted,
         row_tokens=row_tokens,
         attention_weight=data.draw(st.sampled_from([0.0, 0.01, 1.0])),
-        share=data.draw(st.booleans()),
-        cache_from=data.draw(st.sampled_from([None, 1, 2, 5])),
+        cache_from=data.draw(st.sampled_from([math.inf, 1, 2, 5])),
         resident=data.draw(st.sampled_from([(), sequences[0], (0, 1, 0, 1, 1, 0)])),
         call_cost=data.draw(st.sampled_from([0.0, 50.0])),
     )
-    check(sequences, stages, wanted)
-    for stage in stages:
-        for row in stage.rows:
-            distinct_ends = len({end for _, end in row.ends})
-            assert distinct_ends == 1 or len(row.tokens) <= row_tokens
+    check(sequences, rows, wanted)
+    for row in rows:
+        assert len({end for _, end in row.ends}) == 1 or len(row.tokens) <= row_tokens
 
 
 @given(SEQUENCES)
 def test_free_attention_computes_every_prefix_once_and_subtrees_are_what_the_parents_say(sequences):
-    stages = plan(sequences, [0] * len(sequences), row_tokens=10_000, attention_weight=0.0)
-    computed = sum(len(row.tokens) for stage in stages for row in stage.rows)
+    rows = plan(sequences, [0] * len(sequences), row_tokens=10_000, attention_weight=0.0)
+    computed = sum(len(row.tokens) for row in rows)
     prefixes = {sequence[:end] for sequence in sequences for end in range(1, len(sequence) + 1)}
     assert computed == distinct_positions(sequences) == len(prefixes)
-    for stage in stages:
-        for row in stage.rows:
-            assert row.is_chain is (row.parents == tuple(range(-1, len(row.tokens) - 1)))
-            ends = row.subtree_ends()
-            for i in range(len(row.tokens)):
-                ancestors, j = set(), i
-                while j >= 0:
-                    ancestors.add(j)
-                    j = row.parents[j]
-                assert ancestors == {j for j in range(len(row.tokens)) if j <= i < ends[j]}
-                assert row.depths()[i] == row.base + len(ancestors) - 1
+    for row in rows:
+        assert row.is_chain is (row.parents == tuple(range(-1, len(row.tokens) - 1)))
+        ends = row.subtree_ends()
+        for i in range(len(row.tokens)):
+            ancestors, j = set(), i
+            while j >= 0:
+                ancestors.add(j)
+                j = row.parents[j]
+            assert ancestors == {j for j in range(len(row.tokens)) if j <= i < ends[j]}
+            assert row.depths()[i] == len(row.prefix) + len(ancestors) - 1
