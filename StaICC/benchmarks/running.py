@@ -386,13 +386,11 @@ class ForecastOptions:
         )
 
 
-def forecast(
-    parts: Mapping[str, Sequence[Query]], function: Inference, grouped: bool = False, **options: Any
-) -> Forecast:
+def forecast(parts: Iterable[Sequence[Query]], function: Inference, grouped: bool = False, **options: Any) -> Forecast:
     """Forecast a run; nothing is stored.
 
     Args:
-        parts: The queries of each data set.
+        parts: The queries of each part of the run.
         function: The inference function.
         grouped: Whether prompts with a common prefix follow each other, as in groups of benchmarks.
         **options: Those of :class:`ForecastOptions`.
@@ -406,7 +404,7 @@ def forecast(
         context.start([function])
         run = context.options_for(function, group_prefixes=grouped)
         seen: set[_Key] | None = set() if chosen.store is not None else None  # a store keeps them for the next part
-        for queries in parts.values():
+        for queries in parts:
             tasks.add(function, queries, run, seen)
             tasks.queries += len(queries)
         return tasks.forecast(chosen)
@@ -856,7 +854,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             **options: ``store``, ``model_name``, ``chunk_size``, ``probe_seconds`` and ``prices``; see
                 :class:`~StaICC.benchmarks.running.ForecastOptions`.
         """
-        return forecast({own.name: own.all_queries() for own in self.experimentor}, function, **options)
+        return forecast([own.all_queries() for own in self.experimentor], function, **options)
 
     def collect(
         self,

@@ -439,7 +439,7 @@ class BenchmarkGroup(Displayed, FixedAttributes):
         for member in self.members.values():
             for experimentor in member:
                 parts.setdefault(experimentor.name, []).extend(experimentor.all_queries())
-        return forecast(parts, function, True, **options)
+        return forecast(parts.values(), function, True, **options)
 
 
 def members(benchmark: Benchmark | BenchmarkGroup) -> dict[str, Benchmark]:

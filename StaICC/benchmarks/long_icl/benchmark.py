@@ -24,15 +24,24 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from StaICC.benchmarks.evaluation import DatasetRun, Intervals, evaluate, reply_record
 from StaICC.benchmarks.long_icl import protocol
 from StaICC.benchmarks.long_icl.data import LongICLData, Skipped, default_folder, load_available, show_notice
-from StaICC.benchmarks.long_icl.experiments import DESIGNS, METHOD, Contexts, Experiment, Material, analyse, score_part
-from StaICC.benchmarks.long_icl.protocol import ROUNDS, Tally, cards, value_of, write_context, write_query
+from StaICC.benchmarks.long_icl.experiments import (
+    DESIGNS,
+    METHOD,
+    Contexts,
+    Experiment,
+    Material,
+    analyse,
+    score_part,
+    to_bytes,
+)
+from StaICC.benchmarks.long_icl.protocol import ROUNDS, Tally, cards, value_of, write_query
 from StaICC.benchmarks.running import BaseBenchmark, DatasetTask, Predictions, forecast, mean
 from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scores, Scoring, Statistics, Task
 from StaICC.datasets import Dataset
@@ -57,7 +66,7 @@ NO_LABEL = -1
 """Predicted label index of a response that names no label; it is a wrong prediction."""
 ALL_ROUNDS = tuple(range(1, ROUNDS + 1))
 OPTIONS = ("variant", "test_number", "instruct", "arrangement", "parsing", "unparsed")
-"""The attributes of an experimentor that are plain options."""
+"""The options that the settings of a data set contain unchanged."""
 CUT_OFF = "cut off"
 """Why a reply has no label: it ended at the maximum number of tokens."""
 _NO_METRICS = MetricSet("", ())
@@ -74,14 +83,52 @@ def round_name(number: int | str) -> str:
     return f"{number}R" if isinstance(number, int) else number
 
 
-def _checked_rounds(rounds: Iterable[int]) -> tuple[int, ...]:
-    given = tuple(rounds) if isinstance(rounds, Iterable) else ()
-    numbers = tuple(validate_integer("a round", number, 1, ROUNDS) for number in given)
-    if not numbers or len(set(numbers)) < len(numbers):
-        raise ArgumentError(
-            f"rounds must be different whole numbers from 1 to {ROUNDS}, in a list, not {given or rounds!r}"
-        )
-    return numbers
+@dataclass
+class LongICLOptions:
+    """The options of a run, for all of its data sets; results save them in this order.
+
+    Raises:
+        ArgumentError: A value is invalid, or does not go together with the experiment.
+        UnknownNameError: The variant, parsing or policy is unknown.
+    """
+
+    rounds: Iterable[int] = ALL_ROUNDS
+    """Rounds to evaluate, in order."""
+    variant: str = "published"
+    """``published`` or ``strict``."""
+    test_number: int | None = 500
+    """Maximum number of test items (DialogRE: pairs); None for all."""
+    instruct: bool = False
+    """Show the label list in the prompt."""
+    arrangement: str = "interleaved"
+    """``interleaved`` as published, or ``grouped`` by label (:func:`~StaICC.benchmarks.long_icl.protocol.arrange`)."""
+    parsing: str | None = None
+    """How responses are parsed: ``published``, ``strict`` or ``tolerant``; None for the variant's."""
+    unparsed: Unparsed = "wrong"
+    """How a response without a label, or one that the server withheld, counts: ``wrong`` as published, ``excluded``
+    with bounds on the score, or ``error``."""
+    experiment: Experiment | None = None
+    """Replaces the rounds by its conditions."""
+    statistics: Statistics = field(default_factory=Statistics)
+    """Options of the confidence intervals and baselines."""
+
+    def __post_init__(self) -> None:
+        given = tuple(self.rounds) if isinstance(self.rounds, Iterable) else ()
+        numbers = tuple(validate_integer("a round", number, 1, ROUNDS) for number in given)
+        if not numbers or len(set(numbers)) < len(numbers):
+            expected = f"different whole numbers from 1 to {ROUNDS}, in a list"
+            raise ArgumentError(f"rounds must be {expected}, not {self.rounds!r}")
+        self.rounds = numbers
+        if self.test_number is not None:
+            self.test_number = validate_integer("test_number", self.test_number, 1)
+        self.instruct = bool(self.instruct)
+        known_name("variant", self.variant, protocol.VARIANTS)
+        known_name("arrangement", self.arrangement, protocol.ARRANGEMENTS)
+        self.parsing = known_name("parsing", self.variant if self.parsing is None else self.parsing, protocol.PARSINGS)
+        known_name("value of unparsed", self.unparsed, get_args(Unparsed))
+        if self.experiment is not None and (self.rounds, self.arrangement) != (ALL_ROUNDS, "interleaved"):
+            name = self.experiment.name
+            raise ArgumentError(f"the experiment {name} replaces rounds and arrangement; leave them out")
 
 
 class _LazyQueries(Sequence[Query]):
@@ -111,6 +158,8 @@ class LongICLOutcome(Outcome):
         answers: The label index of each prediction (several labels: its text); a failure where it names none.
         parsed: The parsed answer of each query; ``None`` if it failed.
         tallies: ``None`` for failed queries and excluded responses.
+        unparsed: The reason of each response without a label, and of each one that the server withheld.
+        cut_off: How many responses without a label ended at the maximum number of tokens.
         score: The score with its counts; ``None`` if a query failed, or all responses are excluded.
         value: The score.
         note: Why the score is undefined; empty if it is defined.
@@ -134,24 +183,26 @@ class LongICLOutcome(Outcome):
         for place, (item, response) in enumerate(zip(own.test_items, responses, strict=True)):
             tally, text, answer = own.read_response(self.number, place, response)
             if tally is not None and isinstance(answer, Failure):
-                if own.unparsed == "error":
-                    raise OutputError(
-                        f"{own.place_of(self.number, place)}: {answer.reason}. unparsed='wrong' or 'excluded' "
-                        "continues without it"
+                if own.options.unparsed == "error":
+                    where, remedy = (
+                        own.place_of(self.number, place),
+                        "unparsed='wrong' or 'excluded' continues without it",
                     )
+                    raise OutputError(f"{where}: {answer.reason}. {remedy}")
                 if assume != "wrong":
                     tally = None if assume is None else Tally(item.gold, item.gold, item.gold)
             self.answers.append(answer)
             self.parsed.append(text)
             self.tallies.append(tally)
-        self._labels, rule = own.card.labels, own.card.scoring
-        self.failed = Counter(
-            answer.reason for answer in self.answers if isinstance(answer, Failure) and answer.reply is None
-        )
-        self.kept, reasons = protocol.scored(rule, self.tallies, own.variant), alike(self.failed)
-        self.score = None if self.failed else protocol.score_tallies(rule, self.kept, own.variant)
+        self._labels, rule, variant = own.card.labels, own.card.scoring, own.options.variant
+        failures = [answer for answer in self.answers if isinstance(answer, Failure)]
+        self.failed = Counter(failure.reason for failure in failures if failure.reply is None)
+        self.unparsed = [failure.reason for failure in failures if failure.reply is not None]
+        self.cut_off = sum(reason.startswith(f"unparsed reply ({CUT_OFF})") for reason in self.unparsed)
+        self.kept = protocol.scored(rule, self.tallies, variant)
+        self.score = None if self.failed else protocol.score_tallies(rule, self.kept, variant)
         self.value = value_of(self.score)
-        self.note = "" if self.score else _why_not_scored(reasons, self.failed.total(), len(responses))
+        self.note = "" if self.score else _why_not_scored(alike(self.failed), self.failed.total(), len(responses))
 
     @property
     def scored(self) -> int:
@@ -177,16 +228,6 @@ class LongICLOutcome(Outcome):
             for tally in self.tallies
         ]
 
-    @property
-    def unparsed(self) -> list[str]:
-        """The reason of each response without a label, and of each one that the server withheld."""
-        return [answer.reason for answer in self.answers if isinstance(answer, Failure) and answer.reply is not None]
-
-    @property
-    def cut_off(self) -> int:
-        """How many responses without a label ended at the maximum number of tokens."""
-        return sum(reason.startswith(f"unparsed reply ({CUT_OFF})") for reason in self.unparsed)
-
     def record(self, own: LongICLExperimentor) -> dict[str, Any]:
         """Return counts, score and counts for each label, as the result has them."""
         contexts, items, failed = own.contexts[self.number], own.test_items, self.failed
@@ -207,7 +248,7 @@ class LongICLOutcome(Outcome):
         }
         if own.card.scoring.metric == "micro_f1":  # row, true, predicted and correct labels: to compare two runs
             record["items"] = [
-                [item.row, *(None if tally is None else len(getattr(tally, part)) for part in protocol.PARTS)]
+                [item.row, *((None,) * 3 if tally is None else map(len, tally))]
                 for item, tally in zip(items, self.kept, strict=False)
             ]
             while self.score is not None and record["items"][-1][1] is None:  # as in results of 1.0.0
@@ -226,7 +267,7 @@ class LongICLTask(Task):
 
     def conditions(self, task_input: object = None) -> Sequence[Condition]:
         """Return the conditions: named lists of queries."""
-        return [Condition(round_name(number), self.own.round_queries(number)) for number in self.own.rounds]
+        return self.own.conditions()
 
     def read_outcome(
         self, condition: Condition, answers: Sequence[Any], outputs: Kind, assume: Assumed
@@ -242,24 +283,20 @@ class LongICLTask(Task):
         if missing:
             missing["mean"] = f"no score in {', '.join(missing)}"
         missing |= own.unavailable
-        uniform, majority, _ = protocol.guessing_scores(own.card, own.test_items, own.variant)
-        if uniform is None:
-            missing["uniform"] = missing["majority"] = "a random guess of entities is not defined"
-        unavailable = dict.fromkeys(own.unavailable)
-        guesses = {"uniform": uniform, "majority": majority}
-        averaged = {**values, **unavailable, "mean": mean(list(values.values())), **guesses}
+        guesses = {"uniform": own.guessing[0], "majority": own.guessing[1]}
+        if None in guesses.values():
+            missing |= dict.fromkeys(guesses, "a random guess of entities is not defined")
+        averaged = {**values, **dict.fromkeys(own.unavailable), "mean": mean(list(values.values())), **guesses}
         return Scores(averaged, averaged, missing)
 
     def intervals(self, outcomes: Sequence[Any], options: Scoring) -> Intervals:
         """Return the intervals of the rounds and of their mean, with the row as the unit."""
         own = self.own
-        level, rows = own.statistics.level, [item.row for item in own.test_items]
-        parts = {
-            outcome.condition.name: part
-            for outcome in outcomes
-            if outcome.value is not None
-            and (part := score_part(own.card, own.variant, outcome.tallies, level, rows)) is not None
-        }
+        level, rows = own.options.statistics.level, [item.row for item in own.test_items]
+        parts: dict[str, Any] = {}
+        for outcome in outcomes:
+            part = score_part(own.card, own.options.variant, outcome.tallies, level, rows) if outcome.score else None
+            parts |= {} if part is None else {outcome.condition.name: part}
         if len(parts) == len(outcomes):
             parts["mean"] = combine(list(parts.values()), [1 / len(parts)] * len(parts))
         return {name: part.interval(level, f"{METHOD}item") for name, part in parts.items()}
@@ -270,22 +307,13 @@ class LongICLExperimentor(DatasetTask):
 
     Args:
         data: The data set, from :func:`~StaICC.benchmarks.long_icl.data.load`.
-        rounds: Rounds to evaluate, in order.
-        test_number: Maximum number of test items (DialogRE: pairs); None for all.
-        instruct: Show the label list in the prompt.
-        variant: ``published`` or ``strict``.
-        arrangement: ``interleaved`` as published, or ``grouped`` by label (see
-            :func:`~StaICC.benchmarks.long_icl.protocol.arrange`).
-        parsing: How responses are parsed: ``published``, ``strict`` or ``tolerant``; None for the variant's.
-        unparsed: How a response without a label, or one that the server withheld, counts: ``wrong`` as published,
-            ``excluded`` with bounds on the score, or ``error``.
-        experiment: Replaces the rounds by the conditions of an experiment.
-        statistics: Options of the confidence intervals and baselines.
+        **options: Those of :class:`LongICLOptions`.
 
     Attributes:
         rounds: The rounds, or the names of the conditions of the experiment.
         test_items: The test items, the same in each round.
         contexts: What their prompts show before the query.
+        guessing: The scores of guessing (:func:`~StaICC.benchmarks.long_icl.protocol.guessing_scores`).
         unavailable: Conditions of the experiment that the data cannot fill, with the reason.
 
     Raises:
@@ -296,47 +324,26 @@ class LongICLExperimentor(DatasetTask):
     free_text = True
     """Predictions may be texts, which :meth:`score` parses."""
 
-    def __init__(
-        self,
-        data: LongICLData,
-        rounds: Iterable[int] = ALL_ROUNDS,
-        test_number: int | None = 500,
-        instruct: bool = False,
-        variant: str = "published",
-        arrangement: str = "interleaved",
-        parsing: str | None = None,
-        unparsed: Unparsed = "wrong",
-        experiment: Experiment | None = None,
-        statistics: Statistics | None = None,
-    ) -> None:
-        self.data = data
-        self.card = data.card
-        numbers = _checked_rounds(rounds)
-        self.experiment = experiment
-        self.test_number = None if test_number is None else validate_integer("test_number", test_number, 1)
-        self.instruct = bool(instruct)
-        self.variant = known_name("variant", variant, protocol.VARIANTS)
-        self.parsing = known_name("parsing", variant if parsing is None else parsing, protocol.PARSINGS)
-        self.unparsed = known_name("value of unparsed", unparsed, get_args(Unparsed))
-        self.arrangement = arrangement
-        self.statistics = statistics or Statistics()
-        strict = variant == "strict"
-        self.test_items = tuple(data.test_items(test_number, strict=strict))
+    def __init__(self, data: LongICLData, **options: Any) -> None:
+        self.data, self.card = data, data.card
+        self.options = chosen = LongICLOptions(**options)
+        strict, experiment = chosen.variant == "strict", chosen.experiment
+        self.test_items = tuple(data.test_items(chosen.test_number, strict=strict))
+        self.test_number = chosen.test_number
         if self.test_items == tuple(data.test_items(None, strict=strict)):
             self.test_number = None  # no item is cut, so the signature is that of None
         self._questions = tuple(write_query(self.card, item) for item in self.test_items)
+        self.guessing = protocol.guessing_scores(self.card, self.test_items, chosen.variant)
+        material = Material(data, self.test_items, chosen.instruct)
         self.unavailable: dict[str, str] = {}
         self.contexts: dict[int | str, Contexts] = {}
-        for number in numbers if experiment is None else ():
-            rows = data.demonstration_rows(number, strict=strict)
-            shown = protocol.arrange(self.card, rows, arrangement)
-            labels = tuple(label for item in shown for label in item.gold)
-            context = write_context(self.card, shown, instruct=self.instruct)
-            self.contexts[number] = Contexts(context, len(rows), shown=(labels,))
-        if experiment is not None:
-            if numbers != ALL_ROUNDS or arrangement != "interleaved":
-                raise ArgumentError(f"the experiment {experiment.name} replaces rounds and arrangement; leave them out")
-            for name, made in experiment.conditions(Material(data, self.test_items, self.instruct)).items():
+        if experiment is None:
+            for number in chosen.rounds:
+                rows = data.demonstration_rows(number, strict=strict)
+                shown = protocol.arrange(self.card, rows, chosen.arrangement)
+                self.contexts[number] = replace(material.contexts(shown), demonstrations=len(rows))
+        else:
+            for name, made in experiment.conditions(material).items():
                 if isinstance(made, str):
                     self.unavailable[name] = made
                 else:
@@ -353,7 +360,7 @@ class LongICLExperimentor(DatasetTask):
 
     def __repr__(self) -> str:
         rounds = ", ".join(map(round_name, self.rounds))
-        return one_line(f"<LongICL on {self.name}: {rounds}, {len(self.test_items)} items, {self.variant}>")
+        return one_line(f"<LongICL on {self.name}: {rounds}, {len(self.test_items)} items, {self.options.variant}>")
 
     def get_label_space(self) -> list[str]:
         """Return the label names, in prompt order."""
@@ -392,14 +399,14 @@ class LongICLExperimentor(DatasetTask):
 
     def conditions(self) -> Sequence[Condition]:
         """Return the conditions: named lists of queries."""
-        return LongICLTask(self).conditions()
+        return [Condition(round_name(number), self.round_queries(number)) for number in self.rounds]
 
     @cached_property
     def prompt_digests(self) -> Mapping[int | str, str]:
         """For each round the SHA-256 of the SHA-256 digests of its prompts, one per line."""
         digests = {}
         for number in self.rounds:
-            prompts = (str(query.prompt).encode("utf-8", "surrogatepass") for query in self.round_queries(number))
+            prompts = (to_bytes(str(query.prompt)) for query in self.round_queries(number))
             lines = "\n".join(hashlib.sha256(prompt).hexdigest() for prompt in prompts)
             digests[number] = hashlib.sha256(lines.encode()).hexdigest()
         return digests
@@ -419,13 +426,14 @@ class LongICLExperimentor(DatasetTask):
 
     def settings(self) -> dict[str, Any]:
         """Return the options and digests that can change a score, as plain values."""
-        files = {"train": self.data.train_file, "test": self.data.test_file}
+        files, experiment = {"train": self.data.train_file, "test": self.data.test_file}, self.options.experiment
         return {
             "dataset": self.card.name,
             "rounds": list(self.rounds),
-            **{name: getattr(self, name) for name in OPTIONS},
-            "experiment": None if self.experiment is None else self.experiment.options(),
-            "made_up": self.data.made_up,
+            **{name: getattr(self.options, name) for name in OPTIONS},
+            "test_number": self.test_number,
+            "experiment": None if experiment is None else experiment.options(),
+            "made_up": False,  # as in results of 1.0.0
             "files": {split: {"sha256": file.sha256, "verified": file.verified} for split, file in files.items()},
             "prompts": {str(number): digest for number, digest in self.prompt_digests.items()},
         }
@@ -467,11 +475,11 @@ class LongICLExperimentor(DatasetTask):
             step = replace(part, name=f"{part.name}, {condition.name}", number=part.number + number)
             queries = list(condition.queries)
             predictions = self._predict(forward_inference, queries, step, options)
-            if self.unparsed == "error" or self.card.structured:
+            if self.options.unparsed == "error" or self.card.structured:
                 LongICLOutcome(self, condition, predictions, None)  # ends the run now, not after all rounds
             answers += predictions
             timing[name] = time.monotonic() - before
-            if self.experiment is not None:
+            if self.options.experiment is not None:
                 longest = max(queries, key=lambda query: len(query.prompt))
                 cost = forecast_prompts(forward_inference, [longest.prompt], longest.label_space)
                 if cost.longest_prompt is not None:  # of one prompt, without what the model may generate
@@ -514,47 +522,41 @@ class LongICLExperimentor(DatasetTask):
         """Score the predictions of all conditions, as :meth:`score` does."""
         size, structured = len(self.test_items), self.card.structured
         if len(answers) != size * len(conditions):
-            raise OutputError(
-                f"{self.card.title}: expected {size * len(conditions)} predictions ({size} items in "
-                f"{len(conditions)} rounds), found {len(answers)}"
-            )
-        scorer = Scoring(_NO_METRICS, 0, self.statistics)
-        run = evaluate(LongICLTask(self), scorer, conditions, answers, "auto", self.name, self.unparsed)
-        *_, label = protocol.guessing_scores(self.card, self.test_items, self.variant)
+            expected = f"{size * len(conditions)} predictions ({size} items in {len(conditions)} rounds)"
+            raise OutputError(f"{self.card.title}: expected {expected}, found {len(answers)}")
+        scorer = Scoring(_NO_METRICS, 0, self.options.statistics)
+        run = evaluate(LongICLTask(self), scorer, conditions, answers, "auto", self.name, self.options.unparsed)
         values = {
             **run.values,
             "metric": self.card.scoring.metric,
             "rounds": {outcome.condition.name: outcome.record(self) for outcome in run.outcomes},
             "settings": self.settings(),
-            **({} if label is None else {"majority_label": label}),
+            **({} if self.guessing[2] is None else {"majority_label": self.guessing[2]}),
         }
-        if self.experiment is not None:
-            values["experiment"] = analyse(
-                self.experiment,
-                self.card,
-                self.variant,
-                self.test_items,
-                {round_name(number): contexts for number, contexts in self.contexts.items()},
-                {own.condition.name: () if own.value is None else own.tallies for own in run.outcomes},
-                self.statistics.level if self.statistics.intervals else None,
-            )
-        excluded = self.unparsed == "excluded"
-        bounded = [own.condition.name for own in run.outcomes if excluded and own.unparsed and not own.failed]
+        if self.options.experiment is not None:
+            contexts = {round_name(number): contexts for number, contexts in self.contexts.items()}
+            tallies = {own.condition.name: () if own.value is None else own.tallies for own in run.outcomes}
+            level = self.options.statistics.level if self.options.statistics.intervals else None
+            of_task = self.options.experiment, self.card, self.options.variant, self.test_items
+            values["experiment"] = analyse(*of_task, contexts, tallies, level)
+        bounded = [own.condition.name for own in run.outcomes if own.unparsed and not own.failed]
+        bounded = [*bounded, "mean"] if bounded and self.options.unparsed == "excluded" else []
+        baselines = (
+            {} if structured else {own.condition.name: self._baselines(own) for own in run.outcomes if own.score}
+        )
         details = replace(
             run.details,
             conditions=() if structured else run.details.conditions,
             data=self.data_digest,
             notes=self._notes(run),
-            baselines={
-                own.condition.name: self._baselines(own) for own in run.outcomes if own.score and not structured
-            },
-            bounds={key: run.details.bounds.get(key, (None, None)) for key in ([*bounded, "mean"] if bounded else ())},
+            baselines=baselines,
+            bounds={key: run.details.bounds.get(key, (None, None)) for key in bounded},
         )
         return replace(run, values=values, details=details)
 
     def place_of(self, number: int | str, place: int) -> str:
         """Return the name of a query in messages."""
-        kind = "condition" if self.experiment else "round"
+        kind = "condition" if self.options.experiment else "round"
         return f"{self.card.title}, {kind} {number}, query {place} (row {self.test_items[place].row})"
 
     def read_response(
@@ -578,16 +580,15 @@ class LongICLExperimentor(DatasetTask):
         card, item, names = self.card, self.test_items[place], self.contexts[number].labels_of(place)
         gold = item.gold
         if names:
-            card = replace(card, labels=names)
-            item = replace(item, gold=(names[self.card.labels.index(gold[0])],))
-        prompt = None if self.parsing == "published" else self.context(number, place) + self._questions[place]
+            card, item = replace(card, labels=names), replace(item, gold=(names[card.labels.index(gold[0])],))
+        prompt = None if self.options.parsing == "published" else self.context(number, place) + self._questions[place]
         try:
-            tally, parsed = protocol.tally_prediction(card, text, item, self.parsing, prompt)
+            tally, parsed = protocol.tally_prediction(card, text, item, str(self.options.parsing), prompt)
         except OutputError as error:
             raise OutputError(f"{self.place_of(number, place)}: {error}") from error
         if names:
-            predicted = tuple(self.card.labels[names.index(name)] for name in tally.predicted)
-            tally = Tally(gold, predicted, gold * bool(tally.correct))
+            true = dict(zip(names, self.card.labels, strict=True))
+            tally = Tally(gold, tuple(true[name] for name in tally.predicted), gold * bool(tally.correct))
         if isinstance(text, str) and gold and not tally.predicted:
             cause = "no label" if text.strip() else "empty"
             cause = CUT_OFF if getattr(text, "finish_reason", None) == "length" else cause
@@ -596,8 +597,7 @@ class LongICLExperimentor(DatasetTask):
 
     def _baselines(self, outcome: LongICLOutcome) -> Baselines:
         """Return the accuracies of predictors without a model, and the p-values against them, for a scored round."""
-        labels, tried = len(self.card.labels), self.statistics.tried
-        _, majority, frequent = protocol.guessing_scores(self.card, self.test_items, self.variant)
+        labels, tried, (_, majority, frequent) = len(self.card.labels), self.options.statistics.tried, self.guessing
         by_row = {item.row: tally for item, tally in zip(self.test_items, outcome.tallies, strict=True) if tally}
         queries, correct = len(by_row), sum(bool(tally.correct) for tally in by_row.values())
         guesser = RandomBaseline(queries, 1 / labels)  # of the scored queries: others may be excluded
@@ -608,9 +608,7 @@ class LongICLExperimentor(DatasetTask):
     def _notes(self, run: DatasetRun) -> tuple[str, ...]:
         """Return warnings and facts that a reader of the scores needs."""
         notes = [f"the scores are {self.card.scoring.metric.replace('micro_f1', 'micro F1')}"]
-        if self.data.made_up:
-            notes.append("MADE-UP ROWS: the figures show that the code runs, not what a model can do")
-        elif self.data.dataset is None and not (self.data.train_file.verified and self.data.test_file.verified):
+        if self.data.dataset is None and not self.data.verified:
             notes.append("the files are not known to be the published ones")
         for number, contexts in self.contexts.items():
             expected = self.card.demonstrations.expected[number - 1] if isinstance(number, int) else None
@@ -745,25 +743,23 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         announce: Callable[[str], object] = show_notice,
     ) -> None:
         folder = default_folder() if data_dir is None else os.fspath(data_dir)
-        rounds = tuple(rounds) if isinstance(rounds, Iterable) else rounds  # an iterator serves six data sets
-        experiment = Experiment(experiment) if isinstance(experiment, str) else experiment
-        if experiment is not None and not isinstance(experiment, Experiment):
-            raise ArgumentError(f"experiment must be an Experiment or its name, not {experiment!r}")
-        if test_number == "default":
-            test_number = 500 if experiment is None else DESIGNS[experiment.name].items
-        if experiment is not None and datasets is None:
-            offered = cards(DESIGNS[experiment.name].suite)
+        design, chosen = None, Experiment(experiment) if isinstance(experiment, str) else experiment
+        if chosen is not None:
+            if not isinstance(chosen, Experiment):
+                raise ArgumentError(f"experiment must be an Experiment or its name, not {chosen!r}")
+            design = DESIGNS[chosen.name]
+        number = (design.items if design else 500) if test_number == "default" else test_number
+        options = LongICLOptions(
+            rounds, variant, number, instruct, arrangement, parsing, unparsed, chosen, statistics or Statistics()
+        )
+        if design is not None and datasets is None:
+            offered = cards(design.suite)
             datasets = [name for name, card in offered.items() if not card.structured]
         loaded, self.skipped = load_available(folder, datasets, verify=verify, announce=announce)
         if not loaded:
             listed = "\n".join(f"{skipped.dataset}: {skipped}" for skipped in self.skipped)
             raise DataMissingError(f"none of the data sets of LongICL is in {folder}:\n{listed}")
-        self.experimentor = [
-            LongICLExperimentor(
-                data, rounds, test_number, instruct, variant, arrangement, parsing, unparsed, experiment, statistics
-            )
-            for data in loaded
-        ]
+        self.experimentor = [LongICLExperimentor(data, **vars(options)) for data in loaded]
 
     def __getitem__(self, index: int | str) -> LongICLExperimentor:
         """Return an experimentor by position or by the name of its data set.
@@ -808,48 +804,37 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
             if own.card.structured and (guided := own_attribute(function, "guided")):
                 raise ArgumentError(f"{own.card.needs_text}, and guided={guided!r} allows one label only")
             if own.card.structured and callable(getattr(function, "generate", None)):
-                raise ArgumentError(
-                    f"{own.card.needs_text}, but {type(function).__name__} scores labels; wrap it: "
-                    "text_inference(kernel) of StaICC.kernels.text_inference"
-                )
+                remedy = "wrap it: text_inference(kernel) of StaICC.kernels.text_inference"
+                raise ArgumentError(f"{own.card.needs_text}, but {type(function).__name__} scores labels; {remedy}")
         return chosen
 
     def forecast(self, function: Inference, **options: Any) -> Forecast:
         """Forecast the run of a function; see :meth:`StaICC.benchmarks.Benchmark.forecast`."""
         self.functions_for_datasets(function)
-        parts = {
-            f"{experimentor.name}, {condition.name}": condition.queries
-            for experimentor in self
-            for condition in experimentor.conditions()
-        }
-        return forecast(parts, function, True, **options)
+        conditions = [condition for experimentor in self for condition in experimentor.conditions()]
+        return forecast([condition.queries for condition in conditions], function, True, **options)
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of this benchmark as JSON values: results save them, verification makes it from them."""
-        first = self.experimentor[0]
-        return {
-            "datasets": self.dataset_names,
-            "rounds": list(first.rounds if first.experiment is None else ALL_ROUNDS),
-            **{name: getattr(first, name) for name in OPTIONS},
-            "test_number": max((own.test_number for own in self if own.test_number is not None), default=None),
-            "experiment": json.loads(json.dumps(asdict(first.experiment))) if first.experiment is not None else None,
-            "statistics": asdict(first.statistics),
-        }
+        options = {"datasets": self.dataset_names, **asdict(self.experimentor[0].options)}
+        options["test_number"] = max((own.test_number for own in self if own.test_number is not None), default=None)
+        arguments: dict[str, Any] = json.loads(json.dumps(options))
+        return arguments
 
     def signature(
         self, runs: Mapping[str, DatasetRun] | None = None, predictions: Predictions | None = None
     ) -> Signature:
         """Return every option of this benchmark that can change a score; arguments as for the base class."""
-        first, datasets = self.experimentor[0], self.dataset_names
-        files = [file.identity for own in self for file in (own.data.train_file, own.data.test_file)]
+        own, datasets = self.experimentor[0].options, self.dataset_names
+        files = [file.identity for each in self for file in (each.data.train_file, each.data.test_file)]
         options = {
-            "variant": first.variant,
-            "rounds": "+".join(map(str, first.rounds)) if first.experiment is None else None,
-            "instruct": "yes" if first.instruct else None,
-            "arrangement": None if first.arrangement == "interleaved" else first.arrangement,
-            "parsing": None if first.parsing == first.variant else first.parsing,
-            "parser": PARSER_VERSION if first.parsing == "tolerant" else None,
-            **({} if first.experiment is None else first.experiment.options()),
+            "variant": own.variant,
+            "rounds": None if own.experiment else "+".join(map(str, own.rounds)),
+            "instruct": "yes" if own.instruct else None,
+            "arrangement": None if own.arrangement == "interleaved" else own.arrangement,
+            "parsing": None if own.parsing == own.variant else own.parsing,
+            "parser": PARSER_VERSION if own.parsing == "tolerant" else None,
+            **(own.experiment.options() if own.experiment else {}),
         }
         return Signature(
             {
@@ -858,8 +843,8 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
                 "data": short_digest(files),
                 "rows": str(self.arguments()["test_number"] or "all"),
                 "options": ",".join(f"{key}={value}" for key, value in options.items() if value is not None),
-                "unparsed": None if first.unparsed == "wrong" else first.unparsed,
-                "statistics": first.statistics.for_signature(),
+                "unparsed": None if own.unparsed == "wrong" else own.unparsed,
+                "statistics": own.statistics.for_signature(),
                 **self.common_fields(runs, predictions),
             }
         )

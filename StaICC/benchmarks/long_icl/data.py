@@ -9,8 +9,7 @@ keys, types, labels. A malformed file raises a :class:`~StaICC.errors.DataDamage
 :func:`load` reads one published data set, :func:`load_available` all available ones; missing ones are reported with
 instructions. If the published SHA-256 is known, the file must have it, or the rows as read must have the published
 digest (SHA-256 of the list of rows as ASCII JSON without blanks), which does not depend on the serialisation. If only
-the number of rows is known (TACRED, Discovery), a different number is reported by a warning. Synthetic rows
-(``*_shape_*``) are read only from files with these names, and are marked in the result.
+the number of rows is known (TACRED, Discovery), a different number is reported by a warning.
 
 The published prompts show the sentences of TACRED as text, by the English rules of the Moses detokeniser in its default
 mode. The rules attach punctuation to words. They leave some tokens apart (``did n't``, ``-LRB-``), and treat two
@@ -61,12 +60,13 @@ from StaICC.benchmarks.long_icl import protocol
 from StaICC.benchmarks.long_icl.protocol import ROUNDS, FileSpec, Item, SelectionRule, TaskCard, card, cards
 from StaICC.datasets import Dataset, Template
 from StaICC.datasets.pack import OFFLINE, TableStatus, data_home
-from StaICC.datasets.storage import check_outputs, file_digest, passing_folder, unique_keys, write_output
+from StaICC.datasets.storage import check_outputs, file_digest, parse_json, passing_folder, read_value, write_output
 from StaICC.errors import (
     ArgumentError,
     DataDamagedError,
     DataError,
     DataMissingError,
+    SchemaError,
     StaICCError,
     unknown_name,
     validate_integer,
@@ -199,20 +199,15 @@ def lines(path: Path, *, windows: bool = False) -> Iterator[str]:
 def json_list(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield the elements of a JSON list in a file, each with its name: ``record 1`` ...
 
-    Objects with duplicate keys are refused, because JSON readers drop one of the two silently.
-
     Raises:
         DataMissingError: The file does not exist.
         DataDamagedError: The file is malformed (see :func:`lines`), or not a JSON list.
     """
+    where = f"{path}, its text"
     try:
-        records = json.loads("".join(lines(path)), object_pairs_hook=unique_keys)
-    except json.JSONDecodeError as error:
-        raise malformed(path, error.lineno, f"not JSON: {error.msg} (column {error.colno})") from error
-    except (RecursionError, ValueError) as error:  # a key twice, nested too deeply, a number of thousands of digits
-        raise malformed(path, 1, f"the list that begins here cannot be read: {error}") from error
-    if not isinstance(records, list):
-        raise malformed(path, 1, f"expected a JSON list, found {type(records).__name__}")
+        records = read_value(tuple[object, ...], parse_json("".join(lines(path)), where), f"{where}: it")
+    except SchemaError as error:
+        raise DataDamagedError(str(error)) from error
     return ((f"record {number}", record) for number, record in enumerate(records, 1))
 
 
@@ -260,25 +255,22 @@ class Columns:
 
 def _csv_rows(path: Path, columns: Columns) -> Iterator[tuple[int, list[str]]]:
     """Yield the records of a file, each with its first line number."""
-    reader, names = csv.reader(lines(path, windows=columns.windows), **columns.dialect), columns.names
-    while True:
-        begin = reader.line_num + 1
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise malformed(path, begin, f"not a row of fields: {error}") from error
-        if any("\r" in field for field in row):
-            raise malformed(path, begin, "a quoted text holds a Windows line end; copy the file without conversion")
-        if begin == 1 and columns.header:
-            if (*row[: len(names)],) != names:
-                raise malformed(path, 1, f"expected the header {','.join(names)}, found {','.join(row)}")
-            names = (*row,)
-        elif len(row) != len(names):
-            raise malformed(path, begin, f"expected {len(names)} columns ({', '.join(names)}), found {len(row)}")
-        else:
-            yield begin, row
+    reader, names, begin = csv.reader(lines(path, windows=columns.windows), **columns.dialect), columns.names, 1
+    try:
+        for row in reader:
+            if any("\r" in field for field in row):
+                raise malformed(path, begin, "a quoted text holds a Windows line end; copy the file without conversion")
+            if begin == 1 and columns.header:
+                if (*row[: len(names)],) != names:
+                    raise malformed(path, 1, f"expected the header {','.join(names)}, found {','.join(row)}")
+                names = (*row,)
+            elif len(row) != len(names):
+                raise malformed(path, begin, f"expected {len(names)} columns ({', '.join(names)}), found {len(row)}")
+            else:
+                yield begin, row
+            begin = reader.line_num + 1
+    except csv.Error as error:
+        raise malformed(path, begin, f"not a row of fields: {error}") from error
 
 
 def _read_columns(columns: Columns, path: Path, card: TaskCard) -> Iterator[FileRow]:
@@ -288,11 +280,9 @@ def _read_columns(columns: Columns, path: Path, card: TaskCard) -> Iterator[File
     end = len(columns.names) - 1 - columns.others
     for number, (line, row) in enumerate(_csv_rows(path, columns)):
         parts = row[end].split(",") if columns.labels == "indices" else [row[end]]
-        unknown = next((part for part in parts if part not in known), None)
-        if unknown is not None:
-            if by_name:
-                raise malformed(path, line, str(unknown_name(f"{card.title} label", unknown, card.labels)))
-            raise malformed(path, line, f"unknown label: {unknown!r:.80} is not a label id, 0 to {len(known) - 1}")
+        for part in parts:
+            if part not in known:
+                raise malformed(path, line, str(unknown_name(f"{card.title} label", part, by_name or known)))
         places, texts = [known[part] for part in parts], row[:end]
         label = card.labels[places[0]]
         form = [*texts, places if columns.labels == "indices" else places[0], *row[end + 1 : len(columns.names)]]
@@ -300,20 +290,18 @@ def _read_columns(columns: Columns, path: Path, card: TaskCard) -> Iterator[File
         yield FileRow(label if len(places) == 1 else None, form, item)
 
 
-def _value(path: Path, line: int | str, record: Any, key: str, kind: type) -> Any:
-    """Return a value of a JSON object after checking its type; lists are lists of strings."""
-    if not isinstance(record, dict):
-        raise malformed(path, line, f"expected a record, {{...}}, found {type(record).__name__}")
-    if key not in record:
-        raise malformed(path, line, f"the record lacks {key!r}; it has {', '.join(map(repr, record)) or 'no keys'}")
-    value = record[key]
-    if type(value) is not kind or (kind is list and not set(map(type, record[key])) <= {str}):
-        expected = "a list of strings" if kind is list else kind.__name__
-        raise malformed(path, line, f"{key!r} must be {expected}, found {type(value).__name__}")
-    return value
+_Texts = tuple[str, ...]
 
 
-def _relation_item(number: int, tokens: list[str], spans: list[tuple[int, int]], label: str) -> Item:
+def _value(path: Path, line: int | str, record: Any, key: str, hint: Any) -> Any:
+    """Return a value of a JSON object after checking its type."""
+    try:
+        return read_value(hint, read_value(dict[str, object], record, "the record").get(key), repr(key))
+    except SchemaError as error:
+        raise malformed(path, line, str(error)) from error
+
+
+def _relation_item(number: int, tokens: _Texts, spans: list[tuple[int, int]], label: str) -> Item:
     entities = (detokenise(tokens[first : last + 1]) for first, last in spans)
     return Item("relation", number, (detokenise(tokens), *entities), (label,))
 
@@ -321,7 +309,7 @@ def _relation_item(number: int, tokens: list[str], spans: list[tuple[int, int]],
 def _read_tacred(path: Path, card: TaskCard) -> Iterator[FileRow]:
     """Yield the rows of TACRED: records with ``token``, first and last token of both entities, and ``relation``."""
     for number, (line, record) in enumerate(json_list(path)):
-        tokens, spans = _value(path, line, record, "token", list), []
+        tokens, spans = _value(path, line, record, "token", _Texts), []
         for name in ("subj", "obj"):
             first, last = (_value(path, line, record, f"{name}_{end}", int) for end in ("start", "end"))
             if not 0 <= first <= last < len(tokens):
@@ -336,10 +324,9 @@ def _read_tacred(path: Path, card: TaskCard) -> Iterator[FileRow]:
 def _read_entities(path: Path, card: TaskCard) -> Iterator[FileRow]:
     """Yield the rows of Few-NERD as processed by LongICLBench: ``sentence`` and ``entities`` (text to type)."""
     for number, (line, record) in enumerate(json_list(path)):
-        sentence, entities = _value(path, line, record, "sentence", str), _value(path, line, record, "entities", dict)
+        sentence = _value(path, line, record, "sentence", str)
+        entities = _value(path, line, record, "entities", dict[str, str])
         for kind in entities.values():
-            if not isinstance(kind, str):
-                raise malformed(path, line, f"'entities' must map texts to types, found {kind!r}")
             _known(path, line, kind, card)
         pairs = [[*pair] for pair in entities.items()]
         yield FileRow(None, [sentence, pairs], partial(protocol.entity_item, number, sentence, pairs))
@@ -350,10 +337,10 @@ def _dialogues(path: Path, card: TaskCard) -> Iterator[tuple[str, list[tuple[str
     for line, element in json_list(path):
         if not isinstance(element, list) or len(element) != 2 or not isinstance(element[1], list):
             raise malformed(path, line, "expected a pair [turns, instances], the instances a list of records")
-        turns, kept = _value(path, line, {"turns": element[0]}, "turns", list), []
+        turns, kept = _value(path, line, {"turns": element[0]}, "turns", _Texts), []
         for record in element[1]:
             pair = tuple(_value(path, line, record, key, str) for key in ("x", "y"))
-            relations = _value(path, line, record, "r", list)
+            relations = _value(path, line, record, "r", _Texts)
             if not relations:
                 raise malformed(path, line, f"the pair {pair} has no relation")
             if _known(path, line, relations[0], card) in card.labels:
@@ -391,6 +378,8 @@ READERS: Mapping[str, Reader] = {
 
 
 _log = logger(__name__)
+Announce = Callable[[str], object]
+"""Called with the licence notice of a data set before its files are opened."""
 
 MOST_TURNS = 1000
 """Rows of a label that are kept in memory; the published rules select at most 870, and experiments may select more."""
@@ -406,8 +395,6 @@ class LoadedFile:
     rows: int
     verified: bool
     """The digest of the file or of its rows is the published one."""
-    made_up: bool
-    """The rows are synthetic, for tests only."""
 
     @property
     def identity(self) -> str:
@@ -442,9 +429,9 @@ class LongICLData:
     """The user's own data set that the rows come from; None for the published ones."""
 
     @property
-    def made_up(self) -> bool:
-        """Whether at least one of the two files has synthetic rows."""
-        return self.train_file.made_up or self.test_file.made_up
+    def verified(self) -> bool:
+        """Whether both files are the published ones."""
+        return self.train_file.verified and self.test_file.verified
 
     def demonstration_rows(self, number: int, *, strict: bool = False) -> list[Item]:
         """Return the selected demonstrations of a round (DialogRE: one item per pair, before merging).
@@ -469,10 +456,8 @@ class LongICLData:
         else:
             places = [*chain.from_iterable(protocol.covering(map(_labels, self.train), self.card.labels, number))]
         if len(places) != (expected := rule.expected[number - 1]):
-            _log.warning(
-                "%s, round %d: %d demonstrations instead of %d; %s is not the published training file",
-                *(self.card.title, number, len(places), expected, self.train_file.path),
-            )
+            text = "%s, round %d: %d demonstrations instead of %d; %s is not the published training file"
+            _log.warning(text, self.card.title, number, len(places), expected, self.train_file.path)
         return [self.train[place].item() for place in places]
 
     def check_own_rows(self, number: int) -> None:
@@ -480,11 +465,10 @@ class LongICLData:
         counts = Counter(row.label for row in self.train)
         few = sorted((label for label in self.card.labels if counts[label] < number), key=counts.__getitem__)
         if few and self.dataset is not None:
+            got = f"{len(few)} of {len(self.card.labels)} labels have fewer than {number} demonstrations"
             more = "add rows of these labels" if self.dataset.card.split.stratified else "leave out split="
-            raise ArgumentError(
-                f"{self.card.title}: {len(few)} of {len(self.card.labels)} labels have fewer than {number} "
-                f"demonstrations, such as {few[0]!r} with {counts[few[0]]}. Choose lower rounds, or {more}"
-            )
+            such = f"such as {few[0]!r} with {counts[few[0]]}. Choose lower rounds, or {more}"
+            raise ArgumentError(f"{self.card.title}: {got}, {such}")
 
     def test_items(self, test_number: int | None = 500, *, strict: bool = False) -> list[Item]:
         """Return the test items, the same for all rounds.
@@ -530,7 +514,6 @@ def _load_file(path: Path, card: TaskCard, split: str, verify: bool) -> tuple[tu
     Labels that the benchmark leaves out are never selected; with turns, no label has more than :data:`MOST_TURNS` rows.
     """
     spec, rule = card.files[split], card.demonstrations if split == "train" else card.test
-    made_up = path.name in spec.made_up
     try:
         sha256 = file_digest(path)
     except OSError as error:
@@ -548,13 +531,9 @@ def _load_file(path: Path, card: TaskCard, split: str, verify: bool) -> tuple[tu
     digest.update(b"]")
     if not rows:
         raise DataDamagedError(f"{path}, line 1: the file has no rows that can be used")
-    file = LoadedFile(path, spec, sha256, count, known or digest.hexdigest() == spec.rows_sha256, made_up)
-    if verify and not file.verified and not made_up:
+    file = LoadedFile(path, spec, sha256, count, known or digest.hexdigest() == spec.rows_sha256)
+    if verify and not file.verified:
         _check_published(file, card)
-    if made_up:
-        _log.warning(
-            "%s: %s holds made-up rows; they show that the code runs, not what a model can do", card.title, path
-        )
     return tuple(rows), file
 
 
@@ -579,11 +558,9 @@ def find(dataset: str, data_dir: str | Path) -> dict[str, Path]:
     Raises:
         UnknownNameError: The data set is unknown.
     """
-    paths = {
-        split: [path for name in (*spec.names, *spec.made_up) if (path := Path(data_dir) / name).is_file()]
-        for split, spec in card(dataset).files.items()
-    }
-    return {split: existing[0] for split, existing in paths.items() if existing}
+    files = card(dataset).files.items()
+    paths = [(split, Path(data_dir) / name) for split, spec in files for name in reversed(spec.names)]
+    return {split: path for split, path in paths if path.is_file()}
 
 
 def _missing(own: TaskCard, data_dir: str | Path) -> Skipped | None:
@@ -619,13 +596,7 @@ def wanted(datasets: Iterable[_Choice] | _Choice | None) -> list[_Choice]:
     return chosen
 
 
-def load(
-    dataset: str,
-    data_dir: str | Path,
-    *,
-    verify: bool = True,
-    announce: Callable[[str], object] = show_notice,
-) -> LongICLData:
+def load(dataset: str, data_dir: str | Path, *, verify: bool = True, announce: Announce = show_notice) -> LongICLData:
     """Load a data set.
 
     Args:
@@ -661,7 +632,7 @@ def load_available(
     datasets: Iterable[str | Dataset] | Dataset | None = None,
     *,
     verify: bool = True,
-    announce: Callable[[str], object] = show_notice,
+    announce: Announce = show_notice,
 ) -> tuple[tuple[LongICLData, ...], tuple[Skipped, ...]]:
     """Load the available data sets, and list the missing ones.
 
@@ -711,19 +682,16 @@ def load_own(dataset: Dataset) -> LongICLData:
     if card.name.casefold() in cards(None):
         raise ArgumentError(f"name: got {card.name!r}, which is a data set of LongICL. Rename the file, or pass name=")
     if len(labels) < LEAST_LABELS:
-        raise ArgumentError(
-            f"{where}: got {len(labels)} labels, expected {LEAST_LABELS} or more. Use Normal (run normal) instead"
-        )
+        expected = f"expected {LEAST_LABELS} or more"
+        raise ArgumentError(f"{where}: got {len(labels)} labels, {expected}. Use Normal (run normal) instead")
     template, answers = _template(card.template, labels, where), _answers(card.template, labels, where)
     known = {shown.texts(place): shown.indexes[place] for place in range(len(shown))}
     twice = [place for place in range(len(test)) if test.texts(place) in known]
     if twice:
-        texts = test.texts(twice[0])
-        raise ArgumentError(
-            f"{where}: {len(twice)} of {len(test)} test rows have the text of a demonstration, such as row "
-            f"{test.indexes[twice[0]]}, which repeats row {known[texts]} (from 0): {' '.join(texts)!r:.60}. Remove "
-            "duplicate rows"
-        )
+        texts, row = test.texts(twice[0]), test.indexes[twice[0]]
+        such = f"such as row {row}, which repeats row {known[texts]} (from 0): {' '.join(texts)!r:.60}"
+        got = f"{len(twice)} of {len(test)} test rows have the text of a demonstration"
+        raise ArgumentError(f"{where}: {got}, {such}. Remove duplicate rows")
     task = TaskCard(
         **{name: getattr(card, name) for name in ("name", "title", "task", "source", "licence", "citation")},
         kind="text",
@@ -733,9 +701,9 @@ def load_own(dataset: Dataset) -> LongICLData:
         test=SelectionRule("turns", size=max(Counter(map(test.label, range(len(test)))).values())),
         template=template,
         answers=answers,
-        scoring=protocol.ScoringRule("accuracy", 0.0, None),
+        scoring=protocol.ScoringRule("accuracy"),
     )
-    file = LoadedFile(Path(card.name), FileSpec("own data"), dataset.table.digest, card.rows, False, False)
+    file = LoadedFile(Path(card.name), FileSpec("own data"), dataset.table.digest, card.rows, False)
     data = LongICLData(task, _rows(shown, card.template), _rows(test, card.template), file, file, dataset)
     data.check_own_rows(1)
     return data
@@ -856,13 +824,11 @@ def status(home: str | Path | None = None, *, verify: bool = False) -> list[Tabl
     folder, statuses = default_folder(home), []
     for name, own in cards(None).items():
         files = find(name, folder)
-        complete = len(files) == len(own.files)
-        state, reason, digests = ("installed", "", None) if complete else ("missing", own.instructions(), None)
-        if verify and state == "installed":
-            digests = "+".join(map(file_digest, files.values()))
+        state, reason = ("installed", "") if len(files) == len(own.files) else ("missing", own.instructions())
+        digests = "+".join(map(file_digest, files.values())) if verify and not reason else None
+        if digests is not None:
             try:
-                data = load(name, folder, announce=lambda notice: None)
-                state = "verified" if data.train_file.verified and data.test_file.verified else state
+                state = "verified" if load(name, folder, announce=lambda notice: None).verified else state
             except (DataDamagedError, DataMissingError) as error:
                 state, reason = "damaged", str(error)
         rows, size = sum(spec.rows for spec in own.files.values()), sum(path.stat().st_size for path in files.values())
@@ -876,8 +842,6 @@ def _copy(data: LongICLData, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for file in (data.train_file, data.test_file):
         target = folder / file.spec.names[0]
-        if file.made_up:
-            raise DataDamagedError(f"{file.path} holds made-up rows; they are used from where they are, not installed")
         if not target.is_file() or file_digest(target) != file.sha256:
             check_outputs([target], [file.path])
             with open(file.path, "rb") as source:
@@ -889,7 +853,7 @@ def install(
     home: str | Path | None = None,
     datasets: Iterable[str] | None = None,
     *,
-    announce: Callable[[str], object] = show_notice,
+    announce: Announce = show_notice,
 ) -> Installed:
     """Install data sets from a folder or the hub; one that is missing or damaged does not prevent the others.
 
@@ -944,22 +908,19 @@ FEATURE = "fetching LongICL data from the hub"
 def _cells(card: TaskCard, columns: Columns, record: Mapping[str, Any]) -> Iterator[str]:
     """Yield the cells of a line of the published file, from a record of the hub."""
     assert card.hub is not None
-    several = columns.labels == "indices"
     for column in card.hub.columns:
         value = record.get(column)
         if column == card.hub.label:
-            places: Any = value if isinstance(value, (list, tuple)) and several else [value]
+            places: Any = value if isinstance(value, list) and columns.labels == "indices" else [value]
             if not places or any(type(place) is not int or not 0 <= place < len(card.labels) for place in places):
-                raise DataDamagedError(
-                    f"the hub's {card.title} has the label {value!r}, expected 0 to {len(card.labels) - 1}"
-                )
-            yield ",".join(map(str, places)) if several else card.labels[places[0]]
-        elif not isinstance(value, str):
+                expected = f"expected 0 to {len(card.labels) - 1}"
+                raise DataDamagedError(f"the hub's {card.title} has the label {value!r}, {expected}")
+            value = ",".join(map(str, places)) if columns.labels == "indices" else card.labels[places[0]]
+        if not isinstance(value, str):
             raise DataDamagedError(f"the hub's {card.title} has no text {column!r} in a row; it has {sorted(record)}")
-        elif columns.quoting == csv.QUOTE_NONE and any(mark in value for mark in "\t\n\r"):
+        if columns.quoting == csv.QUOTE_NONE and any(mark in value for mark in "\t\n\r"):
             raise DataDamagedError(f"a sentence of the hub's {card.title} holds a tab or a line end: {value!r}")
-        else:
-            yield value
+        yield value
 
 
 def _records(hub: Any, card: TaskCard, split: str) -> Iterator[Mapping[str, Any]]:
@@ -971,10 +932,8 @@ def _records(hub: Any, card: TaskCard, split: str) -> Iterator[Mapping[str, Any]
         listed = sorted(hub.HfApi().list_repo_files(source.repository, repo_type="dataset", revision=REVISION))
         chosen = [name for name in listed if name.startswith(start) and name.endswith(".parquet")]
         if not chosen:
-            there = ", ".join(listed[:20]) or "nothing"
-            raise DataMissingError(
-                f"{source.repository} has no {start}*.parquet on the hub ({REVISION}); it has {there}"
-            )
+            there = f"it has {', '.join(listed[:20]) or 'nothing'}"
+            raise DataMissingError(f"{source.repository} has no {start}*.parquet on the hub ({REVISION}); {there}")
         for name in chosen:
             path = hub.hf_hub_download(source.repository, name, repo_type="dataset", revision=REVISION)
             with parquet.ParquetFile(path) as file:
@@ -982,21 +941,22 @@ def _records(hub: Any, card: TaskCard, split: str) -> Iterator[Mapping[str, Any]
                 column = about.get("info", {}).get("features", {}).get(source.label, {})
                 labels = column.get("feature", column).get("names")  # of one label, or of a list of labels
                 if labels not in (None, [*card.labels]):
+                    which = "which are not those of the benchmark; get the published files instead"
                     raise DataDamagedError(
-                        f"{source.repository}, {name}: its labels are {labels}, which are not those of the benchmark; "
-                        f"get the published files instead. {card.obtain}"
+                        f"{source.repository}, {name}: its labels are {labels}, {which}. {card.obtain}"
                     )
                 for batch in file.iter_batches():
                     yield from batch.to_pylist()
     except StaICCError:
         raise
     except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
         raise DataMissingError(
-            f"{card.title} could not be fetched from the hub ({source.repository}): {type(error).__name__}: {error}"
+            f"{card.title} cannot be fetched from the hub ({source.repository}): {reason}"
         ) from error
 
 
-def _fetch(hub: Any, card: TaskCard, folder: Path, announce: Callable[[str], object]) -> None:
+def _fetch(hub: Any, card: TaskCard, folder: Path, announce: Announce) -> None:
     """Download a data set from the hub, check it, and install it."""
     if card.hub is None:
         raise DataMissingError(f"{card.title} is not fetched from the hub")

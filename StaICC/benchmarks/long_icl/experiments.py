@@ -14,13 +14,11 @@ A further experiment is a function in :data:`DESIGNS`.
 from __future__ import annotations
 
 import hashlib
-import math
 import random
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
@@ -32,6 +30,7 @@ from StaICC.benchmarks.long_icl.protocol import Item, Tally, TaskCard, cards, wr
 from StaICC.errors import ArgumentError, known_name, set_integers, validate_integer
 from StaICC.metrics.intervals import Part, combine, of_difference, ratio_part
 from StaICC.metrics.paired_tests import holm
+from StaICC.metrics.random_baselines import sign_test
 from StaICC.prompting.sampling import bm25_scores
 
 EXPERIMENT_ITEMS = 100
@@ -52,12 +51,13 @@ def reference_tokens(text: str) -> int:
     return -(-_size(text) // _BYTES)
 
 
-def _bytes(text: str) -> bytes:
+def to_bytes(text: str) -> bytes:
+    """Return a text in UTF-8."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def _size(text: str) -> int:
-    return len(_bytes(text))
+    return len(to_bytes(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,7 +432,7 @@ def _helmet(experiment: Experiment, material: Material) -> Conditions:
     questions, groups = [write_query(card, item) for item in train], protocol.rows_by_label(labels)
 
     def seed(place: int) -> int:
-        return (int(hashlib.sha256(_bytes(material.items[place].texts[0])).hexdigest(), 16) + protocol.SEED) % 2**31
+        return (int(hashlib.sha256(to_bytes(material.items[place].texts[0])).hexdigest(), 16) + protocol.SEED) % 2**31
 
     def numbers(place: int) -> tuple[str, ...]:
         shuffled = [*range(len(card.labels))]
@@ -598,7 +598,7 @@ def analyse(
         change, part = difference(same) if same else None, part_of(of_condition, level)
         by_row = dict(zip(rows, zip(*same, strict=True), strict=True)) if same else {}  # HELMET may test a row twice
         contexts_of_items = map(own.context_of, range(1 if isinstance(own.context, str) else len(labels)))
-        sizes = {hashlib.sha256(_bytes(text)).digest(): reference_tokens(text) for text in contexts_of_items}
+        sizes = {hashlib.sha256(to_bytes(text)).digest(): reference_tokens(text) for text in contexts_of_items}
         by_shown: dict[bool, list[Tally]] = {True: [], False: []}
         for tally, (is_shown,) in zip(of_condition, own.shows(gold), strict=False):
             by_shown[is_shown] += [] if tally is None else [tally]
@@ -651,14 +651,9 @@ def mcnemar_p_value(first: Sequence[Tally | None], second: Sequence[Tally | None
         >>> mcnemar_p_value([right] * 6, [wrong] * 5 + [right])
         0.0625
     """
-    changes = Counter(
-        bool(before.correct)
-        for before, after in zip(first, second, strict=True)
-        if before and after and bool(before.correct) != bool(after.correct)
-    )
-    count = changes.total()
-    tail = sum(math.comb(count, number) for number in range(max(changes[True], changes[False]), count + 1))
-    return min(1.0, float(Fraction(2 * tail, 2**count)))
+    pairs = [(before, after) for before, after in zip(first, second, strict=True) if before and after]
+    changes = [bool(after.correct) - bool(before.correct) for before, after in pairs]
+    return min(1.0, 2 * min(sign_test(changes), sign_test([-change for change in changes])))
 
 
 def position_p_value(

@@ -76,7 +76,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, zip_longest
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from StaICC.datasets.storage import read_value
 from StaICC.errors import ArgumentError, OutputError, known_name, unknown_name
@@ -96,8 +96,6 @@ class FileSpec:
     """Reader, a key of :data:`StaICC.benchmarks.long_icl.data.READERS`."""
     names: tuple[str, ...] = ()
     """Paths in the data folder; the first one is the installed name."""
-    made_up: tuple[str, ...] = ()
-    """Paths of synthetic rows for tests; their counts and digests are not checked."""
     rows: int = 0
     """Rows of the published file."""
     sha256: tuple[str, ...] = ()
@@ -165,9 +163,9 @@ class ScoringRule:
 
     metric: str
     """``accuracy`` or ``micro_f1``."""
-    f1_constant: float
+    f1_constant: float = 0.0
     """The published F1 adds this to its denominator."""
-    stop_at: int | None
+    stop_at: int | None = None
     """The published score ends with the item that reaches this number of gold labels."""
 
 
@@ -329,39 +327,16 @@ def dialogue_item(row: int, dialogue: str, relations: Iterable[Sequence[str]]) -
     return Item("dialogue", row, (dialogue,), tuple(labels), tuple(pairs))
 
 
-def as_item(dataset: str, item: Item | Mapping[str, Any]) -> Item:
-    """Return the item of a data set, from a record or from a mapping with the fields of the query.
-
-    Args:
-        dataset: Such as ``"banking77"``.
-        item: A record of the right kind (returned unchanged), or a mapping with the fields of the query: ``text``;
-            ``sentence1`` and ``sentence2``; ``sentence``, ``subject_entity``, ``object_entity``; ``sentence``;
-            ``dialogue`` and ``relations``. ``row`` and the true labels may be missing; other keys are ignored.
-
-    Raises:
-        UnknownNameError: The data set is unknown.
-        ArgumentError: The item is of another kind or lacks a field.
-
-    Example:
-        >>> as_item("banking77", {"text": "Where is my card?"}).needle
-        'Where is my card?'
-    """
-    kind = card(dataset).kind
-    if isinstance(item, Item) and item.kind == kind:
+def _asked(own: TaskCard, item: Item | Mapping[str, Any]) -> Item:
+    """Return an item; that of a mapping with the fields of the query has no labels."""
+    if isinstance(item, Item) and item.kind == own.kind:
         return item
-    fields = item if isinstance(item, Mapping) else {}
-    row, texts = fields.get("row", -1), tuple(str(fields[name]) for name in FIELDS[kind] if name in fields)
-    if len(texts) < len(FIELDS[kind]) or (kind == "dialogue" and "relations" not in fields):
-        needed = ", ".join([*FIELDS[kind], *["relations"] * (kind == "dialogue")])
-        raise ArgumentError(f"item: got {item!r:.200}, expected an item of {dataset}, or a mapping with {needed}")
-    if kind == "entities":
-        entities = fields.get("entities", ())
-        return entity_item(row, texts[0], entities.items() if isinstance(entities, Mapping) else entities)
-    if kind == "dialogue":
-        names = ("subject_entity", "object_entity", "relation")
-        relations = [[relation.get(name, "") for name in names] for relation in fields["relations"]]
-        return dialogue_item(row, texts[0], relations)
-    return Item(kind, row, texts, (fields.get("label", ""),))
+    needed = [*FIELDS[own.kind], *["relations"] * (own.kind == "dialogue")]
+    if not isinstance(item, Mapping) or not item.keys() >= {*needed}:
+        expected = f"an item of {own.name}, or a mapping with {', '.join(needed)}"
+        raise ArgumentError(f"item: got {item!r:.200}, expected {expected}")
+    count = len(item["relations"]) if own.kind == "dialogue" else 1
+    return Item(own.kind, -1, tuple(str(item[name]) for name in FIELDS[own.kind]), ("",) * count)
 
 
 ARRANGEMENTS = ("interleaved", "grouped")
@@ -698,10 +673,9 @@ PARSINGS = (*VARIANTS, "tolerant")
 ``strict``, after reasoning, out of code blocks, and as JSON or one to a line too."""
 
 
-def _after_last(response: str, needle: str) -> str | None:
-    """Return the text after the last occurrence; None if there is none."""
-    place = response.rfind(needle) if needle else -1
-    return None if place < 0 else response[place + len(needle) :]
+def _after_last(response: str, needle: str) -> str:
+    """Return the text after the last occurrence; without any, the complete text."""
+    return response.rpartition(needle)[2] if needle else response
 
 
 def _before(text: str, marker: str | None) -> str:
@@ -713,19 +687,17 @@ def _first_line(text: str) -> str:
 
 
 def _one_label(own: TaskCard, response: str, item: Item) -> str:
-    rest = _after_last(response, item.needle)
-    if rest is None:
-        answer = _before(response, own.answers.marker)
-    else:
-        parts = rest.strip().split(own.answers.cue) if own.answers.cue else [rest.strip()]
-        answer = _before(parts[1], own.answers.marker) if len(parts) > 1 else parts[0]
-    return own.answers.normal(_first_line(answer))
+    cue, marker = own.answers.cue, own.answers.marker
+    if not item.needle or item.needle not in response:
+        return own.answers.normal(_first_line(_before(response, marker)))
+    rest = _after_last(response, item.needle).strip()
+    parts = rest.split(cue) if cue else [rest]
+    return own.answers.normal(_first_line(_before(parts[1], marker) if len(parts) > 1 else rest))
 
 
 def _entities(own: TaskCard, response: str, item: Item) -> dict[str, str]:
-    rest = _after_last(response, item.needle)
     entities: dict[str, str] = {}
-    for line in (response if rest is None else rest).strip().split("\n"):
+    for line in _after_last(response, item.needle).strip().split("\n"):
         if ": " not in line or line.startswith(("Sentence", "sentence")):
             break
         entity, kind = line.split(": ")[:2]
@@ -735,8 +707,7 @@ def _entities(own: TaskCard, response: str, item: Item) -> dict[str, str]:
 
 def _relations(own: TaskCard, response: str, item: Item) -> str:
     for needle in (item.needle, own.answers.cue.format(count=len(item.gold))):
-        rest = _after_last(response, needle)
-        response = (response if rest is None else rest).strip()
+        response = _after_last(response, needle).strip()
     for marker in ("dialogue", "Dialogue"):
         response = _before(response, marker).strip()
     return _before(_first_line(response), "[/INST]").strip()
@@ -793,8 +764,9 @@ def parse_answer(
     Args:
         dataset: Such as ``"banking77"``.
         response: The generated text, with or without the prompt.
-        item: The test item: a record, or a mapping with its fields (see
-            :func:`~StaICC.benchmarks.long_icl.protocol.as_item`).
+        item: The test item: a record, or a mapping with the fields of the query: ``text``; ``sentence1`` and
+            ``sentence2``; ``sentence``, ``subject_entity``, ``object_entity``; ``sentence``; ``dialogue`` and
+            ``relations``. Other keys are ignored.
         variant: ``published``, ``strict`` or ``tolerant``.
         prompt: The prompt; the other variants remove it from the beginning of the response.
 
@@ -812,18 +784,16 @@ def parse_answer(
         >>> parse_answer("few_nerd", "Calder Bay: location-GPE", {"sentence": "Off to Calder Bay."})
         [['Calder Bay', 'location-GPE']]
     """
-    answer = _parse(card(dataset), response, as_item(dataset, item), variant, prompt)
+    own = card(dataset)
+    answer = _parse(own, response, _asked(own, item), variant, prompt)
     return answer if isinstance(answer, str) else [list(pair) for pair in answer.items()]
 
 
-PARTS = ("gold", "predicted", "correct")
-"""The fields of a :class:`Tally`."""
 SMALL = 1e-8
 """The published precision and recall add this constant to their denominators."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(NamedTuple):
     """Gold, predicted and correct labels of one item."""
 
     gold: tuple[str, ...]
@@ -928,7 +898,7 @@ def score_tallies(
     counted = [tally for tally in scored(rule, tallies, variant) if tally is not None]
     if not counted:
         return None
-    gold, predicted, correct = (sum(len(getattr(tally, part)) for tally in counted) for part in PARTS)
+    gold, predicted, correct = (sum(map(len, labels)) for labels in zip(*counted, strict=True))
     if rule.metric == "accuracy":
         return {"items": gold, "correct": correct, "accuracy": correct / gold}
     if variant == "strict":
@@ -952,7 +922,7 @@ def label_counts(card: TaskCard, tallies: Iterable[Tally | None]) -> dict[str, d
     Predictions that are not labels (Few-NERD accepts any type) are not counted.
     """
     known = [tally for tally in tallies if tally is not None]
-    counts = {part: Counter(chain.from_iterable(getattr(tally, part) for tally in known)) for part in PARTS}
+    counts = {part: Counter(chain.from_iterable(getattr(tally, part) for tally in known)) for part in Tally._fields}
     return {label: {part: of_part[label] for part, of_part in counts.items()} for label in card.labels}
 
 

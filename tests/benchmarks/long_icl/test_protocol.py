@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from StaICC.benchmarks.long_icl import card, parse_answer
 from StaICC.benchmarks.long_icl.protocol import (
+    FIELDS,
     Item,
     Tally,
-    as_item,
     at_most,
     by_pairs,
     by_passes,
@@ -199,7 +199,7 @@ def test_by_pairs(counts: list[int], size: int) -> None:
 
 
 CARD = "Where is my card? "
-FIELDS = {
+QUERY = {
     "text": CARD,
     "sentence1": "a",
     "sentence2": "b",
@@ -212,7 +212,19 @@ FIELDS = {
 
 
 def strict(name: str, response: str, prompt: str | None = None, **fields: Any) -> str | list[list[str]]:
-    return parse_answer(name, response, FIELDS | fields, variant="strict", prompt=prompt)
+    return parse_answer(name, response, QUERY | fields, variant="strict", prompt=prompt)
+
+
+def item_of(name: str, case: dict[str, Any]) -> Item:
+    """The item of a golden case, with its labels."""
+    kind = card(name).kind
+    if kind == "entities":
+        return entity_item(-1, case["sentence"], case.get("entities", {}).items())
+    if kind == "dialogue":
+        names = ("subject_entity", "object_entity", "relation")
+        relations = [[relation.get(key, "") for key in names] for relation in case["relations"]]
+        return dialogue_item(-1, case["dialogue"], relations)
+    return Item(kind, -1, tuple(case[field] for field in FIELDS[kind]), (case.get("label", ""),))
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -220,7 +232,7 @@ def test_published_parses(golden: dict[str, Any], name: str) -> None:
     cases = golden["parse"][name]
     assert len(cases) == 17
     for case in cases:
-        item, response = as_item(name, case), case["response"]
+        item, response = item_of(name, case), case["response"]
         assert parse_answer(name, response, case) == parse_answer(name, response, item) == case["expected"], case
         assert len({str(parse_answer(name, response, one, variant="strict")) for one in (case, item)}) == 1
         tally, _ = tally_prediction(card(name), response, item)
@@ -235,7 +247,7 @@ def test_the_prompt_is_dropped_by_its_length() -> None:
         assert strict("banking77", echo + "card_arrival\nservice query: y", prompt) == "card_arrival"
     repeated = prompt + "card_arrival\n" + prompt + "pin_blocked"
     assert strict("banking77", repeated, prompt) == "card_arrival"
-    assert parse_answer("banking77", repeated, FIELDS) == "pin_blocked"
+    assert parse_answer("banking77", repeated, QUERY) == "pin_blocked"
     assert strict("banking77", f"{CARD}card_arrival", prompt) == f"{CARD}card_arrival"
 
 
@@ -325,7 +337,7 @@ def test_dialogues() -> None:
         ("per:age, in this dialogue", "per:age, in this dialogue"),
     ):
         assert strict("dialogre", response, **two) == answer
-    assert parse_answer("dialogre", first, FIELDS | two) == "per:pet, per:pet"
+    assert parse_answer("dialogre", first, QUERY | two) == "per:pet, per:pet"
 
 
 @pytest.mark.parametrize(
@@ -347,7 +359,7 @@ def test_tolerant_lists(response: str) -> None:
 @settings(max_examples=60)
 @given(st.text(), st.sampled_from(SETS), st.sampled_from(["published", "strict", "tolerant"]))
 def test_any_text_can_be_parsed(response: str, name: str, variant: str) -> None:
-    assert isinstance(parse_answer(name, response, FIELDS, variant=variant), list if name == "few_nerd" else str)
+    assert isinstance(parse_answer(name, response, QUERY, variant=variant), list if name == "few_nerd" else str)
 
 
 # -- scores
