@@ -21,8 +21,7 @@ from StaICC.cli import main
 from StaICC.errors import MissingDependencyError, StaICCError
 from StaICC.methods.run import run_all
 from StaICC.optional import require
-from StaICC.results import compare
-from StaICC.results.ranking import rank
+from StaICC.results import compare, rank
 
 GOOD = "text,label\n" + "".join(f"ticket {i},{'bug' if i % 2 else 'wish'}\n" for i in range(40))
 

@@ -14,7 +14,7 @@ from StaICC.errors import ArgumentError, UnknownNameError, unknown_name
 from StaICC.inference.contract import token_cost
 from StaICC.layout import Block, Line, TextTable
 from StaICC.metrics.random_baselines import RandomBaseline
-from StaICC.results import ranking
+from StaICC.results import comparison as tests
 from StaICC.results.comparison import FORMATS, compare_all, display_comparisons, format_comparisons
 from StaICC.results.comparison import compare as compare_results
 from StaICC.results.generalisation import compare_generalising, components_of, variance_components
@@ -78,8 +78,8 @@ def compare(args: argparse.Namespace) -> int:
 def add_rank(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     files.add_results(parser, "at least two")
-    files.add_arguments(parser, ranking.rank, "metric", "draws", "seed")
-    _add_format(parser, ranking.FORMATS)
+    files.add_arguments(parser, tests.rank, "metric", "draws", "seed")
+    _add_format(parser, tests.RANKING_FORMATS)
 
 
 def rank(args: argparse.Namespace) -> int:
@@ -97,7 +97,7 @@ def rank(args: argparse.Namespace) -> int:
     rankings, errors, left_out = [], [], []
     for benchmark, own in by_benchmark(files.load_named(args.results)).items():
         try:
-            rankings.append(ranking.rank(own, args.metric, draws=args.draws, seed=args.seed))
+            rankings.append(tests.rank(own, args.metric, draws=args.draws, seed=args.seed))
         except (ArgumentError, UnknownNameError) as error:
             errors += [error] if len(own) > 1 else []
             left_out.append(f"{benchmark} ({error if len(own) > 1 else f'only in {next(iter(own))}'})")
@@ -108,7 +108,7 @@ def rank(args: argparse.Namespace) -> int:
     if args.format == "text":
         files.show([block for place in rankings for block in (*place.display_blocks(), Line(""))][:-1])
     else:
-        text = ranking.format_rankings(rankings, args.format)
+        text = tests.format_rankings(rankings, args.format)
         files.write_text(files.STDOUT, [text, "\n"], args.format == "json")
     return 0
 

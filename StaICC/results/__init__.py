@@ -29,23 +29,24 @@ if TYPE_CHECKING:
     from StaICC.results.comparison import Comparison as Comparison
     from StaICC.results.comparison import DatasetComparison as DatasetComparison
     from StaICC.results.comparison import Difference as Difference
+    from StaICC.results.comparison import Ranking as Ranking
     from StaICC.results.comparison import compare as compare
     from StaICC.results.comparison import compare_runs as compare_runs
     from StaICC.results.comparison import list_differences as list_differences
+    from StaICC.results.comparison import rank as rank
     from StaICC.results.generalisation import Components as Components
     from StaICC.results.generalisation import compare_generalising as compare_generalising
     from StaICC.results.generalisation import components_of as components_of
     from StaICC.results.generalisation import plan as plan
     from StaICC.results.generalisation import variance_components as variance_components
-    from StaICC.results.ranking import Ranking as Ranking
-    from StaICC.results.ranking import rank as rank
 
 
 __getattr__ = lazy_names(
     __name__,
     {
-        "StaICC.results.comparison": ("Comparison DatasetComparison Difference compare compare_runs list_differences"),
+        "StaICC.results.comparison": (
+            "Comparison DatasetComparison Difference Ranking compare compare_runs list_differences rank"
+        ),
         "StaICC.results.generalisation": "Components compare_generalising components_of plan variance_components",
-        "StaICC.results.ranking": "Ranking rank",
     },
 )

@@ -34,7 +34,6 @@ from StaICC.results import comparison as tests
 from StaICC.results.comparison import Best, Rank, Tied, Untested, Verdict, Worse
 from StaICC.results.provenance import ConditionRecord, query_keys
 from StaICC.results.published import compare_with_published, display_published
-from StaICC.results.ranking import rank_runs
 from StaICC.results.report.figures import Point, Runs, Score, labels_of, mean_key, scores_of
 from StaICC.results.report.html import (
     Markup,
@@ -207,7 +206,9 @@ def _ranked(group: Group) -> tuple[list[_Headline], dict[str, Rank]]:
         return headlines, {}
     first = headlines[0]
     try:
-        ranks = rank_runs(tests.align({name: group[first.column.benchmark][name] for name in shown}, first.column.key))
+        ranks = tests.rank_runs(
+            tests.align({name: group[first.column.benchmark][name] for name in shown}, first.column.key)
+        )
     except StaICCError:
         ranks = ()
     if len(ranks) < 3 or any(abs(abs(shown[place.run]) - abs(place.value)) > 1e-6 for place in ranks):

@@ -19,8 +19,7 @@ import StaICC
 from StaICC.benchmarks.verify import written_prompts
 from StaICC.datasets import Dataset, SplitSizes
 from StaICC.errors import StaICCError
-from StaICC.results import Result, ResultGroup, compare
-from StaICC.results.ranking import rank
+from StaICC.results import Result, ResultGroup, compare, rank
 from StaICC.results.report import report_html
 from StaICC.results.report.html import escape, resource
 from StaICC.results.report.page import latex_scores, query_section
