@@ -23,14 +23,14 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain, islice, pairwise
 from operator import eq, mul
 from typing import Any, NamedTuple
 
-from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scoring, Task
+from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scores, Scoring, Task
 from StaICC.errors import OutputError, UndefinedMetricError, unknown_key
 from StaICC.inference import Answer, Failure, Unparsed
 from StaICC.inference.contract import ReplyLabel, Text
@@ -108,8 +108,10 @@ def _units(rows: Iterable[tuple[tuple[int, ...], int]], outcome: Outcome) -> lis
 
 def _rows(outcome: Outcome) -> list[tuple[tuple[int, ...], int]]:
     """Return the predictions of each test row and its true label, sorted by the latter."""
-    groups = sorted(outcome.groups, key=lambda group: outcome.truth[group[0]])
-    return [(tuple(outcome.answered[place] for place in group), outcome.truth[group[0]]) for group in groups]
+    of_rows: dict[tuple[int, int], list[int]] = {}
+    for query, predicted in zip(outcome.queries, outcome.answered, strict=True):
+        of_rows.setdefault((query.label, query.row), []).append(predicted)
+    return [(tuple(predictions), label) for (label, _), predictions in sorted(of_rows.items())]
 
 
 def _renaming(units: Sequence[_Unit]) -> list[int]:
@@ -133,122 +135,85 @@ def _renaming(units: Sequence[_Unit]) -> list[int]:
     return [renaming[label] for label in range(width)]
 
 
-@lru_cache(maxsize=64)  # ten data sets have four shapes
-def _expected_best(guesses: tuple[tuple[float, int, int], ...], tried: int) -> float:
-    from StaICC.metrics.random_baselines import expected_best
-
-    return expected_best(guesses, tried)
-
-
-@dataclass(frozen=True, slots=True)
-class AccuracyCounts:
-    """What the baselines of one accuracy are computed from."""
-
-    labels: int
-    sizes: tuple[int, ...]
-    """Queries of each test row."""
-    correct: tuple[int, ...]
-    """Correct predictions of each row."""
-    majority: tuple[int, ...]
-    """Correct predictions of each row, if the most frequent true label were always predicted."""
-    last: tuple[int, ...] | None
-    """The same for the label of the last demonstration; ``None`` if a prompt shows none, or a falsified one."""
-
-
-def count_outcome(outcome: Outcome) -> AccuracyCounts | None:
-    """Count the correct predictions of an outcome and of its deterministic baselines; ``None`` without predictions."""
-    if not outcome.queries:
-        return None
-    label, _ = max(Counter(outcome.truth).items(), key=lambda item: (item[1], -item[0]))
-    shown = [query.last_label for query in outcome.queries]
-
-    def count(predictions: Sequence[int | None]) -> tuple[int, ...]:
-        return tuple(sum(predictions[i] == outcome.truth[i] for i in group) for group in outcome.groups)
-
-    return AccuracyCounts(
-        len(outcome.queries[0].label_space),
-        tuple(map(len, outcome.groups)),
-        count(outcome.answered),
-        count([label] * len(outcome.truth)),
-        None if None in shown else count(shown),
-    )
-
-
-def baselines_of(counts: Sequence[AccuracyCounts], tried: int) -> Baselines:
-    """Return the baselines of the mean accuracy over data sets, of which there may be one.
+def baselines_of(outcomes: Sequence[Outcome], tried: int) -> Baselines:
+    """Return the baselines of the mean accuracy of a condition over data sets, of which there may be one.
 
     Args:
-        counts: The counts of each data set.
+        outcomes: The outcome of each data set, with predictions.
         tried: The number of settings that were tried.
     """
-    from StaICC.metrics.random_baselines import guessing_p_value, sign_test  # benchmarks are made without it
+    from StaICC.metrics.random_baselines import expected_best, guessing_p_value, sign_test  # runs only need it
 
-    totals = [sum(dataset.sizes) for dataset in counts]
-    scale = len(counts)
+    totals = [len(outcome.queries) for outcome in outcomes]
+    labels = [len(outcome.queries[0].label_space) for outcome in outcomes]
+    scale, samples = len(outcomes), [outcome.sample for outcome in outcomes]
+    frequent = [max(Counter(own.truth).items(), key=lambda item: (item[1], -item[0]))[0] for own in samples]
+    shown = [[query.last_label for query in outcome.queries] for outcome in outcomes]
 
-    def mean(sums: Sequence[Sequence[int]]) -> float:
+    def hits(predictions: Iterable[Sequence[int | None]]) -> list[list[float]]:
+        """Return the number of right predictions of each test row."""
+        return [own.sums(map(eq, of_set, own.truth)) for own, of_set in zip(samples, predictions, strict=True)]
+
+    def mean(sums: Sequence[Sequence[float]]) -> float:
         return math.fsum(sum(rows) / total for rows, total in zip(sums, totals, strict=True)) / scale
 
-    def beaten(others: Sequence[Sequence[int]]) -> float:
+    def beaten(others: Sequence[Sequence[float]]) -> float:
         unit = 1 if len(set(totals)) == 1 else 0
         return sign_test(
             [
                 (a - b) * unit or (a - b) / total
-                for dataset, rows, total in zip(counts, others, totals, strict=True)
-                for a, b in zip(dataset.correct, rows, strict=True)
+                for ours, theirs, total in zip(correct, others, totals, strict=True)
+                for a, b in zip(ours, theirs, strict=True)
             ]
         )
 
-    per_query = tuple(
-        (1 / (total * scale), dataset.labels, total) for dataset, total in zip(counts, totals, strict=True)
-    )
+    correct = hits(outcome.answered for outcome in outcomes)
+    majority = hits([label] * total for label, total in zip(frequent, totals, strict=True))
+    last = None if None in chain(*shown) else hits(shown)
+    per_query = tuple((1 / (total * scale), count, total) for total, count in zip(totals, labels, strict=True))
     per_row = tuple(
-        (size / (total * scale), dataset.labels, rows)
-        for dataset, total in zip(counts, totals, strict=True)
-        for size, rows in sorted(Counter(dataset.sizes).items())
+        (size / (total * scale), count, rows)
+        for own, total, count in zip(samples, totals, labels, strict=True)
+        for size, rows in sorted(Counter(own.sizes).items())
     )
-    score = mean([dataset.correct for dataset in counts])
-    majority = [dataset.majority for dataset in counts]
-    last = [dataset.last for dataset in counts if dataset.last is not None]
-    complete = len(last) == len(counts)
     return Baselines(
         queries=sum(totals),
-        labels=counts[0].labels if scale == 1 else 0,
-        uniform=math.fsum(1 / dataset.labels for dataset in counts) / scale,
+        labels=labels[0] if scale == 1 else 0,
+        uniform=math.fsum(1 / count for count in labels) / scale,
         majority=mean(majority),
         tried=tried,
-        max_random=_expected_best(per_query, tried),
-        p_value=guessing_p_value(per_query, score, tried),
-        p_value_rows=guessing_p_value(per_row, score, tried),
+        max_random=expected_best(per_query, tried),
+        p_value=guessing_p_value(per_query, mean(correct), tried),
+        p_value_rows=guessing_p_value(per_row, mean(correct), tried),
         p_value_majority=beaten(majority),
-        last_demonstration=mean(last) if complete else None,
-        p_value_last_demonstration=beaten(last) if complete else None,
+        last_demonstration=None if last is None else mean(last),
+        p_value_last_demonstration=None if last is None else beaten(last),
     )
 
 
 _MARK = 4  # bytes kept of each prompt's digest
 
 
-def _failures(outcomes: Sequence[Outcome], unparsed: bool) -> tuple[FailedQuery, ...]:
+def _failures(outcomes: Sequence[Outcome], of_replies: bool) -> tuple[FailedQuery, ...]:
     """Return the failed queries, or the replies without a label, which do not count as failed."""
     return tuple(
         FailedQuery(outcome.condition.name, number, answer.reason)
         for outcome in outcomes
         for number, answer in enumerate(outcome.answers)
-        if isinstance(answer, Failure) and (answer.reply is not None) == unparsed
+        if isinstance(answer, Failure) and (answer.reply is not None) == of_replies
     )
 
 
-def _record(outcome: Outcome, known: Sequence[tuple[int, int]]) -> ConditionRecord:
-    """Return the record of a condition, given the true label and the test row of each query."""
+def _record(outcome: Outcome, written: Sequence[Written]) -> ConditionRecord:
+    """Return the record of a condition."""
     scored = bool(outcome.queries) and not outcome.hard
     probabilities = outcome.normalised.probabilities if scored else None
     return ConditionRecord(
         outcome.condition.name,
         outcome.kind,
-        tuple(label for label, _ in known),
+        tuple(label for _, _, label, _ in written),
         tuple(outcome.predictions),
-        tuple(row for _, row in known),
+        tuple(row for *_, row in written),
         None if probabilities is None else confidence_bins(outcome.truth, probabilities),
         pack_scores(outcome.returned_rows) if scored else None,
     )
@@ -311,27 +276,32 @@ def outputs_of(outcomes: Sequence[Outcome]) -> Outputs:
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-Distinct = set[tuple[bytes, tuple[str, ...]]]
-"""Digests of prompts with their label spaces."""
+Written = tuple[bytes, tuple[str, ...], int, int]
+"""Digest of a prompt, with the label space, the true label and the test row of its query."""
 
 
-def digest_prompts(queries: Iterable[Query], distinct: Distinct | None = None) -> tuple[str, str]:
+def distinct_prompts(seen: Iterable[Written]) -> int:
+    """Return the number of different (prompt, label space) pairs."""
+    return len({written[:2] for written in seen})
+
+
+def digest_prompts(queries: Iterable[Query], seen: list[Written] | None = None) -> tuple[str, str]:
     """Return the digest of all prompts in order, and the first 32 bits of each one's own digest as base64.
 
     The former is that of their list (:func:`~StaICC.results.provenance.digest`), of which one prompt is in memory.
 
     Args:
         queries: The queries, which may be written one by one.
-        distinct: Gets the digest of the prompt and the label space of each query.
+        seen: Gets what is kept of each query: it takes long to write long prompts again.
     """
     whole, marks, before = hashlib.sha256(b"["), bytearray(), b""
-    distinct = set() if distinct is None else distinct
     for query in queries:
         whole.update(before + _JSON(as_argument(query.prompt)).encode("utf-8", "surrogatepass"))
         text = query.prompt if isinstance(query.prompt, str) else "\x1e".join(query.prompt)
         own = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         marks += own[:_MARK]
-        distinct.add((own, query.label_space))
+        if seen is not None:
+            seen.append((own, query.label_space, query.label, query.row))
         before = b","
     whole.update(b"]")
     return whole.hexdigest(), base64.b64encode(marks).decode()
@@ -373,8 +343,8 @@ class DatasetRun:
     details: DatasetDetails
     outcomes: Sequence[Any]
     """One :class:`~StaICC.benchmarks.task.Outcome` for each condition."""
-    intervals: Mapping[str, Interval]
-    """The intervals of the scores, with those that are reported for the mean over data sets only."""
+    intervals: Mapping[str, Interval | NoInterval]
+    """The interval of each averaged score, or why it has none."""
     answers: Sequence[Any]
     """The prediction of each query."""
     timing: Mapping[str, float] = field(default_factory=dict)
@@ -410,69 +380,40 @@ def evaluate(
         unparsed = "excluded"
 
     def read(assume: Assumed) -> list[Outcome]:
-        outcomes, start = [], 0
+        outcomes, left = [], iter(predictions)
         for condition in conditions:
-            end = start + len(condition.queries)
+            answers = list(islice(left, len(condition.queries)))
             try:
-                outcomes.append(task.read_outcome(condition, predictions[start:end], outputs, assume))
+                outcomes.append(task.read_outcome(condition, answers, outputs, assume))
                 _ = outcomes[-1].kind  # normalises now, so that the message can name the condition
             except OutputError as error:
                 if task.free_text:
                     raise  # the message names the query
                 place = f", condition {condition.name}" if len(conditions) > 1 else ""
                 raise OutputError(f"{run_name}{place}: {error}") from error
-            start = end
         return outcomes
 
     outcomes = read("wrong" if unparsed == "wrong" else None)
-    replies = _failures(outcomes, unparsed=True)
+    failures, replies = (_failures(outcomes, of_replies) for of_replies in (False, True))
     scores = task.score(outcomes, scoring)
     bounds: dict[str, tuple[float | None, float | None]] = {}
     if unparsed == "excluded" and task.scores_accuracy and replies:
         low, high = task.score(read("wrong"), scoring).averaged, task.score(read("right"), scoring).averaged
         bounds = {key: (low[key], high[key]) for key in scores.averaged if low[key] is not None}
     missing = dict(scores.missing)
-    has_intervals = scoring.statistics.intervals and not scoring.metric_set.as_released
-    computed: Intervals = {}
-    if has_intervals and (task.free_text or all(outcome.queries for outcome in outcomes)):
-        try:
-            computed = task.intervals(outcomes, scoring)
-        except UndefinedMetricError as error:
-            missing["interval of each score"] = str(error)
-    intervals: dict[str, Interval] = {}
-    reported: dict[str, Interval] = {}
-    for key, interval in computed.items():
-        if isinstance(interval, Interval):
-            intervals[key] = reported[key] = interval
-        elif key not in scores.missing:
-            missing[f"interval of {key}"] = interval.reason
-            if interval.approximate is not None:
-                intervals[key] = interval.approximate
-    if has_intervals and not task.free_text and "interval of each score" not in missing:
-        for key in scores.averaged:
-            place = key if key in scores.values else f"sensitivity.{key}"
-            if place not in computed and place not in missing:
-                missing[f"interval of {place}"] = "no confidence interval is known for this score"
+    intervals = _intervals(task, scoring, outcomes, scores, missing)
+    places = {key: key if key in scores.values else f"sensitivity.{key}" for key in scores.averaged}
     tried = settings_tried(task, scoring)
-    asked, failures = sum(len(condition.queries) for condition in conditions), _failures(outcomes, unparsed=False)
-    distinct: Distinct = set()
-    known: list[tuple[int, int]] = []
-
-    def written() -> Iterator[Query]:
-        for query in chain.from_iterable(condition.queries for condition in conditions):
-            known.append((query.label, query.row))  # now, because it takes long to write long prompts again
-            yield query
-
-    prompts, marks = digest_prompts(written(), distinct)
-    left = iter(known)
-    notes = find_warnings(outcomes, task.content_free)
+    seen: list[Written] = []
+    prompts, marks = digest_prompts(chain.from_iterable(condition.queries for condition in conditions), seen)
+    left, notes = iter(seen), find_warnings(outcomes, task.content_free)
     if replies:
         examples = "; ".join(dict.fromkeys(reply.reason.removeprefix("unparsed reply ") for reply in replies[:3]))
         how = "count as wrong" if unparsed == "wrong" else "are excluded"
-        notes += (f"{len(replies)} of {asked} replies are unparsed and {how}, such as {examples}",)
+        notes += (f"{len(replies)} of {len(seen)} replies are unparsed and {how}, such as {examples}",)
     details = DatasetDetails(
-        asked=asked,
-        distinct=len(distinct),
+        asked=len(seen),
+        distinct=distinct_prompts(seen),
         scored=sum(outcome.scored for outcome in outcomes),
         failed=len(failures) + (len(replies) if unparsed == "error" else 0),
         prompts=prompts,
@@ -480,20 +421,57 @@ def evaluate(
         conditions=tuple(_record(outcome, [*islice(left, len(outcome.answers))]) for outcome in outcomes),
         missing=missing,
         notes=notes,
-        intervals={key: interval for key, interval in reported.items() if key not in missing},
+        intervals={key: own for key, own in intervals.items() if isinstance(own, Interval) and key not in missing},
         baselines={
-            outcome.condition.name: baselines_of([counts], tried)
+            outcome.condition.name: baselines_of([outcome], tried)
             for outcome in outcomes
-            if tried is not None and (counts := count_outcome(outcome)) is not None
+            if tried is not None and outcome.queries
         },
         failures=failures,
         unparsed=replies,
         bounds=bounds,
         labels=next((own.queries[0].label_space for own in conditions if own.queries and not task.free_text), ()),
     )
-    own = [metric for metric in scoring.metric_set.metrics if not metric.known]
-    ranges = {metric.name: mean.range(0) for metric in own if isinstance(mean := metric.statistic, Mean)}
-    return DatasetRun(scores.values, scores.averaged, details, outcomes, intervals, predictions, ranges=ranges)
+    return DatasetRun(
+        scores.values,
+        scores.averaged,
+        details,
+        outcomes,
+        {key: intervals[place] for key, place in places.items() if place in intervals},
+        predictions,
+        ranges={
+            metric.name: statistic.range(0)
+            for metric in scoring.metric_set.metrics
+            if not metric.known and isinstance(statistic := metric.statistic, Mean)
+        },
+    )
+
+
+_EACH_INTERVAL = "interval of each score"
+"""Key of the reason why no score of a data set has an interval."""
+
+
+def _intervals(
+    task: Task, scoring: Scoring, outcomes: Sequence[Outcome], scores: Scores, missing: dict[str, str]
+) -> Intervals:
+    """Return the intervals of a data set, and add the reasons for missing ones."""
+    if not scoring.statistics.intervals or scoring.metric_set.as_released:
+        return {}
+    intervals: dict[str, Interval | NoInterval] = {}
+    try:
+        if task.free_text or all(outcome.queries for outcome in outcomes):
+            intervals |= task.intervals(outcomes, scoring)
+    except UndefinedMetricError as error:
+        missing[_EACH_INTERVAL] = str(error)
+        return {}
+    for key in () if task.free_text else scores.averaged:
+        place = key if key in scores.values else f"sensitivity.{key}"
+        if place not in scores.missing:
+            intervals.setdefault(place, NoInterval("no confidence interval is known for this score", None))
+    for key, interval in intervals.items():
+        if isinstance(interval, NoInterval) and key not in scores.missing:
+            missing[f"interval of {key}"] = interval.reason
+    return intervals
 
 
 def settings_tried(task: Task, scoring: Scoring) -> int | None:
@@ -516,30 +494,21 @@ def means_of(runs: Mapping[str, DatasetRun]) -> MeanDetails:
     """
     intervals: dict[str, Interval] = {}
     missing: dict[str, str] = {}
-    computed = any(
-        run.intervals or any(reason.startswith("interval of ") for reason in run.details.missing)
-        for run in runs.values()
-    )
-    for key in dict.fromkeys(key for run in runs.values() for key in run.averaged) if computed else ():
-        known = [value for run in runs.values() if (value := run.averaged.get(key)) is not None]
-        if len(known) < len(runs):
-            continue
-        nested = f"sensitivity.{key}"
-        has_nested = any(
-            nested in run.intervals or f"interval of {nested}" in run.details.missing for run in runs.values()
-        )
-        place = nested if has_nested else key
-        keys = ("interval of each score", f"interval of {place}")
-        reasons = {
-            name: run.details.missing[key] for key in keys for name, run in runs.items() if key in run.details.missing
-        }
-        without = [name for name, run in runs.items() if place not in run.intervals]
-        if len(runs) == 1:
-            without = list(reasons) or without
-        if not without:
-            intervals[key] = _mean_interval(key, known, [run.intervals[place] for run in runs.values()], runs)
-        elif named := [reasons[name] for name in without if name in reasons]:
-            missing[key] = f"no interval on {', '.join(without)}: {named[0]}"
+    for key in dict.fromkeys(key for run in runs.values() for key in run.averaged):
+        values = [value for run in runs.values() if (value := run.averaged.get(key)) is not None]
+        known: list[Interval] = []
+        without: dict[str, str] = {}
+        for name, run in runs.items():
+            own = run.intervals.get(key, NoInterval(run.details.missing.get(_EACH_INTERVAL, ""), None))
+            interval = own.approximate if isinstance(own, NoInterval) and len(runs) > 1 else own
+            if isinstance(interval, Interval):
+                known.append(interval)
+            elif isinstance(own, NoInterval):
+                without[name] = own.reason
+        if len(values) == len(known) == len(runs):
+            intervals[key] = _mean_interval(key, values, known, runs)
+        elif len(values) == len(runs) and any(without.values()):
+            missing[key] = f"no interval on {', '.join(without)}: {next(filter(None, without.values()))}"
     return MeanDetails(intervals, missing, _baselines(runs))
 
 
@@ -562,16 +531,14 @@ def _mean_interval(
 
 def _baselines(runs: Mapping[str, DatasetRun]) -> dict[str, Baselines]:
     """Return the baselines of the mean accuracy of each condition that all data sets score."""
-    baselines = {}
-    first = next(iter(runs.values()))
-    for place, outcome in enumerate(first.outcomes):
-        name = outcome.condition.name
-        if not all(name in run.details.baselines for run in runs.values()):
-            continue
-        counts = [count for run in runs.values() if (count := count_outcome(run.outcomes[place])) is not None]
-        if counts:  # free text has none
-            baselines[name] = baselines_of(counts, first.details.baselines[name].tried)
-    return baselines
+    first, *others = runs.values()
+    return {
+        outcome.condition.name: baselines_of([run.outcomes[place] for run in runs.values()], baselines.tried)
+        for place, outcome in enumerate(first.outcomes)
+        if outcome.queries  # free text has none
+        and (baselines := first.details.baselines.get(outcome.condition.name)) is not None
+        and all(outcome.condition.name in run.details.baselines for run in others)
+    }
 
 
 Intervals = Mapping[str, Interval | NoInterval]
@@ -838,7 +805,7 @@ def _echo(outcome: Outcome) -> _Found | None:
 
 def _leak(outcome: Outcome) -> _Found | None:
     """All predictions are right."""
-    if len(outcome.groups) < _LEAK_ROWS or outcome.answered != outcome.truth:
+    if outcome.sample.n_rows < _LEAK_ROWS or outcome.answered != outcome.truth:
         return None
     return len(outcome.rows), "all {count} predictions are right: does the model see the true labels?"
 

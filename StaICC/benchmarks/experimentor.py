@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence, Set
 from dataclasses import asdict, replace
 from itertools import islice
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from StaICC.benchmarks.evaluation import DatasetRun, evaluate, outputs_of, settings_tried
 from StaICC.benchmarks.running import DatasetTask
@@ -26,7 +26,6 @@ from StaICC.errors import (
     FixedAttributes,
     FrozenList,
     OutputError,
-    StaICCError,
     known_name,
     validate_integer,
 )
@@ -57,11 +56,6 @@ from StaICC.safe_text import one_line
 _SETS = ("standard", "0.1.1")
 
 
-def is_of_library(metrics: MetricSet) -> bool:
-    """Return whether the set is one of the library's, without further metrics."""
-    return metrics in [metric_set(name) for name in _SETS]
-
-
 def metrics_field(metrics: MetricSet) -> str:
     """Return the metrics as text; a digest of the code distinguishes functions of the same name.
 
@@ -77,21 +71,13 @@ def metrics_field(metrics: MetricSet) -> str:
         >>> metrics_field(metric_set("standard"))
         'standard'
     """
-    if is_of_library(metrics):
-        return metrics.name
-    known = [metric_set(name) for name in _SETS]
-    base = next((own for own in known if (own.name, own.as_released) == (metrics.parts[0], metrics.as_released)), None)
-    parts = []
-    if base is not None:
-        parts.append(base.name)
-    elif not metrics.metrics or metrics.parts[0] != metrics.metrics[0].label:
-        parts.append(escaped(metrics.parts[0]))
-    inherited = () if base is None else base.metrics
-    parts += [_member(metric, known) for metric in metrics.metrics if metric not in inherited]
+    first, *_ = metrics.parts
+    known = next((own for own in map(metric_set, _SETS) if own.name == first), None)
+    inherited = () if known is None or known.as_released != metrics.as_released else known.metrics
+    parts = [escaped(first)] if inherited or not metrics.metrics or first != metrics.metrics[0].label else []
+    parts += [_member(metric) for metric in metrics.metrics if metric not in inherited]
     parts += [f"without {escaped(metric.name)}" for metric in inherited if metric not in metrics.metrics]
-    if metrics.as_released and base is None:
-        parts.append("as released")
-    return "+".join(parts)
+    return "+".join([*parts, "as released"] if metrics.as_released and not inherited else parts)
 
 
 def metrics_record(metrics: MetricSet) -> dict[str, Any]:
@@ -111,8 +97,8 @@ def metrics_record(metrics: MetricSet) -> dict[str, Any]:
     return {"set": "+".join(named), "names": of_library, "own": list(dict.fromkeys([*others, *unknown]))}
 
 
-def _member(metric: Metric, known: list[MetricSet]) -> str:
-    if any(metric in metric_set.metrics for metric_set in known):
+def _member(metric: Metric) -> str:
+    if metric.of_library:
         return escaped(metric.name)
     code, _, mark = code_mark(metric.function).partition("-")
     parts = [origin_of(metric.function).replace(" ", "-"), short_digest([code, metric.requires_probabilities]), mark]
@@ -180,14 +166,12 @@ def read_predictions(given: Any, queries: Sequence[Query], run_name: str) -> lis
     except OutputError as error:
         raise ArgumentError(f"{run_name}, preentered_prediction: {error}") from error
     predictions = given.tolist() if hasattr(given, "tolist") else given
-    if isinstance(predictions, (str, bytes, Mapping, Set)) or not hasattr(predictions, "__len__"):
+    listed = hasattr(predictions, "__len__") and not isinstance(predictions, (str, bytes, Mapping, Set))
+    if not listed or len(predictions) != len(queries):
+        got = f"{len(predictions)} predictions" if listed else type(predictions).__name__
         raise ArgumentError(
-            f"preentered_prediction must be a list with one prediction for each prompt, not {type(given).__name__}"
-        )
-    if len(predictions) != len(queries):
-        raise ArgumentError(
-            f"{run_name}: preentered_prediction has {len(predictions)} predictions, prompt_set() has {len(queries)} "
-            "prompts"
+            f"{run_name}: preentered_prediction: got {got}, expected a list of {len(queries)} predictions, one for "
+            "each prompt of prompt_set()"
         )
     checked: list[Answer | Failure] = []
     for number, (prediction, query) in enumerate(zip(predictions, queries, strict=True)):
@@ -203,8 +187,6 @@ SAMPLERS = ("default", "nested", "nested-shared")
 latter with one list for all test rows of a repeat."""
 WATCHED = 50
 """How many first queries are watched for a model that predicts one label only."""
-
-_Mode = Literal["default", "in-domain", "out-of-domain", "manual", "nested", "nested-shared"]
 
 
 class Experimentor(FixedAttributes, DatasetTask):
@@ -279,7 +261,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         self._starts_noisy = noisy_channel
         self._k = validate_integer("k", k, 0)
         self._sampler = known_name("sampler", sampler, SAMPLERS)
-        self._mode: _Mode = sampler  # type: ignore[assignment]
+        self._mode = sampler
         self._manual: DemonstrationLists = ()
         self._rows: frozenset[int] | None = None
         self._triplet: TripletSplit | None = None
@@ -393,24 +375,19 @@ class Experimentor(FixedAttributes, DatasetTask):
 
     def set_in_domain_mode(self) -> None:
         """Redraw demonstrations so that each query's label occurs among its demonstrations."""
-        self._set_mode("in-domain")
+        self._draw_by_label("in-domain")
 
     def set_out_of_domain_mode(self) -> None:
         """Redraw demonstrations so that no query's label occurs among its demonstrations."""
-        self._set_mode("out-of-domain")
+        self._draw_by_label("out-of-domain")
 
-    def _set_mode(self, mode: _Mode) -> None:
-        before = self._mode
+    def _draw_by_label(self, mode: str) -> None:
+        self.copy_with(_mode=mode).demonstration_lists()  # raises where there are none
         self._mode = mode
-        try:
-            self.demonstration_lists()
-        except StaICCError:
-            self._mode = before
-            raise
 
     def reset_demonstration_sampler(self) -> None:
         """Go back to the benchmark's demonstrations."""
-        self._mode = self._sampler  # type: ignore[assignment]
+        self._mode = self._sampler
         self._manual = ()
 
     def demonstration_lists(self) -> DemonstrationLists:
@@ -460,10 +437,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         conditions, rows = self.task.conditions(self.task_input(renderer)), self._rows
         if rows is None:
             return conditions
-        return [
-            Condition(condition.name, tuple(query for query in condition.queries if query.row in rows))
-            for condition in conditions
-        ]
+        return [Condition(own.name, tuple(query for query in own.queries if query.row in rows)) for own in conditions]
 
     @property
     def row_count(self) -> int:

@@ -131,10 +131,7 @@ class Outcome:
         self.hard = labels > 0
         self.queries = [query for query, _ in scored]
         self.truth = [query.label for query, _ in scored]
-        self.rows: list[list[float]] = [
-            _one_hot(answer, len(query.label_space)) if isinstance(answer, int) else _numbers(answer)
-            for query, answer in scored
-        ]
+        self.rows: list[list[float]] = [_row(answer, len(query.label_space)) for query, answer in scored]
 
     def _assumed(self, assume: Literal["wrong", "right"]) -> Sequence[Answer | Failure]:
         """Return the predictions, with a label or a one-hot row for each unparsed reply."""
@@ -150,7 +147,7 @@ class Outcome:
         for query, answer in zip(self.condition.queries, self.answers, strict=True):
             size = len(query.label_space)  # two labels or more
             label = (query.label + (assume == "wrong")) % size
-            assumed = _one_hot(label, size, *certain) if rows else label
+            assumed = _row(label, size, *certain) if rows else label
             given.append(assumed if _unparsed(answer) else answer)
         return given
 
@@ -163,14 +160,6 @@ class Outcome:
     def returned_rows(self) -> list[list[float]]:
         """The rows of numbers that were returned: without those that are assumed for unparsed replies."""
         return [answer for answer in self.answers if isinstance(answer, list)]
-
-    @cached_property
-    def groups(self) -> list[list[int]]:
-        """For each test row, in rising order, the positions of its queries that have a prediction."""
-        of_rows: dict[int, list[int]] = {}
-        for position, query in enumerate(self.queries):
-            of_rows.setdefault(query.row, []).append(position)
-        return [of_rows[row] for row in sorted(of_rows)]
 
     @cached_property
     def sample(self) -> Sample:
@@ -219,28 +208,23 @@ class Outcome:
     @cached_property
     def predictions(self) -> list[int | None]:
         """The predicted label index of each query of the condition; ``None`` for a failed query or unparsed reply."""
-        return [
-            None
-            if isinstance(answer, Failure)
-            else int(answer)
-            if isinstance(answer, int)
-            else argmax(_numbers(answer))
-            for answer in self.answers
-        ]
+        guesses = iter(self.answered)
+        guessed = [None if isinstance(given, Failure) else next(guesses) for given in self.given]
+        pairs = zip(self.answers, guessed, strict=True)
+        return [None if isinstance(answer, Failure) else guess for answer, guess in pairs]
 
 
 def _unparsed(answer: Answer | Failure) -> bool:
     return isinstance(answer, Failure) and answer.reply is not None
 
 
-def _numbers(answer: Answer) -> list[float]:
-    assert isinstance(answer, list)
-    return answer
-
-
-def _one_hot(label: int, width: int, others: float = 0.0, certain: float = 1.0) -> list[float]:
+def _row(answer: Answer, width: int, others: float = 0.0, certain: float = 1.0) -> list[float]:
+    """Return the numbers of a prediction; for a label, a row in which it is certain."""
+    if isinstance(answer, list):
+        return answer
+    assert isinstance(answer, int)
     row = [others] * width
-    row[label] = certain
+    row[answer] = certain
     return row
 
 

@@ -34,8 +34,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from StaICC.benchmarks.evaluation import DatasetRun, Distinct, compare_prompts, digest_prompts
-from StaICC.benchmarks.experimentor import Experimentor, is_of_library
+from StaICC.benchmarks.evaluation import DatasetRun, Written, compare_prompts, digest_prompts, distinct_prompts
+from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.race import first_rows, marked, replay
 from StaICC.benchmarks.running import BaseBenchmark, DatasetTask, Predictions, RunContext
 from StaICC.benchmarks.task import Condition, Statistics
@@ -174,7 +174,7 @@ def _constructor_arguments(parts: Sequence[Result], make: Callable[..., Any]) ->
     return {
         "k": validate_integer("k", recorded["k"], 0, _MOST),
         **{name: recorded[name] for name in ("noisy_channel", "limit", "outputs", "unparsed", "sampler")},
-        "metrics": metrics.name if is_of_library(metrics) else metrics,
+        "metrics": metrics.name if metrics in map(metric_set, _SETS) else metrics,
         "statistics": Statistics(**recorded["statistics"]),
         **{name: value for name, value in options.items() if name in known},
     }
@@ -828,10 +828,9 @@ class _Scored:
             values = self.result.divided[name]
             averaged = {key: values.get(key) for key in self.result.averaged}
             run = DatasetRun(values, averaged, details, (), details.intervals, ())
-            distinct: Distinct = set()
-            digest_prompts((query for condition in conditions for query in condition.queries), distinct)
-            asked = sum(len(condition.queries) for condition in conditions)
-            known = {"asked": asked, "distinct": len(distinct), "data": experimentor.data_digest}
+            seen: list[Written] = []
+            digest_prompts((query for condition in conditions for query in condition.queries), seen)
+            known = {"asked": len(seen), "distinct": distinct_prompts(seen), "data": experimentor.data_digest}
             return run, Unchecked(experimentor.unrecorded), details.to_dict() | known
         written = [(condition.name, len(condition.queries)) for condition in conditions]
         recorded = [(record.name, len(record.truth)) for record in details.conditions]
