@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import unicodedata
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any, get_args
@@ -30,7 +30,7 @@ from StaICC.errors import (
     validate_integer,
 )
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, Unparsed, check_answer, predict_queries
-from StaICC.inference.contract import refuse_other_order
+from StaICC.inference.contract import check_batch
 from StaICC.inference.identity import code_mark
 from StaICC.inference.runner import report_phase
 from StaICC.metrics import Kind, Metric, MetricFunction, MetricSet, metric_set
@@ -134,8 +134,7 @@ class MetricTable(MutableMapping[str, MetricFunction]):
         self.metric_set = self.metric_set.adding(added)
 
     def __delitem__(self, name: str) -> None:
-        if name not in self:
-            raise KeyError(name)
+        _ = self[name]  # raises for an unknown name
         kept = tuple(metric for metric in self.metric_set.metrics if metric.name != name)
         self.metric_set = replace(self.metric_set, metrics=kept)
 
@@ -162,17 +161,9 @@ def read_predictions(given: Any, queries: Sequence[Query], run_name: str) -> lis
         OutputError: A prediction cannot be used; the message names its query.
     """
     try:
-        refuse_other_order(given)
+        predictions = check_batch(given, len(queries), "got", "Give one for each prompt of prompt_set()")
     except OutputError as error:
         raise ArgumentError(f"{run_name}, preentered_prediction: {error}") from error
-    predictions = given.tolist() if hasattr(given, "tolist") else given
-    listed = hasattr(predictions, "__len__") and not isinstance(predictions, (str, bytes, Mapping, Set))
-    if not listed or len(predictions) != len(queries):
-        got = f"{len(predictions)} predictions" if listed else type(predictions).__name__
-        raise ArgumentError(
-            f"{run_name}: preentered_prediction: got {got}, expected a list of {len(queries)} predictions, one for "
-            "each prompt of prompt_set()"
-        )
     checked: list[Answer | Failure] = []
     for number, (prediction, query) in enumerate(zip(predictions, queries, strict=True)):
         try:
@@ -211,6 +202,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         metrics: The metric functions by name. Assigning an item adds or replaces a metric, for all data sets of the
             benchmark.
         limit: The maximum number of test rows.
+        starts_noisy: Whether the prompts are for the noisy channel unless the prompt writer is changed.
         statistics: Options of the confidence intervals and random baselines.
         unparsed: How generated replies without a label count.
     """
@@ -222,12 +214,12 @@ class Experimentor(FixedAttributes, DatasetTask):
         "_outputs",
         "_rows",
         "_sampler",
-        "_starts_noisy",
         "_triplet",
         "_writer",
         "dataset",
         "limit",
         "metrics",
+        "starts_noisy",
         "statistics",
         "task",
         "unparsed",
@@ -258,7 +250,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         self.statistics = statistics or Statistics()
         self.unparsed = known_name("value of unparsed", unparsed, get_args(Unparsed))
         self.limit = None if limit is None else validate_integer("limit", limit, 1)
-        self._starts_noisy = noisy_channel
+        self.starts_noisy = noisy_channel
         self._k = validate_integer("k", k, 0)
         self._sampler = known_name("sampler", sampler, SAMPLERS)
         self._mode = sampler
@@ -274,18 +266,15 @@ class Experimentor(FixedAttributes, DatasetTask):
         """The three sets; drawn at first use, so that building a benchmark is cheap."""
         if self._triplet is None:
             split, rows = split_dataset(self.dataset), self.task.test_rows
-            if rows is not None and rows < len(split.test):
-                first = split.test.indexes[:rows]
-                test = SubsetView(split.test.name, self.dataset.table, first, self.card.label_space)
-                split = TripletSplit(split.calibration, split.demonstration, test)
-            self._triplet = split
+            (test,) = split.test.split([range(len(split.test))[:rows]])
+            self._triplet = replace(split, test=test)
         return self._triplet
 
     @property
     def prompt_former(self) -> PromptWriter:
         """The prompt writer; it may be replaced."""
         if self._writer is None:
-            self._writer = PromptWriter(self.card, self.triplet_dataset, self._starts_noisy)
+            self._writer = PromptWriter(self.card, self.triplet_dataset, self.starts_noisy)
             self._writer.pseudo_prompt = self.task.pseudo_queries(self.card, self.triplet_dataset.demonstration)
         return self._writer
 

@@ -131,7 +131,7 @@ class Benchmark(BaseBenchmark[Experimentor]):
             metric.
     """
 
-    __slots__ = ("_noisy_channel", "_settings", "metrics", "task")
+    __slots__ = ("_settings", "metrics", "task")
     task_name: ClassVar[str]
     """The name that results carry."""
 
@@ -144,13 +144,10 @@ class Benchmark(BaseBenchmark[Experimentor]):
         datasets: Datasets = None,
         **settings: Unpack[Settings],
     ) -> None:
-        unknown = [name for name in settings if name not in Settings.__annotations__]
-        if unknown:
-            legal = ["k", "noisy_channel", "metrics", "datasets", *Settings.__annotations__]
-            error = unknown_name(
-                f"argument of {type(self).__name__}", unknown[0], legal, "The benchmark may have further arguments."
-            )
-            raise TypeError(str(error))
+        for unknown in [name for name in settings if name not in Settings.__annotations__]:
+            kind = f"argument of {type(self).__name__}"
+            known = ["k", "noisy_channel", "metrics", "datasets", *Settings.__annotations__]
+            raise TypeError(str(unknown_name(kind, unknown, known, "The benchmark may have further arguments.")))
         if callable(k) or isinstance(k, (str, list, tuple, Dataset)):
             name = type(self).__name__
             use = f"{name}()(function)" if callable(k) else f"{name}(datasets=[...])"
@@ -160,27 +157,23 @@ class Benchmark(BaseBenchmark[Experimentor]):
         self.task = task
         self.metrics = MetricTable(metrics)
         self._settings = settings
-        self._noisy_channel = noisy_channel
-        self.experimentor = self._make(_read_datasets(datasets), k)
-        names: dict[str, str] = {}
+        self.experimentor = self._make(_read_datasets(datasets), k, noisy_channel)
+        given: dict[str, str] = {}
         for name in self.dataset_names:
-            if (before := names.setdefault(name.casefold(), name)) == name and self.dataset_names.count(name) > 1:
-                raise ArgumentError(f"the data set {name!r} was given twice; give each data set once")
-            if before != name:
-                raise ArgumentError(f"the data sets {before!r} and {name!r} differ only in case; rename one of them")
+            if (before := given.setdefault(name.casefold(), name)) != name or self.dataset_names.count(name) > 1:
+                raise ArgumentError(
+                    f"datasets: got {before!r} and {name!r}, expected each data set once, and names that do not only "
+                    "differ in case"
+                )
 
-    def _make(self, datasets: Sequence[str | Dataset], k: int) -> list[Experimentor]:
-        return [
-            Experimentor(
-                dataset, self.task, k=k, noisy_channel=self.noisy_channel, metrics=self.metrics, **self._settings
-            )
-            for dataset in datasets
-        ]
+    def _make(self, datasets: Sequence[str | Dataset], k: int, noisy_channel: bool) -> list[Experimentor]:
+        common: dict[str, Any] = {"k": k, "noisy_channel": noisy_channel, "metrics": self.metrics, **self._settings}
+        return [Experimentor(dataset, self.task, **common) for dataset in datasets]
 
     @property
     def noisy_channel(self) -> bool:
         """Whether the text is scored given the label; :meth:`re_initialize` changes it."""
-        return self._noisy_channel
+        return self.experimentor[0].starts_noisy
 
     def __repr__(self) -> str:
         return one_line(f"<{self.task.name} over {', '.join(self.dataset_names)}>")
@@ -194,8 +187,7 @@ class Benchmark(BaseBenchmark[Experimentor]):
             keep_prompter: Keep the prompt writers with their changes.
         """
         before = self.experimentor
-        self._noisy_channel = noisy_channel
-        self.experimentor = self._make([experimentor.dataset for experimentor in before], k)
+        self.experimentor = self._make([experimentor.dataset for experimentor in before], k, noisy_channel)
         if keep_prompter:
             for old, new in zip(before, self.experimentor, strict=True):
                 new.prompt_former = old.prompt_former
@@ -261,9 +253,8 @@ class Benchmark(BaseBenchmark[Experimentor]):
         """Return every setting that can change a number of this benchmark; arguments as for the base class."""
         all_settings = [experimentor.settings_for_signature() for experimentor in self.experimentor]
         fields = {key: common([settings[key] for settings in all_settings]) for key in all_settings[0]}
-        limits = [settings["limit"] for settings in all_settings if settings["limit"] is not None]
-        fields["limit"] = limits[0] if limits else None  # data sets with fewer rows than the limit have none
-        chosen = tuple(self.dataset_names)
+        # Data sets with fewer rows than the limit have none.
+        fields["limit"] = next((settings["limit"] for settings in all_settings if settings["limit"] is not None), None)
         tables = [[own.dataset.table.digest, list(own.card.label_space)] for own in self.experimentor]
         options = ",".join(f"{key}={value}" for key, value in self.task.options().items())
         return Signature(
@@ -271,7 +262,7 @@ class Benchmark(BaseBenchmark[Experimentor]):
                 **fields,
                 "benchmark": labelled(self.task.name, self._origin()),
                 "datasets": None
-                if chosen == names()
+                if tuple(self.dataset_names) == names()
                 else "+".join(labelled(escaped(own.name), own.dataset.origin) for own in self.experimentor),
                 "data": short_digest(tables),
                 "sampler": SAMPLER_VERSION,
@@ -313,14 +304,13 @@ class TaskBenchmark(Benchmark):
 def _read_datasets(datasets: Datasets) -> Sequence[str | Dataset]:
     if datasets is None:
         return names()
-    if not isinstance(datasets, (str, Dataset, Sequence)):
-        raise ArgumentError(f"datasets must be names or data sets in a list, not {datasets!r}")
-    chosen = [datasets] if isinstance(datasets, (str, Dataset)) else list(datasets)
-    for dataset in chosen:
-        if not isinstance(dataset, (str, Dataset)):
-            raise ArgumentError(f"a data set is given by its name or as a Dataset, not {dataset!r}")
-    if not chosen:
-        raise ArgumentError("no data set was chosen; leave datasets out for all ten, or name at least one")
+    listed = [datasets] if isinstance(datasets, (str, Dataset)) else datasets
+    chosen = list(listed) if isinstance(listed, Sequence) else []
+    if not chosen or not all(isinstance(dataset, (str, Dataset)) for dataset in chosen):
+        raise ArgumentError(
+            f"datasets: got {datasets!r:.80}, expected the name of a data set, a Dataset, or a list of these; leave it "
+            "out for all ten"
+        )
     return chosen
 
 
@@ -343,23 +333,19 @@ class BenchmarkGroup(Displayed, FixedAttributes):
     """The name of the groups of a class whose constructor says which members they have; results carry it."""
 
     def __init__(self, name: str, members: Mapping[str, Benchmark]) -> None:
-        self.name = name
-        self.members = dict(members)
+        self.name, self.members = name, dict(members)
         if name in SWEEPS:
             raise ArgumentError(f"name: got {name!r}, the name of another kind of results. Choose another one")
+        if not members:
+            raise ArgumentError(f"the group {name!r} has no members; give at least one benchmark")
+        over: dict[str, list[str]] = {}
         for part, member in self.members.items():
             if not isinstance(member, Benchmark):
                 raise ArgumentError(f"the member {part!r} of {name!r}: got {member!r:.60}, expected a benchmark")
-        over = {part: member.dataset_names for part, member in self.members.items()}
-        if not over:
-            raise ArgumentError(f"the group {name!r} has no members; give at least one benchmark")
-        first = next(iter(over))
-        for part, datasets in over.items():
-            if datasets != over[first]:
-                raise ArgumentError(
-                    f"the members of {name!r} must run over the same data sets, but {first} has "
-                    f"{', '.join(over[first])} and {part} has {', '.join(datasets)}"
-                )
+            over[part] = member.dataset_names
+            if len(set(map(tuple, over.values()))) > 1:
+                got = "; ".join(f"{part} has {', '.join(datasets)}" for part, datasets in over.items())
+                raise ArgumentError(f"the members of {name!r} must run over the same data sets, but {got}")
 
     def __len__(self) -> int:
         return len(self.members)
@@ -410,24 +396,22 @@ class BenchmarkGroup(Displayed, FixedAttributes):
         """
         first = next(iter(self.members.values()))
         functions = first.functions_for_datasets(first.given_functions(list_of_forward_inference, forward_inference))
-        runs: dict[str, dict[str, DatasetRun]] = {part: {} for part in self.members}
+        runs: list[list[DatasetRun]] = []
         with RunContext(batched_inference, **run) as context:
             context.start(functions)
             context.warn(*data_warnings(experimentor for member in self.members.values() for experimentor in member))
             for number, function in enumerate(functions):
-                name = first[number].name
-                where = Part(f"{self.name}, {name}", number, len(functions))
+                where = Part(f"{self.name}, {first[number].name}", number, len(functions))
                 experimentors = {f"{where.name}, {part}": member[number] for part, member in self.members.items()}
                 options = context.options_for(function, group_prefixes=True)
-                for part, dataset_run in zip(
-                    self.members, run_together(function, experimentors, where, options), strict=True
-                ):
-                    runs[part][name] = dataset_run
-        used = dict(zip(first.dataset_names, functions, strict=True))
-        predictions, seconds = Predictions.of_run(context, used), context.seconds
+                runs.append(run_together(function, experimentors, where, options))
+        datasets, seconds = first.dataset_names, context.seconds
+        predictions = Predictions.of_run(context, dict(zip(datasets, functions, strict=True)))
         results = {
-            part: member.collect(runs[part], seconds, predictions, return_outputs, return_divided_results)
-            for part, member in self.members.items()
+            part: member.collect(
+                dict(zip(datasets, own, strict=True)), seconds, predictions, return_outputs, return_divided_results
+            )
+            for (part, member), own in zip(self.members.items(), zip(*runs, strict=True), strict=True)
         }
         return context.deliver(ResultGroup(self.name, results))
 
@@ -503,8 +487,13 @@ _Released = Callable[[Sequence[int], Sequence[Sequence[float]]], Any]
 """A function of true labels and rows."""
 
 
-def _value(outcome: Outcome, key: str) -> float:
-    """Return a score of readable predictions."""
+def _bias(outcome: Outcome, key: str) -> Any:
+    """Return a score of the mean prediction, or this prediction itself."""
+    probabilities = outcome.normalised.probabilities if outcome.queries else None
+    if probabilities is None:
+        raise UndefinedMetricError((outcome.queries and outcome.normalised.reason) or NO_PREDICTIONS)
+    if key == "distribution":
+        return diagnosis.mean_distribution(probabilities)
     predictions = outcome.read(STATISTICS[key])
     if predictions is None:
         raise UndefinedMetricError("the predictions are bare labels, which have no entropy")
@@ -528,15 +517,9 @@ class _BiasTask(Task, Protocol):
             places = zip((key, "distribution"), self.released_functions, strict=True)
             values = {at: attempt(missing, at, function, outcome.truth, outcome.rows) for at, function in places}
             return Scores(values, {key: values[key], "distribution": 0.0}, missing)  # 0.1.1's mean of distributions
-        rows = outcome.normalised.probabilities if outcome.queries else None
-        if rows is None:
-            reason = (outcome.normalised.reason if outcome.queries else None) or NO_PREDICTIONS
-            missing = dict.fromkeys((key, "distribution", *others), reason)
-            return Scores(dict.fromkeys(missing), dict.fromkeys(self.score_keys), missing)
-        averaged = {key: attempt(missing, key, _value, outcome, key) for key in self.score_keys}
+        values = {at: attempt(missing, at, _bias, outcome, at) for at in (key, "distribution", *others)}
         # Label spaces differ, so there is no mean distribution over data sets.
-        divided = {key: averaged[key], "distribution": diagnosis.mean_distribution(rows), **averaged}
-        return Scores(divided, averaged, missing)
+        return Scores(values, {key: values[key] for key in self.score_keys}, missing)
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the intervals of both scores; bare labels have no entropy."""
@@ -694,20 +677,25 @@ class GLERTask(Task):
         for outcome in outcomes:
             values[outcome.condition.name], reasons = classification_scores(outcome, scoring.metric_set)
             missing |= condition_missing(outcome.condition.name, reasons)
-        shares = diagnosis.noisy_label_shares(scoring.k, self.interpolations)
-        lines: dict[str, list[float] | None] = {}
-        for metric in values["0"]:
-            series = [values[outcome.condition.name][metric] for outcome in outcomes]
-            if any(not isinstance(value, (int, float)) for value in series):
-                lines[metric], missing[f"sensitivity.{metric}"] = None, "the metric is undefined at some noise rate"
-            elif scoring.metric_set.as_released:
-                lines[metric] = list(released.gler(series))
-            elif len(set(shares)) < 2:
-                lines[metric], missing[f"sensitivity.{metric}"] = None, "without demonstrations, labels cannot be wrong"
-            else:
-                lines[metric] = list(diagnosis.gler(series, shares))
-        values["sensitivity"] = lines
-        return Scores(values, {metric: line[0] if line else None for metric, line in lines.items()}, missing)
+        lines = {
+            metric: attempt(
+                missing, f"sensitivity.{metric}", self._line, [own[metric] for own in values.values()], scoring
+            )
+            for metric in values["0"]
+        }
+        averaged = {metric: line[0] if line else None for metric, line in lines.items()}
+        return Scores({**values, "sensitivity": lines}, averaged, missing)
+
+    def _line(self, series: Sequence[float | None], scoring: Scoring) -> list[float]:
+        """Return slope and intercept of a metric over the share of correct labels."""
+        shares, known = diagnosis.noisy_label_shares(scoring.k, len(series)), [v for v in series if v is not None]
+        if len(known) < len(series):
+            raise UndefinedMetricError("the metric is undefined at some noise rate")
+        if scoring.metric_set.as_released:
+            return list(released.gler(known))
+        if len(set(shares)) < 2:
+            raise UndefinedMetricError("without demonstrations, labels cannot be wrong")
+        return list(diagnosis.gler(known, shares))
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the intervals of the slopes."""
@@ -768,16 +756,10 @@ def template_of_levels(task_input: TaskInput, levels: str) -> PromptSettings:
             "the data set's card 'alternatives' (three levels of instruction, input prefixes, label prefix, label "
             "affix)"
         )
-    instruction, prefixes, label_prefix, label_affix = map(int, levels)
+    factors = [factor.name for factor in dataclasses.fields(alternatives)]
+    chosen = {name: getattr(alternatives, name)[int(level)] for name, level in zip(factors, levels, strict=True)}
     settings = task_input.settings
-    template = dataclasses.replace(
-        settings.template,
-        instruction=alternatives.instruction[instruction],
-        input_text_prefixes=alternatives.input_text_prefixes[prefixes],
-        label_prefix=alternatives.label_prefix[label_prefix],
-        label_affix=alternatives.label_affix[label_affix],
-    )
-    return dataclasses.replace(settings, template=template)
+    return dataclasses.replace(settings, template=dataclasses.replace(settings.template, **chosen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -1054,38 +1036,29 @@ class Suite(_Parts):
     parts: ClassVar[Mapping[str, type[Benchmark]]] = {"Normal": Normal, **Diagnosis.parts}
 
 
-_BUILTIN = {
-    "normal": "StaICC.benchmarks.tasks:Normal",
-    "contextual-bias": "StaICC.benchmarks.tasks:ContextualBias",
-    "domain-bias": "StaICC.benchmarks.tasks:DomainBias",
-    "post-bias": "StaICC.benchmarks.tasks:PosteriorBias",
-    "triplet-bias": "StaICC.benchmarks.tasks:TripletBias",
-    "gler": "StaICC.benchmarks.tasks:GLER",
-    "template": "StaICC.benchmarks.tasks:TemplateSensitivity",
-    "demonstration": "StaICC.benchmarks.tasks:DemonstrationSensitivity",
-    "generalisation": "StaICC.benchmarks.tasks:Generalisation",
-    "diagnosis": "StaICC.benchmarks.tasks:Diagnosis",
-    "suite": "StaICC.benchmarks.tasks:Suite",
+_BUILTIN: Mapping[str, type[Benchmark | BenchmarkGroup]] = {
+    "normal": Normal,
+    "contextual-bias": ContextualBias,
+    "domain-bias": DomainBias,
+    "post-bias": PosteriorBias,
+    "triplet-bias": TripletBias,
+    "gler": GLER,
+    "template": TemplateSensitivity,
+    "demonstration": DemonstrationSensitivity,
+    "generalisation": Generalisation,
+    "diagnosis": Diagnosis,
+    "suite": Suite,
 }
-_SPELLINGS = {"template_sens": "template", "demo_sens": "demonstration"}
-"""Names of 0.1.1 that are not those of the classes."""
-
-
-def _spellings() -> dict[str, str]:
-    """Return the built-in names by folded spelling: their own, those of their classes, and those of 0.1.1."""
-    classes = {place.rpartition(":")[2]: name for name, place in _BUILTIN.items()}
-    named = {**{name: name for name in _BUILTIN}, **classes, **_SPELLINGS}
-    return {fold(spelling): name for spelling, name in named.items()}
-
 
 BENCHMARKS: Registry[Callable[..., Any]] = Registry(
     "benchmark",
     "staicc.benchmarks",
-    _BUILTIN,
+    {name: f"{__name__}:{kind.__name__}" for name, kind in _BUILTIN.items()},
     callable_entry("a class or function that makes a Benchmark or a BenchmarkGroup"),
-    folded=_spellings(),
+    # Their classes, and the names of 0.1.1, which results carry.
+    folded={fold(own): name for name, kind in _BUILTIN.items() for own in (kind.__name__, kind.task_name)},
 )
-"""All benchmarks that run over frozen classification data. To add one, add its line here."""
+"""All benchmarks that run over frozen classification data. To add one, add its line above."""
 
 
 def make_benchmark(name: str, **arguments: Any) -> Any:

@@ -292,12 +292,16 @@ def refuse_other_order(values: object) -> None:
 _ONE_PROMPT = "It gets a list of prompts; if it takes one prompt, leave out batched_inference=True"
 
 
-def check_batch(values: object, number: int) -> Sequence[object]:
+def check_batch(
+    values: object, number: int, source: str = "the batched function returned", hint: str = _ONE_PROMPT
+) -> Sequence[object]:
     """Check the outer shape of what a batched inference function returned.
 
     Args:
         values: What it returned.
         number: How many prompts it was given.
+        source: Where the values are from, for messages.
+        hint: What to do, for messages.
 
     Returns:
         One value for each prompt, not yet checked one by one.
@@ -311,13 +315,11 @@ def check_batch(values: object, number: int) -> Sequence[object]:
     except OutputError:
         raise
     except Exception as error:  # of the value's own methods
-        raise OutputError(f"the batched function returned a {type(values).__name__} that cannot be read") from error
+        raise OutputError(f"{source} a {type(values).__name__} that cannot be read") from error
     if not isinstance(plain, (list, tuple)):
-        raise OutputError(
-            f"the batched function returned {_describe(values)}, expected a list of {number} answers. {_ONE_PROMPT}"
-        )
+        raise OutputError(f"{source} {_describe(values)}, expected a list of {number} answers. {hint}")
     if len(plain) != number:
-        raise OutputError(f"the batched function returned {len(plain)} answers for {number} prompts. {_ONE_PROMPT}")
+        raise OutputError(f"{source} {len(plain)} answers for {number} prompts. {hint}")
     return plain
 
 
