@@ -104,11 +104,10 @@ def origin_of(value: Any) -> str:
     if isinstance(value, functools.partial):
         parts = (value.func, *value.args, *value.keywords.values())
         return next((origin for part in parts if callable(part) and (origin := origin_of(part))), "")
-    module = getattr(value, "__module__", None) or type(value).__module__
-    top = str(module).partition(".")[0]
-    if top in ("StaICC", "__main__") or top in sys.stdlib_module_names:
-        return ""
-    return _origin_of_module(str(module), tuple(sys.path))
+    module = str(getattr(value, "__module__", None) or type(value).__module__)
+    top = module.partition(".")[0]
+    known = top in ("StaICC", "__main__") or top in sys.stdlib_module_names
+    return "" if known else _origin_of_module(module, tuple(sys.path))
 
 
 def _text(distribution: Distribution) -> str:
@@ -117,13 +116,11 @@ def _text(distribution: Distribution) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _origin_of_module(module: str, path: tuple[str, ...]) -> str:
-    root = _regular_package(module)
-    near = [
-        (len(point.module), _origin(point))
-        for group in GROUPS
-        for point in _entry_points(group, path)
-        if f"{point.module}.".startswith(f"{root}.")
-    ]
+    names = list(itertools.accumulate(module.split("."), "{}.{}".format))
+    # The outermost package that one distribution owns: the first that is no namespace package.
+    root = next((name for name in names if getattr(sys.modules.get(name), "__file__", None)), names[0])
+    points = [point for group in GROUPS for point in _entry_points(group, path)]
+    near = [(len(point.module), _origin(point)) for point in points if f"{point.module}.".startswith(f"{root}.")]
     if near:
         return max(near)[1]
     file = getattr(sys.modules.get(module), "__file__", None) or ""
@@ -133,12 +130,6 @@ def _origin_of_module(module: str, path: tuple[str, ...]) -> str:
 
     installed = sorted({*metadata.packages_distributions().get(module.partition(".")[0], ())})
     return ", ".join(_text(metadata.distribution(name)) for name in installed)
-
-
-def _regular_package(module: str) -> str:
-    """Return the outermost package of a module that one distribution owns: the first that is no namespace package."""
-    names = list(itertools.accumulate(module.split("."), "{}.{}".format))
-    return next((name for name in names if getattr(sys.modules.get(name), "__file__", None)), names[0])
 
 
 @functools.lru_cache(maxsize=64)
@@ -219,16 +210,15 @@ class Registry(Mapping[str, T]):
             UnknownNameError: There is no such entry; the nearest name is suggested.
             PluginError: Two plug-ins have that name, or the plug-in is broken.
         """
-        if not isinstance(name, str):
-            raise unknown_name(self.kind, name, self.names(), self.hint)
-        if fold(name) in self._folded:
-            known = self._folded[fold(name)]
+        folded = fold(name) if isinstance(name, str) else ""
+        if folded in self._folded:
+            known = self._folded[folded]
             return Entry(known, self[known])
-        if is_reference(name):
+        if isinstance(name, str) and is_reference(name):
             if not references:
                 raise unknown_name(self.kind, name, self.names(), "Names that are read from a file import no module.")
             return self._referenced(name)
-        points = self._plugins().get(fold(name), ())
+        points = self._plugins().get(folded, ())
         if not points:
             raise unknown_name(self.kind, name, self.names(), self.hint)
         if len(points) > 1:
@@ -242,9 +232,8 @@ class Registry(Mapping[str, T]):
 
     def knows(self, name: object) -> bool:
         """Return whether :meth:`find` accepts a name, without importing anything."""
-        if not isinstance(name, str):
-            return False
-        return fold(name) in self._folded or is_reference(name) or fold(name) in self._plugins()
+        folded = fold(name) if isinstance(name, str) else ""
+        return folded in self._folded or is_reference(str(name)) or folded in self._plugins()
 
     def names(self) -> tuple[str, ...]:
         """Return all names, the built-in ones first."""
@@ -252,23 +241,21 @@ class Registry(Mapping[str, T]):
 
     def listing(self) -> list[Listed]:
         """Return all entries, with what is wrong with those of plug-ins that cannot be used."""
-        grouped = self._grouped()
         rows = [Listed(name) for name in self._builtin]
-        for points in grouped.values():
-            for point in points:
-                problem = (
-                    _shadowed(self.kind, point) if fold(point.name) in self._folded else _conflict(self.kind, points)
-                )
-                rows.append(Listed(point.name, _origin(point), problem))
+        for folded, points in self._grouped().items():
+            problem = _conflict(self.kind, points) if len(points) > 1 else ""
+            if folded in self._folded:
+                problem = _shadowed(self.kind, points[0])
+            rows += [Listed(point.name, _origin(point), problem) for point in points]
         return rows
 
-    def _grouped(self) -> dict[str, tuple[EntryPoint, ...]]:
-        points: dict[str, tuple[EntryPoint, ...]] = {}
+    def _grouped(self) -> dict[str, list[EntryPoint]]:
+        points: dict[str, list[EntryPoint]] = {}
         for point in _entry_points(self.group, tuple(sys.path)):
-            points[fold(point.name)] = (*points.get(fold(point.name), ()), point)
+            points.setdefault(fold(point.name), []).append(point)
         return points
 
-    def _plugins(self) -> dict[str, tuple[EntryPoint, ...]]:
+    def _plugins(self) -> dict[str, list[EntryPoint]]:
         """Return the entry points by folded name, without those that have a built-in name."""
         plugins = self._grouped()
         for name in self._folded.keys() & plugins.keys():
@@ -303,14 +290,10 @@ class Registry(Mapping[str, T]):
 
 
 def _shadowed(kind: str, point: EntryPoint) -> str:
-    return (
-        f"the plug-in {_origin(point)} has a {kind} {point.name!r}; the name is built in, and the built-in one is used"
-    )
+    return f"the plug-in {_origin(point)} has a {kind} {point.name!r}; the name is built in, and that one is used"
 
 
 def _conflict(kind: str, points: Sequence[EntryPoint]) -> str:
-    if len(points) < 2:
-        return ""
     return (
         f"two plug-ins have a {kind} {points[0].name!r}: {' and '.join(map(_origin, points))}; "
         f"uninstall one, or name one as {points[0].value!r}"

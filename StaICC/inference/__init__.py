@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from StaICC.inference.contract import Answer as Answer
 from StaICC.inference.contract import Inference as Inference
-from StaICC.inference.contract import batch_form as batch_form
 from StaICC.inference.contract import check_answer as check_answer
-from StaICC.inference.runner import AnswerStore as AnswerStore
 from StaICC.inference.runner import Part as Part
 from StaICC.inference.runner import RunOptions as RunOptions
 from StaICC.inference.runner import predict_queries as predict_queries
@@ -14,7 +12,4 @@ from StaICC.inference.workers import Failure as Failure
 from StaICC.inference.workers import OnError as OnError
 from StaICC.inference.workers import Unparsed as Unparsed
 from StaICC.inference.workers import worker_processes as worker_processes
-from StaICC.progress import Estimate as Estimate
-from StaICC.progress import Pace as Pace
-from StaICC.progress import Progress as Progress
 from StaICC.progress import ProgressCallback as ProgressCallback

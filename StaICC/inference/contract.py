@@ -126,15 +126,6 @@ def check_answer(value: object, label_space: Sequence[str], free_text: bool = Fa
         >>> check_answer({"yes": 3, "no": 1}, ["no", "yes"])
         [1.0, 3.0]
     """
-    try:
-        return _checked(value, label_space, free_text)
-    except OutputError:
-        raise
-    except Exception as error:  # of the value's own methods
-        raise OutputError(f"got a {type(value).__name__} that cannot be read: {_error(error)}") from error
-
-
-def _checked(value: object, label_space: Sequence[str], free_text: bool) -> Answer:
     if isinstance(value, str):
         text = Text(str.__str__(value), value.finish_reason if isinstance(value, Text) else None)
         return text if free_text else _index_of_text(text, label_space)
@@ -143,37 +134,31 @@ def _checked(value: object, label_space: Sequence[str], free_text: bool) -> Answ
     plain = _plain(_by_position(value, label_space))
     if isinstance(plain, (list, tuple)):
         return _row(plain, label_space)
-    if (index := whole_number(plain)) is not None:
-        if not 0 <= index < len(label_space):
-            shown = index if index.bit_length() < 64 else f"of {index.bit_length()} bits"
-            raise OutputError(f"got label index {shown}, expected 0 to {len(label_space) - 1}: {_labels(label_space)}")
-        return index
-    raise OutputError(
-        f"got {_describe(value)}; expected a sequence of {len(label_space)} numbers (a probability or logit for each "
-        f"label), a label index, or the text of a label: {_labels(label_space)}"
-    )
+    if (index := whole_number(plain)) is None:
+        raise OutputError(
+            f"got {_describe(value)}; expected a sequence of {len(label_space)} numbers (a probability or logit for "
+            f"each label), a label index, or the text of a label: {_labels(label_space)}"
+        )
+    if not 0 <= index < len(label_space):
+        shown = index if index.bit_length() < 64 else f"of {index.bit_length()} bits"
+        raise OutputError(f"got label index {shown}, expected 0 to {len(label_space) - 1}: {_labels(label_space)}")
+    return index
 
 
 def _by_position(value: object, label_space: Sequence[str]) -> object:
     """Return the numbers of a mapping or a Series in the order of the labels, and other values unchanged."""
-    if isinstance(value, Mapping):
-        keys, numbers = list(value), list(value.values())
-    else:
-        index = _series_index(value)
-        if index is None:
-            return value
-        keys, numbers = index, value.tolist()  # type: ignore[attr-defined]
-        if keys == list(range(len(keys))):
-            return numbers
-    if keys == list(label_space):
+    is_mapping = isinstance(value, Mapping)
+    keys = list(value) if isinstance(value, Mapping) else _series_index(value)
+    if keys is None:
+        return value
+    numbers = list(value.values()) if isinstance(value, Mapping) else value.tolist()  # type: ignore[attr-defined]
+    if keys == list(label_space) or (not is_mapping and keys == list(range(len(keys)))):
         return numbers
     by_label = dict(zip(keys, numbers, strict=True))
     if len(by_label) != len(keys) or by_label.keys() != set(label_space):
-        kind, named = ("keys", "a mapping") if isinstance(value, Mapping) else ("index", "a Series")
-        advice = "" if isinstance(value, Mapping) else ". To read it by position, return its tolist()"
-        raise OutputError(
-            f"got {named} with the {kind} {_clip(str(keys))}, expected each label once: {_labels(label_space)}{advice}"
-        )
+        kind = "mapping with the keys" if is_mapping else "Series with the index"
+        advice = "" if is_mapping else ". To read it by position, return its tolist()"
+        raise OutputError(f"got a {kind} {_clip(str(keys))}, expected each label once: {_labels(label_space)}{advice}")
     return [by_label[label] for label in label_space]
 
 
@@ -226,7 +211,7 @@ def _number(value: object, label: str) -> float:
     try:
         return float(plain)
     except Exception as error:
-        raise OutputError(f"the value for label {label!r} cannot be read as a number: {_error(error)}") from error
+        raise OutputError(f"the value for label {label!r} cannot be read as a number: {error}") from error
 
 
 def _index_of_text(text: str, label_space: Sequence[str]) -> int:
@@ -266,13 +251,6 @@ def _describe(value: object) -> str:
         return f"an object of type {kind} that cannot be shown"
 
 
-def _error(error: Exception) -> str:
-    try:
-        return f"{error}" or type(error).__name__
-    except Exception:
-        return type(error).__name__
-
-
 def refuse_other_order(values: object) -> None:
     """Refuse a DataFrame, and a Series whose index does not count from 0: their order may not be that of the prompts.
 
@@ -309,13 +287,8 @@ def check_batch(
     Raises:
         OutputError: It is no sequence, has another length, or is a Series whose index does not count from 0.
     """
-    try:
-        refuse_other_order(values)
-        plain = _plain(values)
-    except OutputError:
-        raise
-    except Exception as error:  # of the value's own methods
-        raise OutputError(f"{source} a {type(values).__name__} that cannot be read") from error
+    refuse_other_order(values)
+    plain = _plain(values)
     if not isinstance(plain, (list, tuple)):
         raise OutputError(f"{source} {_describe(values)}, expected a list of {number} answers. {hint}")
     if len(plain) != number:
@@ -395,11 +368,10 @@ def batch_form(function: Inference) -> BatchForm | None:
     """
     batch = own_attribute(function, "batch")
     if callable(batch) and not _overrides_call(function):
-        return lambda prompts, label_space: batch(prompts=prompts, label_space=label_space)
-    if type(function) is functools.partial and not function.args:
-        inner, keywords = own_attribute(function.func, "batch"), function.keywords
-        if callable(inner) and not _overrides_call(function.func):
-            return lambda prompts, label_space: inner(prompts=prompts, label_space=label_space, **keywords)
+        return lambda prompts, label_space, **more: batch(prompts=prompts, label_space=label_space, **more)
+    if type(function) is functools.partial and not function.args and not isinstance(function.func, functools.partial):
+        inner = batch_form(function.func)
+        return inner and functools.partial(inner, **function.keywords)
     return None
 
 
@@ -407,12 +379,8 @@ def _overrides_call(function: Inference) -> bool:
     """Tell whether the class overrides ``__call__`` further down than it defines ``batch``."""
     if "batch" in getattr(function, "__dict__", {}):
         return False
-    for base in type(function).__mro__:
-        if "batch" in vars(base):
-            return False
-        if "__call__" in vars(base):
-            return any("batch" in vars(other) for other in type(function).__mro__)
-    return False
+    defined = [name for base in type(function).__mro__ for name in ("batch", "__call__") if name in vars(base)]
+    return defined[:1] == ["__call__"] and "batch" in defined
 
 
 def user_batch_form(function: Inference) -> BatchForm:

@@ -177,15 +177,12 @@ def in_library(thing: Any) -> bool:
 
 def replaced_methods(value: object) -> list[str]:
     """Name the methods of a class that an attribute of this object replaces."""
-    return sorted(
-        name
-        for name in getattr(value, "__dict__", {})
-        if _is_method(next((vars(base)[name] for base in type(value).__mro__ if name in vars(base)), None))
-    )
-
-
-def _is_method(member: object) -> bool:
-    return isinstance(member, (staticmethod, classmethod)) or (callable(member) and not isinstance(member, type))
+    names = []
+    for name in getattr(value, "__dict__", {}):
+        member = next((vars(base)[name] for base in type(value).__mro__ if name in vars(base)), None)
+        if isinstance(member, (staticmethod, classmethod)) or (callable(member) and not isinstance(member, type)):
+            names.append(name)
+    return sorted(names)
 
 
 def _patched(cls: type) -> list[str]:
@@ -193,12 +190,11 @@ def _patched(cls: type) -> list[str]:
     names = []
     for name, member in vars(cls).items():
         function = getattr(member, "fget", None) or getattr(member, "__func__", member)
-        while type(function) is types.FunctionType and hasattr(function, "__wrapped__"):
+        while (plain := type(function) is types.FunctionType) and hasattr(function, "__wrapped__"):
             function = function.__wrapped__
-        if not callable(function) or isinstance(function, (type, types.BuiltinFunctionType)):
-            continue
-        top = function.__globals__["__name__"].partition(".")[0] if type(function) is types.FunctionType else ""
-        if top != "StaICC" and top not in sys.stdlib_module_names:
+        top = function.__globals__["__name__"].partition(".")[0] if plain else ""
+        is_method = callable(function) and not isinstance(function, (type, types.BuiltinFunctionType))
+        if is_method and top != "StaICC" and top not in sys.stdlib_module_names:
             names.append(f"{cls.__qualname__}.{name}")
     return names
 
@@ -220,13 +216,11 @@ def _stated(value: Any) -> Identity | None:
     stated = None if owner is None else value.identity()
     if owner is None or not isinstance(stated, Identity):
         return None
-    classes = type(value).__mro__
+    classes, cls = type(value).__mro__, type(value).__qualname__
     below = [base for base in classes[: classes.index(owner)] if not in_library(base)]
-    reasons = [
-        *(f"attribute {name!r} replaces a method of {type(value).__qualname__}" for name in replaced_methods(value)),
-        *(f"replaced method {name}" for base in classes if in_library(base) for name in _patched(base)),
-        *(f"the class {base.__qualname__} has no identity() of its own" for base in below),
-    ]
+    reasons = [f"attribute {name!r} replaces a method of {cls}" for name in replaced_methods(value)]
+    reasons += [f"replaced method {name}" for base in classes if in_library(base) for name in _patched(base)]
+    reasons += [f"the class {base.__qualname__} has no identity() of its own" for base in below]
     who = dict(stated.who)
     if below:
         who |= {"subclass": below[0].__qualname__, "subclass source": source_digest(below[0])[:32]}
@@ -270,11 +264,10 @@ def name_in_store(identity: Identity, model_name: str | None = None) -> str:
     shown = next((identity.who[name] for name in _NAMED_BY if name in identity.who), "")
     if not identity.complete:
         reasons = "; ".join(identity.unidentified[:_MOST_REASONS]) or "it is a plain function"
-        more = len(identity.unidentified) - _MOST_REASONS
+        more = f" (and {n} more)" if (n := len(identity.unidentified) - _MOST_REASONS) > 0 else ""
         raise ArgumentError(
             f"store: the inference function {shown!r} has no complete identity, and no model_name was given: {reasons}"
-            f"{f' (and {more} more)' if more > 0 else ''}. Name it (model_name='my-model-v1', or --model-name "
-            "my-model-v1), and change the name whenever its predictions may change"
+            f"{more}. Name it (model_name= or --model-name), and change the name whenever its predictions may change"
         )
     return f"{IDENTITY}{identity.digest} {shown}".strip()
 
@@ -509,8 +502,7 @@ def _declared(function: Any, deepest: int) -> list[float | None]:
         if hasattr(function.func, "identity_for"):
             return []
     if inspect.getattr_static(function, "recheck_tolerance", function) is not function:  # it may be None
-        tolerance: float | None = function.recheck_tolerance
-        return [tolerance]
+        return [function.recheck_tolerance]
     if hasattr(type(function), "identity") or not deepest:  # do not look into kernels
         return []
     return [tolerance for value in referred(function) for tolerance in _declared(value, deepest - 1)]
@@ -526,8 +518,7 @@ def difference(first: object, other: object) -> float:
     """
     if not (isinstance(first, list) and isinstance(other, list) and len(first) == len(other)):
         return 0.0 if first == other else math.inf
-    pairs = [(a, b) for a, b in zip(first, other, strict=True) if a != b]
-    largest = max((_distance(a, b) for a, b in pairs), default=0.0)
+    largest = max((_distance(a, b) for a, b in zip(first, other, strict=True) if a != b), default=0.0)
     return largest if math.isinf(largest) else max(largest, _gap(first, other), _gap(other, first))
 
 
@@ -542,8 +533,7 @@ def _gap(first: list[float], other: list[float]) -> float:
 
 
 def _distance(first: float, other: float) -> float:
-    distance = abs(first - other) / max(1.0, abs(first), abs(other))
-    return distance if math.isfinite(first - other) else math.inf
+    return abs(first - other) / max(1.0, abs(first), abs(other)) if math.isfinite(first - other) else math.inf
 
 
 def _short(value: object) -> str:

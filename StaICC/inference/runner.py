@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError, set_integers
 from StaICC.inference.contract import (
@@ -32,6 +31,7 @@ from StaICC.inference.contract import (
     user_batch_form,
 )
 from StaICC.inference.identity import RunCounter, RunCounts
+from StaICC.inference.store import BoundStore
 from StaICC.inference.workers import (
     Failure,
     OnError,
@@ -58,19 +58,9 @@ _CHARACTERS = 1 << 24  # of the prompts of a chunk: 4 of a million tokens each, 
 
 _Key = tuple[Prompt, tuple[str, ...]]
 
-_NONE = Failure("not predicted yet")
+_LOST = Failure("the executor gave no answer for it")
 
 _LOG = logger(__name__)
-
-
-class AnswerStore(Protocol):
-    """Where the runner finds and keeps predictions; a prediction store that is bound to one model is one."""
-
-    def get_many(self, keys: Sequence[_Key]) -> dict[_Key, Answer]:
-        """Return the stored predictions."""
-
-    def put_many(self, answers: Iterable[tuple[_Key, Answer]]) -> Mapping[_Key, Answer] | None:
-        """Store predictions durably before returning; return those that were stored before and differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +69,7 @@ class RunOptions:
 
     batched: bool = False
     """The function takes the list of all prompts of a condition and returns the list of answers."""
-    store: AnswerStore | None = None
+    store: BoundStore | None = None
     """The prediction store."""
     executor: Executor | Callable[[], Executor] | WorkerPool | None = None
     """Runs chunks elsewhere: an executor, a function that makes one, or a pool that stays open from call to call."""
@@ -195,9 +185,9 @@ def predict_queries(
         for warning in collector.ending_warnings(reply_limit):
             options.warn(f"{part.name}: {warning}")
     collector.refuse_failures(numbers)
-    lost = next((key for key in numbers if key not in collector.answers), None)
-    if lost is not None:
-        raise _error(f"{part.name}, query {numbers[lost]}", Failure("the executor gave no answer for it"))
+    for key, number in numbers.items():
+        if key not in collector.answers:
+            raise _error(f"{part.name}, query {number}", _LOST)
     return [collector.answers[query.prompt, query.label_space] for query in queries]
 
 
@@ -215,17 +205,11 @@ def report_phase(
     """
     if options.progress is not None:
         by_key = {(query.prompt, query.label_space): answer for query, answer in zip(queries, answers, strict=True)}
-        failed = sum(isinstance(answer, Failure) for answer in by_key.values())
-        done = len(by_key)
+        done, failed = len(by_key), sum(isinstance(answer, Failure) for answer in by_key.values())
         options.progress(Progress(done, done, part.name, part.number, part.parts, 0, failed, phase))
 
 
-def _recheck(
-    function: Inference,
-    part: Part,
-    options: RunOptions,
-    chosen: Sequence[tuple[_Key, Answer, str]],
-) -> None:
+def _recheck(function: Inference, part: Part, options: RunOptions, chosen: Sequence[tuple[_Key, Answer, str]]) -> None:
     """Compute some of the reused predictions again, before the first new ones.
 
     Raises:
@@ -235,7 +219,7 @@ def _recheck(
     collector = AnswerCollector(replace(options, store=None, progress=None, free_text=True), part, len(chosen), {})
     _solve(function, chunks_of([key for key, _, _ in chosen], frozenset(), function, options), options, collector)
     for key, stored, where in chosen:
-        again = collector.answers.get(key, Failure("the executor gave no answer for it"))
+        again = collector.answers.get(key, _LOST)
         if not isinstance(again, Failure):
             options.counter.compare(key, stored, again, where)
         elif options.on_error == "raise" or again.final:
@@ -289,14 +273,9 @@ class AnswerCollector:
 
     def refuse_failures(self, numbers: Mapping[_Key, int]) -> None:
         """Raise the failure of the first query that ends the run, if there is one; given the queries' numbers."""
-        failed = [
-            (numbers[key], failure)
-            for key, failure in self.failures
-            if self._options.on_error == "raise" or failure.final
-        ]
+        failed = {numbers[key]: failure for key, failure in self.failures if ends([failure], self._options.on_error)}
         if failed:
-            number, failure = min(failed, key=lambda pair: pair[0])
-            raise _error(f"{self._part.name}, query {number}", failure)
+            raise _error(f"{self._part.name}, query {min(failed)}", failed[min(failed)])
 
     def ending_warnings(self, limit: str) -> list[str]:
         """Return warnings about replies without a label that are cut, or of which it is unknown how they ended."""
@@ -313,7 +292,7 @@ class AnswerCollector:
             self._check_watched()
 
     def _check_watched(self) -> None:
-        if any(isinstance(self.answers.get(key, _NONE), Failure) for key in self._watched):
+        if any(isinstance(self.answers.get(key, _LOST), Failure) for key in self._watched):
             return
         predicted = {_predicted(self.answers[key]) for key in self._watched}
         number, space, self._watched = len(self._watched), self._watched[0][1], []
@@ -335,14 +314,9 @@ class AnswerCollector:
 
     def commit(self) -> None:
         """Store the uncommitted predictions. Where the store has a different one already, that one is used."""
-        batch, self._uncommitted = self._uncommitted, []
-        if self._options.store is not None and batch:
-            try:
-                kept = self._options.store.put_many(batch)
-            except KeyboardInterrupt:
-                self._uncommitted = batch + self._uncommitted  # nothing of the batch is stored yet
-                raise
-            self._take(kept or {})
+        if self._options.store is not None and self._uncommitted:
+            self._take(self._options.store.put_many(self._uncommitted))
+            self._uncommitted = []  # only now: after an interrupt, they are stored at the end of the run
         self._committed = time.monotonic()
 
     def commit_if_due(self, size: int) -> None:
@@ -387,9 +361,8 @@ def chunks_of(
     keys: Sequence[_Key], cached: Container[_Key], function: Inference, options: RunOptions
 ) -> Iterator[list[_Key]]:
     """Split the distinct queries into chunks of one label space, in order, without those that are cached."""
-    size = options.chunk_size or (_WORKER_CHUNK if options.executor is not None else 1)
-    if batch_form(function) is not None:
-        size = options.chunk_size or _BATCH
+    usual = _BATCH if batch_form(function) is not None else _WORKER_CHUNK if options.executor is not None else 1
+    size = options.chunk_size or usual
     alone = served_function(function) is not None and options.on_error == "raise"  # a fault there is mostly of all
     groups: dict[tuple[str, ...], list[_Key]] = {}
     for key in keys:
@@ -414,12 +387,11 @@ def _divided(keys: Sequence[_Key], size: int, most: float) -> Iterator[list[_Key
     chunk: list[_Key] = []
     total = 0
     for key in keys:
-        length = characters(key[0])
-        if chunk and (len(chunk) == size or total + length > most):
+        total += characters(key[0])
+        if chunk and (len(chunk) == size or total > most):
             yield chunk
-            chunk, total = [], 0
+            chunk, total = [], characters(key[0])
         chunk.append(key)
-        total += length
     if chunk:
         yield chunk
 
@@ -443,11 +415,11 @@ def _solve(function: Inference, chunks: Iterable[list[_Key]], options: RunOption
     if options.executor is None:
         try:
             for chunk in chunks:
-                if not alone:
-                    predictions = solve_chunk(function, [key[0] for key in chunk], chunk[0][1], options.on_error)
-                    proceed = deliver(chunk, predictions)
-                else:
+                if alone:
                     proceed = all(deliver([key], [solve(function, *key)]) for key in chunk)
+                else:
+                    prompts = [key[0] for key in chunk]
+                    proceed = deliver(chunk, solve_chunk(function, prompts, chunk[0][1], options.on_error))
                 if not proceed:
                     return
         finally:  # also when the user interrupts

@@ -121,11 +121,9 @@ def _decode(stored: bytes | str) -> Answer:
     if isinstance(stored, bytes):
         return list(struct.unpack(f"<{len(stored) // 8}d", stored))
     prediction: Any = json.loads(stored)
-    if isinstance(prediction, dict):
-        return Features(prediction)
     if isinstance(prediction, (str, list)):
         return Text(*([prediction] if isinstance(prediction, str) else prediction))
-    index: int = prediction
+    index: int | Features = Features(prediction) if isinstance(prediction, dict) else prediction
     return index
 
 
@@ -194,6 +192,7 @@ class PredictionStore:
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False, timeout: float = 60.0) -> None:
         self.path = Path(os.path.abspath(path))
+        self._log = self.path.with_name(f"{self.path.name}-wal")
         self.read_only = read_only
         self._timeout = timeout
         self._lock = threading.RLock()
@@ -216,7 +215,7 @@ class PredictionStore:
 
     def _check_path(self) -> None:
         """Refuse a path that cannot be a store, before SQLite creates files."""
-        path, log = self.path, self.path.with_name(f"{self.path.name}-wal")
+        path, log = self.path, self._log
         if path.is_dir() or not path.parent.is_dir():
             raise ArgumentError(f"{path} cannot be a prediction store, which is a file in a folder that exists")
         if path.name.endswith(("-wal", "-shm", "-journal")):
@@ -243,8 +242,7 @@ class PredictionStore:
             return f"{self.path.as_uri()}?mode=rwc"
         if os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK):
             return f"{self.path.as_uri()}?mode=rw"
-        log = self.path.with_name(f"{self.path.name}-wal")
-        return f"{self.path.as_uri()}?mode=ro" + ("" if log.exists() else "&immutable=1")
+        return f"{self.path.as_uri()}?mode=ro" + ("" if self._log.exists() else "&immutable=1")
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         """Create the tables of a new file; refuse a file that is no store, has another schema, or is damaged."""
@@ -327,11 +325,9 @@ class PredictionStore:
 
     def _file_id(self) -> tuple[int, int] | None:
         """Return which file the path leads to now."""
-        try:
-            status = self.path.stat()
-        except OSError:
-            return None
-        return status.st_dev, status.st_ino
+        with contextlib.suppress(OSError):
+            return (status := self.path.stat()).st_dev, status.st_ino
+        return None
 
     @contextlib.contextmanager
     def _using(self) -> Iterator[sqlite3.Connection]:
@@ -430,11 +426,8 @@ class PredictionStore:
         if different and not self._warned:
             self._warned = True
             _LOG.warning(
-                "%s: the model %r predicted %d queries differently from before; the first predictions are kept. Either "
-                "it is not deterministic, or two models have one name. (Said once.)",
-                self.path,
-                name,
-                len(different),
+                f"{self.path}: the model {name!r} predicted {len(different)} queries differently before; the "
+                "first predictions are kept. Either it is not deterministic, or two models have one name. (Said once.)"
             )
         return kept
 
@@ -473,8 +466,7 @@ class PredictionStore:
             counts = connection.execute(
                 "SELECT name, COUNT(query) FROM models LEFT JOIN predictions ON model = id GROUP BY id ORDER BY name"
             ).fetchall()
-        files = [self.path, self.path.with_name(f"{self.path.name}-wal")]
-        size = sum(file.stat().st_size for file in files if file.exists())
+        size = sum(file.stat().st_size for file in (self.path, self._log) if file.exists())
         return StoreInfo(self.path, SCHEMA, size, {_decode_name(name): count for name, count in counts})
 
     def export(self, stream: TextIO) -> int:
@@ -544,21 +536,16 @@ class PredictionStore:
             "INSERT INTO models (name, editions) SELECT name, editions FROM other.models WHERE true "
             "ON CONFLICT (name) DO UPDATE SET editions = excluded.editions WHERE editions = '[]'"
         )
-        pairs = (
-            "other.predictions AS theirs JOIN other.models AS their ON their.id = theirs.model JOIN main.models AS my"
-        )
-        connection.create_function(
-            "differ", 2, lambda mine, theirs: _decode(mine) != _decode(theirs)
-        )  # not the endings
+        pairs = "other.predictions AS theirs JOIN other.models AS their ON their.id = theirs.model"
+        pairs += " JOIN main.models AS my USING (name)"
+        connection.create_function("differ", 2, lambda mine, theirs: _decode(mine) != _decode(theirs))  # not endings
         (both, different) = connection.execute(
             "SELECT COUNT(*), COALESCE(SUM(mine.prediction != theirs.prediction AND "
-            f"differ(mine.prediction, theirs.prediction)), 0) FROM {pairs} USING (name) "
+            f"differ(mine.prediction, theirs.prediction)), 0) FROM {pairs} "
             "JOIN main.predictions AS mine ON mine.model = my.id AND mine.query = theirs.query"
         ).fetchone()
         before = connection.total_changes
-        connection.execute(
-            f"INSERT OR IGNORE INTO main.predictions SELECT my.id, query, prediction FROM {pairs} USING (name)"
-        )
+        connection.execute(f"INSERT OR IGNORE INTO main.predictions SELECT my.id, query, prediction FROM {pairs}")
         return MergeReport(connection.total_changes - before, both - different, different)
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from StaICC.errors import (
     ArgumentError,
@@ -59,6 +59,8 @@ from StaICC.safe_text import logger, one_line
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
+
+_T = TypeVar("_T")
 
 OnError = Literal["raise", "collect"]
 """Stop at the first query without a prediction, or continue and report it."""
@@ -113,21 +115,29 @@ def _describe(error: BaseException) -> str:
 def _raised(who: str, error: BaseException) -> Failure:
     if isinstance(error, MissingDependencyError):
         return Failure(str(error), error, final=True)
-    hint = ""
-    called = isinstance(error, TypeError) and error.__traceback__ is not None and error.__traceback__.tb_next is None
+    hint, trace = "", error.__traceback__
+    called = isinstance(error, TypeError) and trace is not None and trace.tb_next is None
     if called and "required positional argument" in str(error):
         hint = "; it is called with prompt and label_space only: bind other parameters with functools.partial"
     elif called and "unexpected keyword argument" in str(error):
-        hint = "; it is called with arguments by name: call its parameters "
-        if who.startswith("the batched"):
-            hint += "prompts and label_space"
-        else:
-            hint += "prompt and label_space, or pass batched_inference=True if it takes a list of prompts"
+        names = "prompt and label_space, or pass batched_inference=True if it takes a list of prompts"
+        names = "prompts and label_space" if who.startswith("the batched") else names
+        hint = f"; it is called with arguments by name: call its parameters {names}"
     withheld = "" if isinstance(error, WithheldReplyError) else None
     return Failure(f"{who} raised {_describe(error)}{hint}", error, isinstance(error, _FINAL), withheld)
 
 
-def checked(value: object, label_space: Sequence[str]) -> Answer | Failure:
+def _called(who: str, function: Callable[..., _T], *arguments: Any, **named: Any) -> _T | Failure:
+    """Return what code of the user's returns, or a failure in the place of an exception."""
+    try:
+        return function(*arguments, **named)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return _raised(who, error)
+
+
+def checked(value: Any, label_space: Sequence[str]) -> Answer | Failure:
     """Check the return value for one query.
 
     Args:
@@ -137,18 +147,16 @@ def checked(value: object, label_space: Sequence[str]) -> Answer | Failure:
     Returns:
         The prediction (a text is a reply), or a failure with the reason.
     """
-    try:
-        if isinstance(value, BaseException):
-            reason = f"the inference function gave an error: {_describe(value)}"
-            withheld = "" if isinstance(value, WithheldReplyError) else None
-            return Failure(reason, value, isinstance(value, RunEndingError), withheld)
-        return check_answer(value, label_space, free_text=True)
-    except OutputError as error:
-        return Failure(f"the inference function's answer cannot be scored: {error}", error)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # of the value's own methods
-        return _raised(f"reading the inference function's answer, a {type(value).__name__},", error)
+    if issubclass(type(value), BaseException):  # not isinstance, which asks the value for its class
+        reason = f"the inference function gave an error: {_describe(value)}"
+        withheld = "" if isinstance(value, WithheldReplyError) else None
+        return Failure(reason, value, isinstance(value, RunEndingError), withheld)
+    answer = _called(
+        f"reading the inference function's answer, a {type(value).__name__},", check_answer, value, label_space, True
+    )
+    if isinstance(answer, Failure) and isinstance(answer.cause, OutputError):
+        return Failure(f"the inference function's answer cannot be scored: {answer.cause}", answer.cause)
+    return answer
 
 
 def unparsed_reason(rule: str, reply: str) -> str:
@@ -199,38 +207,25 @@ def batch_answers(
     Returns:
         One value per prompt, or a failure with the reason.
     """
-    try:
-        values = batch([as_argument(prompt) for prompt in prompts], list(label_space))
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        return _raised("the batched inference function", error)
-    try:
-        return check_batch(values, len(prompts))
-    except OutputError as error:
+    arguments = [as_argument(prompt) for prompt in prompts], list(label_space)
+    values = _called("the batched inference function", batch, *arguments)
+    if type(values) is Failure:
+        return values
+    answers = _called("reading the batched inference function's answers", check_batch, values, len(prompts))
+    if type(answers) is Failure and isinstance(answers.cause, OutputError):
         if len(prompts) > 1:
-            warnings.warn(  # a constant text at one place: shown once
-                "batch() did not return a list with one prediction for each prompt; its prompts are evaluated again in "
-                "smaller batches",
-                RuntimeWarning,
-                stacklevel=1,
+            text = (
+                "batch() did not return a list with one prediction for each prompt; they are evaluated again in parts"
             )
-        return Failure(str(error), error)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        return _raised("reading the batched inference function's answers", error)
+            warnings.warn(text, RuntimeWarning, stacklevel=1)  # a constant text at one place: shown once
+        return Failure(str(answers.cause), answers.cause)
+    return answers
 
 
 def solve(function: Inference, prompt: Prompt, label_space: tuple[str, ...]) -> Answer | Failure:
     """Evaluate one prompt with a function that is not batched."""
-    try:
-        value = function(prompt=as_argument(prompt), label_space=list(label_space))
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        return _raised("the inference function", error)
-    return checked(value, label_space)
+    value = _called("the inference function", function, prompt=as_argument(prompt), label_space=list(label_space))
+    return value if type(value) is Failure else checked(value, label_space)
 
 
 def solve_chunk(
@@ -275,9 +270,8 @@ def _solve_batch(
     if len(prompts) == 1 or isinstance(values.cause, MissingDependencyError):
         return [values]
     if values.final:
-        return [
-            dataclasses.replace(values, reason=f"{values.reason}, asked for {len(prompts)} queries from this one on")
-        ]
+        reason = f"{values.reason}, asked for {len(prompts)} queries from this one on"
+        return [dataclasses.replace(values, reason=reason)]
     half = len(prompts) // 2
     answers = _solve_batch(batch, prompts[:half], label_space, on_error)
     if ends(answers, on_error):

@@ -67,16 +67,10 @@ def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:
     """
     hints = get_type_hints(record, localns={"KW_ONLY": Any})  # Python 3.10 refuses this mark as a type
     texts = {name: text for base in reversed(record.__mro__[:-1]) for name, text in _docstrings(base).items()}
-    return [
-        OptionFact(
-            field.name,
-            _type_text(hints[field.name], str(field.type)),
-            field.default,
-            field.metadata.get("help") or texts.get(field.name, ""),
-        )
-        for field in fields(record)
-        if field.name not in left_out
-    ]
+    texts |= {field.name: field.metadata["help"] for field in fields(record) if "help" in field.metadata}
+    types = {name: _type_text(hints[name], text) for name, text in option_types(record, *left_out).items()}
+    defaults = {field.name: field.default for field in fields(record)}
+    return [OptionFact(name, text, defaults[name], texts.get(name, "")) for name, text in types.items()]
 
 
 def _type_text(hint: Any, annotation: str) -> str:
@@ -128,30 +122,25 @@ def names_option(text: str, option: str) -> bool:
     return any(setting.partition("=")[0].strip() == option for setting in text.split(";")[1:])
 
 
-_BATCHES = "batches are made by tokens: use --token-budget (hf:), or --concurrency for requests (servers)"
-FOREIGN: Mapping[str, str] = {
-    "apply_chat_template": "prompt_format=chat",
-    "chat": "prompt_format=chat",
-    "fewshot_as_multiturn": "prompt_format=chat-turns",
-    "system_instruction": "system",
-    "system_message": "system",
-    "torch_dtype": "dtype",
-    "load_in_4bit": "quantization=4bit",
-    "load_in_8bit": "quantization=8bit",
-    "max_model_len": "max_length",
-    "n_ctx": "max_length",
-    "max_new_tokens": "max_tokens",
-    "max_gen_toks": "max_tokens",
-    "stop_seqs": "stop",
-    "max_connections": "concurrency",
-    "num_concurrent": "concurrency",
-    "max_retries": "retries",
-    "api_key": "set the environment variable OPENAI_API_KEY",
-    "base_url": "name the server with openai:BASE_URL#MODEL",
-    "batch_size": _BATCHES,
-    "max_batch_size": _BATCHES,
-    "per_device_eval_batch_size": _BATCHES,
+_FOREIGN_NAMES = {
+    "prompt_format=chat": "apply_chat_template chat",
+    "prompt_format=chat-turns": "fewshot_as_multiturn",
+    "system": "system_instruction system_message",
+    "dtype": "torch_dtype",
+    "quantization=4bit": "load_in_4bit",
+    "quantization=8bit": "load_in_8bit",
+    "max_length": "max_model_len n_ctx",
+    "max_tokens": "max_new_tokens max_gen_toks",
+    "stop": "stop_seqs",
+    "concurrency": "max_connections num_concurrent",
+    "retries": "max_retries",
+    "set the environment variable OPENAI_API_KEY": "api_key",
+    "name the server with openai:BASE_URL#MODEL": "base_url",
+    "batches are made by tokens: use --token-budget (hf:), or --concurrency for requests (servers)": (
+        "batch_size max_batch_size per_device_eval_batch_size"
+    ),
 }
+FOREIGN: Mapping[str, str] = {name: own for own, names in _FOREIGN_NAMES.items() for name in names.split()}
 """Options of lm-evaluation-harness, inspect_ai, transformers, vLLM and llama.cpp: the option of a model that has the
 same meaning (with its value, if the other is a flag), or a sentence that says what to do instead."""
 
@@ -196,25 +185,23 @@ def split_options(
     name, *settings = text.split(";")
     model = model or name
     options = dict(given or {})
-    if other is None and (unknown := next((option for option in options if option not in types), None)):
-        raise unknown_option(model, unknown, types)
     for setting in settings:
         option, equals, value = (part.strip() for part in setting.partition("="))
         if not option or not equals:
             raise ArgumentError(f"option of {model}: got {setting!r}, expected name=value")
-        if option not in types and other is None:
-            raise unknown_option(model, option, types)
         if option in options:
             raise ArgumentError(f"option {option} of {model}: given twice, expected once")
         annotated = types.get(option, "")
-        if "None" in annotated and value.casefold() in ("none", "null"):
-            options[option] = None
-            continue
         read, expected = _READERS.get(annotated.removesuffix(" | None"), (str, "a text"))
+        if option not in types and other is not None:
+            read = other
         try:
-            options[option] = read(value) if option in types or other is None else other(value)
+            is_none = "None" in annotated and value.casefold() in ("none", "null")
+            options[option] = None if is_none else read(value)
         except (KeyError, ValueError):
             raise ArgumentError(f"option {option} of {model}: got {value!r}, expected {expected}") from None
+    if other is None and (unknown := next((option for option in options if option not in types), None)):
+        raise unknown_option(model, unknown, types)
     return name, options
 
 
@@ -242,15 +229,13 @@ def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, An
     try:
         signature = inspect.signature(factory)
     except (TypeError, ValueError):  # some functions written in C have none
-        signature = None
-    if signature is not None and "label_space" in signature.parameters:
-        if further or options:
-            given = ", ".join(filter(None, [further, *options]))
+        signature = inspect.signature(lambda *_, **__: None)
+    if "label_space" in signature.parameters:
+        if given := ", ".join(filter(None, [further, *options])):
             raise ArgumentError(f"{name!r} is an inference function: got {given}, expected no argument and no option")
         return cast("LoadedKernel", factory)
     try:
-        if signature is not None:
-            signature.bind(text, **options)
+        signature.bind(text, **options)
     except TypeError as error:
         raise ArgumentError(f"{name!r} makes no kernel ({error}): got {factory!r:.80}, expected {_EXPECTED}") from None
     kernel = factory(text, **options)

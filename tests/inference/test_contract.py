@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from StaICC.errors import OutputError
-from StaICC.inference import batch_form, check_answer
+from StaICC.inference.contract import batch_form, check_answer
 
 LABELS = ["no", "yes"]
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)

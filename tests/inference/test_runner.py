@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from StaICC import Normal
 from StaICC.errors import OutputError
-from StaICC.inference import Failure, Pace, Part, Progress, RunOptions, predict_queries
+from StaICC.inference import Failure, Part, RunOptions, predict_queries
 from StaICC.inference.workers import alike, is_too_long
-from StaICC.progress import ProgressLine
+from StaICC.progress import Pace, Progress, ProgressLine
 from StaICC.prompting import Query, as_argument
 
 LABELS = ("no", "yes")
