@@ -23,7 +23,7 @@ from StaICC.results.generalisation import variance_components
 from StaICC.results.provenance import DatasetDetails
 from StaICC.results.published import compare_with_published, figures, models
 from StaICC.results.report.html import Missing
-from StaICC.results.report.plots import SERIES, Axis, Cell, Figure, Key, Line, Mark, Panel, row_axis
+from StaICC.results.report.plots import SERIES, Axis, Figure, Panel, Shape, row_axis
 from StaICC.results.result import Result, ResultGroup, score_records
 
 
@@ -148,15 +148,14 @@ def labels_of(details: DatasetDetails) -> tuple[str, ...]:
     """
     if details.labels:
         return details.labels
-    seen = {label for record in details.conditions for label in (*record.truth, *record.predictions)}
-    highest = max((label for label in seen if label is not None), default=-1)
-    return tuple(str(label) for label in range(highest + 1))
+    seen = [label for record in details.conditions for label in (*record.truth, *record.predictions)]
+    return tuple(map(str, range(1 + max((label for label in seen if label is not None), default=-1))))
 
 
 _SHARE = Axis((0, 1), [(0, "0"), (0.5, "0.5"), (1, "1")])
 _ACCURACY = _SHARE._replace(label="accuracy")
 _ONE = {"": 0}
-_BASELINES = [Key("random baseline", kind="line"), Key("majority baseline", kind="dashed")]
+_BASELINES = [Shape(text="random baseline"), Shape(kind="dashed", text="majority baseline")]
 
 
 def _range_axis(values: Iterable[float], steps: int) -> Axis:
@@ -177,7 +176,7 @@ def panel_of(
     across: Axis | None = None,
     values: Axis | None = None,
     *,
-    lines: Sequence[Line] = (),
+    lines: Sequence[Shape] = (),
     connected: bool = True,
     dodge: float = 0.0,
     width: int = 244,
@@ -195,35 +194,29 @@ def panel_of(
         width: Pixels; rows of a panel below 200 pixels have no names.
     """
     rows = list(dict.fromkeys(point.place for point in points))
-    marks, drawn = [], [*lines]
-    spread = [end[1 if across else 0] for line in lines for end in line.points]
-    curves: dict[int | None, list[tuple[float, float]]] = {}
-
-    def at(place: float, value: float) -> tuple[float, float]:
-        spread.append(value)
-        return (place, value) if across else (value, place)
-
+    shapes, marks, curves = [*lines], list[Shape](), dict[int | None, list[tuple[float, float]]]()
     for point in points:
         score, number = point.score, series[point.series]
         place = point.x if across else float(rows.index(point.place))
         if score.value is None or place is None or (number or 0) >= SERIES:
             continue
-        for base, dashed in ((score.random, False), (score.majority, True)):
+        for base, kind in ((score.random, "line"), (score.majority, "dashed")):
             if base is not None and across is None:
-                drawn.append(Line([at(place - 0.5, base), at(place + 0.5, base)], dashed=dashed))
+                shapes.append(Shape([(base, place - 0.5), (base, place + 0.5)], kind=kind))
         place += dodge * ((number or 0) - (len(series) - 1) / 2)
-        if score.interval:
-            drawn.append(Line([at(place, score.interval.low), at(place, score.interval.high)], number))
-        middle = at(place, score.value)
+        figures_ = [score.value, *((score.interval.low, score.interval.high) if score.interval else ())]
+        middle, *ends = [(place, value) if across else (value, place) for value in figures_]
+        shapes += [Shape(ends, number)] if ends else []
         name = ", ".join(filter(None, dict.fromkeys((point.series, point.place))))
-        marks.append(Mark(*middle, number, f"{name}: {score.value:.4f}", point.size))
+        marks.append(Shape([middle], number, "mark", f"{name}: {score.value:.4f}", point.size))
         curves.setdefault(number, []).append(middle)
+    spread = [end[1 if across else 0] for shape in (*shapes, *marks) for end in shape.points]
     axis = values or (_range_axis(spread, width // 80) if spread else _SHARE)
     if across:
-        drawn += [Line(curve, number) for number, curve in curves.items() if connected]
-        return Panel(points[0].panel, across, axis, marks, drawn, width=width)
+        shapes += [Shape(curve, number) for number, curve in curves.items() if connected]
+        return Panel(points[0].panel, across, axis, [*shapes, *marks], width)
     names = row_axis([row if width >= 200 else "" for row in rows], 16 if width < 300 else 30)
-    return Panel(points[0].panel, axis, names, marks, drawn, width=width)
+    return Panel(points[0].panel, axis, names, [*shapes, *marks], width)
 
 
 def _axis_of(axis: Axis | Mapping[str, Axis] | None, panel: str) -> Axis | None:
@@ -240,8 +233,8 @@ def chart(
     *,
     across: Axis | Mapping[str, Axis] | None = None,
     values: Axis | Mapping[str, Axis] | None = None,
-    lines: Mapping[str, Sequence[Line]] | None = None,
-    legend: Sequence[Key] = (),
+    lines: Mapping[str, Sequence[Shape]] | None = None,
+    legend: Sequence[Shape] = (),
     **options: Any,
 ) -> Figure:
     """Return a figure of points, with the table of their numbers.
@@ -264,7 +257,7 @@ def chart(
     """
     names = list(dict.fromkeys(point.series for point in points))
     numbers = {name: number for number, name in enumerate(names)} if series is None else series
-    keys = [Key(name, numbers[name]) for name in names if name] if head[1] and len(names) > 1 else []
+    keys = [Shape((), numbers[name], "mark", name) for name in names if name] if head[1] and len(names) > 1 else []
     panels = []
     for name in dict.fromkeys(point.panel for point in points):
         own = [point for point in points if point.panel == name]
@@ -392,7 +385,7 @@ def differences(compared: Sequence[Comparison]) -> Figure:
         points,
         "",
         {"significant": 0, "other": None},
-        lines={title: [Line([(0, -0.5), (0, len(points) - 0.5)])]},
+        lines={title: [Shape([(0, -0.5), (0, len(points) - 0.5)])]},
         width=400,
     )
 
@@ -440,12 +433,12 @@ def confusion_matrices(given: Given) -> Figure:
         for truth, row in enumerate(confusion_counts(details)):
             for predicted, queries in enumerate(row):
                 share = queries / (sum(row) or 1)
-                cells.append(Cell(predicted, truth, share, 0 if truth == predicted else 1, str(queries)))
+                cells.append(Shape([(predicted, truth)], int(truth != predicted), "cell", str(queries), share))
                 rows.append([dataset, labels[truth], labels[predicted], str(queries)])
         if cells:
             across = row_axis(labels, 7)
             axis = across._replace(ends=(-0.5, len(labels) - 0.5), label="predicted label")
-            panels.append(Panel(dataset, axis, row_axis(labels), cells=cells, width=124 + 52 * len(labels)))
+            panels.append(Panel(dataset, axis, row_axis(labels), cells, 124 + 52 * len(labels)))
     if not panels:
         raise ArgumentError("the result has no predictions of queries")
     return Figure(
@@ -495,8 +488,8 @@ def cost_chart(given: Given) -> Figure:
         ["", "", "method", "accuracy", unit],
         points,
         "",
-        lines={"Accuracy": [Line(best, 1)]},
-        legend=[Key("highest accuracy of the methods that cost no more", 1, "line")],
+        lines={"Accuracy": [Shape(best, 1)]},
+        legend=[Shape((), 1, text="highest accuracy of the methods that cost no more")],
         width=320,
     )
     return replace(figure, panels=[*figure.panels, panel_of(spent, width=320)])
@@ -550,7 +543,7 @@ def reliability_diagrams(given: Given) -> Figure:
         _ONE,
         across=_SHARE._replace(label="confidence"),
         values=_ACCURACY,
-        lines={name: [Line([(0, 0), (1, 1)], dashed=True)] for name in every},
+        lines={name: [Shape([(0, 0), (1, 1)], kind="dashed")] for name in every},
         width=200,
     )
 
@@ -583,7 +576,8 @@ def bias_distributions(given: Given) -> Figure:
             shares = {source: distribution}
             if benchmark == "Post_bias" and details.conditions:
                 shares["true labels"] = label_frequencies(details.conditions[0].truth, len(labels))
-            lines[dataset] = [Line([(1 / len(labels), -0.5), (1 / len(labels), len(labels) - 0.5)], dashed=True)]
+            uniform = [(1 / len(labels), -0.5), (1 / len(labels), len(labels) - 0.5)]
+            lines[dataset] = [Shape(uniform, kind="dashed")]
             for name, own in shares.items():
                 points += [Point(dataset, name, label, Score(share)) for label, share in zip(labels, own, strict=True)]
     return chart(
@@ -595,7 +589,7 @@ def bias_distributions(given: Given) -> Figure:
         "no result has a mean prediction. Use results of the bias benchmarks",
         values=_SHARE,
         lines=lines,
-        legend=[Key("uniform", kind="dashed")],
+        legend=[Shape(kind="dashed", text="uniform")],
         dodge=0.2,
     )
 
@@ -740,13 +734,13 @@ def shots_chart(given: Given) -> Figure:
     )
 
 
-def _published_curves(dataset: str, places: Mapping[str, float]) -> list[Line]:
+def _published_curves(dataset: str, places: Mapping[str, float]) -> list[Shape]:
     """Return the curves of the published models of LongICL; ``places`` are the x values of the rounds."""
     curves: dict[str, list[tuple[float, float]]] = {}
     for figure in figures("LongICL"):
         if figure.dataset == dataset and figure.value is not None and figure.metric in places:
             curves.setdefault(figure.model, []).append((places[figure.metric], figure.value))
-    return list(map(Line, curves.values()))
+    return list(map(Shape, curves.values()))
 
 
 def rounds_chart(given: Given) -> Figure:
@@ -762,14 +756,14 @@ def rounds_chart(given: Given) -> Figure:
     scores = {name: scores_of(result) for name, result in runs.items()}
     places = {f"{n}R": float(n) for n in range(1, 6)}
     points: list[Point] = []
-    lines: dict[str, list[Line]] = {}
+    lines: dict[str, list[Shape]] = {}
     for dataset in dataset_names(runs):
         for name, own in scores.items():
             points += [
                 Point(dataset, name, key, own.get((dataset, key), _NOT_EVALUATED), x) for key, x in places.items()
             ]
         uniform = [own[dataset, "uniform"].value for own in scores.values() if (dataset, "uniform") in own]
-        guess = [Line([(0.7, value), (5.3, value)], dashed=True) for value in uniform if value is not None]
+        guess = [Shape([(0.7, value), (5.3, value)], kind="dashed") for value in uniform if value is not None]
         lines[dataset] = [*_published_curves(dataset, places), *guess[:1]]
     return chart(
         "Score by rounds of demonstrations",
@@ -781,7 +775,7 @@ def rounds_chart(given: Given) -> Figure:
         across=Axis((0.7, 5.3), [(x, f"{x:g}") for x in places.values()], "rounds of demonstrations"),
         values=_SHARE._replace(label="score"),
         lines=lines,
-        legend=[Key("published models", kind="line"), Key("random baseline", kind="dashed")],
+        legend=[Shape(text="published models"), Shape(kind="dashed", text="random baseline")],
     )
 
 
@@ -831,8 +825,11 @@ def model_size_chart(given: Given, method: str = "Vanilla ICL") -> Figure:
         "",
         {"published models": None, "runs": 0},
         across=Axis((-2, 2.3), ticks, "parameters"),
-        lines={title: [Line([(-2, value), (2.3, value)], number) for number, (_, value) in enumerate(own)]},
-        legend=[Key("published models"), *(Key(name, number, "line") for number, (name, _) in enumerate(own))],
+        lines={title: [Shape([(-2, value), (2.3, value)], number) for number, (_, value) in enumerate(own)]},
+        legend=[
+            Shape(kind="mark", text="published models"),
+            *(Shape((), n, text=name) for n, (name, _) in enumerate(own)),
+        ],
         connected=False,
         width=640,
     )
@@ -857,13 +854,13 @@ def _length(result: Result, dataset: str, name: str) -> float:
     return math.log2(max(1.0, tokens or _conditions(result, dataset)[name].get("reference_tokens") or 1.0))
 
 
-def _experiment_points(kind: str, runs: Runs, dataset: str) -> tuple[list[Point], list[Line], Axis | None]:
+def _experiment_points(kind: str, runs: Runs, dataset: str) -> tuple[list[Point], list[Shape], Axis | None]:
     """Return the points of a data set, the lines in the background, and the horizontal axis."""
     every = {name: row for result in runs.values() for name, row in _conditions(result, dataset).items()}
     names = list(every)
     if kind in ("shots", "helmet"):  # runs may have other levels
         names.sort(key=lambda name: every[name].get("demonstrations") or 0)
-    points, bands, places = [], list[Line](), list[float]()
+    points, bands, places = [], list[Shape](), list[float]()
     for number, (run, result) in enumerate(runs.items()):
         own = _conditions(result, dataset)
         ends: dict[str, list[tuple[float, float]]] = {"band_low": [], "band_high": []}
@@ -878,7 +875,7 @@ def _experiment_points(kind: str, runs: Runs, dataset: str) -> tuple[list[Point]
             points.append(Point(dataset, run, name, score, place))
             for key, band in ends.items():
                 band += [] if row.get(key) is None else [(place, row[key])]
-        bands += [Line(band, number, dashed=True) for band in ends.values() if band and number < SERIES]
+        bands += [Shape(band, number, "dashed") for band in ends.values() if band and number < SERIES]
     if kind not in _CURVES:
         return points, [], None
     ticks = [(float(place), name.removeprefix("part ").removesuffix(" shots")) for place, name in enumerate(names)]

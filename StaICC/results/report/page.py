@@ -22,7 +22,6 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import StaICC.results.report.figures as charts
@@ -371,7 +370,7 @@ def _forest(headlines: Sequence[_Headline], names: Sequence[str]) -> Markup:
             panels.append(charts.panel_of(points, {"best": 0, "other": None}, width=148))
     if not panels:
         return Markup("")
-    panels[0] = replace(panels[0], width=280, y=row_axis(names, 25))
+    panels[0] = panels[0]._replace(width=280, y=row_axis(names, 25))
     better = "Blue: the best run and those that are not shown to be worse. " if len(names) > 1 else ""
     caption = f"Means over the data sets, with intervals. {better}The table below has {of_all}the numbers."
     figure = Figure("Overview", caption, panels, [], [])

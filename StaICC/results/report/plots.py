@@ -45,34 +45,62 @@ SERIES = 12
 """Number of runs that differ in marker or colour."""
 
 
-class Mark(NamedTuple):
-    """A point of a series."""
+class Shape(NamedTuple):
+    """A part of a panel: a point, a line or a cell of a matrix. In a legend, it has a text and no place."""
 
-    x: float
-    y: float
-    series: int | None
-    """From 0; ``None`` for the background."""
-    text: str
-    """Shown on hovering."""
-    size: float = 1.0
-
-
-class Line(NamedTuple):
-    """A line through points; ``series`` as for marks."""
-
-    points: Sequence[tuple[float, float]]
+    points: Sequence[tuple[float, float]] = ()
+    """Of a point or a cell its middle."""
     series: int | None = None
-    dashed: bool = False
+    """From 0; ``None`` for the background."""
+    kind: str = "line"
+    """``"line"``, ``"dashed"``, ``"mark"`` or ``"cell"``."""
+    text: str = ""
+    """Of a point, it is shown on hovering."""
+    size: float = 1.0
+    """Of a point; of a cell its shade, from 0 to 1."""
 
+    def svg(self, *pixels: tuple[float, float]) -> Iterator[Markup]:
+        """Yield the shape as SVG elements.
 
-class Cell(NamedTuple):
-    """A cell of a matrix, by its middle; the shade is a share from 0 to 1."""
+        Args:
+            *pixels: Its points on the drawing; of a cell its corners.
+        """
+        style: dict[str, str] = {"d": "M" + "L".join(f"{_number(x)} {_number(y)}" for x, y in pixels)}
+        role = "g" if self.series is None else f"s{self.series % 6 + 1}"
+        if self.kind == "mark":
+            place = f"translate({style['d'][1:]}) scale({_number(self.size)})"
+            style |= {"transform": place, "d": f"M0 0{_SHAPES[_marker(self.series)]}"}
+            yield element("path", element("title", self.text), class_=f"m {role}", **style)
+        elif self.kind == "cell":
+            (left, top), _, (right, bottom), _ = pixels
+            style |= {"fill_opacity": _number(self.size / 2), "d": f"{style['d']}Z"}
+            yield element("path", class_=f"m {role}", **style)
+            yield _text((left + right) / 2, (top + bottom) / 2 + 4, self.text, text_anchor="middle")
+        else:
+            yield element("path", class_=f"l {role}{' d' * (self.kind == 'dashed')}", **style)
 
-    x: float
-    y: float
-    shade: float
-    series: int
-    text: str
+    def draw(self, axes: Any) -> Any:
+        """Draw the shape on matplotlib axes, and return what a legend shows of it.
+
+        Args:
+            axes: The axes.
+        """
+        colour = ROLES["mark" if self.series is None else f"series-{self.series % 6 + 1}"]
+        places = list(zip(*self.corners, strict=True)) or [(), ()]
+        if self.kind == "cell":
+            ((x, y),) = self.points
+            axes.text(x, y, self.text, ha="center", va="center")
+            return axes.fill(*places, color=colour, alpha=self.size / 2, linewidth=0)
+        style = {"linewidth": 1.2, "linestyle": "--" if self.kind == "dashed" else "-"}
+        if self.kind == "mark":
+            style = {"linestyle": "none", "marker": "os^DvP"[_marker(self.series)], "markersize": 5 * self.size}
+        return axes.plot(*places, color=colour, **style)[0]
+
+    @property
+    def corners(self) -> list[tuple[float, float]]:
+        """The points between which it is drawn."""
+        around = ((-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5)) if self.kind == "cell" else ((0.0, 0.0),)
+        return [(x + across, y + up) for x, y in self.points for across, up in around]
 
 
 class Axis(NamedTuple):
@@ -83,15 +111,6 @@ class Axis(NamedTuple):
     label: str = ""
     names: bool = False
     """Whether the ticks are names of rows."""
-
-
-class Key(NamedTuple):
-    """An entry of the legend: a run, or a kind of line."""
-
-    text: str
-    series: int | None = None
-    kind: str = "mark"
-    """``"mark"``, ``"line"`` or ``"dashed"``."""
 
 
 def row_axis(names: Sequence[str], length: int = 16) -> Axis:
@@ -105,16 +124,14 @@ def row_axis(names: Sequence[str], length: int = 16) -> Axis:
     return Axis((len(names) - 0.5, -0.5), ticks, names=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
+class Panel(NamedTuple):
     """One pair of axes."""
 
     title: str
     x: Axis
     y: Axis
-    marks: Sequence[Mark] = ()
-    lines: Sequence[Line] = ()
-    cells: Sequence[Cell] = ()
+    shapes: Sequence[Shape] = ()
+    """Later ones are above earlier ones."""
     width: int = 244
 
     @property
@@ -138,13 +155,8 @@ class Panel:
         right, top, bottom = self.width - 20, 22, self.height - 18 - 15 * bool(self.x.label)
 
         def at(x: float, y: float) -> tuple[float, float]:
-            (low, high), (under, over) = self.x.ends, self.y.ends
-            return left + (x - low) / (high - low) * (right - left), bottom - (y - under) / (over - under) * (
-                bottom - top
-            )
-
-        def path(points: Sequence[tuple[float, float]]) -> str:
-            return "M" + "L".join(" ".join(map(_number, at(*point))) for point in points)
+            across, up = ((value - low) / (high - low) for value, (low, high) in ((x, self.x.ends), (y, self.y.ends)))
+            return left + across * (right - left), bottom - up * (bottom - top)
 
         yield _text(2, 13, clip(self.title, int(self.width / 5.9)), class_="t")
         grid = []
@@ -162,17 +174,8 @@ class Panel:
         if self.y.label:
             turned = f"translate(10 {_number((top + bottom) / 2)}) rotate(-90)"
             yield element("g", _text(0, 0, self.y.label, text_anchor="middle"), transform=turned)
-        for cell in self.cells:
-            corners = zip(*_corners(cell), strict=True)
-            style = {"class_": f"m {_series(cell.series)}", "fill_opacity": _number(cell.shade / 2)}
-            yield element("path", d=f"{path(list(corners))}Z", **style)
-            x, y = at(cell.x, cell.y)
-            yield _text(x, y + 4, cell.text, text_anchor="middle")
-        for line in self.lines:
-            yield element("path", class_=f"l {_series(line.series)}{' d' * line.dashed}", d=path(line.points))
-        for mark in self.marks:
-            place = f"translate({' '.join(map(_number, at(mark.x, mark.y)))}) scale({_number(mark.size)})"
-            yield _marker(mark.series, place, element("title", mark.text))
+        for shape in self.shapes:
+            yield from shape.svg(*(at(*point) for point in shape.corners))
 
     def draw(self, axes: Any) -> None:
         """Draw the panel on matplotlib axes.
@@ -183,13 +186,8 @@ class Panel:
         axes.set_title(_plain(self.title), parse_math=False, fontsize="medium")
         axes.grid(axis="x" if self.y.names else "both", color=ROLES["grid"], linewidth=0.6)
         axes.set_axisbelow(True)
-        for cell in self.cells:
-            axes.fill(*_corners(cell), color=_colour(cell.series), alpha=cell.shade / 2, linewidth=0)
-            axes.text(cell.x, cell.y, cell.text, ha="center", va="center")
-        for line in self.lines:
-            axes.plot(*zip(*line.points, strict=True), **_style(line.series, "dashed" if line.dashed else "line"))
-        for mark in self.marks:
-            axes.plot([mark.x], [mark.y], **_style(mark.series, "mark"), markersize=5 * mark.size)
+        for shape in self.shapes:
+            shape.draw(axes)
         for axis, set_ticks in ((self.x, axes.set_xticks), (self.y, axes.set_yticks)):
             places, texts = zip(*axis.ticks, strict=True)
             turned = {"rotation": 45, "ha": "right"} if axis.names and axis is self.x else {}
@@ -212,7 +210,7 @@ class Figure:
     """The numbers, as text."""
     words: Sequence[int] = ()
     """Indices of the columns that contain text; the first always does."""
-    legend: Sequence[Key] = ()
+    legend: Sequence[Shape] = ()
 
     def svg(self, columns: int = 4) -> str:
         """Return the figure as one SVG document, in the colours of the light theme.
@@ -220,11 +218,11 @@ class Figure:
         Args:
             columns: Number of panels side by side.
         """
-        inner, width = [], self._legend_width()
-        for place, key in enumerate(self.legend):
-            shown = join([_sample(key), _text(28, 11, clip(key.text, 60))])
-            inner.append(element("g", shown, transform=f"translate(4 {16 * place})"))
-        y = 16 * len(self.legend)
+        inner = [
+            element("g", *_sample(key), _text(28, 11, clip(key.text, 60)), transform=f"translate(4 {16 * place})")
+            for place, key in enumerate(self.legend)
+        ]
+        width, y = self._legend_width(), 16 * len(self.legend)
         for start in range(0, len(self.panels), columns):
             x, row = 0, self.panels[start : start + columns]
             for panel in row:
@@ -244,18 +242,13 @@ class Figure:
 
     def inline(self) -> Markup:
         """Return the legend and the panels for a page that has :data:`STYLE`."""
-        samples = (
-            element(
-                "li",
-                element("svg", _sample(key), class_="chart", width="22", height="14", aria_hidden="true"),
-                key.text,
-            )
-            for key in self.legend
-        )
-        names = (f"{self.title}: {panel.title}. The table below has the numbers." for panel in self.panels)
-        drawn = (panel.svg(role="img", aria_label=name) for panel, name in zip(self.panels, names, strict=True))
-        legend = element("ul", *samples, class_="legend") if self.legend else ""
-        return join([legend, element("div", *drawn, class_="panels")])
+        box = {"class_": "chart", "width": "22", "height": "14"}
+        keys = [
+            element("li", element("svg", *_sample(key), **box, aria_hidden="true"), key.text) for key in self.legend
+        ]
+        about = "The table below has the numbers."
+        drawn = [panel.svg(role="img", aria_label=f"{self.title}: {panel.title}. {about}") for panel in self.panels]
+        return join([element("ul", *keys, class_="legend") if keys else "", element("div", *drawn, class_="panels")])
 
     def axes(self, columns: int = 4) -> list[Any]:
         """Return the figure as matplotlib axes, one for each panel.
@@ -305,7 +298,7 @@ class Figure:
         for panel, place in zip(self.panels, axes, strict=True):
             panel.draw(place)
         if self.legend:
-            handles = [axes[0].plot([], [], **_style(key.series, key.kind))[0] for key in self.legend]
+            handles = [key.draw(axes[0]) for key in self.legend]
             legend = drawing.legend(handles, ["run"] * len(handles), loc="outside upper left", fontsize="small")
             for text, key in zip(legend.get_texts(), self.legend, strict=True):
                 text.set(text=_plain(clip(key.text, 60)), parse_math=False)
@@ -318,29 +311,14 @@ class Figure:
         return self.svg()
 
 
-def _series(number: int | None) -> str:
-    return "g" if number is None else f"s{number % 6 + 1}"
-
-
-def _shape(number: int | None) -> int:
+def _marker(number: int | None) -> int:
     """Return the number of the marker; from the seventh run on, a colour has the marker of another one."""
     number = number or 0
     return (number + (number > 5)) % 6
 
 
-def _colour(series: int | None) -> str:
-    return ROLES["mark" if series is None else f"series-{series % 6 + 1}"]
-
-
-def _style(series: int | None, kind: str) -> dict[str, Any]:
-    """Return the properties of a line in matplotlib, for a kind of legend entry."""
-    style: dict[str, Any] = {"color": _colour(series), "linewidth": 1.2, "linestyle": {"dashed": "--"}.get(kind, "-")}
-    return style | ({"marker": "os^DvP"[_shape(series)], "linestyle": "none"} if kind == "mark" else {})
-
-
-def _corners(cell: Cell) -> tuple[list[float], list[float]]:
-    (left, right), (top, bottom) = ((middle - 0.5, middle + 0.5) for middle in (cell.x, cell.y))
-    return [left, right, right, left], [top, top, bottom, bottom]
+def _sample(key: Shape) -> Iterator[Markup]:
+    return key.svg((11, 7)) if key.kind == "mark" else key.svg((1, 7), (21, 7))
 
 
 def _plain(text: str) -> str:
@@ -348,16 +326,6 @@ def _plain(text: str) -> str:
     matplotlib = require("matplotlib", "plots", "a figure as axes")
     usetex: bool = matplotlib.rcParams["text.usetex"]
     return latex_cell(text) if usetex else one_line(text)
-
-
-def _marker(series: int | None, place: str, *inside: str) -> Markup:
-    return element("path", *inside, class_=f"m {_series(series)}", transform=place, d=f"M0 0{_SHAPES[_shape(series)]}")
-
-
-def _sample(key: Key) -> Markup:
-    if key.kind == "mark":
-        return _marker(key.series, "translate(11 7)")
-    return element("path", class_=f"l {_series(key.series)}{' d' * (key.kind == 'dashed')}", d="M1 7h20")
 
 
 def _number(value: float) -> str:

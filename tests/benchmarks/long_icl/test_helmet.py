@@ -135,8 +135,9 @@ def test_a_report_draws_curves_over_the_lengths_of_all_runs(tables: Path) -> Non
     }
     (panel,) = experiment_chart(runs).panels
     assert [name for _, name in panel.x.ticks] == ["4K", "8K", "16K"]
-    assert [mark.series for mark in panel.marks] == [0, 0, 1, 1]
-    assert [mark.x for mark in panel.marks] == [1, 2, 0, 1]
+    marks = [shape for shape in panel.shapes if shape.kind == "mark"]
+    assert [mark.series for mark in marks] == [0, 0, 1, 1]
+    assert [mark.points[0][0] for mark in marks] == [1, 2, 0, 1]
 
 
 def test_all_kinds_of_predictions_name_the_same_label(tables: Path) -> None:

@@ -25,7 +25,7 @@ from StaICC.results.report import (
 )
 from StaICC.results.report.figures import confusion_matrices, cost_chart, noise_series, shots_chart
 from StaICC.results.report.page import report_html
-from StaICC.results.report.plots import Key, Panel
+from StaICC.results.report.plots import Panel, Shape
 
 PIXEL = 0.011
 """Coordinates have two decimals."""
@@ -187,7 +187,7 @@ def test_the_line_of_the_cost_chart_is_the_best_of_the_methods_that_cost_no_more
         results[name].timing = {} if prompts is None else {"training_prompts": 0.0, "test_prompts": prompts}
     figure = cost_chart(results)
     assert [row[0] for row in figure.rows] == ["a", "b", "c", "unknown"]
-    line = next(line for line in figure.panels[0].lines if line.series == 1)
+    line = next(shape for shape in figure.panels[0].shapes if shape.series == 1)
     assert [x for x, _ in line.points] == [0.4, 0.4, 0.4, 0.4, 0.5, 0.5]
     with pytest.raises(ArgumentError, match="run_all"):
         cost_chart({"unknown": results["unknown"]})
@@ -209,7 +209,7 @@ def test_an_axis_contains_the_lines_in_the_background() -> None:
     (panel,) = differences([compared]).panels
     low, high = panel.x.ends
     assert low <= 0 < 1 <= high
-    assert [mark.x for mark in panel.marks] == [1.0]
+    assert [shape.points[0][0] for shape in panel.shapes if shape.kind == "mark"] == [1.0]
 
 
 def test_bias_marks_are_the_distributions(suite: ResultGroup) -> None:
@@ -262,7 +262,7 @@ def test_one_panel_is_one_axes_and_several_are_a_list(matplotlib: Any, suite: Re
 
 
 def test_a_legend_is_not_cut_off(matplotlib: Any, normal: Result) -> None:
-    figure = replace(accuracy_by_dataset(normal), legend=[Key("published models, " * 3)])
+    figure = replace(accuracy_by_dataset(normal), legend=[Shape(kind="mark", text="published models, " * 3)])
     figure = replace(figure, panels=figure.panels[:1])
     assert int(ElementTree.fromstring(figure.svg()).get("width", 0)) > 57 * 6
     (axes,) = figure.axes()
