@@ -330,25 +330,20 @@ def forest(given: Given, metric: str | None = None) -> Figure:
     metric = metric or HEADLINE.get(first.benchmark) or next(iter(first.averaged), "accuracy")
     key = mean_key(first.benchmark, metric)
     record = score_record(first.benchmark, metric, first.higher_is_better)
+    title = record.title
     if len(runs) == 1:
-        places = [*first.divided, *([None] if len(first.divided) > 1 else [])]
-        own = scores_of(first)
-        series = {"data sets": 0, "mean": 1}
-        points = [
-            Point(record.title, "data sets" if place else "mean", place or "mean", own.get((place, key), Score()))
-            for place in places
-        ]
+        own, series = scores_of(first), {"data sets": 0, "mean": 1}
+        kinds = dict.fromkeys(first.divided, "data sets") | ({None: "mean"} if len(first.divided) > 1 else {})
+        points = [Point(title, kind, name or "mean", own.get((name, key), Score())) for name, kind in kinds.items()]
     else:
+        means = {name: scores_of(run).get((None, key), Score()) for name, run in runs.items()}
+        points = [Point(title, "", name, mean._replace(random=None, majority=None)) for name, mean in means.items()]
         series = {"": 0}
-        points = [
-            Point(record.title, "", name, scores_of(run).get((None, key), Score())._replace(random=None, majority=None))
-            for name, run in runs.items()
-        ]
     better = {True: "Higher is better. ", False: "Lower is better. ", None: ""}[record.higher_is_better]
     return chart(
-        record.title,
+        title,
         f"{better}Points with confidence intervals.",
-        ["", "", "data set" if len(runs) == 1 else "run", record.title],
+        ["", "", "data set" if len(runs) == 1 else "run", title],
         points,
         f"no value in the results; scores with a mean: {', '.join(first.averaged)}",
         series,
@@ -566,13 +561,12 @@ def bias_distributions(given: Given) -> Figure:
     points, lines = [], {}
     for dataset in dataset_names(results):
         for benchmark, source in _PREDICTED_FROM.items():
-            distribution = (
-                results[benchmark].divided.get(dataset, {}).get("distribution") if benchmark in results else None
-            )
-            if not isinstance(distribution, (list, tuple)):
+            result = results.get(benchmark)
+            distribution = result.divided.get(dataset, {}).get("distribution") if result else None
+            if not result or not isinstance(distribution, (list, tuple)):
                 continue
-            details = results[benchmark].details[dataset]
-            labels = details.labels or tuple(str(label) for label in range(len(distribution)))
+            details = result.details[dataset]
+            labels = details.labels or tuple(map(str, range(len(distribution))))
             shares = {source: distribution}
             if benchmark == "Post_bias" and details.conditions:
                 shares["true labels"] = label_frequencies(details.conditions[0].truth, len(labels))
@@ -594,19 +588,6 @@ def bias_distributions(given: Given) -> Figure:
     )
 
 
-def noise_series(result: Result) -> dict[str, list[tuple[float, Score]]]:
-    """Return for each data set the share of correct labels and the accuracy, from no noise to all labels wrong."""
-    k = result.signature.fields.get("k") or ""
-    k_or_many = int(k) if k.isdigit() and int(k) else 10**6  # without k, the shares that the noise rates aim at
-    scores, series = scores_of(result), {}
-    for dataset, values in result.divided.items():
-        steps = sorted(int(key) for key in values if key.isdigit())
-        accuracies = [scores.get((dataset, f"{step}.accuracy"), Score()) for step in steps]
-        shares = noisy_label_shares(k_or_many, len(steps))
-        series[dataset] = list(zip(shares, accuracies, strict=True))
-    return series
-
-
 def noise_lines(given: Given) -> Figure:
     """Return accuracy against the share of correct labels in the demonstrations, with the GLER regression line.
 
@@ -618,11 +599,17 @@ def noise_lines(given: Given) -> Figure:
     """
     points = []
     for name, result in named(given).items():
-        scores = scores_of(result)
-        for dataset, series in noise_series(result).items():
+        scores, k = scores_of(result), result.signature.fields.get("k") or ""
+        demonstrations = (
+            int(k) if k.isdigit() and int(k) else 10**6
+        )  # without k, the shares that the noise rates aim at
+        for dataset, values in result.divided.items():
             slope = scores.get((dataset, "sensitivity.accuracy"), Score())
             cell = slope.cell if slope.value is None else f"{slope.value:+.4f}"
-            points += [Point(dataset, name, f"{share:.2f}", score, share, (cell,)) for share, score in series]
+            steps = sorted(int(key) for key in values if key.isdigit())
+            for step, share in zip(steps, noisy_label_shares(demonstrations, len(steps)), strict=True):
+                score = scores.get((dataset, f"{step}.accuracy"), Score())
+                points.append(Point(dataset, name, f"{share:.2f}", score, share, (cell,)))
     return chart(
         "Accuracy against label noise",
         "From all demonstration labels wrong (left) to all correct (right). GLER is the slope of a line through the "
@@ -734,15 +721,6 @@ def shots_chart(given: Given) -> Figure:
     )
 
 
-def _published_curves(dataset: str, places: Mapping[str, float]) -> list[Shape]:
-    """Return the curves of the published models of LongICL; ``places`` are the x values of the rounds."""
-    curves: dict[str, list[tuple[float, float]]] = {}
-    for figure in figures("LongICL"):
-        if figure.dataset == dataset and figure.value is not None and figure.metric in places:
-            curves.setdefault(figure.model, []).append((places[figure.metric], figure.value))
-    return list(map(Shape, curves.values()))
-
-
 def rounds_chart(given: Given) -> Figure:
     """Return the score of each data set by rounds of demonstrations, with the published models in the background.
 
@@ -759,12 +737,15 @@ def rounds_chart(given: Given) -> Figure:
     lines: dict[str, list[Shape]] = {}
     for dataset in dataset_names(runs):
         for name, own in scores.items():
-            points += [
-                Point(dataset, name, key, own.get((dataset, key), _NOT_EVALUATED), x) for key, x in places.items()
-            ]
-        uniform = [own[dataset, "uniform"].value for own in scores.values() if (dataset, "uniform") in own]
+            found = {key: own.get((dataset, key), _NOT_EVALUATED) for key in places}
+            points += [Point(dataset, name, key, score, places[key]) for key, score in found.items()]
+        curves: dict[str, list[tuple[float, float]]] = {}
+        for figure in figures("LongICL"):
+            if figure.dataset == dataset and figure.value is not None and figure.metric in places:
+                curves.setdefault(figure.model, []).append((places[figure.metric], figure.value))
+        uniform = [own.get((dataset, "uniform"), Score()).value for own in scores.values()]
         guess = [Shape([(0.7, value), (5.3, value)], kind="dashed") for value in uniform if value is not None]
-        lines[dataset] = [*_published_curves(dataset, places), *guess[:1]]
+        lines[dataset] = [*map(Shape, curves.values()), *guess[:1]]
     return chart(
         "Score by rounds of demonstrations",
         "Accuracy or micro F1 (vertical). Each round adds one demonstration of every label. Grey lines are the "
@@ -792,27 +773,20 @@ def model_size_chart(given: Given, method: str = "Vanilla ICL") -> Figure:
         UnknownNameError: There is no such published method.
     """
     own = [
-        (name, comparison.value)
+        (name, compared.value)
         for name, result in list(named(given).items())[:SERIES]
-        for comparison in compare_with_published(result, method)
-        if comparison.metric == "accuracy" and comparison.reason is None and comparison.value is not None
+        for compared in compare_with_published(result, method)
+        if compared.metric == "accuracy" and compared.reason is None and compared.value is not None
     ]
     if not own:
         raise ArgumentError("no run is comparable with the published figures")
     sizes = {model.name: model.params_b for model in models()}
-    title = "Accuracy, mean of ten data sets"
-    points = [
-        Point(
-            title,
-            "published models",
-            figure.model,
-            Score(figure.value),
-            None if figure.doubtful else math.log10(sizes[figure.model]),
-            (f"{sizes[figure.model]:g}", "; ".join(figure.warnings)),
-        )
-        for figure in figures("Normal", method=method, metric="accuracy")
-        if figure.value is not None
-    ]
+    title, points = "Accuracy, mean of ten data sets", []
+    for figure in figures("Normal", method=method, metric="accuracy"):
+        if figure.value is not None:
+            size = sizes[figure.model]
+            place, more = None if figure.doubtful else math.log10(size), (f"{size:g}", "; ".join(figure.warnings))
+            points.append(Point(title, "published models", figure.model, Score(figure.value), place, more))
     unknown = Missing("the parameters of a run are not recorded")
     points += [Point(title, "runs", name, Score(value), None, (unknown, "")) for name, value in own]
     ticks = [(-2.0, "10M"), (-1.0, "100M"), (0.0, "1B"), (1.0, "10B"), (2.0, "100B")]
@@ -844,8 +818,7 @@ _CURVES = {
 
 
 def _conditions(result: Result, dataset: str) -> Mapping[str, Mapping[str, Any]]:
-    experiment = result.divided.get(dataset, {}).get("experiment")
-    return experiment["conditions"] if experiment else {}
+    return (result.divided.get(dataset, {}).get("experiment") or {}).get("conditions", {})
 
 
 def _length(result: Result, dataset: str, name: str) -> float:

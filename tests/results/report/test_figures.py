@@ -23,7 +23,7 @@ from StaICC.results.report import (
     reliability_diagrams,
     rounds_chart,
 )
-from StaICC.results.report.figures import confusion_matrices, cost_chart, noise_series, shots_chart
+from StaICC.results.report.figures import confusion_matrices, cost_chart, shots_chart
 from StaICC.results.report.page import report_html
 from StaICC.results.report.plots import Panel, Shape
 
@@ -231,11 +231,13 @@ def test_bias_marks_are_the_distributions(suite: ResultGroup) -> None:
 def test_label_noise(suite: ResultGroup) -> None:
     gler = suite["GLER"]
     figure = noise_lines(gler)
-    for panel, (dataset, at) in zip(figure.panels, noise_series(gler).items(), strict=True):
+    for panel, (dataset, values) in zip(figure.panels, gler.divided.items(), strict=True):
         drawn = Drawn(panel)
         assert drawn.title == dataset
-        assert [(x, y) for x, y, _ in drawn.points] == [near((share, score.value)) for share, score in at]
-        assert [share for share, _ in at] == [1.0, 0.75, 0.5, 0.25, 0.0]
+        accuracies = [values[key]["accuracy"] for key in sorted(filter(str.isdigit, values))]
+        assert [(x, y) for x, y, _ in drawn.points] == [
+            near(pair) for pair in zip((1.0, 0.75, 0.5, 0.25, 0.0), accuracies, strict=True)
+        ]
     slopes = {row[0]: row[-1] for row in figure.rows}
     expected = {name: f"{values['sensitivity']['accuracy'][0]:+.4f}" for name, values in gler.divided.items()}
     assert slopes == expected
