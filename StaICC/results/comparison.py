@@ -1065,37 +1065,44 @@ def _not_comparable(runs: Mapping[str, Result], metric: str) -> str:
     return "; ".join(f"{', '.join(datasets)}: {reason}" for reason, datasets in reasons.items())
 
 
-def standings(runs: Mapping[str, Result], metric: str, higher_is_better: bool) -> dict[str, Verdict]:
-    """Return the verdict about each run that has a value of a metric, in comparison with the run of the best value.
+def standings(
+    runs: Mapping[str, Result], metric: str, higher_is_better: bool, all_pairs: bool = False
+) -> dict[str, Rank]:
+    """Return the place of each run that has a value of a metric, with the verdict in comparison with the best value.
 
     Args:
         runs: Results of one benchmark, by the names of their runs.
         metric: A score with a mean over data sets.
         higher_is_better: Whether larger values are better.
-
-    Returns:
-        The verdicts.
+        all_pairs: Test all pairs of runs, which intervals of ranks need; by default, more than :data:`MOST_RUNS` runs
+            are compared with the best one only.
     """
     values = {name: value for name, result in runs.items() if (value := result.averaged.get(metric)) is not None}
-    verdicts: dict[str, Verdict] = {
-        name: Untested(reason) for name in values if (reason := _leaves_queries_out(runs[name]))
-    }
-    known = {name: value for name, value in values.items() if name not in verdicts}
-    if len(known) < 2:
-        return verdicts | {name: Best() for name in known}
+    partial = {name: reason for name in values if (reason := _leaves_queries_out(runs[name]))}
+    known = {name: value for name, value in values.items() if name not in partial}
+    best = (max if higher_is_better else min)(known.values(), default=None)
+    shown: dict[str, Rank] = {}
     try:
         aligned = align({name: runs[name] for name in known}, metric)
-        pairs, all_pairs = _pairs(aligned)
-        outcomes = corrected([difference_outcome(aligned.difference(*pair)) for pair in pairs], all_tests=all_pairs)
-        ranks, reason = ranks_of(aligned, pairs, outcomes), "; ".join(aligned.left_out)
+        ranks, reason = (rank_runs if all_pairs else _rank_against_best)(aligned), "; ".join(aligned.left_out)
+        shown = {place.run: place for place in ranks if abs(place.value - known[place.run]) <= _TABLE_TOLERANCE}
     except StaICCError as error:
-        ranks, reason = (), str(error)
-    best = (max if higher_is_better else min)(known.values())
-    shown = {rank.run: rank.verdict for rank in ranks if abs(rank.value - known[rank.run]) <= _TABLE_TOLERANCE}
+        reason = str(error)
     if not any(known[name] == best for name in shown):
         shown = {}
-    untested = Untested(reason or "the comparison has another value of this score")
-    return verdicts | {name: Best() if value == best else shown.get(name, untested) for name, value in known.items()}
+    reason = reason or "the comparison has another value of this score"
+    places = {}
+    for name, value in values.items():
+        place = shown.get(name, Rank(name, value, "", Untested(partial.get(name, reason))))
+        places[name] = replace(place, verdict=Best()) if value == best and name in known else place
+    return places
+
+
+def _rank_against_best(aligned: AlignedRuns) -> tuple[Rank, ...]:
+    """Return the runs with their verdicts, the best first."""
+    pairs, all_pairs = _pairs(aligned)
+    outcomes = [difference_outcome(aligned.difference(*pair)) for pair in pairs]
+    return ranks_of(aligned, pairs, corrected(outcomes, all_tests=all_pairs))
 
 
 def corrected(

@@ -307,7 +307,7 @@ def test_of_many_runs_each_is_compared_with_the_best_which_is_corrected_for_its_
     assert [rank.value for rank in found.ranking] == sorted((rank.value for rank in found.ranking), reverse=True)
     assert {rank.groups for rank in found.ranking} == {""}
     assert isinstance(found.ranking[-1].verdict, Worse)
-    assert {rank.run: rank.verdict for rank in found.ranking} == standings(runs, "accuracy", True)
+    assert {rank.run: rank for rank in found.ranking} == standings(runs, "accuracy", True)
     assert {rank.ranks for rank in found.ranking} == {None}
     assert len(found.comparisons) == count - 1 + count - 2
     tested = [outcome for one in found.comparisons if isinstance(outcome := one.overall.outcome, WasTested)]
@@ -332,7 +332,7 @@ def test_a_score_that_leaves_replies_out_is_untested() -> None:
     whole = compare_runs({name: made[name] for name in ("all", "more")})
     for partial in (made["some"], run(model(0.7), "mini", on_error="collect")):
         runs = {**made, "some": partial}
-        assert isinstance(standings(runs, "accuracy", True)["some"], Untested)
+        assert isinstance(standings(runs, "accuracy", True)["some"].verdict, Untested)
         found = compare_runs(runs)
         assert any(reason.startswith("some (") for reason in found.left_out)
         assert found.ranking == whole.ranking, "a partial run changes the rows of no other"
@@ -353,7 +353,7 @@ def test_without_a_test_there_is_no_tie() -> None:
         found = compare_runs(runs, metric)
         assert isinstance(found.comparisons[0].overall.outcome, Untested)
         assert [type(rank.verdict) for rank in found.ranking] == [Best, Untested]
-        assert [type(one) for one in standings(runs, metric, True).values()] == [Best, Untested]
+        assert [type(one.verdict) for one in standings(runs, metric, True).values()] == [Best, Untested]
         for form in FORMATS:
             text = format_comparisons([found], form)
             assert "tied" not in text
@@ -362,14 +362,14 @@ def test_without_a_test_there_is_no_tie() -> None:
     assert standings({**runs, "failed": failed}, "accuracy", True).keys() == {"right", "wrong"}
     custom = StaICC.Normal(datasets=["mini"], limit=4, metrics={"mine": lambda truth, rows: 0.5})
     equal = standings({name: custom(scored(name)) for name in "ab"}, "mine", True)
-    assert list(map(type, equal.values())) == [Best, Best]
+    assert [type(place.verdict) for place in equal.values()] == [Best, Best]
     own = StaICC.Normal(
         datasets=["mini"],
         limit=4,
         metrics={"mine": lambda truth, rows: sum(row[label] for label, row in zip(truth, rows, strict=True))},
     )
     other = {name: own(preentered_prediction=[[(label + n) % 3 for label in truth]]) for n, name in enumerate("ab")}
-    assert [type(verdict) for verdict in standings(other, "mine", True).values()] == [Best, Untested]
+    assert [type(place.verdict) for place in standings(other, "mine", True).values()] == [Best, Untested]
 
 
 # -- comparisons of saved results: which are made, which refused, and how they are written

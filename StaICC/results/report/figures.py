@@ -818,7 +818,8 @@ _CURVES = {
 
 
 def _conditions(result: Result, dataset: str) -> Mapping[str, Mapping[str, Any]]:
-    return (result.divided.get(dataset, {}).get("experiment") or {}).get("conditions", {})
+    conditions: Mapping[str, Any] = (result.divided.get(dataset, {}).get("experiment") or {}).get("conditions", {})
+    return conditions
 
 
 def _length(result: Result, dataset: str, name: str) -> float:

@@ -18,10 +18,10 @@ import base64
 import contextlib
 import hashlib
 import json
-import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import StaICC.results.report.figures as charts
@@ -30,7 +30,7 @@ from StaICC.errors import ArgumentError, SchemaError, StaICCError
 from StaICC.metrics.paired_tests import LEVEL
 from StaICC.metrics.registry import COLUMNS, HEADLINE, Column, score_record
 from StaICC.results import comparison as tests
-from StaICC.results.comparison import Best, Rank, Tied, Untested, Verdict, Worse
+from StaICC.results.comparison import Best, Rank, Tied, Untested, Worse
 from StaICC.results.provenance import ConditionRecord, query_keys
 from StaICC.results.published import compare_with_published, display_published
 from StaICC.results.report.figures import Point, Runs, Score, labels_of, mean_key, scores_of
@@ -160,16 +160,8 @@ class _Headline(NamedTuple):
     """Whether larger values are better; ``None`` if that is not known."""
     scores: dict[str, Score]
     """The means by run; without the runs that lack the benchmark."""
-    verdicts: dict[str, Verdict]
-    """Of each run that has a value."""
-
-    @property
-    def values(self) -> dict[str, float]:
-        """The values by run, the best first; larger ones are better."""
-        sign = -1 if self.better is False else 1
-        values = {name: sign * score.value for name, score in self.scores.items() if score.value is not None}
-        order = sorted(values, key=lambda name: (not isinstance(self.verdicts[name], Best), -values[name]))
-        return {name: values[name] for name in order}
+    places: dict[str, Rank]
+    """Of the runs that have a value, the best first."""
 
 
 def _headlines(group: Group) -> Iterator[_Headline]:
@@ -181,39 +173,22 @@ def _headlines(group: Group) -> Iterator[_Headline]:
             keys = list(dict.fromkeys([*tests.metrics_of(result)[:1], *keys]))
         columns += [Column(benchmark, key, f"{benchmark}: {key}") for key in keys]
     every = {(benchmark, name): scores_of(result) for name, benchmark, result in _each_result(group)}
-    for column in columns:
+    shown = [
+        column for column in columns if any(column.key in run.averaged for run in group[column.benchmark].values())
+    ]
+    for column in shown:
         benchmark, key, _ = column
         runs = group[benchmark]
-        if any(key in result.averaged for result in runs.values()):
-            scores = {name: every[benchmark, name].get((None, mean_key(benchmark, key)), Score()) for name in runs}
-            stated = {score_record(benchmark, key, run.higher_is_better).higher_is_better for run in runs.values()}
-            better = stated.pop() if len(stated) == 1 else None
-            unknown = Untested("it is not recorded which values are better")
-            verdicts: dict[str, Verdict] = {name: unknown for name, score in scores.items() if score.value is not None}
-            verdicts |= {} if better is None else tests.standings(runs, key, better)
-            yield _Headline(column, better, scores, verdicts)
-
-
-def _ranked(group: Group) -> tuple[list[_Headline], dict[str, Rank]]:
-    """Return the headlines, and the ranks of three runs or more in the first one, which then has their verdicts.
-
-    There are no ranks if they are those of other values than the leaderboard shows.
-    """
-    headlines = list(_headlines(group))
-    shown = {} if not headlines or headlines[0].better is None else headlines[0].values
-    if len(shown) < 3:
-        return headlines, {}
-    first = headlines[0]
-    try:
-        ranks = tests.rank_runs(
-            tests.align({name: group[first.column.benchmark][name] for name in shown}, first.column.key)
-        )
-    except StaICCError:
-        ranks = ()
-    if len(ranks) < 3 or any(abs(abs(shown[place.run]) - abs(place.value)) > 1e-6 for place in ranks):
-        return headlines, {}
-    verdicts = first.verdicts | {place.run: place.verdict for place in ranks}
-    return [first._replace(verdicts=verdicts), *headlines[1:]], {place.run: place for place in ranks}
+        scores = {name: every[benchmark, name].get((None, mean_key(benchmark, key)), Score()) for name in runs}
+        stated = {score_record(benchmark, key, run.higher_is_better).higher_is_better for run in runs.values()}
+        better = stated.pop() if len(stated) == 1 else None
+        unknown = Untested("it is not recorded which values are better")
+        places = {name: Rank(name, x, "", unknown) for name, score in scores.items() if (x := score.value) is not None}
+        if better is not None:  # intervals of ranks need the tests of all pairs, and are shown for the first score
+            places |= tests.standings(runs, key, better, all_pairs=column is shown[0])
+        order = sorted(places.values(), key=lambda place: place.value, reverse=better is not False)
+        order.sort(key=lambda place: not isinstance(place.verdict, Best))
+        yield _Headline(column, better, scores, {place.run: place for place in order})
 
 
 def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
@@ -231,14 +206,13 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
     arrows = {True: r" $\uparrow$", False: r" $\downarrow$", None: ""}
     blocks = []
     for group in comparable_groups(by_benchmark(results)):
-        names, (headlines, _) = run_names(group), _ranked(group)
-        rows = []
-        for column, better, scores, verdicts in headlines:
+        names, rows = run_names(group), []
+        for column, better, scores, places in _headlines(group):
             cells = [tests.latex_cell(column.title) + arrows[better]]
             for name in names:
-                value = scores.get(name, Score()).value
-                ranked = len(scores) > 1 and better is not None
-                style = _LATEX_STYLES.get(type(verdicts[name]), "$%s$") if ranked and value is not None else "$%s$"
+                value, place = scores.get(name, Score()).value, places.get(name)
+                ranked = place is not None and len(scores) > 1 and better is not None
+                style = _LATEX_STYLES.get(type(place.verdict), "$%s$") if place and ranked else "$%s$"
                 cells.append("--" if value is None else style % f"{value:.4f}")
             rows.append(cells)
         caption = [group_title(group), "bold: best", "underlined: not shown to be worse than the best (Holm, 0.05)"]
@@ -251,15 +225,12 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
 
 def _differing_settings(group: Group) -> list[str]:
     """Return the settings in which results of one benchmark differ."""
-    fields = dict.fromkeys(field for _, _, result in _each_result(group) for field in result.signature.fields)
-    values = (
-        [{run.signature.fields.get(field) for run in runs.values()} for runs in group.values()] for field in fields
-    )
-    return [
-        field
-        for field, of_benchmarks in zip(fields, values, strict=True)
-        if field not in _HIDDEN and any(len(different) > 1 for different in of_benchmarks)
-    ]
+    differing: dict[str, None] = {}
+    for runs in group.values():
+        fields = [run.signature.fields for run in runs.values()]
+        names = (name for own in fields for name in own if name not in _HIDDEN)
+        differing |= dict.fromkeys(name for name in names if len({own.get(name) for own in fields}) > 1)
+    return list(differing)
 
 
 def _described(name: str, group: Group, differing: Sequence[str]) -> Markup:
@@ -280,100 +251,80 @@ def _described(name: str, group: Group, differing: Sequence[str]) -> Markup:
 
 def _difference(headline: _Headline, runs: Runs, first: str, second: str) -> str:
     """Return by how much a run leads, with the interval, and what the test says."""
-    lead = headline.values[first] - headline.values[second]
-    verdict, span = headline.verdicts[second], ""
+    lead = abs(headline.places[first].value - headline.places[second].value)
+    verdict, span = headline.places[second].verdict, ""
+    pair = (runs[first], runs[second]) if headline.better else (runs[second], runs[first])
     with contextlib.suppress(StaICCError):  # the verdict says why
-        pair = (
-            tests.compare_runs({first: runs[first], second: runs[second]}, headline.column.key).comparisons[0].overall
-        )
-        if pair.interval is not None and abs(abs(pair.difference) - lead) < 1e-6:
-            low, high = sorted(
-                math.copysign(1, pair.difference) * end for end in (pair.interval.low, pair.interval.high)
-            )
-            span = f" (95 % interval {low:.3f} .. {high:.3f})"
-    if isinstance(verdict, Untested):
-        meaning = f"not tested: {verdict.reason}"
-    elif isinstance(verdict, Best):
-        meaning = "the same value"
-    else:
-        worse = "a significant" if isinstance(verdict, Worse) else "not a significant"
-        meaning = f"{worse} difference ({tests.p_text(verdict.p_value)})"
+        overall = tests.compare(*pair, headline.column.key).overall
+        if overall.interval is not None and abs(overall.difference - lead) < 1e-6:
+            span = f" (95 % interval {overall.interval.low:.3f} .. {overall.interval.high:.3f})"
+    meaning = f"not tested: {verdict.reason}" if isinstance(verdict, Untested) else ""
+    if isinstance(verdict, Tied | Worse):
+        meaning = f"{'not ' * isinstance(verdict, Tied)}a significant difference ({tests.p_text(verdict.p_value)})"
     return f"by {lead:.4f}{span} before {second}: {meaning}"
-
-
-def _missing(headlines: Sequence[_Headline], names: Sequence[str]) -> str:
-    """Return which scores have no value, by their runs."""
-    titles: dict[str, list[str]] = {}
-    for headline in headlines:
-        if without := [name for name in names if name not in headline.verdicts]:
-            runs = "all runs" if len(without) == len(names) > 1 else _listed(without, "runs")
-            titles.setdefault(runs, []).append(headline.column.title)
-    return "; ".join(f"{_listed(own, 'scores')} ({runs})" for runs, own in titles.items())
 
 
 def _summary(headlines: Sequence[_Headline], group: Group) -> Markup:
     """Return in a sentence which run leads, by how much, by what test, on which data, and what is missing."""
     headline, names = headlines[0], run_names(group)
-    title, runs, values = headline.column.title, group[headline.column.benchmark], headline.values
-    if not values:
+    title, runs, places = headline.column.title, group[headline.column.benchmark], headline.places
+    if not places:
         reasons = dict.fromkeys(score.reason for score in headline.scores.values())
         return element("p", f"No run has a value of {title}: {'; '.join(reasons)}.", class_="lead")
-    leader, *others = values
-    of = {
-        kind: [name for name in values if isinstance(headline.verdicts[name], kind)] for kind in (Best, Tied, Untested)
-    }
+    leader, *others = places
+    best, tied, untested = (
+        [name for name, place in places.items() if isinstance(place.verdict, kind)] for kind in (Best, Tied, Untested)
+    )
     score, sets = headline.scores[leader], list(runs[leader].divided)
-    value = f"{title} {score.value:.4f}"
+    value = f"{title} {score.cell}"
     if score.interval is not None:
-        value += f" ({100 * score.interval.level:g} % interval {score.interval.low:.3f} .. {score.interval.high:.3f})"
+        value += f" ({100 * score.interval.level:g} % interval {score.interval_cell})"
     value += f", mean of {len(sets)} data sets" if len(sets) > 1 else f", {sets[0]}"
     limit = None if runs[leader].stopping else runs[leader].signature.fields.get("limit")
     value += f" (the first {limit} test rows{' of each' * (len(sets) > 1)})" if limit else ""
-    parts: list[str] = [element("strong", breakable(leader))]
-    if not others:
-        parts.append(f": {value}.")
-    elif headline.better is None:
-        parts.append(f": {value}. {tests.describe(headline.verdicts[leader]).capitalize()}.")
-    elif len(of[Best]) > 1:
-        parts.append(f" and {_listed(of[Best][1:], 'runs')} share the best {value}.")
-    else:
-        lower = [name for name in others if values[name] <= values[leader]]  # others have no verdict
-        parts.append(f" leads with {value}")
-        parts += [", ", breakable(_difference(headline, runs, leader, lower[0]))] if lower else []
-        parts.append(".")
-    if len(of[Tied]) > 1:
-        parts.append(f" {len(of[Tied])} runs are not shown to be worse.")
-    unranked = [name for name in of[Untested] if name != leader]
-    if unranked and len(others) > 1:
-        parts.append(f" Not tested: {_listed(unranked, 'runs')}.")
+    sign = 1 if headline.better else -1
+    lower = [name for name in others if sign * (places[leader].value - places[name].value) >= 0]
+    if not others or headline.better is None:
+        text = f": {value}. {tests.describe(places[leader].verdict).capitalize()}." if others else f": {value}."
+    elif len(best) > 1:
+        text = f" and {_listed(best[1:], 'runs')} share the best {value}."
+    else:  # runs with a better value have no verdict
+        text = f" leads with {value}{f', {_difference(headline, runs, leader, lower[0])}' if lower else ''}."
+    text += f" {len(tied)} runs are not shown to be worse." if len(tied) > 1 else ""
+    unranked = [name for name in untested if name != leader]
+    text += f" Not tested: {_listed(unranked, 'runs')}." if unranked and len(others) > 1 else ""
     if headline.column == COLUMNS[0] and (above := _above_chance(runs[leader])):
-        parts.append(
-            f" {'It' if len(of[Best]) < 2 else leader} is above chance on {sum(above)} of {len(above)} data sets."
-        )
-    if missing := _missing(headlines, names):
-        parts.append(f" No value: {missing}.")
-    return element("p", *parts, class_="answer")
+        subject = "It" if len(best) < 2 else leader
+        text += f" {subject} is above chance on {sum(above)} of {len(above)} data sets."
+    titles: dict[str, list[str]] = {}
+    for column, _, _, known in headlines:
+        if without := [name for name in names if name not in known]:
+            of_runs = "all runs" if len(without) == len(names) > 1 else _listed(without, "runs")
+            titles.setdefault(of_runs, []).append(column.title)
+    missing = "; ".join(f"{_listed(own, 'scores')} ({of_runs})" for of_runs, own in titles.items())
+    text += f" No value: {missing}." if missing else ""
+    return element("p", element("strong", breakable(leader)), breakable(text), class_="answer")
 
 
 def _forest(headlines: Sequence[_Headline], names: Sequence[str]) -> Markup:
     """Return the means of the main score of each benchmark; the rows are those of the leaderboard."""
-    panels, of_all = [], f"all {len(names)} runs and " if len(names) > _MOST_ROWS else ""
-    names = names[:_MOST_ROWS]
+    shown, title = names[:_MOST_ROWS], "Overview"
     firsts = {headline.column.benchmark: headline for headline in reversed(headlines)}
-    for headline in reversed(firsts.values()):
-        points = []
-        for name in names:
-            marked = len(names) == 1 or isinstance(headline.verdicts.get(name), Best | Tied)
-            score = headline.scores.get(name, Score())._replace(random=None, majority=None)
-            points.append(Point(headline.column.title, "best" if marked else "other", name, score))
-        if headline.verdicts:
-            panels.append(charts.panel_of(points, {"best": 0, "other": None}, width=148))
-    if not panels:
-        return Markup("")
-    panels[0] = panels[0]._replace(width=280, y=row_axis(names, 25))
+    points = []
+    for column, _, scores, places in reversed(firsts.values()):
+        for name in shown:
+            marked = len(names) == 1 or (name in places and isinstance(places[name].verdict, Best | Tied))
+            score = scores.get(name, Score())._replace(random=None, majority=None)
+            points.append(Point(column.title, "best" if marked else "other", name, score))
     better = "Blue: the best run and those that are not shown to be worse. " if len(names) > 1 else ""
+    of_all = f"all {len(names)} runs and " if len(names) > _MOST_ROWS else ""
     caption = f"Means over the data sets, with intervals. {better}The table below has {of_all}the numbers."
-    figure = Figure("Overview", caption, panels, [], [])
+    series = {"best": 0, "other": None}
+    figure = charts.chart(title, caption, ["", "", "run", "mean"], points, "", series, width=148)
+    if not figure.panels:
+        return Markup("")
+    first, *others = figure.panels
+    figure = replace(figure, panels=[first._replace(width=280, y=row_axis(shown, 25)), *others])
     return element("figure", figure.inline(), element("figcaption", caption), class_="overview")
 
 
@@ -383,22 +334,22 @@ def leaderboard(group: Group) -> Markup:
     Args:
         group: Comparable results.
     """
-    headlines, ranks = _ranked(group)
-    names = list(dict.fromkeys([*(headlines[0].values if headlines else ()), *run_names(group)]))
+    headlines = list(_headlines(group))
+    names = list(dict.fromkeys([*(headlines[0].places if headlines else ()), *run_names(group)]))
     differing = _differing_settings(group)
     rows: dict[str, list[str]] = {name: [_described(name, group, differing)] for name in names}
-    heads, notes, levels = [], [], set()
+    heads, notes, levels, ranked = [], [], set(), False
     for headline in headlines:
-        column, better, scores, verdicts = headline
+        column, better, scores, places = headline
         heads.append(join([column.title, " ", element("small", _words(better))]))
         untested: dict[str, list[str]] = {}
         for name in names:
-            score = scores.get(name, Score())
-            if score.value is None:
+            score, place = scores.get(name, Score()), places.get(name)
+            if place is None:
                 missing = f"{column.title}: {score.reason}" if name in scores else f"{column.benchmark} was not run"
                 rows[name].append(Missing(missing))
                 continue
-            verdict = verdicts[name]
+            verdict = place.verdict
             parts: list[str] = [element("strong", score.cell) if isinstance(verdict, Best | Tied) else score.cell]
             if len(scores) > 1 and better is not None:
                 parts += [" ", element("span", verdict.case, class_=verdict.case, title=tests.describe(verdict))]
@@ -407,28 +358,26 @@ def leaderboard(group: Group) -> Markup:
             if score.interval is not None:
                 levels.add(f"{100 * score.interval.level:g} %")
                 parts.append(element("small", score.interval_cell))
-            if headline is headlines[0] and name in ranks:
-                parts.append(element("small", f"rank {ranks[name].interval_cell}", class_="rank"))
+            if headline is headlines[0] and len(places) > 2 and place.ranks is not None:
+                ranked = True
+                parts.append(element("small", f"rank {place.interval_cell}", class_="rank"))
             if column == COLUMNS[0] and (above := _above_chance(group[column.benchmark][name])):
                 parts.append(element("small", f"{sum(above)} of {len(above)} above chance"))
             rows[name].append(join(parts))
         notes += [f"{column.title}: untested: {', '.join(runs)} ({reason})." for reason, runs in untested.items()]
     head = ["run: model, method, settings, date", *heads]
     shown = table(f"Leaderboard: {group_title(group)}", head, list(rows.values()), classes=_BOARD)
-    lines = []
-    if len(names) > 1:
-        lines.append(
-            "Best: the best value of a column. Worse: shown to be worse by the paired test over test rows (that of the "
-            f"compare command, Holm's correction for the pairs with the best run, level {LEVEL:g}). Tied: not shown. "
-            "Untested: there is no valid test. Partial runs are not ranked."
-        )
-    if ranks:
-        lines.append("Rank: all intervals of ranks together contain the true ranks with probability 0.95.")
-    lines += [f"Below each score is its {' or '.join(sorted(levels))} interval."] if levels else []
-    if "Normal" in group and levels:
-        lines.append("Above chance: data sets whose accuracy has an interval above the random baseline.")
+    lines = {
+        "Best: the best value of a column. Worse: shown to be worse by the paired test over test rows (that of the "
+        f"compare command, Holm's correction for the pairs with the best run, level {LEVEL:g}). Tied: not shown. "
+        "Untested: there is no valid test. Partial runs are not ranked.": len(names) > 1,
+        "Rank: all intervals of ranks together contain the true ranks with probability 0.95.": ranked,
+        f"Below each score is its {' or '.join(sorted(levels))} interval.": levels,
+        "Above chance: data sets whose accuracy has an interval above the random baseline.": "Normal" in group,
+    }
     first = [_summary(headlines, group), _forest(headlines, names)] if headlines else []
-    explained = fold("How to read the table", element("p", " ".join(lines)), items(notes)) if lines or notes else ""
+    text = element("p", " ".join(line for line, needed in lines.items() if needed))
+    explained = fold("How to read the table", text, items(notes)) if notes or any(lines.values()) else ""
     return join([*first, shown, explained])
 
 
@@ -683,35 +632,33 @@ def _provenance(benchmarks: Group) -> Section:
     counts: list[list[str]] = []
     failures: Counter[tuple[str, ...]] = Counter()
     environments: dict[str, str] = {}
-    predictors: dict[tuple[str, ...], None] = {}
+    models: list[list[str]] = []
     for name, benchmark, result in _each_result(benchmarks):
-        sums = [
-            sum(getattr(own, key) for own in result.details.values())
-            for key in ("asked", "distinct", "scored", "failed")
-        ]
-        seconds = result.timing.get("seconds")
+        own, seconds = list(result.details.values()), result.timing.get("seconds")
+        sums = [sum(getattr(part, key) for part in own) for key in ("asked", "distinct", "scored", "failed")]
         shown = Missing("not recorded") if seconds is None else f"{seconds:.1f}"
         counts.append([name, benchmark, *map(str, sums), shown])
         environments[name] = ", ".join(f"{key} {value}" for key, value in result.environment.items())
-        for dataset, own in result.details.items():
-            failures.update((name, benchmark, dataset, query.reason) for query in own.failures)
+        for dataset, details in result.details.items():
+            failures.update((name, benchmark, dataset, query.reason) for query in details.failures)
         method = {"method": result.provenance.method} if result.provenance.method else {}
-        for predictor in result.provenance.predictors:
-            how = ", ".join(f"{key} {value}" for key, value in {**method, **predictor.how}.items()) or "default"
-            times = (predictor.started, predictor.finished)
-            numbers = map(str, (predictor.computed, predictor.reused, predictor.retried))
-            served = _listed(predictor.datasets, "data sets")
-            facts = (name, predictor.label, how, served, *times, *numbers)
-            predictors[facts] = None
-    head = ["run", "benchmark", "queries", "distinct", "scored", "failed", "seconds"]
-    parts = [fold("Queries of each benchmark", table("Queries of each benchmark", head, counts, words=(1,)))]
-    if failures:
-        head = ["run", "benchmark", "data set", "reason", "queries"]
-        rows = [[*where, str(number)] for where, number in failures.most_common(_MOST_FAILURES)]
-        parts.append(fold("Failed queries", table("Failed queries, by reason", head, rows, words=(1, 2, 3))))
-    head = ["run", "model", "settings", "data sets", "from (UTC)", "to (UTC)", "computed", "reused", "retried"]
-    parts.append(fold("Models", table("Models", head, list(map(list, predictors)), words=(1, 2, 3, 4, 5))))
-    parts.append(fold("Environments", items(f"{name}: {text}" for name, text in environments.items())))
+        for model in result.provenance.predictors:
+            how = ", ".join(f"{key} {value}" for key, value in {**method, **model.how}.items()) or "default"
+            row = [name, model.label, how, _listed(model.datasets, "data sets"), model.started, model.finished]
+            row += map(str, (model.computed, model.reused, model.retried))
+            models += [] if row in models else [row]
+
+    def part(title: str, head: str, rows: Sequence[Sequence[str]], words: Sequence[int]) -> Markup:
+        return fold(title, table(title, head.split(", "), rows, words=words)) if rows else Markup("")
+
+    failed = [[*where, str(number)] for where, number in failures.most_common(_MOST_FAILURES)]
+    head = "run, model, settings, data sets, from (UTC), to (UTC), computed, reused, retried"
+    parts = [
+        part("Queries", "run, benchmark, queries, distinct, scored, failed, seconds", counts, (1,)),
+        part("Failed queries, by reason", "run, benchmark, data set, reason, queries", failed, (1, 2, 3)),
+        part("Models", head, models, (1, 2, 3, 4, 5)),
+        fold("Environments", items(f"{name}: {text}" for name, text in environments.items())),
+    ]
     return Section("runs", "Runs", join(parts))
 
 
