@@ -13,9 +13,9 @@ The estimand is the score that the full benchmark would give. Scores are means o
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor
@@ -23,7 +23,7 @@ from StaICC.benchmarks.running import BaseBenchmark, Predictions, RunContext, Ru
 from StaICC.benchmarks.task import Condition, Outcome
 from StaICC.errors import ArgumentError, OutputError, known_name
 from StaICC.inference import Answer, Failure, Inference, Part, predict_queries
-from StaICC.metrics import Interval, Kind
+from StaICC.metrics import Interval
 from StaICC.metrics.intervals import CONFIDENCE_SEQUENCE_VERSION, ConfidenceSequence
 from StaICC.metrics.registry import STATISTICS
 from StaICC.prompting import Query
@@ -42,7 +42,6 @@ LOOK = 8
 
 _ROUNDING = 1e-9  # of a difference that is exactly 0
 _LIKELIHOOD = "averaged_truelabel_likelihood"
-_SHORT_NAMES = {"likelihood": _LIKELIHOOD}
 
 Rule = Literal["precision", "race"]
 
@@ -91,8 +90,8 @@ class StoppingRule:
         if not row_scores:
             raise ArgumentError(f"early stopping needs scores that are means over test rows: got {first.task.name}")
         hint = "Early stopping needs a mean over test rows; macro F1 and calibration errors are none."
-        name = known_name("score for early stopping", score or "accuracy", (*row_scores, *_SHORT_NAMES), hint)
-        name = _SHORT_NAMES.get(name, name)
+        name = known_name("score for early stopping", score or "accuracy", (*row_scores, "likelihood"), hint)
+        name = _LIKELIHOOD if name == "likelihood" else name
         for experimentor in experimentors:
             if not any(metric.name == name and metric.known for metric in experimentor.metric_set.metrics):
                 raise ArgumentError(f"early stopping needs the standard metric {name}. Use metrics='standard'")
@@ -101,10 +100,9 @@ class StoppingRule:
                     "early stopping by likelihood cannot infer the kind of scores from all rows: got outputs='auto', "
                     "expected 'probabilities' or 'logits'"
                 )
-            if experimentor.statistics.tried > 1:
+            if (tried := experimentor.statistics.tried) > 1:
                 raise ArgumentError(
-                    "early stopping has no baseline for the best of several settings: got "
-                    f"tried={experimentor.statistics.tried}, expected 1"
+                    f"early stopping has no baseline for the best of several settings: got tried={tried}, expected 1"
                 )
         return cls(kind, name, target, first.statistics.level)
 
@@ -147,39 +145,24 @@ def row_order(experimentor: Experimentor) -> list[int]:
     return sorted(rows, key=lambda row: hashlib.sha256(f"{seed}\0{row}".encode("utf-8", "surrogatepass")).digest())
 
 
-def _row_score(score: str, outputs: Kind, queries: Sequence[Query], answers: Sequence[Answer | Failure]) -> float:
-    """Return the score of one test row: the mean over its repeats."""
-    outcome = Outcome(Condition("row", queries), answers, outputs)
-    predictions = outcome.read(STATISTICS[score])
-    if predictions is None:
-        raise OutputError("labels have no likelihood: got a label, expected one score for each label")
-    return STATISTICS[score].value(outcome.sample, predictions)
-
-
 def follow(
-    rule: StoppingRule,
-    sizes: Sequence[int],
-    evaluate: Callable[[range], None],
-    score: Callable[[int, int], float],
+    rule: StoppingRule, sizes: Sequence[int], evaluate: Callable[[range], Iterable[Sequence[float | None]]]
 ) -> tuple[ConfidenceSequence, str]:
     """Evaluate look by look until the rule stops; return the sequence and why it stopped.
 
     Args:
         rule: The rule.
         sizes: The number of rows of each data set.
-        evaluate: Called with the rounds of each look.
-        score: Returns the score of a row, or its difference, from the number of the data set and the round.
+        evaluate: Returns for each round of a look the scores of its rows, or their differences; ``None`` for a data set
+            that has no more rows.
     """
-    sequence = ConfidenceSequence(sizes, rule.level, 0.0 if rule.kind == "precision" else -1.0)
-    while True:
+    sequence, reason = ConfidenceSequence(sizes, rule.level, 0.0 if rule.kind == "precision" else -1.0), None
+    while reason is None:
         look = range(sequence.rounds, min(sequence.rounds + LOOK, sequence.all_rounds))
-        evaluate(look)
-        for place in look:
-            values = [score(number, place) if place < size else None for number, size in enumerate(sizes)]
+        for values in evaluate(look):
             sequence.update(values, *rule.gaps(sequence))
         reason = rule.reason(sequence)
-        if reason is not None:
-            return sequence, reason
+    return sequence, reason
 
 
 class _Evaluation:
@@ -211,22 +194,34 @@ class _Evaluation:
         ]
 
     def _score(self, number: int, place: int) -> float:
-        """Return the score of a row: of one model, or that of the first minus that of the second."""
-        queries, outputs = self._queries[number][place], self.experimentors[number].outputs
-        first, *others = (
-            _row_score(self.rule.score, outputs, queries, [known[number, query] for query in queries])
-            for known in self.answers
-        )
-        return first - sum(others)
+        """Return the mean score of the repeats of a row: of one model, or that of the first minus that of the second.
 
-    def decide(self, evaluate: Callable[[range], None] = lambda look: None) -> EarlyStopping:
+        Raises:
+            KeyError: A query has no prediction.
+        """
+        statistic, queries, scores = STATISTICS[self.rule.score], self._queries[number][place], []
+        for known in self.answers:
+            answers = [known[number, query] for query in queries]
+            outcome = Outcome(Condition("row", queries), answers, self.experimentors[number].outputs)
+            if (predictions := outcome.read(statistic)) is None:
+                raise OutputError("labels have no likelihood: got a label, expected one score for each label")
+            scores.append(statistic.value(outcome.sample, predictions))
+        return scores[0] - sum(scores[1:])
+
+    def decide(self, predict: Callable[[range], None] = lambda look: None) -> EarlyStopping:
         """Follow the rule; return the record of the decision.
 
         Args:
-            evaluate: As for :func:`follow`.
+            predict: Called with the rounds of each look before they are scored.
         """
+
+        def evaluate(look: range) -> Iterator[list[float | None]]:
+            predict(look)
+            for place in look:
+                yield [self._score(number, place) if place < size else None for number, size in enumerate(self.sizes)]
+
         rule = self.rule
-        sequence, reason = follow(rule, self.sizes, evaluate, self._score)
+        sequence, reason = follow(rule, self.sizes, evaluate)
         asked = len(self.queries(range(sequence.rounds)))
         complete = sum(own.row_count * own.get_repeat_times() for own in self.experimentors)
         interval = Interval(*sequence.interval, rule.level, f"confidence sequence {CONFIDENCE_SEQUENCE_VERSION}")
@@ -305,7 +300,7 @@ def run_early(
         context.warn(*benchmark.data_warnings())
         evaluation = _Evaluation(rule, benchmark.experimentor, answers)
 
-        def evaluate(look: range) -> None:
+        def predict(look: range) -> None:
             looks, places = -(-max(evaluation.sizes) // LOOK), evaluation.queries(look)
             for model, functions in enumerate(models):
                 which = f", model {model + 1}" if len(models) > 1 else ""
@@ -316,18 +311,18 @@ def run_early(
                     predictions = predict_queries(function, [query for _, query in own], part, options)
                     answers[model].update(zip(own, predictions, strict=True))
 
-        stopping = evaluation.decide(evaluate)
-        finished = first_rows(benchmark, stopping.rounds)
-        runs: list[dict[str, DatasetRun]] = [{} for _ in models]
-        for number, experimentor in enumerate(finished):
-            conditions = experimentor.conditions()
-            for of_model, known in zip(runs, answers, strict=True):
-                given = [known[number, query] for condition in conditions for query in condition.queries]
-                of_model[experimentor.name] = experimentor.assemble(conditions, given, f"{name}, {experimentor.name}")
-    seconds, results = context.seconds, []
-    for functions, of_model in zip(models, runs, strict=True):
-        predictions = Predictions.of_run(context, dict(zip(of_model, functions, strict=True)))
-        results.append(marked(finished.collect(of_model, seconds, predictions, keep_outputs, with_divided), stopping))
+        stopping = evaluation.decide(predict)
+    finished = first_rows(benchmark, stopping.rounds)
+    written = [(own, own.conditions()) for own in finished]
+    results = []
+    for functions, known in zip(models, answers, strict=True):
+        runs: dict[str, DatasetRun] = {}
+        for number, (own, conditions) in enumerate(written):
+            given = [known[number, query] for condition in conditions for query in condition.queries]
+            runs[own.name] = own.assemble(conditions, given, f"{name}, {own.name}")
+        predictions = Predictions.of_run(context, dict(zip(runs, functions, strict=True)))
+        result = finished.collect(runs, context.seconds, predictions, keep_outputs, with_divided)
+        results.append(marked(result, stopping))
     return context, results
 
 
@@ -344,8 +339,7 @@ def replay(
     Raises:
         ArgumentError: The rule goes on after the last evaluated row, or its settings are impossible.
     """
-    kind: Rule = "race" if saved.rule == "race" else "precision"
-    rule = StoppingRule.for_experimentors(kind, saved.target, saved.score, experimentors)
+    rule = StoppingRule.for_experimentors(cast("Rule", saved.rule), saved.target, saved.score, experimentors)
     answers = [
         {
             (number, query): answer

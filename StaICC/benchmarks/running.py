@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 _LOG = logger(__name__)
 Delivered = TypeVar("Delivered", Result, ResultGroup)
+_Raised = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
+"""An exception, as the end of a with-block gets it."""
 
 
 class RunSettings(TypedDict, total=False):
@@ -94,11 +96,6 @@ class _Tracked:
         self._pinned = False
         self._retried = retried(function)
 
-    @property
-    def must_not_change(self) -> bool:
-        """Whether a change ends the run: not without a store if the identity was incomplete from the start."""
-        return self.bound is not None or self.identity.complete
-
     def record(self, model_name: str | None) -> RunRecord:
         """Return what the run records about this function."""
         counts = self.counter.counts + RunCounts(retried=retried(self.function) - self._retried)
@@ -120,27 +117,28 @@ class _Tracked:
             self._pinned = True
 
     def verify(self) -> str | None:
-        """Compute the identity again; if it changed, remove what the run stored and say what changed."""
+        """Compute the identity again. Return what changed, if that ends the run; what the run stored is then removed.
+
+        A change of a function without a complete identity, in a run without a store, is only logged and recorded.
+        """
         try:
             now = identity_of(self.function)
         except Exception as error:  # such as a deleted checkpoint: what cannot be verified is not kept
-            now = replace(
-                self.identity,
-                unidentified=(f"the identity cannot be computed any more ({type(error).__name__}: {error})",),
-            )
-        changes = self.identity.differences(now)
-        new = [reason for reason in now.unidentified if reason not in self.identity.unidentified]
-        if not changes and not new:
+            reason = f"the identity cannot be computed any more ({type(error).__name__}: {error})"
+            now = replace(self.identity, unidentified=(reason,))
+        changes = [
+            f"{name} was {before or 'absent'}, is {after or 'absent'}"
+            for name, (before, after) in self.identity.differences(now).items()
+        ] + [reason for reason in now.unidentified if reason not in self.identity.unidentified]
+        if not changes:
             return None
-        shown = [
-            f"{name} was {before or 'absent'}, is {after or 'absent'}" for name, (before, after) in changes.items()
-        ]
-        stored = self.bound.remove_written() if self.bound is not None else 0
-        removed = f" The {stored} predictions that this run stored are removed." if stored else ""
-        change = f"the inference function changed during the run: {'; '.join([*shown, *new])}"
-        if not self.must_not_change:
+        change = f"the inference function changed during the run: {'; '.join(changes)}"
+        if self.bound is None and not self.identity.complete:
             self.identity = replace(self.identity, unidentified=(*self.identity.unidentified, change))
-        return f"{change}.{removed}"
+            _LOG.warning("%s.", change)
+            return None
+        stored = self.bound.remove_written() if self.bound is not None else 0
+        return f"{change}.{f' The {stored} predictions that this run stored are removed.' * bool(stored)}"
 
 
 class RunContext:
@@ -178,9 +176,8 @@ class RunContext:
         self.started = utc_now()
         self.batched = batched
         self._began = time.monotonic()
-        self._drawing = contextlib.ExitStack()
+        self._closing = contextlib.ExitStack()
         self._settings = settings
-        self._opened: PredictionStore | None = None
         self._store: PredictionStore | None = None
         self._tracked: list[_Tracked] = []
         executor = settings.get("executor")
@@ -207,47 +204,41 @@ class RunContext:
             result: The result of the run.
         """
         callback = self._settings.get("on_result")
-        if callback is not None:
-            try:
+        try:
+            if callback is not None:
                 callback(result)
-            except Exception as error:  # hours of predictions are not lost with a tracker's connection
-                _LOG.warning("on_result failed with %s: %s. The result is complete", type(error).__name__, error)
+        except Exception as error:  # hours of predictions are not lost with a tracker's connection
+            _LOG.warning("on_result failed with %s: %s. The result is complete", type(error).__name__, error)
         return result
 
     def __enter__(self) -> RunContext:
-        self.progress = self._drawing.enter_context(drawn_progress(self._settings.get("progress")))
         given = self._settings.get("store")
-        if isinstance(given, (str, os.PathLike)):
-            self._opened = self._store = PredictionStore(given)
-        elif given is not None:
-            if not isinstance(given, PredictionStore):
-                raise ArgumentError(f"store must be the path of a file or a PredictionStore, not {given!r:.60}")
-            self._store = given
+        if given is not None and not isinstance(given, (str, os.PathLike, PredictionStore)):
+            raise ArgumentError(f"store must be the path of a file or a PredictionStore, not {given!r:.60}")
+        self._store = given if given is None or isinstance(given, PredictionStore) else PredictionStore(given)
+        if self._store is not None and self._store is not given:
+            self._closing.callback(self._store.close)
+        self._closing.push(self._end)
+        if self._pool is not None:
+            self._closing.push(self._close_pool)
+        self.progress = self._closing.enter_context(drawn_progress(self._settings.get("progress")))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._drawing.close()
-        try:
-            if self._pool is not None:
-                self._pool.close(hurry=kind is not None)
-        finally:
-            try:
-                self._end(error)
-            finally:
-                if self._opened is not None:
-                    self._opened.close()
+    def __exit__(self, *raised: Unpack[_Raised]) -> None:
+        self._closing.__exit__(*raised)
 
-    def _end(self, error: BaseException | None) -> None:
+    def _close_pool(self, *raised: Unpack[_Raised]) -> None:
+        if self._pool is not None:
+            self._pool.close(hurry=raised[0] is not None)
+
+    def _end(self, *raised: Unpack[_Raised]) -> None:
         """Verify the identities, and remove predictions that were stored under a changed one.
 
         Raises:
             IdentityError: An inference function changed during the run. (After Ctrl-C it is only logged.)
         """
-        verified = [(tracked, tracked.verify()) for tracked in self._tracked]
-        changes = [change for tracked, change in verified if change is not None and tracked.must_not_change]
-        reported = [change for tracked, change in verified if change is not None and not tracked.must_not_change]
+        error = raised[1]
+        changes = [change for tracked in self._tracked if (change := tracked.verify()) is not None]
         if error is None:
             name = self._settings.get("model_name")
             self.records = tuple(tracked.record(name) for tracked in self._tracked)
@@ -256,7 +247,7 @@ class RunContext:
                 f"{' '.join(changes)} Its predictions are not those of one model. Keep the model, its settings and the "
                 "variables that it refers to as they are while it runs, and run again"
             ) from error
-        for change in (*changes, *reported):
+        for change in changes:
             _LOG.warning("%s", change)
 
     def start(self, functions: Iterable[Inference | None]) -> None:
@@ -269,12 +260,12 @@ class RunContext:
             ArgumentError: There is a store, and a function can neither be identified nor has a name, or two functions
                 have the same name and nothing else tells them apart.
         """
-        tracked = [self._track(function) for function in functions if function is not None]
-        unclear: dict[str, Inference] = {}
-        for function in tracked:
-            if self._store is None or function.identity.complete:
+        unclear: dict[str, Inference | None] = {}
+        for function in functions:
+            identity = None if function is None else self._track(function).identity
+            if identity is None or self._store is None or identity.complete:
                 continue
-            if unclear.setdefault(function.identity.digest, function.function) is not function.function:
+            if unclear.setdefault(identity.digest, function) is not function:
                 raise ArgumentError(
                     f"two inference functions of the list have the same model_name "
                     f"{self._settings.get('model_name')!r}, and nothing else tells their predictions apart. Run them "
@@ -377,13 +368,8 @@ class ForecastOptions:
     def context(self) -> RunContext:
         """Return the context of the run, with its store if there is one: a run would make it."""
         missing = isinstance(self.store, (str, os.PathLike)) and not os.path.exists(self.store)
-        return RunContext(
-            False,
-            store=None if missing else self.store,
-            model_name=self.model_name,
-            chunk_size=self.chunk_size,
-            progress=False,
-        )
+        settings: RunSettings = {"model_name": self.model_name, "chunk_size": self.chunk_size, "progress": False}
+        return RunContext(False, **settings | {"store": None if missing else self.store})
 
 
 def forecast(parts: Iterable[Sequence[Query]], function: Inference, grouped: bool = False, **options: Any) -> Forecast:
@@ -440,9 +426,9 @@ class Tasks:
         """Count the tokens and probe the rate; ``certain``: whether a run will have exactly these prompts."""
         total, fitting, weights = Forecast(self.queries, self.distinct, self.cached), [], 0
         for function, chunk in self.chunks:
-            part = _forecast(function, chunk, total.kept)
+            part, weight = _forecast(function, chunk, total.kept)
             total += part
-            weights += _weight(part, chunk)
+            weights += weight
             if (part.longest_prompt or 0) <= (part.limit or math.inf):
                 fitting.append((function, chunk))
         total = replace(total, exact=certain and total.tokens is not None, seconds=None if self.chunks else 0.0)
@@ -460,25 +446,12 @@ class Tasks:
         return total
 
 
-def _forecast(function: Inference, chunk: _Chunk, kept: tuple[int, ...] = ()) -> Forecast:
-    return forecast_prompts(function, [prompt for prompt, _ in chunk], chunk[0][1], kept=kept)
-
-
-def _weight(part: Forecast, chunk: _Chunk) -> int:
-    """Return what the time of a chunk is proportional to: positions, or characters where they are unknown."""
-    if part.positions is not None:
-        return part.positions + (part.output_tokens or 0)
-    return sum(characters(prompt) for prompt, _ in chunk)
-
-
-def _predict(function: Inference, chunk: _Chunk) -> float:
-    """Predict a chunk; return the seconds that it took."""
-    began = CLOCK()
-    predictions = solve_chunk(function, [prompt for prompt, _ in chunk], chunk[0][1], "collect")
-    failed = [prediction for prediction in predictions if isinstance(prediction, Failure)]
-    if len(failed) == len(predictions):
-        raise OutputError(f"the probe of the forecast failed: {failed[0].reason}") from failed[0].cause
-    return CLOCK() - began
+def _forecast(function: Inference, chunk: _Chunk, kept: tuple[int, ...] = ()) -> tuple[Forecast, int]:
+    """Return the forecast of a chunk, and what its time is proportional to: positions, or else characters."""
+    part = forecast_prompts(function, [prompt for prompt, _ in chunk], chunk[0][1], kept=kept)
+    if part.positions is None:
+        return part, sum(characters(prompt) for prompt, _ in chunk)
+    return part, part.positions + (part.output_tokens or 0)
 
 
 def _probe(tasks: Sequence[tuple[Inference, _Chunk]], total: int, limit: float) -> tuple[float, float]:
@@ -487,17 +460,24 @@ def _probe(tasks: Sequence[tuple[Inference, _Chunk]], total: int, limit: float) 
     Returns:
         The share of all prompts that was predicted, and the seconds of all at the measured rate.
     """
-    began, seconds, measured = CLOCK(), 0.0, 0
+    began, seconds, predicted, measured = CLOCK(), 0.0, 0, 0
     function, chunk = tasks[0]
-    _predict(function, chunk[:1])
-    first = _weight(_forecast(function, chunk[:1]), chunk[:1])
-    for function, chunk in tasks[:: max(1, len(tasks) // PROBED)]:
-        part = chunk[len(chunk) // 3 :][:PROBED]
-        seconds += _predict(function, part)
-        measured += _weight(_forecast(function, part), part)
-        if CLOCK() - began > limit:
+    parts = [(function, chunk[:1])]
+    parts += [(own, some[len(some) // 3 :][:PROBED]) for own, some in tasks[:: max(1, len(tasks) // PROBED)]]
+    for number, (function, part) in enumerate(parts):
+        start = CLOCK()
+        predictions = solve_chunk(function, [prompt for prompt, _ in part], part[0][1], "collect")
+        taken = CLOCK() - start
+        failed = [prediction for prediction in predictions if isinstance(prediction, Failure)]
+        if len(failed) == len(predictions):
+            raise OutputError(f"the probe of the forecast failed: {failed[0].reason}") from failed[0].cause
+        weight = _forecast(function, part)[1]
+        predicted += weight
+        if number:
+            seconds, measured = seconds + taken, measured + weight
+        if number and CLOCK() - began > limit:
             break
-    return (first + measured) / total, seconds * total / measured
+    return predicted / total, seconds * total / measured
 
 
 EarlySettings = tuple[bool, bool, bool, RunSettings]
@@ -718,40 +698,18 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         Raises:
             ArgumentError: A function is not callable, or there is not one for each data set.
         """
+        if isinstance(functions, Sequence) and not isinstance(functions, (str, bytes)) and len(functions) == 1:
+            functions = functions[0]
         if callable(functions):
             return [functions] * len(self)
         if isinstance(functions, (str, bytes)) or not isinstance(functions, (Sequence, Mapping)):
-            hint = (
-                f". For a model by its name, pass load_kernel({functions!r:.80})" if isinstance(functions, str) else ""
-            )
-            raise ArgumentError(f"the inference function must be callable, not {type(functions).__name__}{hint}")
-        if isinstance(functions, Sequence) and len(functions) == 1:
-            functions = [functions[0]] * len(self)
+            loading = f". For a model by its name, pass load_kernel({functions!r:.80})" * isinstance(functions, str)
+            raise ArgumentError(f"the inference function must be callable, not {type(functions).__name__}{loading}")
         chosen = self._for_datasets(functions, "inference functions")
         for number, function in enumerate(chosen):
             if not callable(function):
                 raise ArgumentError(f"inference function {number} must be callable, not {type(function).__name__}")
         return chosen
-
-    def functions_and_predictions(self, functions: Any, predictions: Any) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return an inference function and a list of predictions for each data set; those of one kind are ``None``.
-
-        Args:
-            functions: As for :meth:`functions_for_datasets`; ``None`` if predictions are given.
-            predictions: A list with one list for each data set, or a mapping by data set name.
-
-        Raises:
-            ArgumentError: Both are given, or neither, or there is not one for each data set.
-        """
-        nothing = [None] * len(self)
-        if (functions is None) == (predictions is None):
-            raise ArgumentError(
-                f"got {'neither' if functions is None else 'both'}, expected an inference function (the function "
-                "itself, not what it returns), a list with one for each data set, or preentered_prediction"
-            )
-        if functions is None:
-            return nothing, self._for_datasets(predictions, "lists of predictions (preentered_prediction)")
-        return self.functions_for_datasets(functions), nothing
 
     def _for_datasets(self, values: Any, what: str) -> Sequence[Any]:
         """Return one value for each data set, from a list in their order or from a mapping by their names."""
@@ -815,7 +773,16 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             OutputError: A query has no usable prediction and ``on_error="raise"``.
         """
         given = self.given_functions(list_of_forward_inference, forward_inference)
-        functions, predictions_given = self.functions_and_predictions(given, preentered_prediction)
+        if (given is None) == (preentered_prediction is None):
+            raise ArgumentError(
+                f"got {'neither' if given is None else 'both'}, expected an inference function (the function itself, "
+                "not what it returns), a list with one for each data set, or preentered_prediction"
+            )
+        functions: Sequence[Any] = [None] * len(self) if given is None else self.functions_for_datasets(given)
+        predictions_given: Sequence[Any] = [None] * len(self)
+        if given is None:
+            what = "lists of predictions (preentered_prediction)"
+            predictions_given = self._for_datasets(preentered_prediction, what)
         if precision is not None or score is not None:
             if precision is None or preentered_prediction is not None:
                 got = "no precision" if precision is None else "preentered_prediction"

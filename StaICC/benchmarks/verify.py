@@ -27,7 +27,7 @@ import math
 import os
 import random
 import secrets
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
@@ -45,8 +45,8 @@ from StaICC.datasets.catalogue import refuse_builtin
 from StaICC.datasets.source import file_digest
 from StaICC.errors import (
     ArgumentError,
+    DataDamagedError,
     DataError,
-    DataMissingError,
     SchemaError,
     StaICCError,
     UnknownNameError,
@@ -75,10 +75,6 @@ _SETS = ("standard", "0.1.1")
 
 class ImplausibleError(ArgumentError):
     """The arguments of a file have a value that no run writes."""
-
-
-class _OwnDataError(ArgumentError):
-    """A data set is neither in this library nor in a recorded file."""
 
 
 def rebuild(
@@ -118,16 +114,19 @@ def rebuild(
     if isinstance(result, ResultGroup) and any(map(own_metrics, parts)):
         raise ArgumentError("the group has metrics of the user's own; pass the group itself")
     evaluated = [name for name, details in first.details.items() if details.asked or not long_icl]
-    own = _reopened(first, data_files)
+    datasets = [_dataset(first, name, data_files) for name in evaluated]
     try:
-        datasets = [own[name] if name in own else _builtin(name, long_icl) for name in evaluated]
         if make is None:
             from StaICC.benchmarks.long_icl import rebuild_long_icl  # with its own data and readers
 
             return rebuild_long_icl(first, data_dir, datasets, Statistics(**first.arguments["statistics"]))
         benchmark: Benchmark | BenchmarkGroup = make(datasets=datasets, **_constructor_arguments(parts, make))
-        _restore(benchmark, result)
-    except (DataError, _OwnDataError):
+        for name, member in members(benchmark).items():
+            part = result.get(name) if isinstance(result, ResultGroup) else result
+            if isinstance(part, Result):  # verification says that another one is missing
+                for experimentor in member:
+                    _restore(part, experimentor)
+    except DataError:
         raise
     except (StaICCError, TypeError, ValueError, LookupError, AttributeError) as error:
         raise ImplausibleError(f"{error!s:.200}") from error
@@ -136,33 +135,26 @@ def rebuild(
     return first_rows(benchmark, first.stopping.rounds)
 
 
-def _builtin(name: str, long_icl: bool) -> Dataset | str:
+def _dataset(result: Result, name: str, data_files: Sequence[str | os.PathLike[str]]) -> Dataset | str:
+    """Return a data set of a result: that of its recorded file, or a built-in one."""
+    record = result.files.get(name)
     try:
-        if long_icl:
+        if record is not None:
+            dataset = Dataset.reopen(record, data_files)
+            refuse_builtin(name)
+        elif result.benchmark == "LongICL":
             from StaICC.benchmarks.long_icl.protocol import card
 
             return card(name).name
-        dataset = load_dataset(name, references=False)
-        if dataset.card.name != name:  # a run writes the exact name
-            raise UnknownNameError(f"{name!r} is not the built-in {dataset.card.name!r}")
+        else:
+            dataset = load_dataset(name, references=False)
     except UnknownNameError as error:
-        raise _OwnDataError(f"the result is over the user's own data ({error}); pass the benchmark itself") from error
+        raise ArgumentError(f"the result is over the user's own data ({error}); pass the benchmark itself") from error
+    except (SchemaError, DataDamagedError) as error:
+        raise error if record is None else ImplausibleError(str(error)) from error
+    if dataset.card.name != name:  # a run writes the exact name
+        raise ImplausibleError(f"the data set {name!r:.60} is recorded with the name {dataset.card.name!r:.60}")
     return dataset
-
-
-def _reopened(result: Result, data_files: Sequence[str | os.PathLike[str]]) -> dict[str, Dataset]:
-    """Return the user's own data sets by the names in the result."""
-    try:
-        datasets = {name: Dataset.reopen(record, data_files) for name, record in result.files.items()}
-    except DataMissingError:
-        raise
-    except (SchemaError, DataError) as error:
-        raise ImplausibleError(str(error)) from error
-    for name, dataset in datasets.items():
-        if dataset.card.name != name:
-            raise ImplausibleError(f"the data file of {name!r:.60} is recorded with the name {dataset.card.name!r:.60}")
-        refuse_builtin(name)
-    return datasets
 
 
 def _constructor_arguments(parts: Sequence[Result], make: Callable[..., Any]) -> dict[str, Any]:
@@ -206,36 +198,21 @@ def _names(recorded: object, key: str) -> Sequence[str]:
     return list(map(str, names))
 
 
-def _restore(benchmark: Benchmark | BenchmarkGroup, result: Result | ResultGroup) -> None:
-    """Set what no constructor takes, after comparing the number of queries with the file."""
-    for name, member in members(benchmark).items():
-        part = result.get(name) if isinstance(result, ResultGroup) else result
-        if not isinstance(part, Result):
-            continue  # verification says that this part is missing
-        for experimentor in member:
-            _check_size(part, experimentor)
-            if part.arguments["demonstrations"] == "in-domain":
-                experimentor.set_in_domain_mode()
-            elif part.arguments["demonstrations"] == "out-of-domain":
-                experimentor.set_out_of_domain_mode()
-
-
-def _check_size(result: Result, experimentor: Experimentor) -> None:
-    """Raise if the benchmark has more, or fewer, queries than the file has records."""
-    details = result.details.get(experimentor.name)
-    if details is None:
-        return  # of a group: this part has other data sets
-    rounds = experimentor.row_count if result.stopping is None else min(result.stopping.rounds, experimentor.row_count)
-    options = experimentor.task.options()
-    expected = rounds * experimentor.get_repeat_times() * int(options.get("templates", 1))
-    recorded = [len(record.truth) for record in details.conditions]
-    interpolations = options.get("interpolations", len(recorded))
-    # Some tasks have a condition for each repeat.
-    if interpolations != len(recorded) or (sum(recorded) != expected and {*recorded} != {expected}):
+def _restore(result: Result, experimentor: Experimentor) -> None:
+    """Set what no constructor takes, unless the benchmark has more queries than the file has records."""
+    details, options = result.details.get(experimentor.name), experimentor.task.options()
+    rows = experimentor.row_count if result.stopping is None else min(result.stopping.rounds, experimentor.row_count)
+    least = rows * experimentor.get_repeat_times() * options.get("templates", options.get("interpolations", 1))
+    recorded = 0 if details is None else sum(len(record.truth) for record in details.conditions)
+    if details is not None and least > recorded:  # of a group, the part may have other data sets
         raise ArgumentError(
-            f"limit and options give {expected} queries on {experimentor.name} in {interpolations} conditions, but the "
-            f"file has records of {'+'.join(map(str, recorded[:9]))}"
+            f"limit and options give {least} queries or more on {experimentor.name}, but the file has records of "
+            f"{recorded}"
         )
+    if result.arguments["demonstrations"] == "in-domain":
+        experimentor.set_in_domain_mode()
+    elif result.arguments["demonstrations"] == "out-of-domain":
+        experimentor.set_out_of_domain_mode()
 
 
 def _class_of(result: Result | ResultGroup) -> type[Any]:
@@ -464,30 +441,17 @@ class Source:
     """Path of the data set within its file."""
     result: Result
     experimentor: DatasetTask
-    queries: Sequence[Query]
+    queries: Sequence[tuple[str, Query]]
+    """Each with its path."""
     stored: Sequence[Answer | Failure]
     """The stored prediction of each query."""
 
     @property
     def predictor(self) -> Identity:
         """The model that predicted the data set."""
-        for predictor in self.result.provenance.predictors:
-            if self.experimentor.name in predictor.datasets:
-                return Identity(predictor.who, predictor.how)
-        return Identity({})
-
-    def place_of(self, number: int) -> str:
-        """Return the path of a query."""
-        row = self.queries[number].row
-        for record in self.result.details[self.experimentor.name].conditions:
-            if number < len(record.rows):
-                return f"{self.place} / {record.name} / query {number} (test row {row})"
-            number -= len(record.rows)
-        return self.place
-
-
-def _listed(differ: Mapping[str, tuple[object, object]]) -> str:
-    return ", ".join(f"{name} was {before}, is {now}" for name, (before, now) in differ.items())[:300]
+        predictors = self.result.provenance.predictors
+        own = (Identity(one.who, one.how) for one in predictors if self.experimentor.name in one.datasets)
+        return next(own, Identity({}))
 
 
 def predict_again(rerun: Rerun, name: str, sources: Sequence[Source]) -> Verification:
@@ -499,7 +463,6 @@ def predict_again(rerun: Rerun, name: str, sources: Sequence[Source]) -> Verific
         sources: The data sets to draw from. With predictions of several models, those of this one.
     """
     findings: list[Finding] = []
-    others: list[Unchecked] = []
     drawn_from: list[tuple[int, int]] = []
     model = identity_of(rerun.model)
     several = len({source.predictor.digest for source in sources if GIVEN not in source.predictor.who}) > 1
@@ -507,20 +470,19 @@ def predict_again(rerun: Rerun, name: str, sources: Sequence[Source]) -> Verific
         predictor = source.predictor
         known = {} if GIVEN in predictor.who else predictor.differences(model)
         settings = {key: pair for key, pair in known.items() if key in {**predictor.settings, **model.settings}}
+        listed = ", ".join(f"{name} was {before}, is {now}" for name, (before, now) in (settings or known).items())
         if source.result.method != "vanilla":
-            why = f"its method is {source.result.method:.60}"
+            why = f"not predicted again, its method is {source.result.method:.60}"
         elif settings:
-            why = f"{_listed(settings)}; give the options of the run"
+            why = f"not predicted again, {listed:.300}; give the options of the run"
         elif several and predictor.digest != model.digest:
-            why = "another model predicted it"
+            why = "not predicted again, another model predicted it"
         elif [own.identity for own in source.result.provenance.predictors].count(predictor.digest) > 1:
-            why = "two functions of the run have its identity"
+            why = "not predicted again, two functions of the run have its identity"
         else:
             drawn_from += [(place, number) for number in range(len(source.stored))]
-            if known:
-                others.append(Unchecked(f"{source.place}: another model: {_listed(known)}"))
-            continue
-        findings.append(Unchecked(f"{source.place}: not predicted again, {why}"))
+            why = f"another model: {listed:.300}" if known else ""
+        findings += [Unchecked(f"{source.place}: {why}")] if why else []
     if not drawn_from:
         findings.append(Unchecked("rerun: no query has a known prompt and a prediction of this model"))
     chosen = sorted(random.Random(rerun.seed).sample(drawn_from, min(rerun.queries, len(drawn_from))))
@@ -532,23 +494,19 @@ def predict_again(rerun: Rerun, name: str, sources: Sequence[Source]) -> Verific
         for place, drawn in groupby(chosen, itemgetter(0)):
             source, numbers = sources[place], [number for _, number in drawn]
             options = context.options_for(rerun.model, free_text=source.experimentor.free_text)
-            queries = [source.queries[number] for number in numbers]
+            queries = [source.queries[number][1] for number in numbers]
             answers = predict_queries(rerun.model, queries, Part("rerun"), replace(options, unparsed="wrong"))
             for number, again in source.experimentor.read_again(dict(zip(numbers, answers, strict=True))).items():
-                where, stored = source.place_of(number), source.stored[number]
-                for when, answer in (("when predicted again", again), ("in the run", stored)):
-                    if isinstance(answer, Failure) and answer.reply is None:
-                        findings.append(Unchecked(f"{where}: it failed {when}: {answer.reason}"))
-                        break
-                else:
-                    unparsed = [isinstance(answer, Failure) for answer in (again, stored)]
-                    same = 0.0 if all(unparsed) else math.inf
-                    distances.append(same if any(unparsed) else difference(stored, again))
+                where, stored = source.queries[number][0], source.stored[number]
+                pair = (("when predicted again", again), ("in the run", stored))
+                lost = [(when, own) for when, own in pair if isinstance(own, Failure) and own.reply is None]
+                findings += [Unchecked(f"{where}: it failed {when}: {own.reason}") for when, own in lost[:1]]
+                if not lost:
+                    distances.append(difference(*(None if isinstance(own, Failure) else own for _, own in pair)))
                     if distances[-1] > tolerance:
                         text = f"{where}: saved {short_value(stored)}, predicted again {short_value(again)}"
                         kind = Unchecked if declared is None else Contradicted  # its predictions may change
                         findings.append(kind(f"{text} (accepted difference: {tolerance:g})"))
-    findings += others
     differing = sum(distance > tolerance for distance in distances)
     message = (
         f"{len(chosen)} of {len(drawn_from)} queries predicted again (seed {rerun.seed}): {differing} differ, by at "
@@ -684,81 +642,83 @@ class _Verifier:
             yield predict_again(self.rerun, name, self.sources)
 
     def _any(
-        self, result: Result | ResultGroup, saved: Mapping[str, Any], benchmark: Any, where: str, race: bool = False
-    ) -> Generator[Verification, None, _Scored | None]:
-        """Yield the findings about a result or a group; return a result whose data sets are all scored."""
-        if isinstance(result, ResultGroup):
-            yield from self._group(result, saved, benchmark, where)
-            return None
-        if benchmark is not None and not isinstance(benchmark, BaseBenchmark):
-            raise ArgumentError(
-                f"benchmark: got {benchmark!r:.60} for a single result of {result.benchmark}. Pass its benchmark"
-            )
+        self,
+        result: Result | ResultGroup,
+        saved: Mapping[str, Any],
+        benchmark: Any,
+        where: str,
+        raced: list[_Scored] | None = None,
+    ) -> Iterator[Verification]:
+        """Yield the findings about a result or a group; ``raced`` gets results of a race whose data sets are scored."""
+        single = result if isinstance(result, Result) else None
+        name = result.benchmark if isinstance(result, Result) else result.name
+        sweep = None if single is not None else SWEEPS.get(name)
+        fitting: Any = BaseBenchmark if single is not None or sweep is RACE else BenchmarkGroup if sweep is None else ()
+        if benchmark is not None and not isinstance(benchmark, fitting):
+            got = f"{where}benchmark: got {benchmark!r:.60} for results of {name!r:.60}"
+            if not where:
+                raise ArgumentError(f"{got}. Pass its own benchmark, or verify the parts of a group one by one")
+            yield Verification(name, None, "nothing was computed again", (Contradicted(got),))
+            return
         own: Sequence[str] = ()
+        refused: list[Finding] = []
         try:
-            if benchmark is None:
-                benchmark, own = rebuild(result, self.data_dir, self.data_files), own_metrics(result)
-            elif isinstance(benchmark, Benchmark) and result.stopping is not None:
-                benchmark = first_rows(benchmark, result.stopping.rounds)
-            benchmark = _with_outputs(benchmark, result)
+            if benchmark is None and sweep is None:
+                benchmark = rebuild(result, self.data_dir, self.data_files)
+                own = () if single is None else own_metrics(single)
+            elif isinstance(benchmark, Benchmark) and single is not None and single.stopping is not None:
+                benchmark = first_rows(benchmark, single.stopping.rounds)
+            if isinstance(benchmark, Benchmark) and single is not None:
+                outputs = single.setting("outputs")  # the kind of given scores is that of their file
+                if outputs is not None and any(GIVEN in predictor.who for predictor in single.provenance.predictors):
+                    benchmark = benchmark.copy_with(experimentor=[one.copy_with(outputs=outputs) for one in benchmark])
         except StaICCError as error:
-            yield Verification(result.benchmark, None, "nothing was computed again", (_refused(error, where),))
-            return None
-        names = [*benchmark.dataset_names, *benchmark.absent]
-        if not set(result.details) == set(result.divided) == set(names):
-            differ = f"{where}details: saved {short_value(list(result.divided))}, recomputed {short_value(names)}"
-            yield Verification(result.benchmark, None, "the data sets differ", (Contradicted(differ),))
-            return None
-        sources = None if self.rerun is None else self.sources
-        scored = _Scored(result, saved, benchmark, where, _unknown(result, own), sources)
-        for name in result.details:
-            yield scored.dataset(name)
-        lost = [name for name in names if name not in scored.runs]
-        unscored = Unchecked(f"{where}means and signature: {', '.join(lost)} cannot be scored")
-        findings = limited(f"{where}means", [unscored] if lost else scored.shared(race))
-        yield Verification(result.benchmark, None, "the means, the signature and the provenance", findings)
-        return None if lost else scored
-
-    # -- groups
+            kind = Contradicted if isinstance(error, ImplausibleError) else Unchecked
+            refused.append(kind(f"{where}benchmark: {error}"))
+        if isinstance(result, ResultGroup):
+            yield from self._group(result, saved, benchmark, where, sweep, refused)
+        elif refused:
+            yield Verification(name, None, "nothing was computed again", tuple(refused))
+        else:
+            sources = None if self.rerun is None else self.sources
+            scored = _Scored(result, saved, benchmark, where, _unknown(result, own), sources)
+            names = dict.fromkeys([*result.details, *benchmark.dataset_names, *benchmark.absent])
+            for dataset in names:
+                yield scored.dataset(dataset)
+            lost = [dataset for dataset in names if dataset not in scored.runs]
+            unscored = Unchecked(f"{where}means and signature: {', '.join(lost)} cannot be scored")
+            findings = limited(f"{where}means", [unscored] if lost else scored.shared(raced is not None))
+            yield Verification(name, None, "the means, the signature and the provenance", findings)
+            if raced is not None and not lost:  # others would keep the prompts of all parts in memory
+                raced.append(scored)
 
     def _group(
-        self, group: ResultGroup, saved: Mapping[str, Any], benchmark: Any, where: str
+        self,
+        group: ResultGroup,
+        saved: Mapping[str, Any],
+        benchmark: BenchmarkGroup | BaseBenchmark[Any] | None,
+        where: str,
+        sweep: Sweep | None,
+        findings: list[Finding],
     ) -> Iterator[Verification]:
-        findings: list[Finding] = [] if group else [Unchecked(f"{where}parts: the group has none")]
-        name, sweep = group.name, SWEEPS.get(group.name)
-        members: Mapping[str, Any] = {}
-        if sweep is RACE:
-            members = dict.fromkeys(group, benchmark)
-        elif sweep is None and benchmark is None:
-            try:
-                benchmark = rebuild(group, self.data_dir, self.data_files)
-            except StaICCError as error:
-                findings.append(_refused(error, where))
-        if sweep is None and isinstance(benchmark, BenchmarkGroup):
+        findings += [] if group else [Unchecked(f"{where}parts: the group has none")]
+        name = group.name
+        members: Mapping[str, Any] = dict.fromkeys(group, benchmark)
+        raced: list[_Scored] | None = [] if sweep is RACE else None
+        if isinstance(benchmark, BenchmarkGroup):
             name, members = benchmark.name, benchmark.members
             findings += compare_values(f"{where}parts", sorted(group), sorted(members))
-        elif sweep is not RACE and benchmark is not None:
-            raise ArgumentError(
-                f"benchmark: got {benchmark!r:.60} for the group {name!r:.60} of results. Pass its group of "
-                "benchmarks, or verify its parts one by one"
-            )
-        raced: dict[str, _Scored] = {}
         for part_name, part in group.items():
-            member, place = members.get(part_name), f"{where}parts / {part_name}"
-            if isinstance(part, ResultGroup) and isinstance(member, Benchmark):
-                findings.append(Contradicted(f"{place}: saved a group, recomputed a result of {member.task.name}"))
-                member = None
-            scored = yield from self._any(part, saved["parts"][part_name], member, f"{place} / ", sweep is RACE)
-            if sweep is RACE and scored is not None:  # others would keep the prompts of all parts in memory
-                raced[part_name] = scored
+            place = f"{where}parts / {part_name} / "
+            yield from self._any(part, saved["parts"][part_name], members.get(part_name), place, raced)
         findings += _shared_by_parts(group, sweep, where)
-        if sweep is RACE:
+        if raced is not None:
             findings += compare_values(f"{where}parts", sorted(group), ["first", "second"])
-            models = [raced[part] for part in ("first", "second") if part in raced]
-            if len(models) < 2:
+            models = sorted(raced, key=lambda scored: scored.where)  # the first, the second
+            if len(models) != 2:
                 reason = "the decision follows from predictions that cannot be scored"
                 findings.append(Unchecked(f"{where}stopping: {reason}"))
-            findings += [finding for model in models if len(models) > 1 for finding in model.replayed(models)]
+            findings += [finding for model in models if len(models) == 2 for finding in model.replayed(models)]
         others = {"parts", *(sweep.recorded if sweep is not None else ())}
         entries = {key: value for key, value in saved.items() if key not in others}
         expected = {"schema": RESULT_SCHEMA, "kind": "group", "name": name}
@@ -785,19 +745,18 @@ class _Scored:
 
     def dataset(self, name: str) -> Verification:
         """Write the prompts of a data set, score its records, and compare."""
-        details, place = self.result.details[name], f"{self.where}details / {name}"
+        place, seen, findings = f"{self.where}details / {name}", list[Written](), list[Finding]()
         same, first, message = None, None, "nothing was computed again"
-        findings: list[Finding] = []
-        absent = self.benchmark.absent.get(name)
         try:
-            if absent is not None and details.asked:
-                raise DataMissingError(absent.details.notes[0])
-            conditions = () if absent is not None else self.benchmark[name].conditions()
-            digests = digest_prompts(query for condition in conditions for query in condition.queries)
-            same, first, message = compare_prompts(details, *(("", "") if absent is not None else digests))
+            details = self.result.details[name]
+            absent = None if details.asked else self.benchmark.absent.get(name)
+            conditions = self.benchmark[name].conditions() if absent is None else ()
+            queries = (query for condition in conditions for query in condition.queries)
+            digests = digest_prompts(queries, seen) if absent is None else ("", "")
+            same, first, message = compare_prompts(details, *digests)
             if not same:
                 findings.append(Contradicted(f"{place} / {'prompts' if first is None else 'query_digests'}: {message}"))
-            run, values, expected = self._score(name, conditions)
+            run = absent or self._score(name, conditions, seen)
         except (StaICCError, ArithmeticError, LookupError, ValueError) as error:
             missing = isinstance(error, DataError)
             findings.append(
@@ -805,43 +764,47 @@ class _Scored:
             )
         else:
             self.runs[name] = run
+            unrecorded = None if absent is not None else self.benchmark[name].unrecorded
+            values = run.values if unrecorded is None else Unchecked(unrecorded)
             compared = {"prompts": details.prompts, "query_digests": details.query_digests}
-            saved = self.saved[DIVIDED][name]
-            findings += compare_values(f"{self.where}{DIVIDED} / {name}", saved, values, self.unknown)
-            findings += compare_values(place, self.saved["details"][name], expected | compared, self.unknown)
+            findings += compare_values(
+                f"{self.where}{DIVIDED} / {name}", self.saved[DIVIDED][name], values, self.unknown
+            )
+            expected = run.details.to_dict() | compared
+            findings += compare_values(place, self.saved["details"][name], expected, self.unknown)
             if same and run.answers and self.sources is not None:
-                own, queries = self.benchmark[name], [query for condition in conditions for query in condition.queries]
-                self.sources.append(Source(f"{self.where}{name}", self.result, own, queries, run.answers))
+                listed = [
+                    (f"{self.where}{name} / {condition.name} / query {number} (test row {query.row})", query)
+                    for condition in conditions
+                    for number, query in enumerate(condition.queries)
+                ]
+                source = Source(f"{self.where}{name}", self.result, self.benchmark[name], listed, run.answers)
+                self.sources.append(source)
         return Verification(self.result.benchmark, name, message, limited(place, findings), same, first)
 
-    def _score(self, name: str, conditions: Sequence[Condition]) -> tuple[DatasetRun, Any, dict[str, Any]]:
-        """Score the records of a data set; return the run, its scores and its details as JSON values.
+    def _score(self, name: str, conditions: Sequence[Condition], seen: Sequence[Written]) -> DatasetRun:
+        """Score the records of a data set.
 
         Raises:
             StaICCError: The records are not those of the benchmark's queries.
         """
-        details, run = self.result.details[name], self.benchmark.absent.get(name)
-        if run is not None:
-            return run, run.values, run.details.to_dict()
-        experimentor = self.benchmark[name]
-        if experimentor.unrecorded is not None:
-            values = self.result.divided[name]
-            averaged = {key: values.get(key) for key in self.result.averaged}
-            run = DatasetRun(values, averaged, details, (), details.intervals, ())
-            seen: list[Written] = []
-            digest_prompts((query for condition in conditions for query in condition.queries), seen)
-            known = {"asked": len(seen), "distinct": distinct_prompts(seen), "data": experimentor.data_digest}
-            return run, Unchecked(experimentor.unrecorded), details.to_dict() | known
+        details: DatasetDetails = self.result.details[name]
+        own: DatasetTask = self.benchmark[name]
+        if own.unrecorded is not None:
+            saved = self.result.divided[name]
+            known = replace(details, asked=len(seen), distinct=distinct_prompts(seen), data=own.data_digest)
+            averaged = {key: saved.get(key) for key in self.result.averaged}
+            return DatasetRun(saved, averaged, known, (), known.intervals, ())
         written = [(condition.name, len(condition.queries)) for condition in conditions]
         recorded = [(record.name, len(record.truth)) for record in details.conditions]
         if written != recorded:
             raise SchemaError(f"saved {short_value(recorded)}, written {short_value(written)}")
-        run = experimentor.assemble(conditions, list(_answers(details, len(experimentor.get_label_space()))))
-        if experimentor.free_text:  # the run recorded the kind of its predictions, and the labels that were read
+        run = own.assemble(conditions, list(_answers(details, len(own.get_label_space()))))
+        if own.free_text:  # the run recorded the kind of its predictions, and the labels that were read
             pairs = zip(run.details.conditions, details.conditions, strict=True)
             kinds = tuple(replace(computed, output=saved.output) for computed, saved in pairs)
             run = replace(run, details=replace(run.details, conditions=kinds))
-        return run, run.values, run.details.to_dict()
+        return run
 
     def shared(self, race: bool) -> Iterator[Finding]:
         """Compare what the data sets share with that of the recomputed result, into which the records of the run go."""
@@ -852,18 +815,15 @@ class _Scored:
             again = marked(again, result.stopping)
         again.environment, again.timing = result.environment, result.timing
         again.signature = Signature({**again.signature.fields, "method": result.provenance.method})
-        given = next((predictor for predictor in result.provenance.predictors if GIVEN in predictor.who), None)
-        predictors = again.provenance.predictors
-        if given is not None:
-            known: dict[str, Any] = {"name": given.name, "finished": given.finished}
-            if any(experimentor.free_text for experimentor in benchmark):  # a digest of texts that no file has
-                known |= {"who": given.who, "identity": given.identity}
-            predictors = tuple(replace(predictor, **known) for predictor in predictors)
-        method = result.signature.fields.get("method")
-        again.provenance = replace(again.provenance, predictors=predictors, method=method)
+        again.provenance = replace(again.provenance, method=result.signature.fields.get("method"))
         for name in again.files.keys() & result.files.keys():
             again.files[name] = {**again.files[name], "file": result.files[name].get("file")}
-        expected = again.to_dict()
+        expected = again.to_dict() | {key: self.saved[key] for key in (DIVIDED, "details")}  # compared before
+        pairs = zip(expected["provenance"]["predictors"], self.saved["provenance"]["predictors"], strict=False)
+        texts = any(experimentor.free_text for experimentor in benchmark)  # their digest is of texts that no file has
+        for computed, saved in pairs:
+            copied = (*_OF_RUNS, "who", "identity") if texts and GIVEN in saved["who"] else _OF_RUNS
+            computed |= {key: saved[key] for key in copied}
         if result.stopping is not None and not race:
             if result.stopping.rule == "race":
                 expected["stopping"] = Unchecked("the decision of a race follows from both of its results, this is one")
@@ -871,12 +831,12 @@ class _Scored:
                 yield from self.replayed([self])
         if "arguments" not in self.saved:  # as in files of StaICC 1.0.0
             expected.pop("arguments", None)
-        stated, computed = (  # a field that a signature lacks states a default
-            {key: value for key, value in document.items() if key not in (DIVIDED, "details")}
-            | {"signature": dict.fromkeys(FIELDS) | document["signature"]}
-            for document in (self.saved, expected)
+        saved, expected["signature"] = (  # a field that a signature lacks states a default
+            {field: one.signature.fields.get(field) for field in FIELDS} for one in (result, again)
         )
-        yield from compare_values(self.where.removesuffix(" / "), stated, computed, self.unknown)
+        yield from compare_values(
+            self.where.removesuffix(" / "), {**self.saved, "signature": saved}, expected, self.unknown
+        )
 
     def replayed(self, models: Sequence[_Scored]) -> Iterator[Finding]:
         """Follow the stopping rule over the predictions of the models, and compare with the saved record."""
@@ -892,6 +852,8 @@ class _Scored:
             yield from compare_values(place, stopping.to_dict(), expected.to_dict())
 
 
+_OF_RUNS = ("name", "started", "finished", "editions", "computed", "reused", "rechecked", "retried")
+"""What a run alone can know of who predicted."""
 _OTHER_SCHEMA = {"schema": f"another one than this version writes, {RESULT_SCHEMA}"}
 _OF_VERSIONS = ("version", "scoring", "statistics", "intervals", "missing", "baselines", "notes")
 """What another version of this library may have computed in another way."""
@@ -908,36 +870,16 @@ def _unknown(result: Result, own: Sequence[str]) -> dict[str, str]:
     return reasons
 
 
-def _with_outputs(benchmark: BaseBenchmark[Any], result: Result) -> BaseBenchmark[Any]:
-    """Return the benchmark of a result; the kind of given scores is that of their file, which the result records."""
-    given = any(GIVEN in predictor.who for predictor in result.provenance.predictors)
-    if not isinstance(benchmark, Benchmark) or not given or "outputs" not in result.arguments:
-        return benchmark
-    outputs = result.arguments["outputs"]
-    return benchmark.copy_with(experimentor=[own.copy_with(outputs=outputs) for own in benchmark])
-
-
-def _refused(error: StaICCError, where: str) -> Finding:
-    """Return what it means that a benchmark cannot be rebuilt."""
-    if isinstance(error, ImplausibleError):
-        return Contradicted(f"{where}arguments: {error}")
-    return Unchecked(f"{where}benchmark: {error}")
-
-
 def _predictions(result: Result) -> Predictions:
     """Return who predicted, as the run recorded it; the run's code computes identities and counts from it again."""
     scoring = result.signature.fields.get("scoring") or ""
     replies, batched = scoring.endswith(parser := f";parser={PARSER_VERSION}"), ";batched" in scoring
     records: dict[str, RunRecord] = {}
-    started = ""
     for saved in result.provenance.predictors:
-        counts = RunCounts(saved.computed, saved.reused, saved.rechecked, saved.retried)
         identity = Identity(saved.who, saved.how, saved.unidentified, plain=True)  # equal ones may be two functions
-        times = saved.started, saved.finished
-        record = RunRecord(identity, saved.name, *times, counts, saved.editions, replies)
+        record = RunRecord(identity, saved.name, "", "", RunCounts(), replies=replies)
         records |= dict.fromkeys(() if GIVEN in saved.who else saved.datasets, record)
-        started = saved.started
-    return Predictions(records, batched, started, f"given{parser}" if replies else "given", result.warnings)
+    return Predictions(records, batched, given=f"given{parser}" if replies else "given", warnings=result.warnings)
 
 
 def _shared_by_parts(group: ResultGroup, sweep: Sweep | None, where: str) -> Iterator[Finding]:
@@ -979,15 +921,9 @@ def _answers(details: DatasetDetails, labels: int) -> Iterator[Answer | Failure]
     failures |= {(reply.condition, reply.query): unlabelled(reply.reason) for reply in details.unparsed}
     for record in details.conditions:
         failed = [failures.get((record.name, number)) for number in range(len(record.truth))]
-        if record.scores is None and record.output in ("probabilities", "logits", "ambiguous"):
-            raise SchemaError("the label scores are missing, but every run saves them")
         rows = record.label_scores(labels)
-        for number, (failure, row, label) in enumerate(zip(failed, rows, record.predictions, strict=True)):
-            if failure is not None:
-                yield failure
-            elif row is not None:
-                yield row
-            elif label is None or not 0 <= label < labels:
-                raise SchemaError(f"prediction {number} is {label}, but there are {labels} labels")
-            else:
-                yield label
+        for number, known in enumerate(zip(failed, rows, record.predictions, strict=True)):
+            answer = next((answer for answer in known if answer is not None), None)
+            if answer is None or (isinstance(answer, int) and not 0 <= answer < labels):
+                raise SchemaError(f"prediction {number} is {answer}, but there are {labels} labels")
+            yield answer

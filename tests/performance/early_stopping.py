@@ -106,7 +106,10 @@ def one_run(rule: StoppingRule, population: Population, rng: random.Random, to_t
     truth = mean(population)
     orders = [rng.sample(range(len(rows)), len(rows)) for rows in population]
     rows = [[of_set[row] for row in order] for of_set, order in zip(population, orders, strict=True)]
-    sequence, reason = follow(rule, list(map(len, rows)), lambda look: None, lambda number, place: rows[number][place])
+    values = [
+        [of_set[place] if place < len(of_set) else None for of_set in rows] for place in range(max(map(len, rows)))
+    ]
+    sequence, reason = follow(rule, list(map(len, rows)), lambda look: values[look.start : look.stop])
     low, high = sequence.interval  # the intersection of all rounds so far: an exclusion is never taken back
     found = {
         "reason": reason,
@@ -115,8 +118,7 @@ def one_run(rule: StoppingRule, population: Population, rng: random.Random, to_t
     }
     if to_the_end:
         for place in range(sequence.rounds, sequence.all_rounds - 1):  # the last one is exact by construction
-            values = [of_set[place] if place < len(of_set) else None for of_set in rows]
-            sequence.update(values, *rule.gaps(sequence))
+            sequence.update(values[place], *rule.gaps(sequence))
         low, high = sequence.interval
         found["ever"] = not low - 1e-9 <= truth <= high + 1e-9
     return found
