@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError, set_integers
 from StaICC.inference.contract import (
@@ -31,7 +32,6 @@ from StaICC.inference.contract import (
     user_batch_form,
 )
 from StaICC.inference.identity import RunCounter, RunCounts
-from StaICC.inference.store import BoundStore
 from StaICC.inference.workers import (
     Failure,
     OnError,
@@ -63,13 +63,23 @@ _LOST = Failure("the executor gave no answer for it")
 _LOG = logger(__name__)
 
 
+class AnswerStore(Protocol):
+    """Where the runner finds and keeps predictions; a prediction store that is bound to one model is one."""
+
+    def get_many(self, keys: Sequence[_Key]) -> dict[_Key, Answer]:
+        """Return the stored predictions."""
+
+    def put_many(self, answers: Iterable[tuple[_Key, Answer]]) -> dict[_Key, Answer]:
+        """Store predictions durably before returning; return those that were stored before and differ."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """How to evaluate queries."""
 
     batched: bool = False
     """The function takes the list of all prompts of a condition and returns the list of answers."""
-    store: BoundStore | None = None
+    store: AnswerStore | None = None
     """The prediction store."""
     executor: Executor | Callable[[], Executor] | WorkerPool | None = None
     """Runs chunks elsewhere: an executor, a function that makes one, or a pool that stays open from call to call."""

@@ -23,12 +23,12 @@ from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
-from StaICC import inference
 from StaICC.benchmarks import Experimentor
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name
 from StaICC.inference import Answer, Failure, Inference, OnError, Part, RunOptions, Unparsed, contract, predict_queries
 from StaICC.inference.contract import Features, Forecast
 from StaICC.inference.identity import Identity, RunCounter, RunCounts, combined, identity_of, tolerance_of
+from StaICC.inference.runner import AnswerStore
 from StaICC.inference.store import query_key
 from StaICC.kernels import protocol
 from StaICC.kernels.protocol import Capability
@@ -79,7 +79,7 @@ def features_of(function: Inference, prompts: Sequence[Any], label_space: Sequen
     Raises:
         ArgumentError: The function does not return the feature.
     """
-    batch, capability = inference.batch_form(function), CAPABILITIES[feature]
+    batch, capability = contract.batch_form(function), CAPABILITIES[feature]
 
     def predicted(some: Sequence[Any]) -> list[Any]:
         if batch is None:
@@ -413,7 +413,7 @@ class _FeatureStore:
         wanted: The features that each prompt needs.
     """
 
-    def __init__(self, stores: Mapping[Feature, inference.AnswerStore], wanted: Mapping[Key, set[Feature]]) -> None:
+    def __init__(self, stores: Mapping[Feature, AnswerStore], wanted: Mapping[Key, set[Feature]]) -> None:
         self._stores, self._wanted = stores, wanted
 
     def get_many(self, queries: Sequence[Key]) -> dict[Key, Answer]:
@@ -436,7 +436,7 @@ class _FeatureStore:
             values = {place: computed[key][feature] for place, key in keys.items()}
             is_answer = feature == "probabilities"
             items = [(place, value if is_answer else Features({feature: value})) for place, value in values.items()]
-            for place, kept in (store.put_many(items) or {}).items():
+            for place, kept in store.put_many(items).items():
                 changed[keys[place]] = computed[keys[place]]
                 computed[keys[place]][feature] = _stored_value(feature, kept)
         return changed
