@@ -16,7 +16,7 @@ from StaICC.benchmarks import Benchmark, Experimentor, NormalTask
 from StaICC.benchmarks.verify import verify_file
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, OutputError
-from StaICC.inference import Progress
+from StaICC.progress import Progress
 from StaICC.prompting import TemplateWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
