@@ -56,7 +56,6 @@ import reprlib
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal, NamedTuple, get_args
 
 from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, known_name, validate_integer, whole_number
@@ -344,14 +343,9 @@ def check_labels(ground_truth: Sequence[int], queries: int, labels: int) -> list
     checked = []
     for number, label in enumerate(ground_truth):
         index = whole_number(label)
-        if index is None:
-            raise ArgumentError(
-                f"true label {number} is {label!r}; expected a label index, an integer from 0 to {labels - 1}"
-            )
-        if not 0 <= index < labels:
-            raise ArgumentError(
-                f"true label {number} is {index}, but the rows have {labels} columns; expected 0 to {labels - 1}"
-            )
+        if index is None or not 0 <= index < labels:
+            expected = f"a label index, an integer from 0 to {labels - 1}, for rows of {labels} columns"
+            raise ArgumentError(f"true label {number} is {label!r}; expected {expected}")
         checked.append(index)
     return checked
 
@@ -474,11 +468,6 @@ def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
     return math.fsum(scores) / width
 
 
-@lru_cache(maxsize=16)
-def _edges(bins: int) -> list[float]:
-    return [number / bins for number in range(1, bins)]  # inner edges only: the first bin and the last take the rest
-
-
 def confidence_bin(confidence: float, bins: int = 10) -> int:
     """Return the number of the bin of a confidence, see :func:`confidence_bins`.
 
@@ -486,7 +475,7 @@ def confidence_bin(confidence: float, bins: int = 10) -> int:
         confidence: Highest probability of a row.
         bins: The number of bins.
     """
-    return bisect_right(_edges(bins), confidence)
+    return bisect_right(range(1, bins), confidence, key=lambda edge: edge / bins)  # the inner edges
 
 
 def confidence_bins(

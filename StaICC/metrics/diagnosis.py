@@ -163,12 +163,10 @@ def kl_divergence(p: Sequence[float], q: Sequence[float]) -> float:
         raise ArgumentError(
             f"the distributions have {len(expected)} and {len(model)} labels; expected the same label space for both"
         )
-    terms = []
-    for a, b in zip(expected, model, strict=True):
-        if a > 0 and b == 0:
-            return math.inf
-        if a > 0:
-            terms.append(a * (math.log(a) - math.log(b)))  # a / b could overflow
+    pairs = [(a, b) for a, b in zip(expected, model, strict=True) if a > 0]
+    if any(b == 0 for _, b in pairs):
+        return math.inf
+    terms = (a * (math.log(a) - math.log(b)) for a, b in pairs)  # a / b could overflow
     return max(0.0, math.fsum(terms))  # rounding alone can put it below
 
 
@@ -267,12 +265,9 @@ def consistency(predictions: Sequence[Sequence[int]]) -> float:
         >>> consistency([[0, 0, 1], [2, 2, 2]])
         0.8333333333333334
     """
-    if len(predictions) == 0:
-        raise UndefinedMetricError("there are no queries, so the consistency of their predictions is undefined")
-    runs = len(predictions[0])
-    if runs == 0:
-        raise UndefinedMetricError("there are no runs, so the consistency of their predictions is undefined")
-    agreeing = 0
+    if len(predictions) == 0 or len(predictions[0]) == 0:
+        raise UndefinedMetricError("there are no queries or no runs, so the consistency of predictions is undefined")
+    runs, agreeing = len(predictions[0]), 0
     for query, predicted in enumerate(predictions):
         if len(predicted) != runs:
             raise ArgumentError(

@@ -46,7 +46,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import product
 from operator import mul
 from typing import NamedTuple
 
@@ -71,6 +70,9 @@ class Interval:
     method: str
     centre: float | None = None
 
+
+Rows = Sequence[float]
+"""One number for each test row."""
 
 INTERVAL_VERSION = "intervals-3"
 """Version of the rules for intervals; part of signatures. The first version was a bootstrap."""
@@ -98,7 +100,7 @@ class Part:
     value: float
     below: float
     above: float
-    influence: Sequence[float]
+    influence: Rows
     variance: float
     centre: float | None = None
 
@@ -196,9 +198,7 @@ def _dot(first: Sequence[float], second: Sequence[float]) -> float:
     return math.fsum(map(mul, first, second))
 
 
-def ratio_part(
-    numerators: Sequence[float], denominators: Sequence[float], level: float, *, continuous: bool = False
-) -> Part:
+def ratio_part(numerators: Rows, denominators: Rows, level: float, *, continuous: bool = False) -> Part:
     """Return a ratio of sums over rows, between 0 and 1, with its limits.
 
     Args:
@@ -268,29 +268,21 @@ def combine(parts: Sequence[Part], weights: Sequence[float]) -> Part:
     Source:
         Zou and Donner 2008, "Construction of confidence limits about effect measures: a general approach".
     """
-    value = math.fsum([weight * part.value for weight, part in zip(weights, parts, strict=True)])
     columns = list(zip(*(part.influence for part in parts), strict=True))
     influence = [_dot(weights, column) for column in columns]
     reaches = []
     for side in (1.0, -1.0):
-        distances = [
-            weight * (part.below if weight * side > 0 else part.above)
-            for weight, part in zip(weights, parts, strict=True)
-        ]
-        scales = [
-            distance / math.sqrt(part.variance) if part.variance > 0 else 0.0
-            for distance, part in zip(distances, parts, strict=True)
-        ]
+        scales, alone = [], []
+        for weight, part in zip(weights, parts, strict=True):
+            distance = weight * (part.below if weight * side > 0 else part.above)
+            variance = part.variance or math.inf
+            scales.append(distance / math.sqrt(variance))
+            alone.append(distance**2 * (1.0 - min(1.0, _squares(part.influence) / variance)))
         shared = _squares([_dot(scales, column) for column in columns])
-        alone = [
-            distance**2 * (1.0 - min(1.0, _squares(part.influence) / part.variance if part.variance > 0 else 0.0))
-            for distance, part in zip(distances, parts, strict=True)
-        ]
-        lost = [
-            math.fsum(scale for scale in scales if scale * sign > 0.0) / max(1, len(columns)) for sign in (1.0, -1.0)
-        ]
-        least = 2.0 * min(map(abs, lost)) ** 2
+        lost = [math.fsum(scale for scale in scales if scale * sign > 0.0) for sign in (1.0, -1.0)]
+        least = 2.0 * (min(map(abs, lost)) / max(1, len(columns))) ** 2
         reaches.append(math.sqrt(shared + max(least, math.fsum(alone))))
+    value = math.fsum([weight * part.value for weight, part in zip(weights, parts, strict=True)])
     return Part(value, reaches[0], reaches[1], influence, _squares(influence))
 
 
@@ -305,7 +297,7 @@ def of_difference(part: Part, level: float) -> Part:
     return replace(part, below=max(part.below, reach), above=max(part.above, reach))
 
 
-def macro_part(hits: Sequence[Sequence[float]], sizes: Sequence[Sequence[float]], level: float) -> Part:
+def macro_part(hits: Sequence[Rows], sizes: Sequence[Rows], level: float) -> Part:
     """Return the mean of ratios, such as macro F1, with its limits.
 
     The limits are the wider ones of two: from the limits of each label (for labels with few events), and of the mean as
@@ -318,26 +310,17 @@ def macro_part(hits: Sequence[Sequence[float]], sizes: Sequence[Sequence[float]]
     """
     parts = [ratio_part(a, b, level) for a, b in zip(hits, sizes, strict=True)]
     macro = combine(parts, [1.0 / len(parts)] * len(parts))
-    if macro.variance >= _TINY:
-        size = max(0.5, macro.value * (1.0 - macro.value) / macro.variance)
-        below, above = _wilson(macro.value, size, student_quantile(level, len(macro.influence)))
-        macro = replace(macro, below=max(macro.below, below), above=max(macro.above, above))
-    return replace(macro, variance=_spread(macro, level))
+    limits = wilson_distances(macro.value, macro.variance, student_quantile(level, len(macro.influence)))
+    return _with_spread(replace(macro, below=max(macro.below, limits[0]), above=max(macro.above, limits[1])), level)
 
 
-def _spread(part: Part, level: float) -> float:
-    """Return the variance that the limits of a part imply, at least that of its influences."""
+def _with_spread(part: Part, level: float) -> Part:
+    """Return a part with the variance that its limits imply, at least that of its influences."""
     q = student_quantile(level, len(part.influence))
-    return max(_squares(part.influence), ((part.below + part.above) / (2.0 * q)) ** 2)
+    return replace(part, variance=max(_squares(part.influence), ((part.below + part.above) / (2.0 * q)) ** 2))
 
 
-def likelihood_part(
-    likelihoods: Sequence[float],
-    correct: Sequence[float],
-    of_correct: Sequence[float],
-    queries: Sequence[float],
-    level: float,
-) -> Part:
+def likelihood_part(likelihoods: Rows, correct: Rows, of_correct: Rows, queries: Rows, level: float) -> Part:
     """Return the mean true-label likelihood with its limits.
 
     Wrong predictions of a certain model are rare and cost a likelihood of almost 1 each. So the limits have two
@@ -365,15 +348,12 @@ def likelihood_part(
     ]
     share, q = min(1.0, max(0.0, mean.value)), student_quantile(level, rows)
     within = wilson_distances(share, _squares(rest), q)
-    least = wilson_distances(
-        share, _squares(mean.influence), q
-    )  # the sources are correlated where a row has several queries
+    least = wilson_distances(share, _squares(mean.influence), q)  # the sources correlate: a row has several queries
     below, above = (
         max(math.hypot(gap * side, inner), lowest)
         for side, inner, lowest in zip((accuracy.below, accuracy.above), within, least, strict=True)
     )
-    part = Part(mean.value, below, above, mean.influence, 0.0)
-    return replace(part, variance=_spread(part, level))
+    return _with_spread(replace(mean, below=below, above=above), level)
 
 
 def folded_moments(mean: float, deviation: float) -> tuple[float, float]:
@@ -390,13 +370,7 @@ def folded_moments(mean: float, deviation: float) -> tuple[float, float]:
     return centre, max(0.0, mean * mean + deviation * deviation - centre * centre)
 
 
-def calibration_part(
-    hits: Sequence[Sequence[float]],
-    sizes: Sequence[Sequence[float]],
-    excess: Sequence[Sequence[float]],
-    queries: Sequence[float],
-    level: float,
-) -> Part:
+def calibration_part(bins: Sequence[Sequence[Rows]], queries: Rows, level: float) -> Part:
     """Return the expected calibration error with its limits.
 
     The estimate, a sum of absolute values, is larger than the truth on average. A limit is the error, reached by moving
@@ -405,21 +379,17 @@ def calibration_part(
     their influences are. A calibrated model has the lower limit 0.
 
     Args:
-        hits: For each confidence bin the correct predictions of each row in the bin.
-        sizes: For each bin the queries of each row in the bin.
-        excess: For each bin the sum over its queries of correct minus confidence, for each row.
+        bins: For each confidence bin with queries, by row: the correct predictions in the bin, the queries, and the sum
+            over the queries of correct minus confidence.
         queries: Number of queries of each row.
         level: Nominal coverage.
     """
     total, q = math.fsum(queries), student_quantile(level, len(queries))
-    gaps, upward, downward, influences, occupied = [], [], [], [], []
-    for hit, size, over in zip(hits, sizes, excess, strict=True):
-        count = math.fsum(size)
-        if not count:
-            continue
-        gap, share = math.fsum(over) / total, count / total
-        rate = ratio_part(hit, size, level)
-        moves = [(a - share * b) / total for a, b in zip(size, queries, strict=True)]
+    gaps, upward, downward, influences = [], [], [], []
+    for hits, sizes, excess in bins:
+        gap, share = math.fsum(excess) / total, math.fsum(sizes) / total
+        rate = ratio_part(hits, sizes, level)
+        moves = [(a - share * b) / total for a, b in zip(sizes, queries, strict=True)]
         of_size = (gap / share) ** 2 * _squares(moves)
         less, more = (math.sqrt((share * side / q) ** 2 + of_size) for side in (rate.below, rate.above))
         toward, away = (more, less) if gap <= 0 else (less, more)
@@ -427,23 +397,19 @@ def calibration_part(
         upward.append(max(away, toward - 2.0 * abs(gap) / q))
         downward.append(toward)
         side = -1.0 if gap < 0.0 else 1.0
-        occupied.append(size)
-        influences.append([side * (value - gap * b) / total for value, b in zip(over, queries, strict=True)])
-    value = math.fsum(gaps)
+        influences.append([side * (value - gap * b) / total for value, b in zip(excess, queries, strict=True)])
+    value, occupied = math.fsum(gaps), [sizes for _, sizes, _ in bins]
     down, up = (_covariances(deviations, influences, occupied) for deviations in (downward, upward))
     plain = q * math.sqrt(max(0.0, math.fsum(map(math.fsum, down))))
-    below = max(value - _invert(value, gaps, down, q, -1.0), min(value, plain))
-    above = min(1.0, _invert(value, gaps, up, q, 1.0)) - value
-    influence = list(map(math.fsum, zip(*influences, strict=True)))
-    part = Part(value, max(0.0, below), max(0.0, above), influence, 0.0)
+    below = max(0.0, value - _invert(value, gaps, down, q, -1.0), min(value, plain))
+    above = max(0.0, min(1.0, _invert(value, gaps, up, q, 1.0)) - value)
     of_zero = math.fsum(folded_moments(0.0, deviation)[0] for deviation in downward)
     centre = value - of_zero if value < of_zero else _invert(value, gaps, down, 0.0, -1.0)
-    return Part(value, part.below, part.above, influence, _spread(part, level), centre)
+    influence = list(map(math.fsum, zip(*influences, strict=True)))
+    return _with_spread(Part(value, below, above, influence, 0.0, centre), level)
 
 
-def _covariances(
-    deviations: Sequence[float], influences: Sequence[Sequence[float]], sizes: Sequence[Sequence[float]]
-) -> list[list[float]]:
+def _covariances(deviations: Sequence[float], influences: Sequence[Rows], sizes: Sequence[Rows]) -> list[list[float]]:
     """Return the covariances of bins with given deviations.
 
     The part of the deviations that is observed is correlated as the influences are. The other part, from errors that
@@ -455,12 +421,13 @@ def _covariances(
         math.sqrt(max(0.0, sd * sd - square) / max(_squares(size), _TINY))
         for sd, square, size in zip(deviations, observed, sizes, strict=True)
     ]
-    covariances = [[0.0] * len(deviations) for _ in deviations]
-    for a, b in product(range(len(deviations)), repeat=2):
+
+    def covariance(a: int, b: int) -> float:
         shared = scales[a] * scales[b] * _dot(influences[a], influences[b])
         missing = hidden[a] * hidden[b] * _dot(sizes[a], sizes[b])
-        covariances[a][b] = deviations[a] ** 2 if a == b else shared + missing
-    return covariances
+        return deviations[a] ** 2 if a == b else shared + missing
+
+    return [[covariance(a, b) for b in range(len(sizes))] for a in range(len(sizes))]
 
 
 def _folded_sum(means: Sequence[float], covariances: Sequence[Sequence[float]]) -> tuple[float, float]:
@@ -501,10 +468,7 @@ def _invert(
 
 
 def divergence_interval(
-    probabilities: Sequence[Sequence[float]],
-    frequencies: Sequence[Sequence[float]] | None,
-    queries: Sequence[float],
-    level: float,
+    probabilities: Sequence[Sequence[float]], frequencies: Sequence[Sequence[float]] | None, queries: Rows, level: float
 ) -> Interval:
     """Return the interval of the divergence of the mean prediction from label frequencies, or from uniform ones.
 
@@ -540,7 +504,7 @@ def divergence_interval(
     value = math.fsum(mean * math.log(mean / share) for mean, share in zip(means, truth, strict=True) if mean > 0)
     slopes = [math.log(mean / share) + 1.0 for mean, share in zip(safe, truth, strict=True)]
     error = 0.5 / rows**2  # variance of one pseudo-row whose prediction is another label than the true one
-    hidden = [max(error, _spread(part, level) - _squares(part.influence)) for part in parts]
+    hidden = [max(error, _with_spread(part, level).variance - _squares(part.influence)) for part in parts]
     scaled = [
         [(a - mean / share * b) / math.sqrt(mean) for a, b in zip(part.influence, move, strict=True)]
         for part, move, mean, share in zip(parts, moves, safe, truth, strict=True)
@@ -592,19 +556,20 @@ def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highes
         >>> round(interval.low, 2), round(interval.high, 2)
         (0.45, 0.55)
     """
-    count = len(values)
-    mean = math.fsum(values) / count
+    count, mean = len(values), math.fsum(values) / len(values)
+    biased = any(interval.centre is not None for interval in intervals)
     centres = [
         value if interval.centre is None else interval.centre for value, interval in zip(values, intervals, strict=True)
     ]
     below = [max(0.0, centre - interval.low) for centre, interval in zip(centres, intervals, strict=True)]
     above = [max(0.0, interval.high - centre) for centre, interval in zip(centres, intervals, strict=True)]
-    biased = any(interval.centre is not None for interval in intervals)
-    if not biased and _at_both_ends(below, above):
-        return _of_both_ends(mean, values, intervals, [more < less for less, more in zip(below, above, strict=True)])
+    slopes = [more - less for less, more in zip(below, above, strict=True)]
+    # scores at both ends of their ranges have no level, and their slopes cancel out: the mean would have no width
+    if not biased and {(True, False), (False, True)} <= {*zip(map(bool, below), map(bool, above), strict=True)}:
+        return _of_both_ends(mean, values, intervals, [slope < 0.0 for slope in slopes])
     if biased:  # an end may be cut off at the end of the range
         below = above = list(map(max, below, above))
-    slopes = [more - less for less, more in zip(below, above, strict=True)]
+        slopes = [0.0] * count
     squares = [(more + less) ** 2 for less, more in zip(below, above, strict=True)]
     slope = _dot(slopes, squares) / max(math.fsum(squares), _TINY**2) / count
     lost = [  # by which a Wilson interval shrinks the level and the slope: less for many data sets
@@ -621,21 +586,11 @@ def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highes
     high = centre + slope / 2.0 + (near if bias > 0.0 else far)
     least = 0.0 if biased else math.fsum(interval.low for interval in intervals) / count
     most = highest if biased else math.fsum(interval.high for interval in intervals) / count
-    return Interval(
-        min(mean, max(least, low)),
-        max(mean, min(most, high)),
-        intervals[0].level,
-        "variance recovery over data sets",
-    )
+    return _mean(intervals, min(mean, max(least, low)), max(mean, min(most, high)))
 
 
-def _at_both_ends(below: Sequence[float], above: Sequence[float]) -> bool:
-    """Return whether a score is at the lower end of its range and another one at the upper end.
-
-    Neither has a level, and their slopes cancel out: their mean would have an interval without width.
-    """
-    pairs = list(zip(below, above, strict=True))
-    return any(not less and more for less, more in pairs) and any(less and not more for less, more in pairs)
+def _mean(intervals: Sequence[Interval], low: float, high: float) -> Interval:
+    return Interval(low, high, intervals[0].level, "variance recovery over data sets")
 
 
 def _of_both_ends(
@@ -649,7 +604,7 @@ def _of_both_ends(
         half, share = mean_interval(numbers, limits), len(own) / len(values)
         centre = math.fsum(numbers) / len(numbers)
         less, more = math.hypot(less, share * (centre - half.low)), math.hypot(more, share * (half.high - centre))
-    return Interval(mean - less, mean + more, intervals[0].level, "variance recovery over data sets")
+    return _mean(intervals, mean - less, mean + more)
 
 
 # -- confidence sequences

@@ -189,13 +189,7 @@ def _groups(n: int, p: GuessRates) -> Groups:
             groups[1.0 / validate_integer("a number of labels in p", labels, 1)] += count
         kind = "the examples of the mapping p"
     elif isinstance(p, Iterable):
-        values = list(p)
-        if set(map(type, values)) != {float}:
-            values = [_share(value, f"p[{position}]") for position, value in enumerate(values)]
-        groups.update(values)
-        for rate in groups:
-            if not 0.0 <= rate <= 1.0:
-                _share(rate, f"p[{values.index(rate)}]")
+        groups.update(_share(value, f"p[{position}]") for position, value in enumerate(p))
         kind = "the probabilities in the list p"
     else:
         groups[_share(p, "p")] = n

@@ -19,7 +19,7 @@ A metric is a function of the shape ``metric(ground_truth, prediction) -> float`
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -77,9 +77,6 @@ class Contributions:
     """Terms of the contributions whose sign is uncertain: sizes of sums that can be positive or negative in truth."""
 
 
-_Pair = tuple[Contributions, Contributions]
-
-
 @dataclass(frozen=True, slots=True)
 class Sample:
     """The queries that a score of one condition counts."""
@@ -127,7 +124,6 @@ class Statistic:
     The predictions of a sample are those that the statistic reads, one for each query.
     """
 
-    name: ClassVar[str]
     reads: Reads = "labels"
     method: ClassVar[str] = _WILSON
     """How its confidence interval is computed."""
@@ -137,8 +133,6 @@ class Statistic:
     """Whether each label needs some test rows for an interval."""
     independent: ClassVar[bool] = True
     """Whether the contributions of a run do not depend on the run that it is compared with."""
-    separable: ClassVar[bool] = True
-    """Whether the steps of a difference are the differences of the contributions."""
 
     def range(self, labels: int) -> tuple[float, float]:
         """Return the lowest and the highest possible value, by the number of labels."""
@@ -166,13 +160,21 @@ class Statistic:
             return interval()
         return NoInterval(reason, interval() if len(set(sample.truth)) == sample.n_labels else None)
 
-    def of_run(self, sample: Sample, predictions: Sequence[Any]) -> Contributions:
-        """Return the value of one run, and what each test row contributes to it."""
-        return self.of_pair(sample, predictions, predictions)[0]
+    def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
+        """Return the value of one run, and what each test row contributes to it.
 
-    def of_pair(self, sample: Sample, first: Sequence[Any], second: Sequence[Any]) -> _Pair:
+        Args:
+            sample: The queries.
+            predictions: Those of the run.
+            others: Those of the run that it is compared with; only read if :attr:`independent` is false.
+        """
+        raise NotImplementedError
+
+    def of_pair(
+        self, sample: Sample, first: Sequence[Any], second: Sequence[Any]
+    ) -> tuple[Contributions, Contributions]:
         """Return the values of two runs, and what each test row contributes to them."""
-        return self.of_run(sample, first), self.of_run(sample, second)
+        return self.of_run(sample, first, second), self.of_run(sample, second, first)
 
 
 class Mean(Statistic):
@@ -182,8 +184,6 @@ class Mean(Statistic):
         low: The lowest possible score.
         high: The highest possible score.
     """
-
-    name = "mean"
 
     def __init__(self, low: float = 0.0, high: float = 1.0) -> None:
         self._ends = low, high
@@ -208,7 +208,7 @@ class Mean(Statistic):
         part = ratio_part(distances, sample.sizes, level, continuous=True)
         return _from_the_top(math.fsum(scores) / len(scores), part.interval(level, self.method), low, high, width)
 
-    def of_run(self, sample: Sample, predictions: Sequence[Any]) -> Contributions:
+    def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the mean, and what each test row contributes to it."""
         scores, ends = self.scores(sample, predictions), self.possible(sample, predictions)
         total, count, more = math.fsum(scores), len(scores), sample.most
@@ -267,8 +267,6 @@ class MeanOf:
 
 
 class _OfQueries(Mean):
-    name = "mean of queries"
-
     def __init__(self, metric: MeanOf, reads: Reads) -> None:
         super().__init__(metric.low, metric.high)
         self._metric, self.reads = metric, reads
@@ -294,7 +292,6 @@ class _Share(Mean):
 
 
 class _Accuracy(_Share):
-    name = "accuracy"
     of_classification = True
 
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
@@ -303,8 +300,6 @@ class _Accuracy(_Share):
 
 class _Consistency(_Share):
     """The predictions of a query are its labels in all conditions."""
-
-    name = "consistency"
 
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
         return [max(map(labels.count, labels)) / len(labels) for labels in predictions]
@@ -319,7 +314,6 @@ class _Consistency(_Share):
 
 
 class _Likelihood(_Share):
-    name = "likelihood"
     reads = "probabilities"
     method = "variance recovery, correct and wrong predictions, unit: test row"
     of_classification = True
@@ -335,12 +329,10 @@ class _Likelihood(_Share):
 
 
 class _MacroF1(Statistic):
-    name = "macro F1"
     method = "variance recovery over labels, unit: test row"
     of_classification = True
     weighs_labels = True
     independent = False
-    separable = False
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> Part:
         hits, sizes = ([[0.0] * sample.n_rows for _ in range(sample.n_labels)] for _ in range(2))
@@ -350,44 +342,41 @@ class _MacroF1(Statistic):
             hits[true][row] += 2.0 * (true == guess)
         return macro_part(hits, sizes, level)
 
-    def of_pair(self, sample: Sample, first: Sequence[Any], second: Sequence[Any]) -> _Pair:
-        """Return the macro F1 of two runs.
+    def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
+        """Return the macro F1 of one run.
 
         F1 of a label is compared at the pooled F1 of both runs, not at each run's own: with few rows of a label, a run
         that never predicts it would otherwise seem to have no sampling error. As each row moves the F1 of a rare label,
         the rows' terms are those of a sample without the row (leverage), and the bias is that of the jackknife.
         """
-        labels = range(sample.n_labels or 1 + max(*sample.truth, *first, *second))
         truth, true, more = sample.truth, Counter(sample.truth), sample.most
-        correct: list[list[int]] = []
-        sizes: list[list[int]] = []
-        for run in (first, second):
+        others = others or predictions
+        labels = range(sample.n_labels or 1 + max(*truth, *predictions, *others))
+
+        def counted(run: Sequence[int]) -> list[tuple[int, int]]:
+            """Return for each label its hits, and the number of queries with it as true plus as predicted label."""
             hits, guesses = (
                 Counter(label for label, guess in zip(truth, run, strict=True) if label == guess),
                 Counter(run),
             )
-            correct.append([hits[label] for label in labels])
-            sizes.append([true[label] + guesses[label] for label in labels])
-        pooled = [2.0 * (a + b) / max(1, m + n) for a, b, m, n in zip(*correct, *sizes, strict=True)]
-        made = []
-        for run, hits_of, size_of in zip((first, second), correct, sizes, strict=True):
-            rest = [size - 2 * more if size > 2 * more else size for size in size_of]
-            miss = [f1 / size / len(labels) if size else 0.0 for f1, size in zip(pooled, rest, strict=True)]
-            hit = [2.0 / size / len(labels) if size else 0.0 for size in rest]
-            scores = [
-                (hit[label] if label == guess else 0.0) - miss[label] - miss[guess]
-                for label, guess in zip(truth, run, strict=True)
-            ]
-            counts = list(zip(hits_of, size_of, strict=True))
-            f1s = [2.0 * hits / size if size else 0.0 for hits, size in counts]
-            value = math.fsum(f1s) / len(labels)
-            losses = sorted(f1 - 2.0 * hits / (size + more) for f1, (hits, size) in zip(f1s, counts, strict=True))
-            gains = [2.0 * (hits + more) / (size + 2 * more) - f1 for f1, (hits, size) in zip(f1s, counts, strict=True)]
-            low, high = value - sum(losses[-2:]) / len(labels), value + max(gains) / len(labels)
-            bias = _jackknife_bias(zip(sample.rows, truth, run, strict=True), counts, sample.n_rows) / len(labels)
-            ends = (low, high, 1.0, max(0.0, bias), max(0.0, -bias))
-            made.append(Contributions(value, sample.sums(scores), *ends))
-        return made[0], made[1]
+            return [(hits[label], true[label] + guesses[label]) for label in labels]
+
+        counts = counted(predictions)
+        pooled = [2.0 * (a + b) / max(1, m + n) for (a, m), (b, n) in zip(counts, counted(others), strict=True)]
+        rest = [size - 2 * more if size > 2 * more else size for _, size in counts]
+        miss = [f1 / size / len(labels) if size else 0.0 for f1, size in zip(pooled, rest, strict=True)]
+        hit = [2.0 / size / len(labels) if size else 0.0 for size in rest]
+        scores = [
+            (hit[label] if label == guess else 0.0) - miss[label] - miss[guess]
+            for label, guess in zip(truth, predictions, strict=True)
+        ]
+        f1s = [2.0 * hits / size if size else 0.0 for hits, size in counts]
+        value = math.fsum(f1s) / len(labels)
+        losses = sorted(f1 - 2.0 * hits / (size + more) for f1, (hits, size) in zip(f1s, counts, strict=True))
+        gains = [2.0 * (hits + more) / (size + 2 * more) - f1 for f1, (hits, size) in zip(f1s, counts, strict=True)]
+        low, high = value - sum(losses[-2:]) / len(labels), value + max(gains) / len(labels)
+        bias = _jackknife_bias(zip(sample.rows, truth, predictions, strict=True), counts, sample.n_rows) / len(labels)
+        return Contributions(value, sample.sums(scores), low, high, 1.0, max(0.0, bias), max(0.0, -bias))
 
 
 def _jackknife_bias(guesses: Iterable[tuple[int, int, int]], counts: Sequence[tuple[int, int]], n_rows: int) -> float:
@@ -412,64 +401,57 @@ class MicroF1(Statistic):
         most: The largest possible numbers of true and of predicted labels of a query.
     """
 
-    name = "micro F1"
     independent = False
-    separable = False
 
     def __init__(self, most: tuple[float, float]) -> None:
         self._most = most
 
-    def of_pair(self, sample: Sample, first: Sequence[Any], second: Sequence[Any]) -> _Pair:
-        """Return the values of two runs, and what each test row contributes to them."""
-        runs = [list(zip(*map(sample.sums, zip(*run, strict=True)), strict=True)) for run in (first, second)]
+    def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
+        """Return the micro F1 of one run, and what each test row contributes to it."""
+        (correct, size), (hits, sizes) = (
+            map(sum, zip(*run, strict=True)) for run in (predictions, others or predictions)
+        )
+        pooled = 2.0 * (correct + hits) / max(1.0, size + sizes)
         gold, predicted = (sample.most * number for number in self._most)
-        totals = [(sum(correct for correct, _ in run), sum(size for _, size in run)) for run in runs]
-        pooled = 2.0 * sum(correct for correct, _ in totals) / max(1.0, sum(size for _, size in totals))
-        made = []
-        for run, (correct, size) in zip(runs, totals, strict=True):
-            rows = [(2.0 * hits - pooled * labels) / size if size else 0.0 for hits, labels in run]
-            low, high = 2.0 * correct / (size + gold + predicted), 2.0 * (correct + gold) / (size + 2.0 * gold)
-            made.append(Contributions(2.0 * correct / size if size else 0.0, rows, low, high, 1.0))
-        return made[0], made[1]
+        scores = [(2.0 * hit - pooled * labels) / size if size else 0.0 for hit, labels in predictions]
+        low, high = 2.0 * correct / (size + gold + predicted), 2.0 * (correct + gold) / (size + 2.0 * gold)
+        return Contributions(2.0 * correct / size if size else 0.0, sample.sums(scores), low, high, 1.0)
 
 
 class _CalibrationError(Statistic):
-    name = "calibration error"
     reads = "probabilities"
     method = "inverted test of the folded normal, unit: test row"
     of_classification = True
-    separable = False
 
-    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> Part:
-        bins = [[[0.0] * sample.n_rows for _ in range(10)] for _ in range(3)]  # hits, queries, hits minus confidence
+    def _bins(self, sample: Sample, predictions: Sequence[Any]) -> dict[int, list[list[float]]]:
+        """Return the bins that have queries: hits, queries, and hits minus confidence of each row."""
+        bins: dict[int, list[list[float]]] = defaultdict(lambda: [[0.0] * sample.n_rows for _ in range(3)])
         for row, true, distribution in zip(sample.rows, sample.truth, predictions, strict=True):
             confidence = max(distribution)
-            hit = distribution.index(confidence) == true
-            for column, value in zip(bins, (float(hit), 1.0, hit - confidence), strict=True):
-                column[classification.confidence_bin(confidence)][row] += value
-        return calibration_part(bins[0], bins[1], bins[2], sample.sizes, level)
+            hit = float(distribution.index(confidence) == true)
+            columns = bins[classification.confidence_bin(confidence)]
+            for column, value in zip(columns, (hit, 1.0, hit - confidence), strict=True):
+                column[row] += value
+        return bins
 
-    def of_run(self, sample: Sample, predictions: Sequence[Any]) -> Contributions:
+    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> Part:
+        bins = self._bins(sample, predictions)
+        return calibration_part([bins[number] for number in sorted(bins)], sample.sizes, level)
+
+    def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the calibration error of one run.
 
         Chance raises it: the errors of the bins add up whatever their sign. The bias is at most that of bins whose true
         error is two standard deviations below the observed one. The sign of a bin that is no further from 0 is
         uncertain.
         """
-        bins: dict[int, dict[int, float]] = {}
-        for true, distribution, row in zip(sample.truth, predictions, sample.rows, strict=True):
-            confidence = max(distribution)
-            errors = bins.setdefault(classification.confidence_bin(confidence), {})
-            errors[row] = errors.get(row, 0.0) + (distribution.index(confidence) == true) - confidence
         count, more = len(predictions), sample.most
         contributions, sizes, kinks, bias = [0.0] * sample.n_rows, [], [], 0.0
-        for errors in bins.values():
-            excess = math.fsum(errors.values())
-            terms = [0.0] * sample.n_rows
-            for row, error in errors.items():
-                terms[row] = (error if excess >= 0.0 else -error) / count
+        for *_, errors in self._bins(sample, predictions).values():
+            excess = math.fsum(errors)
+            terms = [(error if excess >= 0.0 else -error) / count for error in errors]
             contributions = list(map(add, contributions, terms))
-            variance = max(0.0, math.fsum(error * error for error in errors.values()) - excess**2 / sample.n_rows)
+            variance = max(0.0, math.fsum(error * error for error in errors) - excess**2 / sample.n_rows)
             deviation = math.sqrt(variance)
             if abs(excess) < 2.0 * math.sqrt(variance + more * more):  # with one more row
                 kinks.append(terms)
@@ -484,7 +466,6 @@ class _CalibrationError(Statistic):
 class _MeanEntropy(Mean):
     """Minus the mean entropy."""
 
-    name = "mean entropy"
     reads = "probabilities"
 
     def range(self, labels: int) -> tuple[float, float]:
@@ -495,7 +476,6 @@ class _MeanEntropy(Mean):
 
 
 class _EntropyOfMean(Statistic):
-    name = "entropy of mean"
     reads = "distributions"
     method = _DELTA
 
@@ -509,7 +489,7 @@ class _EntropyOfMean(Statistic):
         interval = divergence_interval(_sums_of_rows(sample, predictions), None, sample.sizes, level)
         return _from_the_top(entropy_of_mean(predictions), interval, 0.0, math.log(sample.n_labels) or 1.0)
 
-    def of_run(self, sample: Sample, predictions: Sequence[Any]) -> Contributions:
+    def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the entropy of the mean prediction of one run. Chance lowers it."""
         count, more = len(predictions), sample.most
         sums = list(map(math.fsum, zip(*predictions, strict=True)))
@@ -525,7 +505,6 @@ class _EntropyOfMean(Statistic):
 
 
 class _Divergence(Statistic):
-    name = "divergence"
     reads = "distributions"
     method = _DELTA
     weighs_labels = True
@@ -544,7 +523,7 @@ class _Divergence(Statistic):
         counts = _sums_of_rows(sample, true)
         return divergence_interval(_sums_of_rows(sample, predictions), counts, sample.sizes, level)
 
-    def of_run(self, sample: Sample, predictions: Sequence[Any]) -> Contributions:
+    def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the divergence of the mean prediction of one run from the frequencies of the true labels.
 
         Chance raises it. The value is infinite if a label that is never true has a positive mean probability, and the

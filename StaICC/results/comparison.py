@@ -1340,7 +1340,7 @@ def _bounds(aligned: AlignedRuns) -> Callable[[str, str], float | None]:
     last_step = 2.0 * LEVEL / hypotheses
     needed = (0.9 * NormalDist().inv_cdf(1.0 - last_step)) ** 2
     simple = all(
-        paired.statistic.separable and not own.unbounded and not own.raised and not own.lowered
+        paired.statistic.independent and not own.unbounded and not own.raised and not own.lowered
         for dataset, paired in aligned.datasets.items()
         for own in aligned.alone[dataset].values()
     )

@@ -183,7 +183,7 @@ def test_a_certain_and_perfect_model_is_as_uncertain_as_its_accuracy() -> None:
     low, _ = ends(ratio_part(ones, ones, 0.95))
     assert low == pytest.approx(0.82, abs=0.01)
     assert ends(likelihood_part(ones, ones, ones, ones, 0.95))[0] == pytest.approx(low, abs=0.02)
-    assert ends(calibration_part([ones], [ones], [none], ones, 0.95))[1] == pytest.approx(1 - low, abs=0.02)
+    assert ends(calibration_part([[ones, ones, none]], ones, 0.95))[1] == pytest.approx(1 - low, abs=0.02)
     large = ratio_part(
         [10.0] + [0.0] * 100, [10.0] + [1.0] * 100, 0.95
     )  # of one event the design effect is (2 + 1) / 2
@@ -192,9 +192,9 @@ def test_a_certain_and_perfect_model_is_as_uncertain_as_its_accuracy() -> None:
 
 
 def in_bins(bins: Any, right: Any, excess: Any) -> list[list[list[float]]]:
-    """Hits, sizes and excesses of each bin, for one query per row."""
-    inside = [(bins == place).astype(float) for place in range(bins.max() + 1)]
-    return [[(values * b).tolist() for b in inside] for values in (right, np.ones(len(bins)), excess)]
+    """Hits, sizes and excesses of each bin with queries, for one query per row."""
+    inside = [(bins == place).astype(float) for place in np.unique(bins)]
+    return [[(values * b).tolist() for values in (right, np.ones(len(bins)), excess)] for b in inside]
 
 
 def test_the_calibration_error_of_a_calibrated_model_may_be_zero() -> None:
@@ -202,7 +202,7 @@ def test_the_calibration_error_of_a_calibrated_model_may_be_zero() -> None:
     confidence = draw.uniform(0.5, 1, size=400)
     right = (draw.random(400) < confidence).astype(float)
     sums = in_bins(np.minimum((confidence * 10).astype(int), 9), right, right - confidence)
-    part = calibration_part(*sums, [1.0] * 400, 0.95)
+    part = calibration_part(sums, [1.0] * 400, 0.95)
     assert ends(part)[0] == 0.0 < part.value < ends(part)[1]
 
 

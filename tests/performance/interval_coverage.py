@@ -195,11 +195,12 @@ def parts_of(run: dict[str, Any], sample: int) -> dict[str, library.Part]:
     row = {name: value[sample].tolist() for name, value in run.items() if not isinstance(value, list)}
     of = {name: [one[sample].tolist() for one in value] for name, value in run.items() if isinstance(value, list)}
     queries = row["queries"]
+    bins = [bin for bin in zip(of["bin_hits"], of["bin_sizes"], of["excess"], strict=True) if any(bin[1])]
     return {
         "accuracy": library.ratio_part(row["correct"], queries, LEVEL),
         "macro F1": library.macro_part(of["hits"], of["sizes"], LEVEL),
         "likelihood": library.likelihood_part(row["lik"], row["correct"], row["of_correct"], queries, LEVEL),
-        "ECE-1": library.calibration_part(of["bin_hits"], of["bin_sizes"], of["excess"], queries, LEVEL),
+        "ECE-1": library.calibration_part(bins, queries, LEVEL),
         "mean entropy": library.ratio_part(row["entropy"], queries, LEVEL, continuous=True),
     }
 
