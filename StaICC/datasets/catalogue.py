@@ -23,16 +23,17 @@ import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, cast
 
-from StaICC.datasets.source import KINDS, ReleasedWheel, Source, is_hexadecimal, shipped
+from StaICC.datasets.source import KINDS, Source, is_hexadecimal, shipped
 from StaICC.datasets.storage import hints_of, read_value
 from StaICC.errors import ArgumentError, SchemaError, unknown_name, validate_integer
 from StaICC.registry import fold
 
 LEVELS = 3
 """Levels of each template factor (the orthogonal array of template sensitivity is L9(3^4))."""
+LABEL_NAMES = "at least two labels, each once and none empty"
+"""What a label space has, for messages."""
 
 
 def _check_fields(owner: str, record: Any) -> None:
@@ -89,10 +90,8 @@ class Template:
 
     def __post_init__(self) -> None:
         _check_fields("template", self)
-        if not self.input_text_prefixes:
-            raise ArgumentError("template: 'input_text_prefixes' is empty; give one prefix for each input text")
-        if len(self.input_text_prefixes) != len(self.input_text_affixes):
-            sizes = f"{len(self.input_text_prefixes)} 'input_text_prefixes' but {len(self.input_text_affixes)}"
+        if not 0 < len(self.input_text_prefixes) == len(self.input_text_affixes):
+            sizes = f"{len(self.input_text_prefixes)} 'input_text_prefixes' and {len(self.input_text_affixes)}"
             raise ArgumentError(f"template: {sizes} 'input_text_affixes'; give one of each for each input text")
 
 
@@ -219,14 +218,8 @@ class Card:
             raise ArgumentError("card: 'name' is empty")
         for key in ("label_space", "full_label_space"):
             labels = getattr(self, key)
-            if key == "label_space" and len(labels) < 2:
-                listed = list(labels) or "empty"
-                raise ArgumentError(f"{owner}: {key!r} is {listed}, expected at least two labels")
-            if not all(label.strip() for label in labels):
-                raise ArgumentError(f"{owner}: {key!r} has an empty label name: {list(labels)!r:.200}")
-            twice = next((label for i, label in enumerate(labels) if label in labels[:i]), None)
-            if twice is not None:
-                raise ArgumentError(f"{owner}: {key!r} names the label {twice!r} twice")
+            if not 1 < len(labels) == len(set(labels)) or not all(map(str.strip, labels)):
+                raise ArgumentError(f"{owner}: {key!r} is {list(labels)!r:.200}, expected {LABEL_NAMES}")
         if len(self.label_space) != len(self.full_label_space):
             counts = f"{len(self.label_space)} labels, 'full_label_space' {len(self.full_label_space)}"
             raise ArgumentError(f"{owner}: 'label_space' names {counts}")
@@ -283,8 +276,6 @@ class Pack:
     """Name of the wheel."""
     sha256: str
     """Digest of the wheel; any other file is refused."""
-    members: MappingProxyType[str, str]
-    """Data set -> file inside the wheel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,33 +284,24 @@ class Catalogue:
 
     benchmark: tuple[str, ...]
     """Names of the ten, in the order of the benchmark's indexes 0 to 9."""
-    cards: MappingProxyType[str, Card]
+    cards: dict[str, Card]
     """Name -> card, of the ten and of ``mini``."""
-    folded: MappingProxyType[str, str]
+    folded: dict[str, str]
     """Every spelling that is understood, folded, -> name."""
-    sources: MappingProxyType[str, Source]
+    sources: dict[str, Source]
     """Name -> where the rows come from."""
     pack: Pack
 
 
 def _parse(data: Any) -> Catalogue:
-    cards: dict[str, Card] = {}
-    folded: dict[str, str] = {}
-    sources: dict[str, Source] = {}
+    known = Catalogue(tuple(data["benchmark"]), {}, {}, {}, Pack(**data["pack"]))
     for name, record in data["datasets"].items():
         card = Card.from_dict({"name": name, **record["published"], **record["counted"], **record["prose"]})
-        cards[name] = card
-        folded |= dict.fromkeys(map(fold, (name, card.title, *record["lookup"]["aliases"])), name)
+        known.cards[name] = card
+        known.folded.update(dict.fromkeys(map(fold, (name, card.title, *record["lookup"]["aliases"])), name))
         source = dict(record["lookup"]["source"])
-        sources[name] = KINDS[source.pop("kind")](**source)
-    members = {name: source.member for name, source in sources.items() if isinstance(source, ReleasedWheel)}
-    return Catalogue(
-        benchmark=tuple(data["benchmark"]),
-        cards=MappingProxyType(cards),
-        folded=MappingProxyType(folded),
-        sources=MappingProxyType(sources),
-        pack=Pack(**data["pack"], members=MappingProxyType(members)),
-    )
+        known.sources[name] = KINDS[source.pop("kind")](**source)
+    return known
 
 
 @functools.cache
@@ -327,7 +309,7 @@ def catalogue() -> Catalogue:
     """The catalogue, read once.
 
     Returns:
-        The same immutable record every time.
+        The same record every time; it must not be changed.
 
     Raises:
         SchemaError: ``catalogue.json`` is not what this version of the library reads.

@@ -129,7 +129,7 @@ def _check_labels(labels: Labels) -> Labels:
     names = [*map(str, labels.values() if isinstance(labels, Mapping) else labels)] if several else []
     twice = isinstance(labels, Sequence) and len(set(names)) < len(names)
     if twice or len(set(names)) < 2 or not all(map(str.strip, names)):
-        expected = "at least two labels, each once and none empty: a list, or a mapping of the rows' labels to names"
+        expected = f"{cards.LABEL_NAMES}: a list, or a mapping of the rows' labels to names"
         raise ArgumentError(f"label names: got {labels!r:.200}, expected {expected}")
     return labels if isinstance(labels, Mapping) else names
 
@@ -496,16 +496,13 @@ class Dataset(Displayed):
         name, digest = source.path, source.sha256
         if Path(name).name != name:
             raise SchemaError(f"{where} cannot be read: {name!r:.60} is not the name of a file")
-        paths = [Path(place) for place in places]
-        files = [path for path in paths if not path.is_dir() and reading.file_digest(path) == digest]
-        files += [file for path in paths if path.is_dir() and (file := path / name).is_file()]
-        if not files:
-            raise ArgumentError(f"the file {name} is not here. Put it next to the result, or name it with --data")
-        file = min(
-            files, key=lambda file: reading.file_digest(file) != digest
-        )  # folders may have other files of this name
-        if (actual := reading.file_digest(file)) != digest:
-            raise ArgumentError(f"{file} has changed: its SHA-256 is {actual}, expected {digest}")
+        for place in map(Path, places):
+            file = place / name if place.is_dir() else place
+            if (file == place or file.is_file()) and reading.file_digest(file) == digest:
+                break
+        else:
+            advice = "Put it next to the result, or name it with --data"
+            raise ArgumentError(f"the file {name} is not here, or has changed: none has the SHA-256 {digest}. {advice}")
         source = dataclasses.replace(source, path=os.fspath(file), suffix=Path(name).suffix)
         try:
             table = MemoryTable(source.rows(card.label_space))

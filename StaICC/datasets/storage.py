@@ -111,22 +111,18 @@ def replacing(path: Path, fresh: bool = False) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if not fresh:
-            os.replace(passing, path)
-            return
-        try:
-            os.link(passing, path)  # at once: a process that is killed leaves no empty file
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without hard links
-            path.open("xb").close()
-            os.replace(passing, path)
-        else:
+        if fresh:
+            try:
+                os.link(passing, path)  # at once: a process that is killed leaves no empty file
+                return
+            except FileExistsError:
+                raise
+            except OSError:  # a file system without hard links
+                path.open("xb").close()
+        os.replace(passing, path)
+    finally:
+        with contextlib.suppress(OSError):  # it has another name now
             passing.unlink()
-    except BaseException:
-        with contextlib.suppress(OSError):
-            passing.unlink()
-        raise
 
 
 @contextlib.contextmanager

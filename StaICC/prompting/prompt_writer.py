@@ -32,7 +32,7 @@ from numbers import Real
 from typing import Any, SupportsIndex
 
 from StaICC.datasets import Card, Template
-from StaICC.errors import ArgumentError, FixedAttributes, FrozenList, unknown_name, validate_integer, whole_number
+from StaICC.errors import ArgumentError, FixedAttributes, FrozenList, known_name, validate_integer, whole_number
 from StaICC.prompting.sampling import StableRandom, SubsetView, TripletSplit
 from StaICC.safe_text import one_line
 
@@ -295,18 +295,11 @@ class PromptWriter(FixedAttributes):
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the settings under the documented keys; :meth:`set_config_dict` takes them back unchanged."""
-        template = self._settings.template
-        return {
-            "instruction": template.instruction,
-            "input_text_prefixes": list(template.input_text_prefixes),
-            "input_text_affixes": list(template.input_text_affixes),
-            "label_prefix": template.label_prefix,
-            "label_affix": template.label_affix,
-            "query_prefix": template.query_prefix,
-            "label_space": list(self._settings.label_space),
-            "label_wrong_rate": self._settings.label_wrong_rate,
-            "use_noisy_channel": self._settings.noisy_channel,
-        }
+        settings = self._settings
+        config = {key: getattr(settings.template, key) for key in _TEMPLATE_KEYS}
+        config |= {"label_space": settings.label_space, "label_wrong_rate": settings.label_wrong_rate}
+        config["use_noisy_channel"] = settings.noisy_channel
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in config.items()}
 
     # -- changes
 
@@ -430,8 +423,7 @@ class PromptWriter(FixedAttributes):
             raise ArgumentError(f"expected a dictionary of prompt settings, not {type(config_dict).__name__}")
         known = self.get_config_dict()
         for key in config_dict:
-            if key not in known:
-                raise unknown_name("prompt setting", key, known)
+            known_name("prompt setting", key, known)
         noisy = config_dict.get("use_noisy_channel", False)
         if not isinstance(noisy, bool):
             raise ArgumentError(f"use_noisy_channel must be True or False, not {noisy!r}")

@@ -10,7 +10,6 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 
@@ -102,14 +101,13 @@ def small_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file_name: Calla
             rows=len(rows),
             digests=Digests(table_digest(rows), write_table(tmp_path / "measured", rows, 1)),
         )
-    members = {name: f"{PREFIX}{name}.dataset" for name in ROWS}
     wheel = tmp_path / WHEEL
     pinned = Catalogue(
         benchmark=tuple(ROWS),
-        cards=MappingProxyType(cards),
-        folded=MappingProxyType({name: name for name in ROWS}),
-        sources=MappingProxyType({name: ReleasedWheel(member) for name, member in members.items()}),
-        pack=Pack("StaICC==0.1.1", WHEEL, "", MappingProxyType(members)),
+        cards=cards,
+        folded={name: name for name in ROWS},
+        sources={name: ReleasedWheel(f"{PREFIX}{name}.dataset") for name in ROWS},
+        pack=Pack("StaICC==0.1.1", WHEEL, ""),
     )
 
     def pin(data: bytes) -> Path:

@@ -178,9 +178,9 @@ BAD: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     "change_label_prefix": [((["a"],), "must be a text, not ['a']")],
     "change_input_text_prefixes": [
         (("a",), "'input_text_prefixes' must be a list, each item a text, not 'a'"),
-        ((["a", "b"],), "2 'input_text_prefixes' but 1 'input_text_affixes'"),
+        ((["a", "b"],), "2 'input_text_prefixes' and 1 'input_text_affixes'"),
     ],
-    "change_input_text_affixes": [(([],), "1 'input_text_prefixes' but 0 'input_text_affixes'")],
+    "change_input_text_affixes": [(([],), "1 'input_text_prefixes' and 0 'input_text_affixes'")],
     "change_label_space": [
         (("abc",), "must be a list of 3 non-empty texts, not 'abc'"),
         ((["a", "b"],), "must be a list of 3 non-empty texts, not ['a', 'b']"),
