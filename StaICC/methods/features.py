@@ -94,10 +94,8 @@ def features_of(function: Inference, prompts: Sequence[Any], label_space: Sequen
     for part in (prompts[:1], prompts[1:]):  # one prompt is enough to find out that a function does not return it
         for answer in predicted(part) if part else ():
             if not isinstance(answer, tuple) or len(answer) < 2:
-                raise ArgumentError(
-                    f"{_name(function)} does not provide {capability.value}: it returned a {type(answer).__name__}, "
-                    f"expected a tuple of label probabilities and features. {_LOCAL}"
-                )
+                got = f"it returned a {type(answer).__name__}, expected a tuple of label probabilities and features"
+                raise ArgumentError(f"{_name(function)} does not provide {capability.value}: {got}. {_LOCAL}")
             rows.append(answer[1 if feature == "hidden" else -1])
     return rows
 
@@ -125,10 +123,8 @@ def check_capabilities(user: str, kernel: Any, requires: frozenset[Capability]) 
     missing = " and ".join(capability.value for capability in Capability if capability in requires - available)
     if missing:
         provided = ", ".join(capability.value for capability in Capability if capability in available)
-        raise CapabilityError(
-            f"{user} needs {missing}, which {_name(kernel)} does not provide; it provides {provided}. {_LOCAL}, with "
-            "its default options"
-        )
+        got = f"which {_name(kernel)} does not provide; it provides {provided}"
+        raise CapabilityError(f"{user} needs {missing}, {got}. {_LOCAL}, with its default options")
 
 
 def check_requests(user: str, kernel: Any, requests: object) -> None:
@@ -144,9 +140,8 @@ def check_requests(user: str, kernel: Any, requests: object) -> None:
         CapabilityError: The kernel lacks a feature.
     """
     if not isinstance(requests, Sequence) or not all(isinstance(request, Request) for request in requests):
-        raise ArgumentError(
-            f"{user}: the method yielded {requests!r:.80}, expected a list of data.queries(...) and data.training(...)"
-        )
+        expected = "a list of data.queries(...) and data.training(...)"
+        raise ArgumentError(f"{user}: the method yielded {requests!r:.80}, expected {expected}")
     wanted: set[Any] = {request.feature for request in requests if isinstance(request.feature, str)}
     if "log_probabilities" in wanted - _joint(kernel):
         raise CapabilityError(f"{user} needs log-probabilities, which {_name(kernel)} does not provide. {_LOCAL}")

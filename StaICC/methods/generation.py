@@ -126,17 +126,8 @@ def _calibrated(batch_size: int, variant: str, rows: Sequence[Any]) -> list[Any]
     return [row if isinstance(row, str) else next(done) for row in rows]
 
 
-GENERATE = MethodSpec(
-    "generate",
-    "Generate then parse",
-    generate,
-    requires=frozenset({Capability.TEXT}),
-    options=GenerationOptions,
-)
+_TEXT = frozenset({Capability.TEXT})
+GENERATE = MethodSpec("generate", "Generate then parse", generate, _TEXT, options=GenerationOptions)
 GENERATION_CALIBRATION = MethodSpec(
-    "generation_calibration",
-    "Calibrated replies",
-    generation_calibration,
-    requires=frozenset({Capability.TEXT}),
-    options=CalibratedGenerationOptions,
+    "generation_calibration", "Calibrated replies", generation_calibration, _TEXT, options=CalibratedGenerationOptions
 )

@@ -419,12 +419,7 @@ def choose_instruction(data: spec.MethodData) -> spec.Steps:
 
 
 PPL_ICL = spec.MethodSpec(
-    "ppl_icl",
-    "PPL-ICL",
-    choose_instruction,
-    requires=LOSSES,
-    trains=lambda options, variant: variant != "0.1.1",
-    options=InstructionOptions,
+    "ppl_icl", "PPL-ICL", choose_instruction, LOSSES, lambda options, variant: variant != "0.1.1", InstructionOptions
 )
 
 
@@ -448,10 +443,9 @@ def instructions_for(name: str) -> list[str]:
         'What is the topic of the question? '
     """
     if name not in _instructions():
-        raise ArgumentError(
-            f"no candidate instructions for {name!r}. Give a list of texts: the option instructions of the method "
-            '(--method-option \'instructions=["...", "..."]\'), or the argument instruction_set of PPL_ICL'
-        )
+        options = """option instructions (--method-option 'instructions=["...", "..."]')"""
+        remedy = f"Give a list of texts: the {options}, or instruction_set of PPL_ICL"
+        raise ArgumentError(f"no candidate instructions for {name!r}. {remedy}")
     return list(_instructions()[name])
 
 

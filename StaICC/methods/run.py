@@ -318,9 +318,7 @@ class Method:
         queries = view.all_queries()
         if not hasattr(answers, "__len__") or len(answers) != len(queries):
             given = len(answers) if hasattr(answers, "__len__") else type(answers).__name__
-            raise ArgumentError(
-                f"{part.name}: got {given} predictions, expected one for each of {len(queries)} queries"
-            )
+            raise ArgumentError(f"{part.name}: got {given} predictions, expected {len(queries)}, one for each query")
         numbers: dict[Any, int] = {(str(number), query.label_space): number for number, query in enumerate(queries)}
         options = replace(options, store=None, progress=None, unparsed=view.unparsed)
         collector = AnswerCollector(options, part, len(queries), {})

@@ -28,7 +28,7 @@ from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hin
 
 from StaICC.benchmarks import Experimentor, tasks
 from StaICC.datasets.storage import Row
-from StaICC.errors import ArgumentError, unknown_name, whole_number
+from StaICC.errors import ArgumentError, known_name, unknown_name, whole_number
 from StaICC.inference import Answer, Failure
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.registry import options_of, read_json_or_text
@@ -51,9 +51,7 @@ _SHARED_SETTINGS = ("instruction", "input_text_prefixes", "label_prefix", "query
 
 def check_variant(variant: str) -> Variant:
     """Return a variant, or refuse it."""
-    if variant not in get_args(Variant):
-        raise unknown_name("variant", variant, get_args(Variant))
-    return cast(Variant, variant)
+    return cast(Variant, known_name("variant", variant, get_args(Variant)))
 
 
 # -- copies of a data set
@@ -113,14 +111,12 @@ def with_labels(changed: Experimentor, original: Experimentor) -> Experimentor:
         ArgumentError: The demonstrations of the copy are drawn by labels that it does not have.
     """
     if changed._mode in _DRAWN_BY_LABELS:
-        raise ArgumentError(
-            f"{original.name}: {changed._mode} demonstrations are drawn by the labels of test rows, which a method "
-            "does not know. Set the mode of the benchmark's data set instead"
-        )
+        drawn = f"{changed._mode} demonstrations are drawn by the labels of test rows, which a method does not know"
+        raise ArgumentError(f"{original.name}: {drawn}. Set the mode of the benchmark's data set instead")
     copied = changed.copy_with(_triplet=original.triplet_dataset, dataset=original.dataset)
     copied.prompt_former = changed.prompt_former.copy_with(_split=original.triplet_dataset)
-    drawn = original._mode in _DRAWN_BY_LABELS and changed._manual == original.demonstration_lists()
-    return copied.copy_with(_mode=original._mode, _manual=()) if drawn else copied
+    unchanged = original._mode in _DRAWN_BY_LABELS and changed._manual == original.demonstration_lists()
+    return copied.copy_with(_mode=original._mode, _manual=()) if unchanged else copied
 
 
 def with_query(experimentor: Experimentor, texts: Sequence[str]) -> Experimentor:
@@ -385,9 +381,8 @@ class MethodSpec:
         """
         steps = self.steps(data)
         if not inspect.isgenerator(steps):
-            raise ArgumentError(
-                f"got {type(steps).__name__}, expected a function that yields requests and returns predictions"
-            )
+            expected = "a function that yields requests and returns predictions"
+            raise ArgumentError(f"got {type(steps).__name__}, expected {expected}")
         return cast("Steps", steps)
 
     def required(self, options: Any) -> frozenset[Capability]:
@@ -413,40 +408,30 @@ def _check_record(name: str, value: Any) -> MethodSpec:
     return value
 
 
-_MODULES = {
-    "vanilla": "vanilla",
-    "noisy_channel": "vanilla",
-    "contextual_calibration": "calibration.prior",
-    "domain_calibration": "calibration.prior",
-    "batch_calibration": "calibration.prior",
-    "ppl_icl": "retrieval",
-    "topk": "retrieval",
-    "sa_icl": "retrieval",
-    "knn_prompt": "calibration.neighbours",
-    "knn_prompt_centroid": "calibration.neighbours",
-    "hidden_calibration": "calibration.neighbours",
-    "temperature_scaling": "calibration.prior",
-    "linear_calibration": "calibration.prior",
-    "prototypical_calibration": "calibration.neighbours",
-    "dc_pmi": "calibration.prior",
-    "ensemble": "vanilla",
-    "permutation_ensemble": "vanilla",
-    "generate": "generation",
-    "generation_calibration": "generation",
-    "task_vectors": "task_vectors",
+TABLE_2 = (
+    *("vanilla", "noisy_channel", "contextual_calibration", "domain_calibration", "batch_calibration"),
+    *("ppl_icl", "topk", "sa_icl", "knn_prompt", "hidden_calibration"),
+)
+"""The methods of Table 2, in its order. Its k-NN is ``knn_prompt_centroid``."""
+_MODULES: Mapping[str, Sequence[str]] = {
+    "vanilla": ("vanilla", "noisy_channel", "ensemble", "permutation_ensemble"),
+    "calibration.prior": (
+        *("contextual_calibration", "domain_calibration", "batch_calibration", "dc_pmi"),
+        *("temperature_scaling", "linear_calibration"),
+    ),
+    "retrieval": ("ppl_icl", "topk", "sa_icl"),
+    "calibration.neighbours": ("knn_prompt", "knn_prompt_centroid", "hidden_calibration", "prototypical_calibration"),
+    "generation": ("generate", "generation_calibration"),
+    "task_vectors": ("task_vectors",),
 }
-"""The module of each built-in method, where its record has its name in capitals: those of Table 2 first, in its
-order. To add a method, add its module."""
+"""The built-in methods by module, which has the record of each under its name in capitals. To add a method, add it."""
 
 METHODS: Registry[MethodSpec] = Registry(
     "method",
     "staicc.methods",
-    {name: f"StaICC.methods.{module}:{name.upper()}" for name, module in _MODULES.items()},
+    {name: f"StaICC.methods.{module}:{name.upper()}" for module, names in _MODULES.items() for name in names},
     _check_record,
     "List them with: python -m StaICC show methods. 'all' runs the ten of Table 2.",
     named=lambda spec: spec.name,
 )
 """The methods by name."""
-
-TABLE_2 = tuple(name for name in [*_MODULES][:11] if name != "knn_prompt_centroid")
-"""The methods of Table 2, in its order. Its k-NN is ``knn_prompt_centroid``."""

@@ -44,10 +44,9 @@ def task_vectors(data: spec.MethodData) -> spec.Steps:
     if not experimentor.get_k() or experimentor.prompt_former.settings.noisy_channel:
         raise ArgumentError("task vectors need demonstrations (k > 0), and no noisy channel")
     if "patched" not in data.provides:
-        raise ArgumentError(
-            "the kernel cannot replace the state of a layer: got no method patched(prompts, label_space, layer, "
-            "state), or a class that overrides other methods, which patched might not use. Define patched in that class"
-        )
+        method = "patched(prompts, label_space, layer, state)"
+        why = f"got no method {method}, or a class that overrides other methods, which patched might not use"
+        raise ArgumentError(f"the kernel cannot replace the state of a layer: {why}. Define patched in that class")
     patched: list[KernelCall] = []
     for maker in spec.prompt_makers(experimentor, data.variant):
         patched.append((yield from _learned(data, maker)))
@@ -84,11 +83,5 @@ def _accuracy(rows: Sequence[Any], labels: Sequence[int]) -> float:
     return sum(correct) / len(correct)
 
 
-TASK_VECTORS = spec.MethodSpec(
-    "task_vectors",
-    "Task vectors",
-    task_vectors,
-    requires=frozenset({Capability.LAYER_STATES}),
-    trains=True,
-    options=TaskVectorOptions,
-)
+_STATES = frozenset({Capability.LAYER_STATES})
+TASK_VECTORS = spec.MethodSpec("task_vectors", "Task vectors", task_vectors, _STATES, True, TaskVectorOptions)

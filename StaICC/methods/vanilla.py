@@ -40,18 +40,14 @@ def noisy_channel(data: spec.MethodData) -> spec.Steps:
         variant = "0.1.1" if data.variant == "0.1.1" else "paper"
         feature = KernelCall("noisy channel", "noisy_channel", (variant,), Identity({}, {"variant": variant}))
     elif data.variant == "0.1.1":
-        raise ArgumentError(
-            "variant '0.1.1': the kernel has no method noisy_channel (or overrides what it calls). "
-            "Use variant 'paper', or a local model, such as hf:NAME"
-        )
+        got = "the kernel has no method noisy_channel (or overrides what it calls)"
+        raise ArgumentError(f"variant '0.1.1': {got}. Use variant 'paper', or a local model, such as hf:NAME")
     data.experimentor = spec.fresh(data.experimentor, noisy_channel=True)
     (rows,) = yield [data.queries(feature)]
     return rows
 
 
-NOISY_CHANNEL = spec.MethodSpec(
-    "noisy_channel", "Noisy channel", noisy_channel, requires=frozenset({Capability.NOISY_CHANNEL})
-)
+NOISY_CHANNEL = spec.MethodSpec("noisy_channel", "Noisy channel", noisy_channel, frozenset({Capability.NOISY_CHANNEL}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,7 @@ class LongICLOutcome(Outcome):
             self.answers.append(answer)
             self.parsed.append(text)
             self.tallies.append(tally)
-        self._labels, rule, variant = own.card.labels, own.card.scoring, own.options.variant
+        rule, variant = own.card.scoring, own.options.variant
         failures = [answer for answer in self.answers if isinstance(answer, Failure)]
         self.failed = Counter(failure.reason for failure in failures if failure.reply is None)
         self.unparsed = [failure.reason for failure in failures if failure.reply is not None]
@@ -222,11 +222,8 @@ class LongICLOutcome(Outcome):
     @property
     def predictions(self) -> list[int | None]:
         """The predicted label index of each query; ``None`` if it failed or is excluded."""
-        places = {label: place for place, label in enumerate(self._labels)}
-        return [
-            None if tally is None else places.get(tally.predicted[0], NO_LABEL) if tally.predicted else NO_LABEL
-            for tally in self.tallies
-        ]
+        pairs = zip(self.tallies, self.answers, strict=True)
+        return [None if tally is None else answer if isinstance(answer, int) else NO_LABEL for tally, answer in pairs]
 
     def record(self, own: LongICLExperimentor) -> dict[str, Any]:
         """Return counts, score and counts for each label, as the result has them."""

@@ -313,9 +313,8 @@ def _read_tacred(path: Path, card: TaskCard) -> Iterator[FileRow]:
         for name in ("subj", "obj"):
             first, last = (_value(path, line, record, f"{name}_{end}", int) for end in ("start", "end"))
             if not 0 <= first <= last < len(tokens):
-                raise malformed(
-                    path, line, f"'{name}_start' {first} and '{name}_end' {last} do not fit {len(tokens)} tokens"
-                )
+                span = f"'{name}_start' {first} and '{name}_end' {last}"
+                raise malformed(path, line, f"{span} do not fit {len(tokens)} tokens")
             spans.append((first, last))
         label = _known(path, line, _value(path, line, record, "relation", str), card)
         yield FileRow(label, None, partial(_relation_item, number, tokens, spans, label))
@@ -775,15 +774,12 @@ def _answers(template: Template, labels: Sequence[str], where: str) -> protocol.
     for label in labels:
         part = next((text for text in ("\n", cue, marker) if text and text.casefold() in label.casefold()), None)
         if part is not None:
-            raise ArgumentError(
-                f"{where}: the label {label!r} contains {part!r}, which ends a response. Name the labels with "
-                "labels={...}, or choose another prefix with template=Template(...)"
-            )
+            remedy = "Name the labels with labels={...}, or choose another prefix with template=Template(...)"
+            raise ArgumentError(f"{where}: the label {label!r} contains {part!r}, which ends a response. {remedy}")
         other = spelled.setdefault(answers.normal(label).casefold(), label)
         if other != label:
-            raise ArgumentError(
-                f"{where}: the labels {other!r} and {label!r} differ only in case or blanks. Correct one of them"
-            )
+            got = f"the labels {other!r} and {label!r} differ only in case or blanks"
+            raise ArgumentError(f"{where}: {got}. Correct one of them")
     return answers
 
 
@@ -941,19 +937,15 @@ def _records(hub: Any, card: TaskCard, split: str) -> Iterator[Mapping[str, Any]
                 column = about.get("info", {}).get("features", {}).get(source.label, {})
                 labels = column.get("feature", column).get("names")  # of one label, or of a list of labels
                 if labels not in (None, [*card.labels]):
-                    which = "which are not those of the benchmark; get the published files instead"
-                    raise DataDamagedError(
-                        f"{source.repository}, {name}: its labels are {labels}, {which}. {card.obtain}"
-                    )
+                    got = f"its labels are {labels}, which are not those of the benchmark"
+                    raise DataDamagedError(f"{source.repository}, {name}: {got}. {card.obtain}")
                 for batch in file.iter_batches():
                     yield from batch.to_pylist()
     except StaICCError:
         raise
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise DataMissingError(
-            f"{card.title} cannot be fetched from the hub ({source.repository}): {reason}"
-        ) from error
+        where = f"the hub ({source.repository})"
+        raise DataMissingError(f"{card.title}: {where} cannot be read: {type(error).__name__}: {error}") from error
 
 
 def _fetch(hub: Any, card: TaskCard, folder: Path, announce: Announce) -> None:

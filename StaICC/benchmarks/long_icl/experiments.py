@@ -133,10 +133,8 @@ class Material:
         turns = self.turns()[:number]
         complete = sum(len(turn) == len(self.data.card.labels) for turn in turns)
         if complete < number:
-            raise ArgumentError(
-                f"{self.data.card.title}: got {number} shots, but the training data has {complete} demonstrations of "
-                "every label"
-            )
+            there = f"the training data has {complete} demonstrations of every label"
+            raise ArgumentError(f"{self.data.card.title}: got {number} shots, but {there}")
         return [self.data.train[place].item() for place in chain.from_iterable(turns)]
 
     def contexts(self, shown: Sequence[Item], card: TaskCard | None = None, size: int = 0) -> Contexts:
@@ -204,10 +202,8 @@ class Experiment:
     def conditions(self, material: Material) -> Conditions:
         """Return the conditions by name; for one that the data cannot fill, the reason."""
         if material.data.card.structured:
-            raise ArgumentError(
-                f"{material.data.card.title}: items have several labels, so experiments are not defined. Name data "
-                "sets with one label per item"
-            )
+            got = f"{material.data.card.title}: items have several labels, so experiments are not defined"
+            raise ArgumentError(f"{got}. Name data sets with one label per item")
         return DESIGNS[self.name].write(self, material)
 
 
@@ -302,12 +298,10 @@ def _order(experiment: Experiment, material: Material) -> Conditions:
     (count,) = experiment.levels
     if count >= len(shown):
         raise ArgumentError(f"{material.data.card.title}: got {count} rotations of {len(shown)} demonstrations")
-    orders = {"published": shown}
-    for number in range(1, count + 1):
-        cut = len(shown) * number // (count + 1)
-        orders[f"rotation {number}"] = shown[cut:] + shown[:cut]
-    for number in range(1, count + 1):
-        orders[f"shuffle {number}"] = _shuffled(shown, experiment.seed * count + number)
+    numbers = range(1, count + 1)
+    cuts = {number: len(shown) * number // (count + 1) for number in numbers}
+    orders = {"published": shown} | {f"rotation {number}": shown[cut:] + shown[:cut] for number, cut in cuts.items()}
+    orders |= {f"shuffle {number}": _shuffled(shown, experiment.seed * count + number) for number in numbers}
     return {name: material.contexts(order) for name, order in orders.items()}
 
 
@@ -423,10 +417,8 @@ def _helmet(experiment: Experiment, material: Material) -> Conditions:
     """
     card, template = material.data.card, material.data.card.template
     if not card.shots or material.instruct:
-        got = "instruct=True" if card.shots else card.name
-        raise ArgumentError(
-            f"experiment helmet: got {got}, expected {', '.join(cards('HELMET'))}, without a label list"
-        )
+        got, expected = "instruct=True" if card.shots else card.name, ", ".join(cards("HELMET"))
+        raise ArgumentError(f"experiment helmet: got {got}, expected {expected}, without a label list")
     train = [row.item() for row in material.data.train]
     labels, index = [item.gold[0] for item in train], {label: place for place, label in enumerate(card.labels)}
     questions, groups = [write_query(card, item) for item in train], protocol.rows_by_label(labels)

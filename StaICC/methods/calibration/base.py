@@ -577,9 +577,8 @@ class CalibratedKernel(features.KernelFunction):
         """
         calibration = self.calibration
         if list(label_space) != calibration.label_space:
-            raise ArgumentError(
-                f"{calibration.name} was trained on the labels {calibration.label_space}, not {list(label_space)}"
-            )
+            got = f"trained on the labels {calibration.label_space}, not {list(label_space)}"
+            raise ArgumentError(f"{calibration.name} was {got}")
         rows: list[Any] = []
         for start in range(0, len(prompts), features.AT_ONCE):
             some = prompts[start : start + features.AT_ONCE]

@@ -178,10 +178,8 @@ class KNNPrompting(_Neighbours):
 
     def _check_number(self, calibration_number: int) -> None:
         if validate_integer("calibration_number", calibration_number, 1) < self.knn_k:
-            raise ArgumentError(
-                f"{calibration_number} calibration samples have no {self.knn_k} nearest; lower knn_k or raise "
-                "calibration_number"
-            )
+            got = f"{calibration_number} calibration samples have no {self.knn_k} nearest"
+            raise ArgumentError(f"{got}; lower knn_k or raise calibration_number")
 
     def _learn(self, points: Any, labels: Sequence[int]) -> None:
         self.anchors = points
@@ -245,10 +243,8 @@ def finite_matrix(rows: Any, what: str) -> Any:
         raise OutputError(f"a {what} must be a row of numbers; got an array of shape {matrix.shape} for {len(rows)}")
     bad = ~numpy.isfinite(matrix).all(axis=1)
     if bad.any():
-        raise OutputError(
-            f"{what} {int(bad.argmax())} has NaN or an infinity, so nothing is near to it; use a wider number type "
-            "of the model, such as float32"
-        )
+        got = f"{what} {int(bad.argmax())} has NaN or an infinity, so nothing is near to it"
+        raise OutputError(f"{got}; use a wider number type of the model, such as float32")
     return matrix
 
 
@@ -327,10 +323,8 @@ def centroids(rows: Any, labels: Sequence[int], label_space: Sequence[str]) -> A
     numpy = _numpy()
     missing = [text for label, text in enumerate(label_space) if label not in set(labels)]
     if missing:
-        raise ArgumentError(
-            f"none of the {len(labels)} calibration samples has the label {', '.join(map(repr, missing))}, so there is "
-            "no centroid to be near to; use a larger calibration_number, or a calibration set that has every label"
-        )
+        got = f"none of the {len(labels)} calibration samples has the label {', '.join(map(repr, missing))}"
+        raise ArgumentError(f"{got}; use a larger calibration_number, or a calibration set that has every label")
     numbers = numpy.asarray(labels)
     return numpy.stack([rows[numbers == label].mean(axis=0) for label in range(len(label_space))])
 
@@ -370,10 +364,8 @@ def _softmax(scores: Any) -> Any:
 
 def _same_width(queries: Any, anchors: Any) -> None:
     if queries.shape[1] != anchors.shape[1]:
-        raise ArgumentError(
-            f"got rows of {queries.shape[1]} numbers, expected {anchors.shape[1]} as in the anchors. Was the "
-            "calibration trained on another model?"
-        )
+        expected = f"expected {anchors.shape[1]} as in the anchors"
+        raise ArgumentError(f"got rows of {queries.shape[1]} numbers, {expected}. Was it trained on another model?")
 
 
 # -- as methods
@@ -444,10 +436,8 @@ class PrototypicalCalibration(base.FittedCalibration):
 
     def _fit(self, rows: list[list[float]], labels: Sequence[int]) -> None:
         if len(rows) <= self.n_label:
-            raise ArgumentError(
-                f"got {len(rows)} calibration samples, expected more than the {self.n_label} components that are "
-                "fitted to them. Raise calibration_number"
-            )
+            expected = f"expected more than the {self.n_label} components that are fitted to them"
+            raise ArgumentError(f"got {len(rows)} calibration samples, {expected}. Raise calibration_number")
         numpy = _numpy()
         points = numpy.array([base.logarithms(row) for row in rows])
         generator = StableRandom()

@@ -78,10 +78,8 @@ class PriorCalibration(base.FittedCalibration):
         self.prior = base.mean_row(rows)
         for label, value in zip(self.label_space, self.prior, strict=True):
             if value <= 0:
-                raise OutputError(
-                    f"the model gave the label {label!r} probability 0 on all {len(rows)} calibration prompts; "
-                    "there is nothing to divide by"
-                )
+                got = f"the model gave the label {label!r} probability 0 on all {len(rows)} calibration prompts"
+                raise OutputError(f"{got}; there is nothing to divide by")
 
     def _map(self, rows: list[list[float]]) -> list[list[float]]:
         correct = ContextualCalibration.correct if self.raw else self.correct
@@ -336,10 +334,8 @@ def batch_calibration(
     if not rows:
         return []
     if min(size, len(rows)) < 2 and width > 1:
-        raise ArgumentError(
-            f"batch calibration over batches of {min(size, len(rows))} makes every prediction uniform; it needs two "
-            "predictions at least, and better a hundred"
-        )
+        got = f"batch calibration over batches of {min(size, len(rows))} makes every prediction uniform"
+        raise ArgumentError(f"{got}; it needs two predictions at least, and better a hundred")
     probabilities, _ = base.read_probabilities(rows, "auto")
     predictions: list[list[float]] = []
     for start in range(0, len(rows), size):
