@@ -100,14 +100,22 @@ class _Records:
     """The records of one run on one data set."""
 
     conditions: Mapping[str, Mapping[Key, tuple[int, Any]]]
-    """By condition and query: the true label (or the number of true labels), and what the metric needs of the
-    prediction; ``None`` for a failed query."""
+    """By condition and query that has a prediction: the true label (or the number of true labels), and what the metric
+    needs of the prediction."""
     labels: tuple[str, ...]
     weights: tuple[float, ...]
     """Of the conditions in the score."""
     queries: int
+    """Number of queries, also without a prediction."""
+    data: str | None
+    """Digest of the test texts."""
     most: tuple[float, float] | None = None
     """The largest possible numbers of true and of predicted labels of a query, for micro F1."""
+
+    @property
+    def predicted(self) -> int:
+        """Number of queries that have a prediction."""
+        return sum(map(len, self.conditions.values()))
 
 
 _Term = tuple[float, Contributions]
@@ -120,6 +128,12 @@ class _LeftOutError(StaICCError):
 
 def _certain(label: int, width: int) -> list[float]:
     return [float(place == label) for place in range(width)]
+
+
+def _by_query(rows: Sequence[int], truth: Iterable[int], answers: Iterable[Any]) -> dict[Key, tuple[int, Any]]:
+    """Return the true label and the prediction of each query that has one."""
+    queries = zip(query_keys(rows), truth, answers, strict=True)
+    return {key: (label, answer) for key, label, answer in queries if answer is not None}
 
 
 def _weights(result: Result, names: Sequence[str]) -> tuple[float, ...]:
@@ -159,60 +173,55 @@ def _read(result: Result, name: str, metric: str, statistic: Statistic) -> _Reco
     own = result.query_scores.get(metric)
     for record in details.conditions:
         width = len(details.labels) or 1 + max(*record.truth, *(label or 0 for label in record.predictions))
-        answers: list[Any]
+        answers: list[Any] = list(record.predictions)
         if own is not None:
             answers = list(own.values.get(name, {}).get(record.name) or ())
             if len(answers) != len(record.truth):
                 raise _LeftOutError(f"the file has {metric} of {len(answers)} queries, expected {len(record.truth)}")
             if any(score is not None and not own.low <= score <= own.high for score in answers):
                 raise _LeftOutError(f"the file has {metric} of a query outside its range {own.low:g} to {own.high:g}")
-        elif statistic.reads == "labels":
-            answers = list(record.predictions)
-        elif record.output == "labels" and statistic.reads == "distributions":
-            answers = [label if label is None else _certain(label, width) for label in record.predictions]
-        elif record.scores is None or record.output not in ("probabilities", "logits"):
-            kind = {"labels": "bare labels"}.get(record.output, record.output)
-            raise _LeftOutError(f"the predictions are {kind}, which have no probabilities")
-        else:
+        elif statistic.reads == "distributions" and record.output == "labels":
+            answers = [label if label is None else _certain(label, width) for label in answers]
+        elif statistic.reads != "labels":
+            if record.scores is None or record.output not in ("probabilities", "logits"):
+                kind = {"labels": "bare labels"}.get(record.output, record.output)
+                raise _LeftOutError(f"the predictions are {kind}, which have no probabilities")
             answers = list(record.probabilities(width))
         for number in (query for condition, query in wrong if condition == record.name):
             label = (record.truth[number] + 1) % width
             answers[number] = label if statistic.reads == "labels" else _certain(label, width)
-        pairs = zip(record.truth, answers, strict=True)
-        conditions[record.name] = dict(zip(query_keys(record.rows), pairs, strict=True))
+        conditions[record.name] = _by_query(record.rows, record.truth, answers)
     queries = sum(len(record.truth) for record in details.conditions)
-    return _Records(conditions, details.labels, _weights(result, list(conditions)), queries)
+    return _Records(conditions, details.labels, _weights(result, list(conditions)), queries, details.data)
 
 
 def _read_long_icl(details: DatasetDetails, values: Mapping[str, Any], metric: str) -> _Records:
     rounds = values.get("rounds") or {}
     records = {record.name: record for record in details.conditions}
     conditions: dict[str, dict[Key, tuple[int, Any]]] = {}
-    most = (1.0, 1.0)
+    most, queries = (1.0, 1.0), 0
     f1 = values.get("metric") == "micro_f1"
     for name in rounds if metric == "mean" else [metric]:
-        pairs: list[tuple[int, Any]]
         if (record := records.get(name)) is not None:
-            rows: Sequence[int] = record.rows
-            pairs = [
-                (truth, guess if guess is None or not f1 else (int(guess == truth), 1 + (guess >= 0)))
-                for truth, guess in zip(record.truth, record.predictions, strict=True)
-            ]
+            rows, truth, answers = list(record.rows), list(record.truth), list[Any](record.predictions)
+            if f1:
+                pairs = zip(truth, answers, strict=True)
+                answers = [
+                    guess if guess is None else (int(guess == label), 1 + (guess >= 0)) for label, guess in pairs
+                ]
         elif (items := rounds.get(name, {}).get("items")) is not None:  # several labels per item
-            rows = [item[0] for item in items]
-            pairs = [
-                (-1, None) if gold is None else (gold, (correct, gold + predicted))
-                for _, gold, predicted, correct in items
-            ]
+            rows, truth = [item[0] for item in items], [item[1] for item in items]
+            answers = [None if gold is None else (correct, gold + predicted) for _, gold, predicted, correct in items]
             counts = [(float(gold), float(predicted)) for _, gold, predicted, _ in items if gold is not None]
             most = max([most[0], *(gold for gold, _ in counts)]), max([_LONGEST_REPLY, *(size for _, size in counts)])
         else:
             raise _LeftOutError(f"the file has no records of the queries of {name}; run again with this version")
-        conditions[name] = dict(zip(query_keys(rows), pairs, strict=True))
+        queries += len(rows)
+        conditions[name] = _by_query(rows, truth, answers)
     if not conditions:
         raise _LeftOutError("the run has no rounds here")
     weights = (1.0 / len(conditions),) * len(conditions)
-    return _Records(conditions, details.labels, weights, sum(map(len, conditions.values())), most if f1 else None)
+    return _Records(conditions, details.labels, weights, queries, details.data, most if f1 else None)
 
 
 def saved_value(values: Mapping[str, Any], metric: str) -> float | None:
@@ -233,7 +242,7 @@ def _relabelled(records: _Records, labels: tuple[str, ...], are_scores: bool) ->
     def moved(answer: Any) -> Any:
         if isinstance(answer, (list, tuple)):
             return [answer[place] for place in old]
-        return answer if answer is None or are_scores else new[answer]
+        return answer if are_scores else new[answer]
 
     conditions = {
         name: {key: (new[truth], moved(answer)) for key, (truth, answer) in queries.items()}
@@ -269,24 +278,28 @@ class PairedRecords:
             run: {name: [records.conditions[name][key][1] for key in own] for name, own in keys.items()}
             for run, records in runs.items()
         }
-        self._known_terms: dict[str, list[_Term]] = {}
 
     def difference(self, first: str, second: str) -> PairedDifference:
         """Return the difference of the metric between two runs."""
         if self.statistic.independent:
-            return paired_difference(self._own_terms(first), self._own_terms(second))
+            return paired_difference(self._own_terms[first], self._own_terms[second])
         return paired_difference(*self._terms(first, second))
 
-    def alone(self, run: str) -> PairedDifference:
-        """Return the metric of one run as a sum over test rows, in the place of a difference from 0."""
-        return paired_difference(self._own_terms(run), [])
+    @cached_property
+    def alone(self) -> dict[str, PairedDifference]:
+        """The metric of each run as a sum over test rows, in the place of a difference from 0."""
+        return {run: paired_difference(terms, []) for run, terms in self._own_terms.items()}
+
+    @cached_property
+    def _own_terms(self) -> dict[str, list[_Term]]:
+        return {run: self._terms(run, run)[0] for run in self.runs}
 
     @property
     def notes(self) -> Iterator[str]:
         """The number of queries that are not compared, by run."""
         for run, records in self.runs.items():
-            failed = sum(answer is None for queries in records.conditions.values() for _, answer in queries.values())
             if left_out := records.queries - self.queries:
+                failed = records.queries - records.predicted
                 reason = f"; {failed} of them have no prediction" if failed else ""
                 yield f"{left_out} of {records.queries} queries of {run} are not compared{reason}"
 
@@ -308,12 +321,6 @@ class PairedRecords:
                 }
         return values
 
-    def _own_terms(self, run: str) -> list[_Term]:
-        """Return the weights of the conditions with what each row contributes to the metric of one run."""
-        if run not in self._known_terms:
-            self._known_terms[run] = self._terms(run, run)[0]
-        return self._known_terms[run]
-
     def _terms(self, first: str, second: str) -> tuple[list[_Term], list[_Term]]:
         """Return the weights of the conditions with what each row contributes to the metrics of two runs."""
         ours, others = self._predictions[first], self._predictions[second]
@@ -328,78 +335,84 @@ class PairedRecords:
         )
 
 
-def pair_records(results: Mapping[str, Result], name: str, metric: str) -> PairedRecords | str:
-    """Return the records of several runs on one data set, or why they cannot be compared.
+def _statistic(runs: Mapping[str, Result], metric: str) -> Statistic:
+    """Return what a score of all runs measures.
+
+    Raises:
+        _LeftOutError: It is not known.
+    """
+    scores = [score_record(run.benchmark, metric, run.higher_is_better) for run in runs.values()]
+    own = [run.query_scores.get(metric) for run in runs.values()]
+    ranges = {(of_run.low, of_run.high) for of_run in own if of_run is not None}
+    if None not in own and len(ranges) == len({score.higher_is_better for score in scores}) == 1:
+        return Mean(*ranges.pop())
+    if len(benchmarks := dict.fromkeys(run.benchmark for run in runs.values())) > 1:
+        raise _LeftOutError(f"the runs are of other benchmarks: {', '.join(benchmarks)}")
+    statistics = [score.statistic for score in scores]
+    if statistics[0] is None or None in statistics:
+        raise _LeftOutError(
+            f"{metric} cannot be recomputed from a file: it is no metric of this library, and not in all runs a MeanOf "
+            "with the same range and direction"
+        )
+    return statistics[0]
+
+
+def pair_records(results: Mapping[str, Result], name: str, metric: str) -> PairedRecords:
+    """Return the records of several runs on one data set.
 
     Args:
         results: The runs, by name, all of the same benchmark.
         name: The data set.
         metric: A score of the benchmark.
+
+    Raises:
+        _LeftOutError: They cannot be compared.
     """
-    records_of_score = [score_record(run.benchmark, metric, run.higher_is_better) for run in results.values()]
-    statistic = None if any(own.statistic is None for own in records_of_score) else records_of_score[0].statistic
-    ranges = {(own.low, own.high) for run in results.values() if (own := run.query_scores.get(metric)) is not None}
-    directions = {own.higher_is_better for own in records_of_score}
-    if len(ranges) == len(directions) == 1 and all(metric in run.query_scores for run in results.values()):
-        statistic = Mean(*ranges.pop())
-    if statistic is None:
-        return (
-            f"{metric} cannot be recomputed from a file: it is no metric of this library, and not in all runs a MeanOf "
-            "with the same range and direction"
-        )
+    statistic = _statistic(results, metric)
     runs: dict[str, _Records] = {}
     for run, result in results.items():
         try:
             records = _read(result, name, metric, statistic)
         except StaICCError as error:
-            return f"{run}: {error}"
-        first_labels = next(iter(runs.values()), records).labels
-        runs[run] = _relabelled(records, first_labels, metric in result.query_scores)
-    (first, reference), *others = runs.items()
-    for run, records in others:
-        reason = _unlike(name, results[first], reference, results[run], records)
-        if reason is not None:
-            return f"{first} and {run} have {reason}"
+            raise _LeftOutError(f"{run}: {error}") from error
+        first, reference = next(iter(runs.items()), (run, records))
+        runs[run] = _relabelled(records, reference.labels, metric in result.query_scores)
+        if run != first and (reason := _unlike(reference, runs[run])):
+            raise _LeftOutError(f"{first} and {run} have {reason}")
     kinds = {result.divided[name].get("metric") for result in results.values()}
     if len(kinds) > 1:
-        return f"the runs have other metrics here: {', '.join(map(str, kinds))}"
-    keys: dict[str, list[Key]] = {}
-    for condition in reference.conditions:
-        predicted = [
-            {key for key, (_, answer) in records.conditions[condition].items() if answer is not None}
-            for records in runs.values()
-        ]
-        keys[condition] = sorted(set.intersection(*predicted))
+        raise _LeftOutError(f"the runs have other metrics here: {', '.join(map(str, kinds))}")
+    keys = {
+        condition: sorted(set.intersection(*(set(records.conditions[condition]) for records in runs.values())))
+        for condition in reference.conditions
+    }
     if statistic is CONSISTENCY:
-        whole = set.intersection(*map(set, keys.values()))
-        keys = dict.fromkeys(keys, sorted(whole))
+        keys = dict.fromkeys(keys, sorted(set.intersection(*map(set, keys.values()))))
     if not all(keys.values()):
-        return "no test row has a prediction in every run"
+        raise _LeftOutError("no test row has a prediction in every run")
     limits = [records.most for records in runs.values() if records.most is not None]
     if limits:
         statistic = MicroF1((max(gold for gold, _ in limits), max(predicted for _, predicted in limits)))
-    return PairedRecords(statistic, runs, keys)
+    paired = PairedRecords(statistic, runs, keys)
+    if any(math.isinf(own.first) for own in paired.alone.values()):
+        raise _LeftOutError(f"{metric} is infinite on the compared rows")
+    return paired
 
 
-def _unlike(name: str, first: Result, reference: _Records, second: Result, records: _Records) -> str | None:
+def _unlike(reference: _Records, records: _Records) -> str | None:
     """Return why two runs are not on the same test rows with the same labels; ``None`` if they are."""
     if list(reference.conditions) != list(records.conditions):
         return f"other conditions: {', '.join(reference.conditions)} and {', '.join(records.conditions)}"
     if len(reference.labels) != len(records.labels) and reference.labels and records.labels:
         return f"other labels: {len(reference.labels)} and {len(records.labels)}"
-    compared = 0
     for condition, queries in reference.conditions.items():
         for key in queries.keys() & records.conditions[condition].keys():
             truths = queries[key][0], records.conditions[condition][key][0]
-            compared += 1
-            if truths[0] != truths[1] and -1 not in truths:
+            if truths[0] != truths[1]:
                 return f"other true labels (test row {key[0]}: label {truths[0]} and {truths[1]})"
-    if not compared:
-        return "no test row in common"
-    data = first.details[name].data, second.details[name].data
-    if data[0] == data[1] is not None:
-        return None
-    return f"other data under this name (digests {data[0]!s:.12} and {data[1]!s:.12})"
+    if reference.data != records.data or records.data is None:
+        return f"other data under this name (digests {reference.data!s:.12} and {records.data!s:.12})"
+    return None
 
 
 @dataclass(frozen=True)
@@ -947,8 +960,6 @@ class AlignedRuns:
     higher_is_better: bool
     runs: Mapping[str, Result]
     datasets: Mapping[str, PairedRecords]
-    alone: Mapping[str, Mapping[str, PairedDifference]]
-    """The metric of each run as a sum over test rows, by data set and run."""
     left_out: tuple[str, ...]
     """Runs, data sets and queries that are not compared, with the reason."""
     partial: str
@@ -957,7 +968,7 @@ class AlignedRuns:
     @cached_property
     def means(self) -> dict[str, PairedDifference]:
         """The mean of each run over the data sets, as a sum over their test rows."""
-        return {run: mean_difference([of_runs[run] for of_runs in self.alone.values()]) for run in self.runs}
+        return {run: mean_difference([paired.alone[run] for paired in self.datasets.values()]) for run in self.runs}
 
     @cached_property
     def order(self) -> list[str]:
@@ -1016,53 +1027,35 @@ def align(results: Mapping[str, Result], metric: str | None, reference: str | No
     if better is None and metric in first.query_scores:
         raise ArgumentError(f"{metric}: got a metric without a direction, expected Metric(..., higher_is_better=...)")
     kept = dict(results)
-    paired_sets = _pair_datasets(kept, metric)
-    if any(isinstance(paired, str) for paired in paired_sets.values()):  # because of one of the runs, or of all
-        for name, result in results.items():
-            if name != leader and (why := _not_comparable({leader: first, name: result}, metric)):
-                left_out.append(f"{name} ({why})")
-                del kept[name]
-        paired_sets = _pair_datasets(kept, metric) if len(kept) > 1 else {}
-    pairs: dict[str, PairedRecords] = {}
-    alone: dict[str, dict[str, PairedDifference]] = {}
-    for dataset, paired in paired_sets.items():
-        if isinstance(paired, str):
-            left_out.append(f"{dataset} ({paired})")
-            continue
-        of_runs = {run: paired.alone(run) for run in kept}
-        if any(math.isinf(own.first) for own in of_runs.values()):
-            left_out.append(f"{dataset} ({metric} is infinite on the compared rows)")
-        else:
-            pairs[dataset], alone[dataset] = paired, of_runs
+    pairs, reasons = _pair_datasets(kept, metric)
+    for name, result in results.items() if reasons else ():  # because of one of the runs, or of all
+        common, why = _pair_datasets({leader: first, name: result}, metric)
+        listed = "; ".join(f"{sets}: {reason}" for reason, sets in why.items())
+        if first.divided.keys().isdisjoint(result.divided):
+            listed = f"its data sets are {', '.join(result.divided)}, not {', '.join(first.divided)}"
+        if name != leader and not common:
+            left_out.append(f"{name} ({listed})")
+            del kept[name]
+    if reasons:
+        pairs, reasons = _pair_datasets(kept, metric) if len(kept) > 1 else ({}, {})
+    left_out += [f"{sets} ({reason})" for reason, sets in reasons.items()]
     if not pairs:
         raise ArgumentError(f"nothing can be compared with {leader} by {metric}: {'; '.join(dict.fromkeys(left_out))}")
     left_out += [f"{dataset}: {note}" for dataset, paired in pairs.items() for note in paired.notes]
-    reasons = "; ".join(partial.values())
-    return AlignedRuns(
-        first.benchmark, metric, bool(better), kept, pairs, alone, tuple(dict.fromkeys(left_out)), reasons
-    )
+    left_out = list(dict.fromkeys(left_out))
+    return AlignedRuns(first.benchmark, metric, bool(better), kept, pairs, tuple(left_out), "; ".join(partial.values()))
 
 
-def _pair_datasets(runs: Mapping[str, Result], metric: str) -> dict[str, PairedRecords | str]:
-    """Return the records of the runs by data set, or why they cannot be compared on it."""
-    datasets = dict.fromkeys(name for result in runs.values() for name in result.divided)
-    return {dataset: pair_records(runs, dataset, metric) for dataset in datasets}
-
-
-def _not_comparable(runs: Mapping[str, Result], metric: str) -> str:
-    """Return why two runs have no data set on which they can be compared; an empty text if they have one."""
-    first, second = runs.values()
-    if first.benchmark != second.benchmark:
-        return f"its benchmark is {second.benchmark}, not {first.benchmark}"
-    if first.divided.keys().isdisjoint(second.divided):
-        return f"its data sets are {', '.join(second.divided)}, not {', '.join(first.divided)}"
-    reasons: dict[str, list[str]] = {}
-    for dataset in first.divided:
-        paired = pair_records(runs, dataset, metric)
-        if isinstance(paired, PairedRecords):
-            return ""
-        reasons.setdefault(paired, []).append(dataset)
-    return "; ".join(f"{', '.join(datasets)}: {reason}" for reason, datasets in reasons.items())
+def _pair_datasets(runs: Mapping[str, Result], metric: str) -> tuple[dict[str, PairedRecords], dict[str, str]]:
+    """Return the records of the runs by data set, and by reason the data sets on which they cannot be compared."""
+    pairs: dict[str, PairedRecords] = {}
+    reasons: dict[str, str] = {}
+    for dataset in dict.fromkeys(name for result in runs.values() for name in result.divided):
+        try:
+            pairs[dataset] = pair_records(runs, dataset, metric)
+        except StaICCError as error:
+            reasons[str(error)] = f"{reasons[str(error)]}, {dataset}" if str(error) in reasons else dataset
+    return pairs, reasons
 
 
 def standings(
@@ -1177,7 +1170,7 @@ def _table_notes(run: str, aligned: AlignedRuns) -> Iterator[str]:
     """Yield where a run's table has another value although all its queries are compared."""
     result = aligned.runs[run]
     for dataset, paired in aligned.datasets.items():
-        saved, value = saved_value(result.divided[dataset], aligned.metric), aligned.alone[dataset][run].first
+        saved, value = saved_value(result.divided[dataset], aligned.metric), paired.alone[run].first
         if paired.runs[run].queries == paired.queries and saved is not None and abs(saved - value) > _TABLE_TOLERANCE:
             metrics = result.signature.fields.get("metrics") or "standard"
             yield (
@@ -1341,8 +1334,8 @@ def _bounds(aligned: AlignedRuns) -> Callable[[str, str], float | None]:
     needed = (0.9 * NormalDist().inv_cdf(1.0 - last_step)) ** 2
     simple = all(
         paired.statistic.independent and not own.unbounded and not own.raised and not own.lowered
-        for dataset, paired in aligned.datasets.items()
-        for own in aligned.alone[dataset].values()
+        for paired in aligned.datasets.values()
+        for own in paired.alone.values()
     )
 
     def bound(first: str, second: str) -> float | None:
@@ -1425,8 +1418,8 @@ def _wins(aligned: AlignedRuns) -> dict[str, Wins]:
     if count < 2:
         return {}
     rates: dict[str, list[float]] = {run: [] for run in aligned.runs}
-    for of_runs in aligned.alone.values():
-        values = {run: own.first for run, own in of_runs.items()}
+    for paired in aligned.datasets.values():
+        values = {run: own.first for run, own in paired.alone.items()}
         for run, better, worse in _places(values, aligned.higher_is_better):
             rates[run].append((others + worse - better) / 2.0 / others)
     means = {run: math.fsum(own) / count for run, own in rates.items()}
