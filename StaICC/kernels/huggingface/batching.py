@@ -23,13 +23,27 @@ prompt.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
 from StaICC.errors import ArgumentError, OutputError, RunEndingError
 from StaICC.kernels.huggingface import text_config
-from StaICC.kernels.huggingface.forward import Forward, Hidden, Row, is_out_of_memory, plan, shared_length
+from StaICC.kernels.huggingface.forward import (
+    TRANSFORMS,
+    Capabilities,
+    Forward,
+    Hidden,
+    Row,
+    attention_weight,
+    guard,
+    is_out_of_memory,
+    plan,
+    shared_length,
+    uses_onednn,
+)
+from StaICC.kernels.huggingface.live_state import foreign_code
 from StaICC.kernels.protocol import stable_seed
 from StaICC.safe_text import logger
 
@@ -261,7 +275,7 @@ class BatchRunner:
         for row in rows[len(first) :]:
             self._to_prefix(row.prefix)
             self.computed += len(row.tokens)
-            yield [row], forward.over(row, self._cache)
+            yield [row], forward.trees([row], self._cache)
 
     def batches(self, rows: Sequence[Row], flat: bool) -> Iterator[list[Row]]:
         """Rows of about the same length, longest first, each batch within the budget.
@@ -296,7 +310,7 @@ class BatchRunner:
         forward.cut(self._cache, len(self.held))
         while len(self.held) < len(prefix):
             piece = prefix[len(self.held) : len(self.held) + self.budget]
-            forward.extend(piece, self._cache)
+            forward.call([piece], cache=self._cache)
             self.held += piece
             self.computed += len(piece)
 
@@ -449,6 +463,106 @@ class TokenLogProbabilities:
             self.log_probabilities[number] = [numbers[index] for index in own]
 
 
+# What a model does right
+
+_known: weakref.WeakKeyDictionary[Any, Capabilities] = weakref.WeakKeyDictionary()
+
+
+def examined(forward: Forward) -> Forward:
+    """Return a model with its capabilities, detected by trial once for each model and again after a change."""
+    model, can, before = forward.model, forward.can, guard(forward.model)
+    known = _known.get(model)
+    if known is not None and known.guard == before:
+        forward.can = known
+        return forward
+    foreign = foreign_code(model)
+    adapters = getattr(model, "peft_config", None) or {}
+    if any(getattr(adapter, "alora_invocation_tokens", None) for adapter in adapters.values()):
+        foreign.append("an adapter of peft that is used from certain tokens of a prompt on")
+    if foreign:
+        can.run_alone("; ".join(foreign))
+        _log.info("every prompt is given to the model alone: %s", can.reason)
+    elif _tried(forward):
+        _log.debug("%s: %s", type(model).__name__, can)
+    else:
+        can.run_alone(f"batches of {type(model).__name__} differ from single calls of the model")
+        _log.warning("%s; each prompt is run alone", can.reason)
+    can.guard = guard(model)
+    _known[model] = can
+    return forward
+
+
+def same(exact: bool, computed: Any, expected: Any, decoy: Any = None) -> bool:
+    """Whether two results differ by rounding only.
+
+    In half precision rounding is coarse, so the difference must also be small compared with that to a decoy, the result
+    of a wrong mask.
+    """
+    if computed.shape != expected.shape or not bool(computed.isfinite().all()):
+        return False
+    error = float((computed - expected).norm())
+    if error > (2e-5 if exact else 3e-2) * max(float(expected.norm()), 1e-9):
+        return False
+    return exact or decoy is None or error <= 0.3 * float((decoy - expected).norm())
+
+
+def _tried(forward: Forward) -> bool:
+    """Find in which ways a model returns the logits of plain calls, on short sequences; whether there is one."""
+    torch, model, can = forward.torch, forward.model, forward.can
+    ids = [(7 + 37 * i) % max(can.vocabulary - 1, 1) for i in range(9)]
+    # a b c d e f g  and  a b c i h g  share three tokens;  i h g  shares none with them.
+    sequences = [tuple(ids[:7]), (*ids[:3], *ids[:5:-1]), tuple(ids[:5:-1])]
+    logits = [forward.plain_logits(row) for row in sequences]
+    can.vocabulary = int(logits[0].shape[-1])
+    # What the end of the second sequence would be if it attended to everything before it in a row with the first one.
+    decoy = None if forward.is_exact else forward.plain_logits(sequences[0] + sequences[2])[-1]
+
+    def works(run: Callable[..., bool], *arguments: Any, **ways: bool) -> bool:
+        for name, value in ways.items():
+            setattr(can, name, value)
+        try:
+            return run(*arguments)
+        except Exception as error:
+            if is_out_of_memory(error) or isinstance(error, OutputError):
+                raise
+            _log.debug("%s is not used for %s: %s", run.__name__, type(model).__name__, error)
+            return False
+
+    def pads(kind: Any, name: str) -> bool:
+        """Whether a padded batch has the logits of plain calls, with this kind of head and what is done after it."""
+        can.head, can.transform = kind, name
+        with torch.inference_mode():
+            hidden = forward.chains(sequences)
+            # In the model's number type, as the model does it.
+            computed = hidden.logits if kind == "model" else forward.transformed(head(hidden.states))
+        return all(same(True, rows[: len(own)].float(), own) for rows, own in zip(computed, logits, strict=True))
+
+    def packs(budget: int, rounds: int = 1) -> bool:
+        """Whether packed rows have the ends of plain calls; with a small budget over a prefix that is cached."""
+        runner, reader = BatchRunner(forward, budget), LastPosition(forward, 3)
+        runner.cache_from = 3
+        for _ in range(rounds):
+            runner.compute(sequences, [6, 5, 2], reader.read)
+        ends = [own[-1].cpu() for own in logits]
+        decoys = [None, decoy if decoy is None else decoy.cpu(), None]
+        return all(map(same, [forward.is_exact] * 3, reader.whole(), ends, decoys))
+
+    head: Any = getattr(model, "get_output_embeddings", lambda: None)()
+    kind = "rows" if type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook") else "module"
+    settings = [name for name in TRANSFORMS if getattr(text_config(model.config), name, None)]
+    separate = forward.body is not None and head is not None
+    separate = separate and any(works(pads, kind, name) for name in ("", *settings))
+    if not separate and not works(pads, "model", ""):
+        return False
+    on_cpu = forward.device.type == "cpu"
+    cached = separate and forward.takes_positions and works(packs, 7, 2, sharing=True)
+    can.flat = cached and on_cpu and works(packs, 64, flat=True)  # elsewhere many small calls cost more than padding
+    can.sharing = can.flat or (cached and works(packs, 64, flat=False))
+    can.onednn = on_cpu and forward.dtype is torch.float32 and uses_onednn()
+    can.attention_weight = attention_weight(model.config, forward.body) if can.sharing else 0.0
+    return True
+
+
 # Generation
 
 
@@ -525,7 +639,7 @@ def generate_tokens(
         allowed[:, :base] = True
         for index, end in enumerate(ends):
             allowed[index, [base + place for place in row.path(end, depths[end] - base + 1)]] = True
-        hidden = forward.over(row, cache)[:, ends]
+        hidden = forward.trees([row], cache)[:, ends]
         runner.computed += len(row.tokens)
         continuations: list[list[int]] = [[] for _ in ends]
         alive = list(range(len(ends)))
@@ -539,7 +653,8 @@ def generate_tokens(
             allowed[alive, list(range(length, length + len(alive)))] = True
             length += len(alive)
             depth = [depths[ends[i]] + step + 1 for i in alive]
-            hidden = forward.step([continuations[i][-1] for i in alive], depth, allowed[alive, :length], cache)
+            mask = forward.additive(allowed[None, None, alive, :length])
+            hidden = forward.call([[continuations[i][-1] for i in alive]], mask, [depth], cache)
             runner.computed += len(alive)
         return {number: tokens for (number, _), tokens in zip(row.ends, continuations, strict=True)}
 

@@ -67,7 +67,6 @@ import inspect
 import math
 import platform
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -77,9 +76,8 @@ from typing import Any, Literal
 
 from StaICC.errors import RunEndingError
 from StaICC.kernels.huggingface import FEATURE, text_config, torch_module
-from StaICC.kernels.huggingface.live_state import HOOKS, foreign_code, is_library_code
+from StaICC.kernels.huggingface.live_state import HOOKS, is_library_code
 from StaICC.optional import require
-from StaICC.safe_text import logger
 
 CALL_COST = 48
 """Cost of one more call of the model over a cached prefix, in positions."""
@@ -286,7 +284,6 @@ VARIANTS = 256
 """Maximum number of variants of one layer's code in a process: for number types, sizes, and settings of models."""
 LEAST_ROWS = 8
 """Fewer rows than this are left to the default: laying out the weights would cost more than the product."""
-_log = logger(__name__)
 
 
 @functools.cache
@@ -536,30 +533,7 @@ class Forward:
         more = any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values())
         self.takes_positions = more or "position_ids" in accepted
         self.exact_to, self.same_to = limits(model)
-        self.can = self._examined()
-
-    def _examined(self) -> Capabilities:
-        """Return the capabilities of the model, detected by trial once for each model and again after a change."""
-        before = guard(self.model)
-        known = _known.get(self.model)
-        if known is not None and known.guard == before:
-            return known
-        foreign = foreign_code(self.model)
-        adapters = getattr(self.model, "peft_config", None) or {}
-        if any(getattr(adapter, "alora_invocation_tokens", None) for adapter in adapters.values()):
-            foreign.append("an adapter of peft that is used from certain tokens of a prompt on")
-        size = int(getattr(text_config(self.model.config), "vocab_size", 0) or 50_000)
-        can = self.can = Capabilities(before, size, "; ".join(foreign))
-        if foreign:
-            _log.info("every prompt is given to the model alone: %s", can.reason)
-        elif _tried(self):
-            _log.debug("%s: %s", type(self.model).__name__, can)
-        else:
-            can.run_alone(f"batches of {type(self.model).__name__} differ from single calls of the model")
-            _log.warning("%s; each prompt is run alone", can.reason)
-        can.guard = guard(self.model)
-        _known[self.model] = can
-        return can
+        self.can = Capabilities(0, int(getattr(text_config(model.config), "vocab_size", 0) or 50_000))
 
     # Rows in, hidden states out
 
@@ -567,21 +541,26 @@ class Forward:
         """Plain batch; states of shape (rows, longest row, width), meaningless at padding."""
         self.ends = range(len(rows)), [len(row) - 1 for row in rows]
         longest = max(map(len, rows))
-        return self._call([[*row, *[0] * (longest - len(row))] for row in rows])
+        return self.call([[*row, *[0] * (longest - len(row))] for row in rows])
 
-    def trees(self, rows: Sequence[Row]) -> Hidden:
-        """Packed batch of rows without a prefix; states of shape (rows, longest row, width)."""
+    def trees(self, rows: Sequence[Row], cache: Any = None) -> Hidden:
+        """Packed batch of rows; states of shape (rows, longest row, width).
+
+        Args:
+            rows: Rows without a prefix; or one row that continues a cached prefix.
+            cache: The cache of the prefix, which grows by the row's positions.
+        """
         longest = max(len(row.tokens) for row in rows)
 
         def padded(lists: Iterator[Sequence[int]], padding: Sequence[int]) -> list[list[int]]:
             return [[*values, *padding[len(values) :]] for values in lists]
 
-        ids, positions = (
-            padded(lists, [0] * longest) for lists in ((row.tokens for row in rows), (row.depths() for row in rows))
-        )
+        ids, positions = padded((row.tokens for row in rows), [0] * longest), (row.depths() for row in rows)
         # Padding attends to itself.
-        ends = padded((row.subtree_ends() for row in rows), range(1, longest + 1))
-        return self._call(ids, self.additive(self.tree_mask(ends)[:, None]), positions)
+        allowed = self.tree_mask(padded((row.subtree_ends() for row in rows), range(1, longest + 1)))
+        before = allowed.new_ones((len(rows), longest, len(rows[0].prefix)))
+        mask = self.additive(self.torch.cat([before, allowed], -1)[:, None])
+        return self.call(ids, mask, padded(positions, [0] * longest), cache)
 
     def flat(self, rows: Sequence[Row]) -> Hidden:
         """Rows without a prefix, one after the other in one sequence; states of shape (1, positions, width)."""
@@ -604,7 +583,7 @@ class Forward:
         value = torch.nan if total > 1 else 0.0
         every = torch.full((1, 1, 1, 1), value, dtype=self.dtype, device=self.device).expand(1, 1, total, total)
         with segmented_attention(every, segments), self._compiled_layers():
-            return self._call([ids], every, [positions])
+            return self.call([ids], every, [positions])
 
     @contextlib.contextmanager
     def _compiled_layers(self) -> Iterator[None]:
@@ -619,24 +598,6 @@ class Forward:
         finally:
             for (layer, _), code in zip(layers, before, strict=True):
                 layer._compiled_call_impl = code
-
-    def over(self, row: Row, cache: Any) -> Hidden:
-        """One packed row that continues a cached prefix; the cache grows by the row's positions."""
-        allowed = self.tree_mask(row.subtree_ends())
-        every = allowed.new_ones((len(row.tokens), len(row.prefix)))
-        return self.step(row.tokens, row.depths(), self.torch.cat([every, allowed], 1), cache)
-
-    def step(self, tokens: Sequence[int], positions: Sequence[int], allowed: Any, cache: Any) -> Hidden:
-        """New positions that continue a cache, each of which may attend to some of all positions.
-
-        Returns:
-            States of shape (1, tokens, width).
-        """
-        return self._call([tokens], self.additive(allowed[None, None]), [positions], cache)
-
-    def extend(self, tokens: Sequence[int], cache: Any) -> None:
-        """Let a cache grow by tokens that follow it."""
-        self._call([tokens], cache=cache)
 
     def cut(self, cache: Any, length: int) -> None:
         """Take what is beyond a length off a cache."""
@@ -658,10 +619,17 @@ class Forward:
         mask = self.torch.zeros(allowed.shape, dtype=self.dtype, device=self.device)
         return mask.masked_fill_(~allowed.to(self.device), self.torch.finfo(self.dtype).min)
 
-    def _call(
+    def call(
         self, ids: Sequence[Sequence[int]], mask: Any = None, positions: Sequence[Any] | None = None, cache: Any = None
     ) -> Hidden:
-        """Run the body of the model, or all of it where its head cannot be separated."""
+        """Run the body of the model, or all of it where its head cannot be separated.
+
+        Args:
+            ids: The tokens, (rows, positions).
+            mask: What is added to the attention scores.
+            positions: The position numbers, with a mask.
+            cache: What the tokens continue; it grows by them.
+        """
         tensor = functools.partial(self.torch.tensor, device=self.device)
         arguments: dict[str, Any] = {"input_ids": tensor(ids), "use_cache": cache is not None}
         if mask is not None:
@@ -769,14 +737,6 @@ def _body(model: Any) -> Any:
     return None if body is model else body
 
 
-_known: weakref.WeakKeyDictionary[Any, Capabilities] = weakref.WeakKeyDictionary()
-
-
-def forget(model: Any) -> None:
-    """Drop what is known about a model, because it changed."""
-    _known.pop(model, None)
-
-
 def guard(model: Any) -> int:
     """A cheap number that changes with what a model is made of, its hooks, adapters, and recorded changes of weights.
 
@@ -785,7 +745,7 @@ def guard(model: Any) -> int:
     """
     torch = torch_module()
     plain = (torch.Tensor, torch.nn.Parameter)
-    parts: list[Any] = [getattr(model.config, "_attn_implementation", None)]
+    parts: list[Any] = [getattr(model.config, "_attn_implementation", None), limits(model)]
     for holder in (text_config(model.config), model):  # some models copy them from the configuration
         parts += [getattr(holder, name, None) for name in TRANSFORMS]
     for module in model.modules():
@@ -809,7 +769,7 @@ def _layer_configs(config: Any) -> list[Any]:
     return list(text.per_layer_config) if getattr(text, "is_heterogeneous", False) else [text]
 
 
-def _attention_weight(config: Any, body: Any) -> float:
+def attention_weight(config: Any, body: Any) -> float:
     """Cost of an attended pair over that of a position, from the sizes of the model."""
     text = _layer_configs(config)[0]
     sizes = {"num_attention_heads": 1, "hidden_size": 1024, "num_hidden_layers": 1}
@@ -839,99 +799,3 @@ def limits(model: Any) -> tuple[float, float]:
             )
             stretched = min(stretched, original or getattr(text, "max_position_embeddings", 0) or 0)
     return min(window, stretched), stretched
-
-
-# Trials
-
-
-def same(torch: Any, computed: Any, expected: Any, decoy: Any = None) -> bool:
-    """Whether two results differ by rounding only.
-
-    In half precision rounding is coarse, so the difference must also be small compared with that to a decoy, the result
-    of a wrong mask.
-    """
-    if computed.shape != expected.shape or not bool(torch.isfinite(computed).all()):
-        return False
-    exact = expected.dtype in (torch.float32, torch.float64)
-    computed, expected = computed.float(), expected.float()
-    error = float((computed - expected).norm())
-    if error > (2e-5 if exact else 3e-2) * max(float(expected.norm()), 1e-9):
-        return False
-    return exact or decoy is None or error <= 0.3 * float((decoy.float() - expected).norm())
-
-
-def _tried(forward: Forward) -> bool:
-    """Find what a model does right, on two sequences of up to seven tokens; whether it is anything but plain calls."""
-    torch, model, can, config = forward.torch, forward.model, forward.can, text_config(forward.model.config)
-    ids = [(7 + 37 * i) % max(can.vocabulary - 1, 1) for i in range(9)]
-    # a b c d e f g  and  a b c | i h g : two sequences that share three tokens.
-    first, second = ids[:7], [*ids[:3], ids[8], ids[7], ids[6]]
-    logits = [forward.plain_logits(tokens) for tokens in (first, second)]
-    can.vocabulary = int(logits[0].shape[-1])
-    expected: list[Any] = []
-
-    def works(run: Callable[..., bool], *arguments: Any) -> bool:
-        try:
-            return run(*arguments)
-        except Exception as error:
-            if is_out_of_memory(error):
-                raise
-            _log.debug("%s is not used for %s: %s", run.__name__, type(model).__name__, error)
-            return False
-
-    def pads(kind: Literal["rows", "module", "model"]) -> bool:
-        """Whether a padded batch has the logits of plain calls, with this kind of head."""
-        settings = [] if kind == "model" else [name for name in TRANSFORMS if getattr(config, name, None)]
-        for can.head, can.transform in ((kind, name) for name in ("", *settings)):
-            with torch.inference_mode():
-                hidden = forward.chains([first, second])
-                # In the model's number type, as the model does it.
-                computed = hidden.logits if kind == "model" else forward.transformed(head(hidden.states))
-            if all(same(torch, rows[: len(own)].float(), own) for rows, own in zip(computed, logits, strict=True)):
-                expected[:] = hidden.states
-                return True
-        return False
-
-    head: Any = getattr(model, "get_output_embeddings", lambda: None)()
-    plain = type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook")
-    separate = forward.body is not None and head is not None and works(pads, "rows" if plain else "module")
-    if not separate and not works(pads, "model"):
-        return False
-    whole = Row(tuple(first + second[3:]), (-1, 0, 1, 2, 3, 4, 5, 2, 7, 8), ((0, 6), (1, 9)))
-    rows = [whole, Row(tuple(second[:4]), (-1, 0, 1, 2), ((0, 3),))]
-    # What the end of the second sequence would be if it attended to everything before it in the row.
-    decoy = None if forward.is_exact else forward.chains([first + second[3:]]).states[0, 7:]
-
-    def right(states: Any, begin: int, after: Any = None) -> bool:
-        """Whether the states of the row from a position on are right, and those of the second row, if there is one."""
-        return (
-            same(torch, states[: 7 - begin], expected[0][begin:])
-            and same(torch, states[7 - begin : 10 - begin], expected[1][3:6], decoy)
-            and (after is None or same(torch, after, expected[1][:4]))
-        )
-
-    def flattens() -> bool:
-        states = forward.flat(rows).states[0]
-        return right(states, 0, states[10:])
-
-    def packs() -> bool:
-        states = forward.trees(rows).states
-        return right(states[0], 0, states[1, :4])
-
-    def caches() -> bool:
-        cache = forward.new_cache()
-        forward.extend(ids[:2], cache)
-        forward.extend(ids[2:5], cache)
-        forward.cut(cache, 3)
-        rest = Row((*first[3:], *second[3:]), (-1, 0, 1, 2, -1, 4, 5), ((0, 3), (1, 6)), tuple(ids[:3]))
-        grown = right(forward.over(rest, cache).states[0], 3)
-        forward.cut(cache, 3)
-        return grown and int(cache.get_seq_length()) == 3
-
-    on_cpu = forward.device.type == "cpu"
-    cached = separate and forward.takes_positions and works(caches)
-    can.flat = cached and on_cpu and works(flattens)  # elsewhere many small calls cost more than padding
-    can.sharing = can.flat or (cached and works(packs))
-    can.onednn = on_cpu and forward.dtype is torch.float32 and uses_onednn()
-    can.attention_weight = _attention_weight(model.config, forward.body) if can.sharing else 0.0
-    return True

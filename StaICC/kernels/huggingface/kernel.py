@@ -51,12 +51,13 @@ from StaICC.kernels.huggingface.batching import (
     LastPosition,
     TokenLogProbabilities,
     Tokens,
+    examined,
     generate_tokens,
     last_positions,
     layer_states,
     patched_logits,
 )
-from StaICC.kernels.huggingface.forward import Forward, distinct_positions, forget, guard
+from StaICC.kernels.huggingface.forward import Forward, distinct_positions, guard
 from StaICC.kernels.huggingface.live_state import digest_of_weights, live_state, numerics
 from StaICC.kernels.huggingface.prompts import KernelOptions, LabelIssue, PromptFormat, Reading, Variant, choose
 from StaICC.kernels.huggingface.source import Loaded, ModelSource, number_type
@@ -539,7 +540,6 @@ class CausalLMKernel(TokenKernel):
     def _reset(self) -> None:
         self._lock = threading.RLock()
         self._runner: BatchRunner | None = None
-        self._last_digest: str | None = None
         self._weights: object = None
         """What the weights were that the cached prefix was computed with."""
 
@@ -571,7 +571,7 @@ class CausalLMKernel(TokenKernel):
         return cls(source, None, **named)
 
     def __getstate__(self) -> dict[str, Any]:
-        dropped = {"_lock", "_runner", "_last_digest", "_weights"} | ({"_loaded"} if self._source else set())
+        dropped = {"_lock", "_runner", "_weights"} | ({"_loaded"} if self._source else set())
         return {name: value for name, value in vars(self).items() if name not in dropped}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -628,17 +628,10 @@ class CausalLMKernel(TokenKernel):
         """
         with self._lock:
             who, reasons = self._who()
-            who = {**who, "kernel": "CausalLMKernel", "algorithm": ALGORITHM, **numerics()}
-            identity = Identity(who, self.options.settings(), tuple(reasons))
-            state = f"{Identity(who).digest} {reasons}"
-            if state != self._last_digest:
-                self._runner = None  # caches and checks belong to the former model
-                self._last_digest = state
-                if self._loaded is not None:
-                    forget(self._loaded.model)
-            elif self._runner is not None:  # a run begins: batches, if there are any, are compared again
+            if self._runner is not None:  # a run begins: its first batch is compared again
                 self._runner.forward.can.checked = 0
-            return identity
+            who = {**who, "kernel": "CausalLMKernel", "algorithm": ALGORITHM, **numerics()}
+            return Identity(who, self.options.settings(), tuple(reasons))
 
     def _who(self) -> tuple[dict[str, str], list[str]]:
         source = self._source
@@ -655,7 +648,7 @@ class CausalLMKernel(TokenKernel):
     def runner(self) -> BatchRunner:
         """The batch runner of the loaded model, made anew when the model was changed."""
         if self._runner is None or self._runner.forward.can.guard != guard(self.model):
-            forward = Forward(self.model)
+            forward = examined(Forward(self.model))
             if self.options.compile:
                 forward.compile()
             usual = CUDA_BUDGET if forward.device.type == "cuda" else CPU_BYTES // forward.dtype.itemsize

