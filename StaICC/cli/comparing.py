@@ -344,7 +344,7 @@ def add_baseline(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--n", type=int, required=True, help="number of scored queries")
     add("--labels", type=_label_counts, required=True, help="number of labels, or labels:queries pairs if it varies")
-    add("--t", type=int, nargs="+", default=[1], help="number of settings tried (default: 1)")
+    add("--t", type=int, nargs="+", action="extend", help="number of settings tried (default: 1)")
     text = "accuracy to test against random guessing, as a share (0.6, not 60); rounded as in tables"
     add("--accuracy", help=text)
     files.add_json(parser)
@@ -376,7 +376,7 @@ def baseline(args: argparse.Namespace) -> files.Printed:
     correct = None if args.accuracy is None else guessing.count_of_rounded(args.accuracy)
     lines: list[dict[str, float | None]] = []
     table = [["t", "baseline", f"p <= {_ALPHA} from", *([] if correct is None else [f"p-value of {correct}/{args.n}"])]]
-    for t in args.t:
+    for t in args.t or [1]:
         if args.n >= _LONG:
             print(f"computing the baselines of {args.n:,} queries for t = {t} ...", file=sys.stderr, flush=True)
         count = guessing.critical_count(t, _ALPHA)

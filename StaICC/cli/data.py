@@ -43,7 +43,8 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     group = install.add_argument_group(LONG_ICL)
     group.add_argument("--from", dest="source", type=Path, metavar="DIR", help="folder with the published files")
     group.add_argument("--hub", action="store_true", help="download data sets from the Hugging Face hub (extra hub)")
-    group.add_argument("--datasets", nargs="+", metavar="NAME", help="data sets (default: all six)")
+    text = "data sets (default: all six)"
+    group.add_argument("--datasets", nargs="+", action="extend", metavar="NAME", help=text)
     add_action(actions, "verify", _verify, "read every installed table and compare it with what was published")
     add_action(actions, "list", _list, "list the data sets that the library knows")
     add_action(actions, "path", _path, "print the folder of the data")

@@ -149,80 +149,28 @@ def _model_options() -> dict[str, str]:
     return {_dashed(f"--{fact.name}"): fact.type for fact in facts}
 
 
-def _setting(target: str, value: str | None, words: list[str]) -> str:
-    """Return ``name=value`` of an option of models; empty if it is none.
-
-    Args:
-        target: The option, or what :data:`INSTEAD` has for it.
-        value: The value behind its equals sign; ``None`` without one.
-        words: The arguments after it, without its value on return.
-
-    Raises:
-        ArgumentError: Its value is missing, or it is a flag with a value.
-    """
-    if "=" in target:
-        if value is not None and value.casefold() != "true":
-            raise ArgumentError(f"got the value {value!r}, expected none: it means {target}. Leave it out")
-        return target
-    kind = _model_options().get(target)
-    if kind is None and target.startswith("--"):
-        return ""
-    if value is None and kind == "bool" and (not words or words[0].casefold() not in ("true", "false")):
-        value = "true"
-    elif value is None and words and not words[0].startswith("--"):
-        value = words.pop(0)
-    if not value:
-        raise ArgumentError("got no value, expected one. Before a value that begins with -- write an equals sign")
-    return f"{target.removeprefix('--').replace('-', '_')}={value}"
-
-
-class _Store(argparse._StoreAction):
-    """Stores a value. An option with a list of values that is repeated adds to the list."""
-
-    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
-        before: Any = getattr(namespace, self.dest, None)
-        if self.nargs == "+" and before is not self.default:
-            values = [*before, *values]
-        setattr(namespace, self.dest, values)
-
-
 class Parser(argparse.ArgumentParser):
-    """An argument parser that suggests the nearest choice for an unknown name, and keeps all values of an option."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.register("action", None, _Store)
-
-    # argparse overloads this by the type of the namespace, of which there is one here.
-    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """Parse the arguments; for an unknown option, suggest the nearest one.
-
-        Args:
-            args: The arguments; those of the process by default.
-            namespace: The object that receives the values.
-        """
-        parsed, unknown = self.parse_known_args(args, namespace)
-        if unknown:
-            command = self._chosen(parsed)
-            wrong = next((_dashed(word.partition("=")[0]) for word in unknown if word.startswith("--")), None)
-            if wrong is None:
-                hint = (
-                    "; name data sets with --datasets, a file of data with --data, the file for the result with --json"
-                )
-                hint *= "--datasets" in command._option_string_actions
-                command.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-            known = [option for option in command._option_string_actions if option.startswith("--")]
-            if " " in INSTEAD.get(wrong, ""):
-                command.error(f"there is no option {wrong!r}: {INSTEAD[wrong]}")
-            if "--model-option" in known:
-                known += _model_options()
-            command.error(str(unknown_name("option", wrong, known)))
-        return parsed
+    """An argument parser that knows options of models and of other tools, and suggests the nearest name."""
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
         """Parse the arguments after replacing options of other tools and of models by those of the command."""
         words = [*(sys.argv[1:] if args is None else args)]
-        return super().parse_known_args(self._translated(words), namespace)
+        parsed, unknown = super().parse_known_args(self._translated(words), namespace)
+        if unknown and self._subparsers is None:
+            self._refuse(unknown)
+        return parsed, unknown
+
+    def _refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """Exit with an error that suggests the nearest option."""
+        wrong = next((_dashed(word.partition("=")[0]) for word in unknown if word.startswith("--")), None)
+        known = [option for option in self._option_string_actions if option.startswith("--")]
+        if wrong is None:
+            hint = "; name data sets with --datasets, a file of data with --data, the file for the result with --json"
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint * ('--datasets' in known)}")
+        if " " in INSTEAD.get(wrong, ""):
+            self.error(f"there is no option {wrong!r}: {INSTEAD[wrong]}")
+        known += _model_options() if "--model-option" in known else ()
+        self.error(str(unknown_name("option", wrong, known)))
 
     def _translated(self, words: list[str]) -> list[str]:
         """Return the arguments with ``--k 4`` for ``--num-fewshot 4``, ``--model-option dtype=X`` for ``--dtype X``."""
@@ -236,16 +184,38 @@ class Parser(argparse.ArgumentParser):
             if target in known:
                 translated.append(target + equals + value)
             elif word.startswith("--") and "--model-option" in known:
-                if name in INSTEAD and " " in target:  # argparse would take --template for --templates
-                    self.error(f"there is no option {name!r}: {target}")
-                try:
-                    setting = _setting(target, value if equals else None, words)
-                except ArgumentError as error:
-                    self.error(f"{name}: {error}")
+                if " " in target:  # argparse would take --template for --templates
+                    self._refuse([word])
+                setting = self._setting(name, target, value if equals else None, words)
                 translated += ["--model-option", setting] if setting else [word]
             else:
                 translated.append(word)
         return translated
+
+    def _setting(self, name: str, target: str, value: str | None, words: list[str]) -> str:
+        """Return ``option=value`` of an option of models; empty if it is none.
+
+        Args:
+            name: The option as it is given.
+            target: The option, or what :data:`INSTEAD` has for it.
+            value: The value behind its equals sign; ``None`` without one.
+            words: The arguments after it, without its value on return.
+        """
+        if "=" in target:
+            if value is not None and value.casefold() != "true":
+                self.error(f"{name}: got the value {value!r}, expected none: it means {target}. Leave it out")
+            return target
+        kind = _model_options().get(target)
+        if kind is None and target.startswith("--"):
+            return ""
+        if value is None and kind == "bool" and (not words or words[0].casefold() not in ("true", "false")):
+            value = "true"
+        elif value is None and words and not words[0].startswith("--"):
+            value = words.pop(0)
+        if not value:
+            hint = "Before a value that begins with -- write an equals sign"
+            self.error(f"{name}: got no value, expected one. {hint}")
+        return f"{target.removeprefix('--').replace('-', '_')}={value}"
 
     def error(self, message: str) -> NoReturn:
         """Print an error and exit; that an argument is missing is followed by its values.
@@ -257,15 +227,6 @@ class Parser(argparse.ArgumentParser):
             if action.choices and not action.option_strings and message.endswith(f"are required: {action.metavar}"):
                 message += f". There are: {', '.join(map(str, action.choices))}."
         super().error(message)
-
-    def _chosen(self, parsed: argparse.Namespace) -> Parser:
-        """Return the parser of the chosen command, or of its action."""
-        for action in self._actions:
-            name = getattr(parsed, action.dest, None)
-            if isinstance(action, argparse._SubParsersAction) and name in action.choices:
-                chosen: Parser = action.choices[name]._chosen(parsed)
-                return chosen
-        return self
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         # argparse has no public hook for choices in any case.
@@ -391,7 +352,7 @@ def print_json(value: object) -> None:
         value: Lists, mappings, texts, numbers; anything else is printed as its text.
     """
     text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False, default=str)
-    print(json_escaped(text, not _writes_unicode(sys.stdout)))
+    write_text(STDOUT, [text, "\n"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,14 +370,6 @@ class Printed:
 def show(blocks: Iterable[Block]) -> None:
     """Print tables and lines, as they fit the terminal."""
     print_blocks(blocks, raw(sys.stdout))
-
-
-def _encoding(stream: TextIO) -> str:
-    return stream.encoding or "utf-8"
-
-
-def _writes_unicode(stream: TextIO) -> bool:
-    return _encoding(stream).casefold().startswith("utf")
 
 
 def add_prices(parser: argparse._ActionsContainer) -> None:
@@ -437,24 +390,24 @@ def result_files(given: Iterable[StrPath], skip: bool = False) -> list[Path]:
     """
     paths = list(map(Path, given))
     files: list[Path] = []
-    of_files = [path for path in paths if not path.is_dir()]
-    originals = {_digest(path): path for path in of_files} if skip and len(of_files) < len(paths) else {}
+    folders = {path for path in paths if path.is_dir()}
+    originals = {_digest(path): path for path in paths if path not in folders} if skip and folders else {}
     for path in paths:
-        if path in of_files:
+        if path not in folders:
             files.append(path)
             continue
         inside = [file for file in sorted(path.rglob("*.json")) if file.is_file()]
         seen = [file for file in inside if not any(part.startswith(".") for part in file.relative_to(path).parts)]
         digests = {file: _digest(file) if skip else str(file) for file in seen}
+        if not any(digests.values()):
+            raise ArgumentError(f"{path}: the folder has no saved result, expected .json files in it")
         for file, digest in digests.items():
             original = originals.setdefault(digest, file) if digest else None
             if original == file:
                 files.append(file)
-                continue
-            reason = f"is a copy of {original}" if original else "is no saved result"  # copies: such as in a site
-            print(f"left out: {one_line(f'{file} {reason}')}", file=sys.stderr)
-        if not any(digests.values()):
-            raise ArgumentError(f"{path}: the folder has no saved result, expected .json files in it")
+            else:  # copies: such as in a site
+                reason = f"is a copy of {original}" if original else "is no saved result"
+                print(f"left out: {one_line(f'{file} {reason}')}", file=sys.stderr)
     return files
 
 
@@ -473,12 +426,10 @@ def load_named(paths: Sequence[StrPath]) -> dict[str, Result | ResultGroup]:
         SchemaError: A file is not a result.
     """
     files = result_files(paths)
-    for path in files:
-        if files.count(path) > 1:
-            raise ArgumentError(f"duplicate result: got {path} twice, expected different files")
-    stems = [path.stem for path in files]
-    names = stems if len(set(stems)) == len(stems) else map(str, files)
-    return {name: load(path) for name, path in zip(names, files, strict=True)}
+    if twice := [str(path) for path in files if files.count(path) > 1]:
+        raise ArgumentError(f"duplicate result: got {twice[0]} twice, expected different files")
+    distinct = len({path.stem for path in files}) == len(files)
+    return {path.stem if distinct else str(path): load(path) for path in files}
 
 
 class _ResultFiles(argparse.Action):
@@ -562,23 +513,23 @@ class ResultSaver:
         self.path: Path | None = None
         self.check = partial(check_output, inputs=[*inputs], store=store)
         self._args = args
-        self._printed = args.json is not None and str(args.json) == STDOUT
+        self._printed = str(args.json) == STDOUT
         self._file: Path | None = None if self._printed else args.json
         self.check(args.records, result=args.json)
+        self._replaces = False
         if self._file is not None:
             check_result_name(self._file)
-        self._replaces = self._file is not None and _has_content(self._file)
-        if self._file is not None and self._replaces and not args.overwrite and _digest(self._file) is None:
-            raise ArgumentError(f"{self._file} is not a saved result. Give another path, or add --overwrite")
-        if args.output.suffix.lower() == ".json" or args.output.is_file():
+            self._replaces = _has_content(self._file)
+            if self._replaces and not args.overwrite and _digest(self._file) is None:
+                raise ArgumentError(f"{self._file} is not a saved result. Give another path, or add --overwrite")
+        place = next(path for path in (args.output, *args.output.parents) if os.path.lexists(path))
+        if args.output.is_file() or args.output.suffix.lower() == ".json":
             raise ArgumentError(f"--output: got {args.output}, expected a folder. For the file use --json FILE")
-        if args.save and self._file is None:
-            place = next(path for path in (args.output, *args.output.parents) if os.path.lexists(path))
-            if not (place.is_dir() and os.access(place, os.W_OK)):
-                raise ArgumentError(
-                    f"the result cannot be saved in {args.output}: {place.absolute()} is no folder, or "
-                    "read-only. Give another folder with --output, or add --no-save"
-                )
+        if args.save and self._file is None and not (place.is_dir() and os.access(place, os.W_OK)):
+            raise ArgumentError(
+                f"the result cannot be saved in {args.output}: {place.absolute()} is no folder, or read-only. Give "
+                "another folder with --output, or add --no-save"
+            )
 
     def save(self, result: Result | ResultGroup, final: bool = False) -> bool:
         """Save the result, or what there is of it so far; a file of this command is replaced.
@@ -709,7 +660,8 @@ def write_text(output: str | Path, lines: Iterable[str], as_json: bool = True) -
     """
     if str(output) == STDOUT:
         stream = raw(sys.stdout)
-        encoding, only_ascii = _encoding(stream), not _writes_unicode(stream)
+        encoding = stream.encoding or "utf-8"
+        only_ascii = not encoding.casefold().startswith("utf")
         for line in lines:
             text = json_escaped(line, only_ascii) if as_json else visible(line) if stream.isatty() else line
             stream.write(text.encode(encoding, "backslashreplace").decode(encoding))

@@ -83,11 +83,13 @@ def add_prompt_options(parser: argparse.ArgumentParser, several: bool = False) -
     text = "default: as published; nested: those of a smaller k come first; nested-shared: and all test rows share them"
     add("--sampler", choices=SAMPLERS, default="default", help=text)
     add("--noisy-channel", action="store_true", help="score the text given each label")
-    add("--datasets", nargs="+", metavar="NAME", help="data sets (default: the ten); 'mini' needs no download")
+    text = "data sets (default: the ten); 'mini' needs no download"
+    add("--datasets", nargs="+", action="extend", metavar="NAME", help=text)
     add("--limit", type=int, metavar="N", help="use only the first N test examples of each data set")
     own = parser.add_argument_group("own data (a CSV, TSV, JSON Lines or Parquet file)").add_argument
     own("--data", type=Path, metavar="FILE", help="evaluate on this file; --datasets may add others")
-    own("--text", nargs="+", metavar="COLUMN", help="its text columns (default: text or sentence next to label only)")
+    text = "its text columns (default: text or sentence next to label only)"
+    own("--text", nargs="+", action="extend", metavar="COLUMN", help=text)
     own("--label", metavar="COLUMN", help="its label column (default: label, as for --text)")
     own("--card", type=Path, metavar="FILE", help="its card (default: NAME.card.toml or .json next to it)")
     own("--encoding", metavar="NAME", help="its encoding (default: utf-8)")
@@ -226,7 +228,8 @@ def add_text_options(parser: argparse._ActionsContainer) -> None:
     text = "generate text and find its label, or score the labels (default; long-icl: text, if the model can)"
     parser.add_argument("--answers", choices=("text", "labels"), help=text)
     parser.add_argument("--max-tokens", type=int, metavar="N", help="of a generated text (default 100)")
-    parser.add_argument("--stop", nargs="+", metavar="TEXT", help="texts before which a generated text ends")
+    text = "texts before which a generated text ends"
+    parser.add_argument("--stop", nargs="+", action="extend", metavar="TEXT", help=text)
 
 
 def model_of(args: argparse.Namespace) -> str:

@@ -51,7 +51,7 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
     files.add_results(parser, skip=False)
     add("--data-dir", type=Path, metavar="DIR", help="data of LongICL (default: as installed)")
     text = "files of own data, under any name (default: searched next to the result and in the current folder)"
-    add("--data", type=Path, nargs="+", default=[], metavar="FILE", help=text)
+    add("--data", type=Path, nargs="+", action="extend", default=[], metavar="FILE", help=text)
     files.add_json(parser)
     group = parser.add_argument_group("predict again")
     group.add_argument("--rerun", type=int, metavar="N", help="predict N random queries of each result again")

@@ -90,7 +90,7 @@ def _add_long_icl_options(parser: argparse.ArgumentParser) -> None:
     experiments = "instead of rounds: context, length, shots, order, position, controls, retrieval, or helmet"
     levels = "of the experiment: budgets such as 4K 8K; shots; orders; parts; numbers of retrieved demonstrations"
     add("--data-dir", type=Path, metavar="DIR", help="folder with the data (default: as installed)")
-    add("--rounds", type=int, nargs="+", metavar="N", help="rounds, 1 to 5 (default: all)")
+    add("--rounds", type=int, nargs="+", action="extend", metavar="N", help="rounds, 1 to 5 (default: all)")
     add(
         "--test-number",
         type=_items,
@@ -101,7 +101,7 @@ def _add_long_icl_options(parser: argparse.ArgumentParser) -> None:
     add("--variant", help="published (default), or strict: with its errors corrected")
     add("--arrangement", help="interleaved (default), or grouped by label")
     add("--experiment", metavar="NAME", help=experiments)
-    add("--levels", type=_level, nargs="+", metavar="N", help=levels)
+    add("--levels", type=_level, nargs="+", action="extend", metavar="N", help=levels)
     add("--shots", type=int, metavar="N", help="demonstrations per label of order to retrieval (default 3)")
     add("--seed", type=int, metavar="N", help="of the shuffles of an experiment (default 0)")
     add("--parsing", help="of generated text: published (default), strict, or tolerant")
