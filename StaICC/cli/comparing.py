@@ -15,21 +15,12 @@ from StaICC.inference.contract import token_cost
 from StaICC.layout import Block, Line, TextTable
 from StaICC.metrics.random_baselines import RandomBaseline
 from StaICC.results import comparison as tests
+from StaICC.results import published as papers
 from StaICC.results.comparison import FORMATS, compare_all, display_comparisons, format_comparisons
 from StaICC.results.comparison import compare as compare_results
 from StaICC.results.generalisation import compare_generalising, components_of, variance_components
 from StaICC.results.generalisation import plan as plan_run
-from StaICC.results.published import (
-    LONG_ICL,
-    PublishedFigure,
-    Work,
-    compare_with_published,
-    display_published,
-    entries,
-    figures,
-    find_work,
-    works,
-)
+from StaICC.results.published import compare_with_published, display_published
 from StaICC.results.result import Result, ResultGroup, by_benchmark, split_runs
 
 _ALPHA = 0.05
@@ -212,12 +203,12 @@ def plan(args: argparse.Namespace) -> files.Printed:
 
 def add_published(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    files.add_arguments(parser, figures, "benchmark", "model", "method", "dataset", "metric")
+    files.add_arguments(parser, papers.figures, "benchmark", "model", "method", "dataset", "metric")
     parser.add_argument("--result", metavar="RESULT", help="a saved result to compare with the published figures")
     files.add_json(parser)
 
 
-def _table(known: Sequence[PublishedFigure]) -> list[Block]:
+def _table(known: Sequence[papers.PublishedFigure]) -> list[Block]:
     """Return figures as a table, with numbered warnings below; models and other fields that differ are rows."""
     several = len({figure.method for figure in known}) > 1 and len({figure.metric for figure in known}) == 1
     across = "method" if several else "metric"
@@ -271,15 +262,15 @@ def published(args: argparse.Namespace) -> files.Printed:
         return _compare_with_papers(args)
     benchmark, metric = args.benchmark, args.metric
     wanted = {"model": args.model, "method": args.method, "dataset": args.dataset, "metric": metric}
-    known = figures(benchmark, **wanted)
+    known = papers.figures(benchmark, **wanted)
     if benchmark is None and known and not args.json:
-        benchmark = LONG_ICL if args.dataset else known[0].benchmark
-        known = figures(benchmark, **wanted)
+        benchmark = papers.LONG_ICL if args.dataset else known[0].benchmark
+        known = papers.figures(benchmark, **wanted)
     if not known:
         raise ArgumentError("no published figure matches all of these options; remove one of them")
     document = [{**dataclasses.asdict(figure), "doubtful": figure.doubtful} for figure in known]
     if metric is None and len({figure.method for figure in known}) > 1 and len({figure.model for figure in known}) > 3:
-        known = figures(benchmark, model=args.model, metric="accuracy")  # too large: only the first metric
+        known = papers.figures(benchmark, model=args.model, metric="accuracy")  # too large: only the first metric
     return files.Printed(document, _table(known))
 
 
@@ -290,18 +281,18 @@ def add_cite(parser: argparse.ArgumentParser) -> None:
     files.add_json(parser)
 
 
-def _find(name: str) -> Work:
+def _find(name: str) -> papers.Work:
     """Return the work of a name; the data sets of LongICL are loaded only if nothing else matches."""
     try:
-        return find_work(name)
+        return papers.find_work(name)
     except UnknownNameError:
         from StaICC.benchmarks.long_icl import cards
 
         card = cards(None).get(name.casefold().replace("-", "_"))
         if card is None:
-            legal = [*names(), *cards(None), *(known for work in works() for known in work.names)]
+            legal = [*names(), *cards(None), *(known for work in papers.works() for known in work.names)]
             raise unknown_name("data set, method or benchmark", name, legal) from None
-        return Work((card.name,), "data set", card.citation)
+        return papers.Work((card.name,), "data set", card.citation)
 
 
 def cite(args: argparse.Namespace) -> files.Printed:
@@ -316,11 +307,11 @@ def cite(args: argparse.Namespace) -> files.Printed:
       python -m StaICC cite LongICL banking77
       python -m StaICC cite --methods --json
     """
-    methods = [work.names[0] for work in works() if work.kind == "method"] if args.methods else []
+    methods = [work.names[0] for work in papers.works() if work.kind == "method"] if args.methods else []
     chosen = [*args.names, *methods] or list(names())
     cited = list(dict.fromkeys(_find(name) for name in ["StaICC", *chosen]))
     records = [{"names": list(work.names), "kind": work.kind, "bibtex": work.bibtex.strip()} for work in cited]
-    return files.Printed(records, [Line(line, "code") for line in "\n\n".join(entries(cited)).split("\n")])
+    return files.Printed(records, [Line(line, "code") for line in "\n\n".join(papers.entries(cited)).split("\n")])
 
 
 def _label_counts(text: str) -> int | dict[int, int]:

@@ -14,19 +14,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import StaICC
-from StaICC.benchmarks.verify import (
-    RECORDED,
-    Contradicted,
-    Recomputed,
-    Rerun,
-    Status,
-    Unchecked,
-    Verification,
-    matching_files,
-    status_of,
-    verify_file,
-    written_prompts,
-)
+from StaICC.benchmarks import verify as checks
+from StaICC.benchmarks.verify import RECORDED, Contradicted, Recomputed, Rerun, Unchecked, Verification
 from StaICC.cli import files, options
 from StaICC.datasets.pack import data_home
 from StaICC.datasets.source import file_digest
@@ -42,7 +31,7 @@ from StaICC.results.report.page import Section, query_section, report_html
 from StaICC.results.result import split_runs
 from StaICC.safe_text import one_line
 
-_EXIT: dict[type[Status], int] = {Recomputed: 0, Contradicted: 1, Unchecked: 3}
+_EXIT: dict[type[checks.Status], int] = {Recomputed: 0, Contradicted: 1, Unchecked: 3}
 
 
 def add_verify(parser: argparse.ArgumentParser) -> None:
@@ -85,7 +74,7 @@ def verify(args: argparse.Namespace) -> files.Printed:
     for path in args.results:
         try:
             rerun = None if args.rerun is None else _rerun(args, path, models)
-            checked[path] = verify_file(path, data_dir=args.data_dir, data_files=data.get(path, ()), rerun=rerun)
+            checked[path] = checks.verify_file(path, data_dir=args.data_dir, data_files=data.get(path, ()), rerun=rerun)
         except (StaICCError, OSError) as error:
             if len(args.results) == 1:
                 raise
@@ -97,7 +86,9 @@ def verify(args: argparse.Namespace) -> files.Printed:
         blocks += [Line(line, "code") for part in parts for line in _lines(part)]
     blocks += [Line(f"recorded by the run, not computed again: {RECORDED}", "code")] * bool(checked)
     unread = len(checked) < len({*args.results})
-    status = 2 if unread else min((_EXIT[type(status_of(parts))] for parts in checked.values()), key=(1, 3, 0).index)
+    status = (
+        2 if unread else min((_EXIT[type(checks.status_of(parts))] for parts in checked.values()), key=(1, 3, 0).index)
+    )
     return files.Printed(document, blocks, status)
 
 
@@ -123,7 +114,7 @@ def _data_files(args: argparse.Namespace) -> dict[Path, list[str | os.PathLike[s
             results[path] = load(path)
     if not results:
         return {}
-    return dict(zip(results, matching_files(list(results.values()), args.data), strict=True))
+    return dict(zip(results, checks.matching_files(list(results.values()), args.data), strict=True))
 
 
 def _plain(path: Path, part: Verification) -> dict[str, Any]:
@@ -166,7 +157,7 @@ def report(args: argparse.Namespace) -> files.Printed:
     parts = [part for result in results.values() for part in result.results()]
     data = [folder / str(file["file"]) for folder in folders for part in parts for file in part.files.values()]
     files.check_output(args.output, inputs=[*args.results, *data])
-    prompts = partial(written_prompts, data_files=folders)
+    prompts = partial(checks.written_prompts, data_files=folders)
     size = write_report(results, args.output, args.title, query_section(results, prompts) if args.queries else None)
     print(f"{args.output}: {size / 1e6:.2f} MB", file=sys.stderr)
     return files.Printed({"path": str(args.output), "bytes": size, "runs": list(results)}, ())
@@ -181,7 +172,6 @@ def add_leaderboard(parser: argparse.ArgumentParser) -> None:
     files.add_json(parser, "print the status of each file as JSON")
 
 
-_RANKED = "recomputed"
 _VERDICTS = "verdicts.json"
 
 
@@ -221,15 +211,22 @@ class _File(NamedTuple):
     result: Result | ResultGroup | None
     """``None`` if it is not ranked."""
     status: str
-    reason: str = ""
+    reason: str
     digest: str = ""
 
 
-def _read(path: Path, name: str, known: set[str]) -> _File:
-    """Return a file; the digest of one that is recomputed is added to the known ones."""
+def _read(path: Path, name: str, known: set[str], originals: dict[str, str]) -> _File:
+    """Return a file; the digest of one that is recomputed is added to the known ones.
+
+    Args:
+        path: The file.
+        name: Its name in the ranking.
+        known: The digests of files that are recomputed.
+        originals: The names of the results that were read before, by digest. A copy would change the ranks of all.
+    """
     try:
-        digest = file_digest(path)
-        status = Recomputed() if digest in known else status_of(verify_file(path))
+        own = file_digest(path)
+        status = Recomputed() if own in known else checks.status_of(checks.verify_file(path))
         result = load(path)
         split_runs({name: result})
     except (StaICCError, OSError) as error:
@@ -238,8 +235,11 @@ def _read(path: Path, name: str, known: set[str]) -> _File:
         return _File(None, "CONTRADICTED: the file was changed, or is damaged", one_line(status.difference))
     if isinstance(status, Unchecked):
         return _File(None, "UNCHECKED: not ranked", one_line(status.reason))
-    known.add(digest)
-    return _File(result, _RANKED, "", digest)
+    known.add(own)
+    original = originals.setdefault(digest(result.to_dict()), name)
+    if original != name:
+        return _File(None, "COPY: not ranked", f"the same result as {original}")
+    return _File(result, "recomputed", "", own)
 
 
 def leaderboard(args: argparse.Namespace) -> files.Printed:
@@ -272,25 +272,22 @@ def leaderboard(args: argparse.Namespace) -> files.Printed:
     if len({*names.values()}) < len(names):
         raise ArgumentError("two results have the same name. Give the folder that contains both")
     known = _recomputed_before()
-    read = {name: _read(path, name, known) for path, name in names.items()}
     originals: dict[str, str] = {}
-    for name, file in read.items():
-        if file.result is not None:
-            original = originals.setdefault(digest(file.result.to_dict()), name)
-            if original != name:  # ranked twice, it would change the ranks of all
-                read[name] = _File(None, "COPY: not ranked", f"the same result as {original}")
+    read = {name: _read(path, name, known, originals) for path, name in names.items()}
     results = {name: file.result for name, file in read.items() if file.result is not None}
     if not results:
         raise ArgumentError(f"no result is recomputed. {'; '.join(file.reason for file in read.values())}")
     args.output.mkdir(parents=True, exist_ok=True)
     files.check_output(index, inputs=names)
-    notes = [element("p", f"{len(read) - len(results)} of {len(read)} files are not ranked.", class_="warn")]
-    links = {name: element("a", name, href=quote(os.fsencode(f"results/{name}.json"))) for name in results}
-    ordered = sorted(read, key=lambda name: name in results)
-    rows = [[links.get(name) or element("bdi", name), read[name].status, read[name].reason] for name in ordered]
-    listed = table("Files", ["file", "status", "what was found"], rows, words=(1, 2))
+    rows = []
+    for name in sorted(read, key=lambda name: name in results):
+        link = element("a", name, href=quote(os.fsencode(f"results/{name}.json")))
+        rows.append([link if name in results else element("bdi", name), read[name].status, read[name].reason])
+    lost = f"{len(read) - len(results)} of {len(read)} files are not ranked."
     recorded = element("p", f"Recorded by the runs, and not computed again: {RECORDED}.", class_="soft")
-    section = Section("files", "Files", join([*(notes if len(results) < len(read) else []), listed, recorded]))
+    listed = table("Files", ["file", "status", "what was found"], rows, words=(1, 2))
+    warned = element("p", lost, class_="warn") if len(results) < len(read) else ""
+    section = Section("files", "Files", join([warned, listed, recorded]))
     page = report_html(results, args.title, section, summary=len(results) > MOST_RUNS)
     for path, name in names.items():
         copy = own / f"{name}.json"
@@ -303,7 +300,5 @@ def leaderboard(args: argparse.Namespace) -> files.Printed:
     _remember(known)
     write_output(index, [page.encode("utf-8")])
     print(f"{index}: {len(results)} of {len(read)} files recomputed", file=sys.stderr)
-    listing = [
-        {"file": str(path), "status": read[name].status, "found": read[name].reason} for path, name in names.items()
-    ]
+    listing = [{"file": str(path), "status": read[x].status, "found": read[x].reason} for path, x in names.items()]
     return files.Printed(listing, (), 1 if len(results) < len(read) else 0)

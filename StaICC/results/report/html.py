@@ -193,7 +193,7 @@ def items(texts: Iterable[str]) -> Markup:
     return element("ul", *(element("li", text) for text in texts))
 
 
-def displayed(blocks: Iterable[Block], caption: str) -> Markup:
+def printed(blocks: Iterable[Block], caption: str) -> Markup:
     """Return what an object prints: its tables, and a list of its lines.
 
     Args:

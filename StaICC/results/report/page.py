@@ -34,18 +34,7 @@ from StaICC.results.comparison import Best, Rank, Tied, Untested, Worse
 from StaICC.results.provenance import ConditionRecord, query_keys
 from StaICC.results.published import compare_with_published, display_published
 from StaICC.results.report.figures import Point, Runs, Score, labels_of, mean_key, scores_of
-from StaICC.results.report.html import (
-    Markup,
-    Missing,
-    breakable,
-    displayed,
-    element,
-    fold,
-    items,
-    join,
-    resource,
-    table,
-)
+from StaICC.results.report.html import Markup, Missing, breakable, element, fold, items, join, printed, resource, table
 from StaICC.results.report.plots import STYLE, Figure, row_axis
 from StaICC.results.result import Prompts, Result, ResultGroup, by_benchmark
 from StaICC.safe_text import json_escaped
@@ -521,7 +510,7 @@ def _changed(group: Group) -> str:
             parts.append(element("p", f"{benchmark}: {error}.", class_="soft"))
             continue
         pairs = {f"{pair.first}, {pair.second}": pair.display_blocks() for pair in compared}
-        shown = {names: displayed(blocks, f"{benchmark}: {names}") for names, blocks in pairs.items()}
+        shown = {names: printed(blocks, f"{benchmark}: {names}") for names, blocks in pairs.items()}
         if compared:
             drawn = element("figure", charts.differences(compared).inline())  # the tables have the numbers
             parts.append(fold(benchmark, drawn, _each(shown), opened=not parts))
@@ -544,7 +533,7 @@ def _published(group: Group) -> str:
         usable = [figure for figure in compared if figure.reason is None]
         if usable:
             title = f"{benchmark}, {name}: comparison with the published figures"
-            parts.append(fold(title, displayed(display_published(usable), title)))
+            parts.append(fold(title, printed(display_published(usable), title)))
         for figure in compared:
             if figure.reason is not None:
                 refused.setdefault((name, figure.reason), {})[benchmark] = None
@@ -558,7 +547,7 @@ def _published(group: Group) -> str:
 
 def _scores(name: str, runs: Runs) -> str:
     """Return what the results of a run print."""
-    return join(displayed(run.display_blocks(), f"{key}: all scores of {name}") for key, run in runs.items())
+    return join(printed(run.display_blocks(), f"{key}: all scores of {name}") for key, run in runs.items())
 
 
 _BIAS = ("Contextual_bias", "Domain_bias", "Post_bias")
