@@ -38,7 +38,8 @@ from StaICC.metrics import Kind, released
 from StaICC.metrics.classification import confidence_bins
 from StaICC.metrics.intervals import Interval, NoInterval, Part, combine, mean_interval, of_difference
 from StaICC.metrics.registry import CONSISTENCY, STATISTICS, Mean, Sample, Statistic
-from StaICC.prompting import Query, as_argument
+from StaICC.prompting import Query
+from StaICC.prompting.prompt_writer import as_argument
 from StaICC.results import Baselines, ConditionRecord, DatasetDetails, FailedQuery, MeanDetails
 from StaICC.results.provenance import pack_scores
 

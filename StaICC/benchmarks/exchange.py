@@ -64,7 +64,8 @@ from StaICC.inference import Answer, Failure, Unparsed, check_answer
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.inference.workers import read_reply
 from StaICC.metrics import Kind
-from StaICC.prompting import Query, as_argument
+from StaICC.prompting import Query
+from StaICC.prompting.prompt_writer import as_argument
 from StaICC.results import Result, ResultGroup, short_digest
 from StaICC.safe_text import csv_cell
 from StaICC.version import __version__

@@ -34,20 +34,15 @@ from StaICC.inference.contract import check_batch
 from StaICC.inference.identity import code_mark
 from StaICC.inference.runner import report_phase
 from StaICC.metrics import Kind, Metric, MetricFunction, MetricSet, metric_set
-from StaICC.prompting import (
+from StaICC.prompting import PromptRenderer, PromptWriter, Query, SubsetView, TripletSplit, split_dataset
+from StaICC.prompting.prompt_writer import as_argument
+from StaICC.prompting.sampling import (
     DemonstrationLists,
     DemonstrationSampler,
-    PromptRenderer,
-    PromptWriter,
-    Query,
-    SubsetView,
-    TripletSplit,
-    as_argument,
     check_demonstration_lists,
     restrict_to_domain,
     sample_demonstrations,
     sample_nested,
-    split_dataset,
 )
 from StaICC.registry import origin_of
 from StaICC.results import digest, escaped, short_digest

@@ -17,19 +17,13 @@ from typing import Any, ClassVar, Literal, Protocol
 from StaICC.datasets import Card
 from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, set_integers
 from StaICC.inference import Answer, Failure
-from StaICC.metrics import Kind, MetricSet, Normalised, normalise
+from StaICC.metrics import Kind, MetricSet, normalise
+from StaICC.metrics.classification import Normalised
 from StaICC.metrics.intervals import INTERVAL_VERSION, Interval, NoInterval
 from StaICC.metrics.registry import Mean, Sample, Statistic
-from StaICC.prompting import (
-    DemonstrationLists,
-    PromptRenderer,
-    PromptSettings,
-    Query,
-    StableRandom,
-    SubsetView,
-    TripletSplit,
-    skip_query,
-)
+from StaICC.prompting import PromptRenderer, PromptSettings, Query, StableRandom, SubsetView, TripletSplit
+from StaICC.prompting.prompt_writer import skip_query
+from StaICC.prompting.sampling import DemonstrationLists
 
 
 @dataclass(frozen=True, slots=True)

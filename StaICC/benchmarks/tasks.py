@@ -59,15 +59,8 @@ from StaICC.inference.identity import code_mark, in_library
 from StaICC.layout import Block, Displayed, Line
 from StaICC.metrics import Kind, Metric, MetricFunction, MetricSet, diagnosis, metric_set, released
 from StaICC.metrics.registry import STATISTICS, Mean
-from StaICC.prompting import (
-    DOMAIN_QUERY_LENGTH,
-    PromptSettings,
-    Query,
-    StableRandom,
-    SubsetView,
-    domain_queries,
-    empty_queries,
-)
+from StaICC.prompting import PromptSettings, Query, StableRandom, SubsetView
+from StaICC.prompting.prompt_writer import DOMAIN_QUERY_LENGTH, domain_queries, empty_queries
 from StaICC.registry import Registry, callable_entry, fold, labelled, origin_of
 from StaICC.results import Result, ResultGroup, Signature, escaped, short_digest
 from StaICC.results.provenance import QueryScores, common

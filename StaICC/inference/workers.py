@@ -54,7 +54,8 @@ from StaICC.inference.contract import (
     tokens_used,
 )
 from StaICC.inference.identity import Identity, identity_of
-from StaICC.prompting import Prompt, as_argument
+from StaICC.prompting import Prompt
+from StaICC.prompting.prompt_writer import as_argument
 from StaICC.safe_text import logger, one_line
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from StaICC.methods import specification as spec
 from StaICC.methods.calibration.base import label_rows, mean_row, read_probabilities
 from StaICC.methods.features import KernelCall, apply_present, present
 from StaICC.methods.retrieval import order_patterns
-from StaICC.prompting import sample_demonstrations
+from StaICC.prompting.sampling import sample_demonstrations
 
 
 def vanilla(data: spec.MethodData) -> spec.Steps:

@@ -14,11 +14,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from StaICC.metrics.classification import SUM_TOLERANCE as SUM_TOLERANCE
 from StaICC.metrics.classification import Kind as Kind
-from StaICC.metrics.classification import Normalised as Normalised
 from StaICC.metrics.classification import accuracy as accuracy
 from StaICC.metrics.classification import averaged_truelabel_likelihood as averaged_truelabel_likelihood
 from StaICC.metrics.classification import expected_calibration_error_1 as expected_calibration_error_1
@@ -26,7 +22,6 @@ from StaICC.metrics.classification import macro_F1 as macro_F1
 from StaICC.metrics.classification import normalise as normalise
 from StaICC.metrics.classification import predicted_labels as predicted_labels
 from StaICC.metrics.classification import softmax as softmax
-from StaICC.metrics.diagnosis import Line as Line
 from StaICC.metrics.diagnosis import consistency as consistency
 from StaICC.metrics.diagnosis import empirical_bias as empirical_bias
 from StaICC.metrics.diagnosis import entropy as entropy
@@ -44,17 +39,3 @@ from StaICC.metrics.registry import MetricFunction as MetricFunction
 from StaICC.metrics.registry import MetricSet as MetricSet
 from StaICC.metrics.registry import Score as Score
 from StaICC.metrics.registry import metric_set as metric_set
-from StaICC.optional import lazy_names
-
-if TYPE_CHECKING:
-    from StaICC.metrics.paired_tests import holm as holm
-    from StaICC.metrics.random_baselines import RandomBaseline as RandomBaseline
-
-
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "StaICC.metrics.random_baselines": "RandomBaseline",
-        "StaICC.metrics.paired_tests": "holm",
-    },
-)

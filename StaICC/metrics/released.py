@@ -153,15 +153,12 @@ def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
     """
     truth, rows = _scored(ground_truth, prediction)
     predicted = predicted_labels(rows)
-    scores = []
+    total = 0.0
     for label in range(len(rows[0])):
-        hits = sum(true == guess == label for true, guess in zip(truth, predicted, strict=True))
-        if hits == 0:
-            scores.append(0.0)
-            continue
-        precision, recall = hits / predicted.count(label), hits / truth.count(label)
-        scores.append(2 * precision * recall / (precision + recall))
-    return _total(scores) / len(scores)
+        if hits := sum(true == guess == label for true, guess in zip(truth, predicted, strict=True)):
+            precision, recall = hits / predicted.count(label), hits / truth.count(label)
+            total += 2 * precision * recall / (precision + recall)
+    return total / len(rows[0])
 
 
 def expected_calibration_error_1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:

@@ -18,7 +18,8 @@ from StaICC.errors import OutputError
 from StaICC.inference import Failure, Part, RunOptions, predict_queries
 from StaICC.inference.workers import alike, is_too_long
 from StaICC.progress import Pace, Progress, ProgressLine
-from StaICC.prompting import Query, as_argument
+from StaICC.prompting import Query
+from StaICC.prompting.prompt_writer import as_argument
 
 LABELS = ("no", "yes")
 

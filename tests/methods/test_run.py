@@ -16,7 +16,7 @@ from StaICC.methods import run as ms
 from StaICC.methods.calibration import CalibratedKernel, DomainCalibration, batch_calibration
 from StaICC.methods.run import Method, run_many_shot
 from StaICC.methods.specification import METHODS, fresh
-from StaICC.prompting import sample_nested
+from StaICC.prompting.sampling import sample_nested
 from StaICC.results import Result, Signature
 from tests.methods.fakes import Kernel, mini, rows_of
 

@@ -20,18 +20,12 @@ import StaICC.prompting.sampling
 from StaICC import ContextualBias, DomainBias
 from StaICC.datasets import Dataset, MemoryTable, SplitSizes
 from StaICC.errors import ArgumentError
-from StaICC.prompting import (
-    Label,
-    StableRandom,
-    SubsetView,
-    TripletSplit,
+from StaICC.prompting import Label, StableRandom, SubsetView, TripletSplit, split_dataset
+from StaICC.prompting.prompt_writer import domain_queries, empty_queries, skip_query
+from StaICC.prompting.sampling import (
     check_demonstration_lists,
-    domain_queries,
-    empty_queries,
     restrict_to_domain,
     sample_demonstrations,
-    skip_query,
-    split_dataset,
     split_indexes,
 )
 

@@ -30,7 +30,7 @@ from StaICC.methods.calibration import (
 from StaICC.methods.calibration.neighbours import assignment, fit_mixture, log_densities
 from StaICC.methods.run import Method
 from StaICC.prefabricate_inference import standard_calibration as sc
-from StaICC.prompting import sample_demonstrations
+from StaICC.prompting.sampling import sample_demonstrations
 from tests.methods.fakes import Kernel, mini, rows_of
 
 LABELS = ["no", "yes"]
