@@ -474,14 +474,12 @@ _APPLIES: dict[str, tuple[str, str]] = {
 
 
 def _check_prompts(prompts: Sequence[str]) -> None:
-    if isinstance(prompts, str):
-        raise ArgumentError("prompts must be a list of texts, not one text")
-    for place, prompt in enumerate(prompts):
-        if not isinstance(prompt, str):
-            raise ArgumentError(
-                f"prompt {place} is a {type(prompt).__name__}, not a text; noisy-channel prompts (one text for each "
-                "label) need a local kernel, such as hf:NAME"
-            )
+    kinds = ["one text"] if isinstance(prompts, str) else [type(p).__name__ for p in prompts if not isinstance(p, str)]
+    if kinds:
+        raise ArgumentError(
+            f"prompts must be a list of texts, not {kinds[0]}; noisy-channel prompts (one text for each label) need a "
+            "local kernel, such as hf:NAME"
+        )
 
 
 def _checked_url(given: object) -> str:
@@ -621,8 +619,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """The capabilities of this kernel; with ``scoring="text"`` it predicts labels without scores."""
-        others = frozenset({Capability.TEXT, Capability.BATCH})
-        return others if self.scoring == "text" else others | {Capability.LABEL_SCORES}
+        scores = set() if self.scoring == "text" else {Capability.LABEL_SCORES}
+        return frozenset({Capability.TEXT, Capability.BATCH, *scores})
 
     def identity(self) -> Identity:
         """Who predicts and how, without asking the server; the served edition is in :attr:`editions`."""
@@ -696,7 +694,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         _check_prompts(prompts)
 
         if self.scoring == "text":
-            return list(self._whole_replies(prompts, None, self.stop, self._guide(labels)))
+            return list(self.replies(prompts, sampling=self._guide(labels)))
 
         outcomes = self._transport().all(prompts, lambda prompt: self._scores(prompt, labels))
         scored = [outcome for outcome in outcomes if isinstance(outcome, list)]
@@ -727,21 +725,15 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             return {"structured_outputs": {"choice": list(labels)}}
         if not self.guided:
             return {}
-        schema = {
-            "type": "object",
-            "properties": {"label": {"type": "string", "enum": list(labels)}},
-            "required": ["label"],
-            "additionalProperties": False,
-        }
+        label = {"label": {"type": "string", "enum": list(labels)}}
+        schema = {"type": "object", "properties": label, "required": ["label"], "additionalProperties": False}
         form = {"name": "label", "strict": True, "schema": schema}
         return {"response_format": {"type": "json_schema", "json_schema": form}}
 
     def rendered(self, prompts: Sequence[str]) -> list[str]:
         """Return prompts as they are sent: verbatim, or as the messages of a conversation (JSON)."""
-        sent = [self._request(prompt, {}) for prompt in prompts]
-        return [
-            body["prompt"] if "prompt" in body else json.dumps(body["messages"], ensure_ascii=False) for body in sent
-        ]
+        sent = [next(iter(self._request(prompt, {}).values())) for prompt in prompts]
+        return [part if isinstance(part, str) else json.dumps(part, ensure_ascii=False) for part in sent]
 
     def close(self) -> None:
         """Close the connections of this process; the next query opens them again."""
@@ -750,12 +742,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             transport.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        editions = [tuple(edition) for edition in self._live["editions"]]
-        return {**{field.name: getattr(self, field.name) for field in fields(self)}, "editions": editions}
+        return {**self.__dict__, "_live": self._live["editions"]}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update({name: value for name, value in state.items() if name != "editions"})
-        self._open(Edition(*pair) for pair in state.get("editions", ()))
+        self.__dict__.update(state)
+        self._open(state["_live"])
 
     def _open(self, editions: Iterable[Edition]) -> None:
         """Start without connections and with all counts 0."""

@@ -76,8 +76,8 @@ class ReplySettings:
                 set_integers(self, **{name: 1})
         for name in ("temperature", "top_p"):
             value = getattr(self, name)
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if value is not None and not (number and 0 <= value < math.inf):
+            number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
+            if value is not None and not number:
                 raise ArgumentError(f"{name}: got {value!r}, expected a number of at least 0, or none")
         if self.stop is not None:
             check_generation(1, self.stop)
@@ -89,10 +89,14 @@ class ReplySettings:
         if self.max_completion_tokens is not None:
             values["max_tokens"] = None
         sent = {name: value for name, value in values.items() if value not in (None, "")}
-        numbers = {name: value for name, value in sent.items() if isinstance(value, (int, float))}
-        plain = {name: str(int(value) if value == int(value) else value) for name, value in numbers.items()}
-        plain["max_tokens"] = plain.get("max_tokens", "") + _THOUGHTS * self._thinks(None)
-        return {name: plain.get(name) or json.dumps(value) for name, value in sent.items()}
+        whole = {name: int(value) for name, value in sent.items() if isinstance(value, float) and value.is_integer()}
+        texts = {name: json.dumps(value) for name, value in (sent | whole).items()}
+        if self._thinks(None):
+            texts["max_tokens"] += _THOUGHTS
+        return texts
+
+    def _limit_option(self) -> str:
+        return "max_tokens" if self.max_completion_tokens is None else "max_completion_tokens"
 
     def _thinks(self, max_new_tokens: int | None) -> bool:
         """Return whether a reply with this limit gets a higher one for its reasoning."""
@@ -106,14 +110,10 @@ class ReplySettings:
             max_new_tokens: Another maximum number of tokens; ``None`` for that of the settings.
             stop: Texts before which the reply ends.
         """
-        name = "max_tokens" if self.max_completion_tokens is None else "max_completion_tokens"
-        request = {
-            name: getattr(self, name) if max_new_tokens is None else max_new_tokens,
-            "temperature": self.temperature,
-            "top_p": self.top_p,
-            "reasoning_effort": self.reasoning_effort,
-            "stop": list(stop) or None,
-        }
+        limit = self._limit_option()
+        request: dict[str, Any] = {limit: getattr(self, limit) if max_new_tokens is None else max_new_tokens}
+        request |= {name: getattr(self, name) for name in ("temperature", "top_p", "reasoning_effort")}
+        request["stop"] = list(stop) or None
         return {name: value for name, value in request.items() if value is not None}
 
     def messages(self, prompt: str) -> list[Mapping[str, str]]:
@@ -171,28 +171,24 @@ class ReplyKernel(ReplySettings):
             prompts: The prompts.
             max_new_tokens: Maximum number of tokens of a reply; ``None`` for that of the kernel's settings.
             stop: Texts before which a reply ends; ``None`` for those of the kernel's settings.
-            sampling: Other fields of the request: ``temperature`` and ``seed``.
+            sampling: Other fields of the request, such as ``temperature`` and ``seed``.
         """
-        return self._whole_replies(prompts, max_new_tokens, self.stop or () if stop is None else stop, sampling or {})
-
-    def _whole_replies(
-        self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: Mapping[str, Any]
-    ) -> Sequence[str | OutputError]:
-        replies = self._replies(prompts, most, stop, dict(more))
-        if not self._thinks(most):
+        stop, more = self.stop if stop is None else stop, dict(sampling or {})
+        replies = self._replies(prompts, max_new_tokens, stop, more)
+        if not self._thinks(max_new_tokens):
             return replies
-        return with_thoughts(replies, prompts, lambda cut: self._replies(cut, THINKING_TOKENS, stop, dict(more)))
+        return with_thoughts(replies, prompts, lambda cut: self._replies(cut, THINKING_TOKENS, stop, more))
 
     def _replies(
         self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
     ) -> Sequence[str | OutputError]:
+        """Return replies; ``stop`` is ``None`` for the kernel's default."""
         raise NotImplementedError
 
     @property
     def reply_limit(self) -> str:
         """The option that limits the tokens of a reply, with its value."""
-        name = "max_tokens" if self.max_completion_tokens is None else "max_completion_tokens"
-        return f"{name}={getattr(self, name)}" + _THOUGHTS * self._thinks(None)
+        return f"{(name := self._limit_option())}={getattr(self, name)}" + _THOUGHTS * self._thinks(None)
 
     def batch(self, prompts: Sequence[str], label_space: Sequence[str]) -> Sequence[Any]:
         """Return the reply to each prompt, or the error in its place."""
@@ -250,15 +246,12 @@ class TextInference:
     strip_blank: bool = False
     """Remove the blank at the end of a prompt; see :func:`~StaICC.kernels.protocol.without_blank`."""
 
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """A reply names a label, which has no score."""
-        return frozenset({Capability.BATCH})
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.BATCH})
+    """A reply names a label, which has no score."""
 
     def identity(self) -> Identity:
         """The identity of the kernel, with the most tokens, the stop strings and how tokens are sampled."""
-        limit = f"{self.max_new_tokens}" + _THOUGHTS * (self.max_new_tokens == NEW_TOKENS)
-        settings = {"max_new_tokens": limit, "stop": repr(list(self.stop))}
+        settings = {"max_new_tokens": self.reply_limit.partition("=")[2], "stop": repr(list(self.stop))}
         if self.strip_blank:
             settings["last blank"] = "removed"
         if self.temperature:
@@ -320,9 +313,8 @@ class TextInference:
             prompts: The prompts.
             label_space: The texts that are allowed, if the kernel has the option ``guided``; else not used.
         """
-        sampling: dict[str, Any] = {}
-        if self.temperature:
-            sampling = {"temperature": self.temperature, "seed": stable_seed(self.seed, self.sample)}
+        seed = stable_seed(self.seed, self.sample)
+        sampling: dict[str, Any] = {"temperature": self.temperature, "seed": seed} if self.temperature else {}
         if self.guided:  # a label follows the blank that was removed
             sampling["choices"] = [" " * self.strip_blank + label for label in label_space]
         prompts = self._read(prompts)
@@ -366,15 +358,12 @@ def load_for_text(
     if isinstance(kernel, ReplySettings) and Capability.LABEL_SCORES not in capabilities_of(kernel):
         given: dict[str, Any] = {"max_tokens": max_tokens, "stop": None if stop is None else tuple(stop)}
         given = {name: value for name, value in given.items() if value is not None}
-        if "max_tokens" in given and kernel.max_completion_tokens is not None:
-            raise ArgumentError(
-                f"got {max_tokens} for the maximum number of tokens, and the option max_completion_tokens="
-                f"{kernel.max_completion_tokens} of the model, expected one of them"
-            )
         for name, value in given.items():
-            if getattr(kernel, name) not in (getattr(ReplySettings, name), value):
+            own = kernel._limit_option() if name == "max_tokens" else name
+            usual = getattr(ReplySettings, own)
+            if getattr(kernel, own) not in (usual, value if own == name else usual):
                 raise ArgumentError(
-                    f"option {name} of the model: got {getattr(kernel, name)} and {value}, expected one"
+                    f"option {own} of the model: got {getattr(kernel, own)}, and {value} for all models"
                 )
         return replace(kernel, **given)
     continues = Capability.LOSSES in capabilities_of(kernel)
@@ -468,10 +457,8 @@ class LiteLLMKernel(ReplyKernel):
         name, given = split_options(text, option_types(cls, "model"), None, given=options)
         return cls(name.removeprefix("litellm").removeprefix(":"), **given)
 
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Text; no scores of labels."""
-        return frozenset({Capability.TEXT, Capability.BATCH})
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.TEXT, Capability.BATCH})
+    """Text; no scores of labels."""
 
     def identity(self) -> Identity:
         """Return the model and the settings of its replies; the provider may move the name to another edition."""
