@@ -223,8 +223,7 @@ def known_name(kind: str, value: _T, legal: Iterable[object], hint: str = "") ->
     Raises:
         UnknownNameError: It is none of the legal values.
     """
-    known = list(legal)
-    if value not in known:
+    if value not in (known := list(legal)):
         raise unknown_name(kind, value, known, hint)
     return value
 

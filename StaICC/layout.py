@@ -10,6 +10,7 @@ import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Literal, TextIO
 from unicodedata import combining, east_asian_width
 
@@ -59,12 +60,6 @@ class Displayed:
         return html(self.display_blocks())
 
 
-def _terminal_width() -> int:
-    import shutil  # with many modules, which few programs need
-
-    return shutil.get_terminal_size().columns
-
-
 def _plain(text: str, kind: str) -> str:
     return text
 
@@ -102,7 +97,7 @@ def _fitted(widths: list[int], texts: Collection[int], width: int) -> list[int]:
     """Return the widths of the columns of a table: those with text are narrower where this makes the table fit."""
     narrowed = list(widths)
     while _full_width(narrowed) > width:
-        widest = max(texts, key=lambda column: narrowed[column], default=0)
+        widest = max(texts, key=narrowed.__getitem__, default=0)
         if narrowed[widest] <= _NARROW:  # the table is split, and each part has room for its texts
             half = (width - len(_GAP)) // 2
             return [min(size, half) if column in texts else size for column, size in enumerate(widths)]
@@ -114,11 +109,9 @@ def _split(widths: Sequence[int], width: int) -> list[list[int]]:
     """Return the columns of each part of a table that is too wide; each part begins with the first column."""
     parts = [[0]]
     for column in range(1, len(widths)):
-        candidate = [*parts[-1], column]
-        if _full_width([widths[place] for place in candidate]) > width and len(candidate) > 2:
-            parts.append([0, column])
-        else:
-            parts[-1] = candidate
+        if len(parts[-1]) > 1 and _full_width([widths[place] for place in [*parts[-1], column]]) > width:
+            parts.append([0])
+        parts[-1].append(column)
     return parts
 
 
@@ -130,14 +123,12 @@ def _table_text(table: TextTable, width: int, style: _Style) -> str:
     for columns in _split(widths, width):
         lines = []
         for row in wrapped:
-            for number in range(max(len(row[column]) for column in columns)):
-                cells = {column: row[column][number] if number < len(row[column]) else "" for column in columns}
-                blanks = {column: " " * (widths[column] - _columns(cell)) for column, cell in cells.items()}
-                aligned = (
-                    cell + blanks[column] if column in table.texts else blanks[column] + cell
-                    for column, cell in cells.items()
-                )
-                line = _GAP.join(aligned).rstrip()
+            for texts in zip_longest(*(row[column] for column in columns), fillvalue=""):
+                cells = []
+                for column, cell in zip(columns, texts, strict=True):
+                    blanks = " " * (widths[column] - _columns(cell))
+                    cells.append(cell + blanks if column in table.texts else blanks + cell)
+                line = _GAP.join(cells).rstrip()
                 lines.append(style(line, "title") if row is wrapped[0] else line)
             if row is wrapped[0]:
                 lines.append(_GAP.join("-" * widths[column] for column in columns).rstrip())
@@ -161,7 +152,10 @@ def layout(blocks: Iterable[Block], width: int | None = None, wrap: bool = False
         a    10
         bcd   7
     """
-    width = width or _terminal_width()
+    if width is None:
+        import shutil  # with many modules, which few programs need
+
+        width = shutil.get_terminal_size().columns
     shown = []
     for block in blocks:
         if isinstance(block, TextTable):
@@ -208,12 +202,6 @@ def shared_lines(groups: Sequence[Iterable[Block]], names: Sequence[str] = ()) -
     return kept, list(shared.values())
 
 
-def _html_text(text: str) -> str:
-    import html as markup  # only for notebooks
-
-    return markup.escape(one_line(text))
-
-
 _ELEMENTS = {"title": "p><strong", "warning": "p", "text": "p", "code": "p><code"}
 
 
@@ -227,15 +215,18 @@ def html(blocks: Iterable[Block]) -> str:
         >>> html([Line("<b>\u202e")])
         '<p>&lt;b&gt;\\u202e</p>'
     """
+    from html import escape  # only for notebooks
+
+    def row(cells: Iterable[str], element: str = "td") -> str:
+        return f"<tr>{''.join(f'<{element}>{escape(one_line(cell))}</{element}>' for cell in cells)}</tr>"
+
     shown = []
     for block in blocks:
         if isinstance(block, TextTable):
-            head = "".join(f"<th>{_html_text(cell)}</th>" for cell in block.head)
-            rows = ("".join(f"<td>{_html_text(cell)}</td>" for cell in row) for row in block.rows)
-            body = "".join(f"<tr>{row}</tr>" for row in rows)
-            shown.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+            body = "".join(map(row, block.rows))
+            shown.append(f"<table><thead>{row(block.head, 'th')}</thead><tbody>{body}</tbody></table>")
         elif block.text:
             element = _ELEMENTS[block.kind]
             closing = "></".join(reversed(element.split("><")))
-            shown.append(f"<{element}>{_html_text(block.text)}</{closing}>")
+            shown.append(f"<{element}>{escape(one_line(block.text))}</{closing}>")
     return "".join(shown)

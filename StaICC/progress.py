@@ -158,8 +158,7 @@ class ProgressLine:
         if now < self._due and not (progress.phase == INSTALLING and not self._width):
             return
         self._due = now + (_LINE_SECONDS if self._lines else _REDRAW_SECONDS)
-        text = self._text(progress, estimate, now - self._started)
-        self._draw(text)
+        self._draw(self._text(progress, estimate, now - self._started))
 
     def _draw(self, text: str) -> None:
         if self._lines:
@@ -176,18 +175,17 @@ class ProgressLine:
         self._stream.flush()
 
     def _text(self, progress: Progress, estimate: Estimate, elapsed: float) -> str:
+        done, total, phase = progress.done, progress.total, progress.phase
         text = f"[{progress.number + 1}/{progress.parts}] " if progress.parts > 1 else ""
-        text += one_line(progress.where) + (f", {progress.phase}" if progress.phase else "") + ": "
-        if progress.total and not (progress.phase and progress.done == progress.total):
-            share = progress.done / progress.total
-            filled = int(_BAR * share)
-            text += f"{100 * share:.0f} % |{'#' * filled}{'.' * (_BAR - filled)}| {progress.done}/{progress.total}, "
-        elif progress.done and not progress.total:
-            text += f"{progress.done}, "
-        if progress.failed:
-            text += f"{progress.failed} failed, "
+        text += one_line(progress.where) + (f", {phase}: " if phase else ": ")
+        if total and not (phase and done == total):
+            filled = "#" * int(_BAR * done / total)
+            text += f"{100 * done / total:.0f} % |{filled:.<{_BAR}}| {done}/{total}, "
+        elif done and not total:
+            text += f"{done}, "
+        text += f"{progress.failed} failed, " if progress.failed else ""
         text += _span(elapsed)
-        if estimate.rate is not None and estimate.seconds_left is not None and not progress.phase:
+        if estimate.rate is not None and estimate.seconds_left is not None and not phase:
             text += f", {estimate.rate:.3g}/s, {_span(estimate.seconds_left)} left"
         return text
 
@@ -206,12 +204,9 @@ class _NotebookLine(ProgressLine):
 
     def _draw(self, text: str) -> None:
         self._width = len(text)
-        content = {"text/plain": text}
         if self._handle is None:
-            display = importlib.import_module("IPython.display").display
-            self._handle = display(content, raw=True, display_id=True)
-        else:
-            self._handle.update(content, raw=True)
+            self._handle = importlib.import_module("IPython.display").display({}, raw=True, display_id=True)
+        self._handle.update({"text/plain": text}, raw=True)
 
     def close(self) -> None:
         """Empty the output."""
@@ -223,7 +218,7 @@ def _line(setting: bool | None) -> ProgressLine | None:
     """Return what draws the progress; ``None`` for nothing."""
     stream = sys.stderr
     variable = os.environ.get(VARIABLE, "").strip().lower()
-    wanted = setting if setting is not None else {"": None, "0": False, "no": False, "off": False}.get(variable, True)
+    wanted = {"": None, "0": False, "no": False, "off": False}.get(variable, True) if setting is None else setting
     if wanted is False or stream is None or getattr(stream, "closed", False):
         return None
     if type(stream).__module__.startswith("ipykernel."):

@@ -32,19 +32,14 @@ def has_lone_surrogate(text: str) -> bool:
 
 
 def _escape(match: re.Match[str]) -> str:
-    character = match[0]
-    code = ord(character)
-    short = _SHORT.get(character)
-    if short is not None:
-        return short
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    code = ord(match[0])
+    usual = f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return _SHORT.get(match[0], usual)
 
 
 def _json_escape(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if code < 0x10000:
-        return f"\\u{code:04x}"
-    return f"\\u{0xD7C0 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+    units = match[0].encode("utf-16-be", "surrogatepass").hex()  # of two bytes each
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
 
 
 def visible(text: str) -> str:
