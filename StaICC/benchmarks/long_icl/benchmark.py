@@ -171,11 +171,7 @@ class LongICLOutcome(Outcome):
     hard = True
 
     def __init__(
-        self,
-        own: LongICLExperimentor,
-        condition: Condition,
-        responses: Sequence[Answer | Failure],
-        assume: Assumed,
+        self, own: LongICLExperimentor, condition: Condition, responses: Sequence[Answer | Failure], assume: Assumed
     ) -> None:
         self.condition, self.responses, self.queries = condition, responses, []
         self.number = next(number for number in own.rounds if round_name(number) == condition.name)

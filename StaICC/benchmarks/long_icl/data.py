@@ -347,17 +347,14 @@ def _dialogues(path: Path, card: TaskCard) -> Iterator[tuple[str, list[tuple[str
         yield "\n".join(turns), kept
 
 
-def _read_pairs(path: Path, card: TaskCard) -> Iterator[FileRow]:
-    """Yield the training rows of DialogRE: one for each kept pair, dialogue by dialogue."""
-    pairs = ((dialogue, pair) for dialogue, kept in _dialogues(path, card) for pair in kept)
-    for number, (dialogue, pair) in enumerate(pairs):
-        yield FileRow(pair[2], None, partial(protocol.dialogue_item, number, dialogue, (pair,)))
-
-
-def _read_dialogues(path: Path, card: TaskCard) -> Iterator[FileRow]:
-    """Yield the test rows of DialogRE: one for each dialogue, with its kept pairs."""
-    for number, (dialogue, kept) in enumerate(_dialogues(path, card)):
-        yield FileRow(None, None, partial(protocol.dialogue_item, number, dialogue, kept))
+def _read_dialogues(by_pair: bool, path: Path, card: TaskCard) -> Iterator[FileRow]:
+    """Yield the rows of DialogRE: training rows are kept pairs, test rows are dialogues with their kept pairs."""
+    rows: Iterable[tuple[str, Sequence[tuple[str, str, str]]]] = _dialogues(path, card)
+    if by_pair:
+        rows = ((dialogue, (pair,)) for dialogue, kept in rows for pair in kept)
+    for number, (dialogue, pairs) in enumerate(rows):
+        item = partial(protocol.dialogue_item, number, dialogue, pairs)
+        yield FileRow(pairs[0][2] if by_pair else None, None, item)
 
 
 COLUMNS: Mapping[str, Columns] = {
@@ -370,8 +367,8 @@ READERS: Mapping[str, Reader] = {
     **{name: partial(_read_columns, columns) for name, columns in COLUMNS.items()},
     "tacred_json": _read_tacred,
     "entities_json": _read_entities,
-    "dialogre_train_json": _read_pairs,
-    "dialogre_test_json": _read_dialogues,
+    "dialogre_train_json": partial(_read_dialogues, True),
+    "dialogre_test_json": partial(_read_dialogues, False),
 }
 """Readers by the name of their format."""
 
@@ -751,14 +748,8 @@ def _template(template: Template, labels: Sequence[str], where: str) -> protocol
         label = template.label_prefix.strip(" \n:") or "label"
         head = f"Given the {texts}, please predict the {label}. The answer must come from the demonstration examples "
         head, examples = head + "with the exact format.", " The examples are as follows: \n"
-    before, after, affix = (
-        text.replace("{", "{{").replace("}", "}}")
-        for text in (
-            template.input_text_prefixes[0],
-            _affixes(template)[-1] + template.label_prefix,
-            template.label_affix,
-        )
-    )
+    fixed = (template.input_text_prefixes[0], _affixes(template)[-1] + template.label_prefix, template.label_affix)
+    before, after, affix = (text.replace("{", "{{").replace("}", "}}") for text in fixed)
     choose = f"{head}{'' if head[-1].isspace() else ' '}You can only choose from these labels: "
     after_labels = f".{examples}" if examples else ".\n"
     return protocol.PromptTemplate(

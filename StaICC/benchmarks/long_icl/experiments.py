@@ -33,9 +33,6 @@ from StaICC.metrics.paired_tests import holm
 from StaICC.metrics.random_baselines import sign_test
 from StaICC.prompting.sampling import bm25_scores
 
-EXPERIMENT_ITEMS = 100
-"""Test items of an experiment by default: the first of those of the benchmark."""
-
 _BYTES = 4
 _MOST = 10**9 - 1  # the largest number of an option, which fits into a signature
 _Value = TypeVar("_Value")
@@ -460,8 +457,8 @@ class Design:
     """Maximum number of levels."""
     has_shots: bool = True
     """Whether ``shots`` and ``seed`` are options."""
-    items: int = EXPERIMENT_ITEMS
-    """Test items by default."""
+    items: int = 100
+    """Test items by default: the first of those of the benchmark."""
     suite: str = "LongICLBench"
     """The data sets by default: the cards of this benchmark."""
 
@@ -488,11 +485,7 @@ METHOD = "Wilson score, design effect and t, unit: "
 
 
 def score_part(
-    card: TaskCard,
-    variant: str,
-    tallies: Sequence[Tally | None],
-    level: float,
-    units: Sequence[Hashable],
+    card: TaskCard, variant: str, tallies: Sequence[Tally | None], level: float, units: Sequence[Hashable]
 ) -> Part | None:
     """Return a score with its limits and the influence of each unit; ``None`` with fewer than two units.
 

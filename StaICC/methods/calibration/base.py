@@ -21,7 +21,7 @@ import math
 import os
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice, repeat
@@ -274,11 +274,10 @@ class Calibration:
             Calibration.types[cls.name] = cls
 
     def __init__(self, label_space: Sequence[str], *, variant: str = "paper") -> None:
-        if isinstance(label_space, str) or not label_space or not all(isinstance(text, str) for text in label_space):
-            raise ArgumentError(f"label_space must be a list of texts, not {label_space!r}")
-        if len(set(label_space)) != len(label_space):
-            raise ArgumentError(f"the labels must be distinct, not {list(label_space)!r}")
-        self.label_space = list(label_space)
+        given = list(label_space) if isinstance(label_space, Iterable) and not isinstance(label_space, str) else []
+        if not given or len({text for text in given if isinstance(text, str)}) < len(given):
+            raise ArgumentError(f"label_space must be a list of distinct texts, not {label_space!r}")
+        self.label_space = given
         self.variant: spec.Variant = spec.check_variant(variant)
         self.trained = False
         self.training_prompts = 0

@@ -99,6 +99,9 @@ class _LabelledCalibration(base.Calibration):
         return self.feature == "vocabulary" and self.variant != "0.1.1"
 
     def _distances(self, rows: Any, anchors: Any) -> Any:
+        if rows.shape[1] != anchors.shape[1]:
+            expected = f"expected {anchors.shape[1]} as in the anchors"
+            raise ArgumentError(f"got rows of {rows.shape[1]} numbers, {expected}. Was it trained on another model?")
         return kullback_leibler(rows, anchors) if self._diverges else euclidean(rows, anchors)
 
     def _check_number(self, calibration_number: int) -> None:
@@ -259,7 +262,6 @@ def euclidean(queries: Any, anchors: Any) -> Any:
         Array (n, m).
     """
     numpy = _numpy()
-    _same_width(queries, anchors)
     squared = (queries**2).sum(1)[:, None] + (anchors**2).sum(1)[None, :] - 2 * (queries @ anchors.T)
     return numpy.sqrt(numpy.maximum(squared, 0.0))
 
@@ -296,10 +298,9 @@ def kullback_leibler(logits: Any, anchors: Any) -> Any:
         Array (n, m).
 
     Raises:
-        ArgumentError: The queries are probabilities, or of another width than the anchors.
+        ArgumentError: The queries are probabilities.
     """
     numpy = _numpy()
-    _same_width(logits, anchors)
     _refuse_probabilities(logits)
     logs = numpy.log(anchors, out=numpy.zeros_like(anchors), where=anchors > 0)
     negative_entropy = (anchors * logs).sum(1)
@@ -360,12 +361,6 @@ def count_votes(chosen: Any, labels: Sequence[int], width: int) -> Any:
 def _softmax(scores: Any) -> Any:
     """Softmax of each row."""
     return _numpy().exp(_log_softmax(scores))
-
-
-def _same_width(queries: Any, anchors: Any) -> None:
-    if queries.shape[1] != anchors.shape[1]:
-        expected = f"expected {anchors.shape[1]} as in the anchors"
-        raise ArgumentError(f"got rows of {queries.shape[1]} numbers, {expected}. Was it trained on another model?")
 
 
 # -- as methods
