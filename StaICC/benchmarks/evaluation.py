@@ -117,23 +117,21 @@ def _rows(outcome: Outcome) -> list[tuple[tuple[int, ...], int]]:
 
 def _renaming(units: Sequence[_Unit]) -> list[int]:
     """Return for each predicted label the true one that it goes with: the largest excess first, each label once."""
-    width = len(units[0][0])
+    labels = range(len(units[0][0]))
     size = sum(number for _, _, number in units)
-    together = [[0.0] * width for _ in range(width)]
-    for row, true, number in units:
-        for predicted, share in enumerate(row):
-            together[predicted][true] += share * number
-    sizes = [sum(number for _, label, number in units if label == true) for true in range(width)]
+    shares = [sum(number for _, label, number in units if label == true) / size for true in labels]
     excess = {
-        (predicted, true): column[true] - math.fsum(column) * sizes[true] / size
-        for predicted, column in enumerate(together)
-        for true in range(width)
+        (predicted, true): math.fsum(
+            number * row[predicted] * ((label == true) - shares[true]) for row, label, number in units
+        )
+        for predicted in labels
+        for true in labels
     }
     renaming = dict[int, int]()
     for predicted, true in sorted(excess, key=lambda pair: (-excess[pair], pair[0] != pair[1])):
         if predicted not in renaming and true not in renaming.values():
             renaming[predicted] = true
-    return [renaming[label] for label in range(width)]
+    return [renaming[label] for label in labels]
 
 
 def baselines_of(outcomes: Sequence[Outcome], tried: int) -> Baselines:

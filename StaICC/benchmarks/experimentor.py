@@ -21,29 +21,14 @@ from StaICC.benchmarks.task import Condition, Scoring, Statistics, Task, TaskInp
 from StaICC.datasets import Card, Dataset, load_dataset
 from StaICC.datasets.catalogue import PUBLISHED_SPLIT
 from StaICC.datasets.source import BuiltIn, ReleasedWheel
-from StaICC.errors import (
-    ArgumentError,
-    FixedAttributes,
-    FrozenList,
-    OutputError,
-    known_name,
-    validate_integer,
-)
+from StaICC.errors import ArgumentError, FixedAttributes, FrozenList, OutputError, known_name, validate_integer
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, Unparsed, check_answer, predict_queries
 from StaICC.inference.contract import check_batch
 from StaICC.inference.identity import code_mark
 from StaICC.inference.runner import report_phase
 from StaICC.metrics import Kind, Metric, MetricFunction, MetricSet, metric_set
-from StaICC.prompting import PromptRenderer, PromptWriter, Query, SubsetView, TripletSplit, split_dataset
+from StaICC.prompting import PromptRenderer, PromptWriter, Query, SubsetView, TripletSplit, sampling
 from StaICC.prompting.prompt_writer import as_argument
-from StaICC.prompting.sampling import (
-    DemonstrationLists,
-    DemonstrationSampler,
-    check_demonstration_lists,
-    restrict_to_domain,
-    sample_demonstrations,
-    sample_nested,
-)
 from StaICC.registry import origin_of
 from StaICC.results import digest, escaped, short_digest
 from StaICC.safe_text import one_line
@@ -249,7 +234,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         self._k = validate_integer("k", k, 0)
         self._sampler = known_name("sampler", sampler, SAMPLERS)
         self._mode = sampler
-        self._manual: DemonstrationLists = ()
+        self._manual: sampling.DemonstrationLists = ()
         self._rows: frozenset[int] | None = None
         self._triplet: TripletSplit | None = None
         self._writer: PromptWriter | None = None
@@ -260,7 +245,7 @@ class Experimentor(FixedAttributes, DatasetTask):
     def triplet_dataset(self) -> TripletSplit:
         """The three sets; drawn at first use, so that building a benchmark is cheap."""
         if self._triplet is None:
-            split, rows = split_dataset(self.dataset), self.task.test_rows
+            split, rows = sampling.split_dataset(self.dataset), self.task.test_rows
             (test,) = split.test.split([range(len(split.test))[:rows]])
             self._triplet = replace(split, test=test)
         return self._triplet
@@ -352,7 +337,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         Raises:
             ArgumentError: The number of rows is wrong, or a row is not a list of ``k`` existing positions.
         """
-        self._manual = check_demonstration_lists(
+        self._manual = sampling.check_demonstration_lists(
             sampler, len(self.triplet_dataset.test), self._k, len(self.triplet_dataset.demonstration)
         )
         self._mode = "manual"
@@ -374,24 +359,24 @@ class Experimentor(FixedAttributes, DatasetTask):
         self._mode = self._sampler
         self._manual = ()
 
-    def demonstration_lists(self) -> DemonstrationLists:
+    def demonstration_lists(self) -> sampling.DemonstrationLists:
         """Return the demonstrations of each prompt; prompt ``i + r * rows`` is for test row ``i`` in repeat ``r``."""
         if self._mode == "manual":
             return self._manual
-        pool, test = len(self.triplet_dataset.demonstration), self.triplet_dataset.test
+        shown, test = self.triplet_dataset.demonstration, self.triplet_dataset.test
+        prompts = self.task.repeats * len(test)
         if self._mode == "default":
-            return sample_demonstrations(pool, self._k, self.task.repeats * len(test))
+            return sampling.sample_demonstrations(len(shown), self._k, prompts)
         if self._mode == self._sampler:
             shared = len(test) if self._mode == "nested-shared" else 1
-            return sample_nested(pool, self._k, self.task.repeats * len(test), shared)
-        labels = [test.label(row) for row in range(len(test))] * self.task.repeats
-        inside = self._mode == "in-domain"
-        return restrict_to_domain(pool, self._k, labels, self.triplet_dataset.demonstration.label, inside, self.name)
+            return sampling.sample_nested(len(shown), self._k, prompts, shared)
+        labels, inside = [test.label(number % len(test)) for number in range(prompts)], self._mode == "in-domain"
+        return sampling.restrict_to_domain(len(shown), self._k, labels, shown.label, inside, self.name)
 
     @property
-    def demonstration_sampler(self) -> DemonstrationSampler:
+    def demonstration_sampler(self) -> sampling.DemonstrationSampler:
         """The demonstrations of each prompt; assigning it is the same as :meth:`set_demonstration_sampler`."""
-        return DemonstrationSampler(FrozenList(positions) for positions in self.demonstration_lists())
+        return sampling.DemonstrationSampler(FrozenList(positions) for positions in self.demonstration_lists())
 
     @demonstration_sampler.setter
     def demonstration_sampler(self, sampler: Sequence[Sequence[int]]) -> None:
@@ -682,7 +667,7 @@ def data_warnings(experimentors: Iterable[Experimentor]) -> list[str]:
 
 
 def _of_rows(dataset: Dataset, tested: int) -> tuple[str, ...]:
-    split, space = split_dataset(dataset), dataset.card.label_space
+    split, space = sampling.split_dataset(dataset), dataset.card.label_space
     sentences = []
     if tested < FEW_ROWS:
         width = 100 * 1.96 * math.sqrt(0.25 / tested)

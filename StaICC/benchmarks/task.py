@@ -21,9 +21,8 @@ from StaICC.metrics import Kind, MetricSet, normalise
 from StaICC.metrics.classification import Normalised
 from StaICC.metrics.intervals import INTERVAL_VERSION, Interval, NoInterval
 from StaICC.metrics.registry import Mean, Sample, Statistic
-from StaICC.prompting import PromptRenderer, PromptSettings, Query, StableRandom, SubsetView, TripletSplit
+from StaICC.prompting import PromptRenderer, PromptSettings, Query, SubsetView, sampling
 from StaICC.prompting.prompt_writer import skip_query
-from StaICC.prompting.sampling import DemonstrationLists
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,30 +238,25 @@ class TaskInput:
     """What a task writes its conditions from: one data set with the settings of its prompts."""
 
     card: Card
-    split: TripletSplit
+    split: sampling.TripletSplit
     k: int
     """Demonstrations per prompt."""
     repeats: int
     """How often each test row is used."""
     settings: PromptSettings
     """Template, label space, label noise and channel."""
-    demonstration_lists: DemonstrationLists
+    demonstration_lists: sampling.DemonstrationLists
     """The demonstrations of each prompt; prompt ``i + r * rows`` is for test row ``i`` in repeat ``r``."""
     limit: int | None = None
     """The maximum number of test rows that are evaluated."""
     renderer: type[PromptRenderer] = PromptRenderer
     """Writes the prompts."""
 
-    @property
-    def demonstration_set(self) -> SubsetView:
-        """The rows that demonstrations are drawn from."""
-        return self.split.demonstration
-
     def queries(
         self,
         settings: PromptSettings | None = None,
         pseudo: Iterator[tuple[str, ...]] | None = None,
-        noise: StableRandom | None = None,
+        noise: sampling.StableRandom | None = None,
     ) -> tuple[Query, ...]:
         """Write the queries of all repeats of all test rows.
 
@@ -276,7 +270,7 @@ class TaskInput:
         """
         settings = settings or self.settings
         renderer = self.renderer(self.split, settings)
-        generator = noise or StableRandom()
+        generator = noise or sampling.StableRandom()
         rows = [self.split.test.row(place) for place in range(len(self.split.test))]
         queries = []
         for number, positions in enumerate(self.demonstration_lists):
@@ -290,7 +284,7 @@ class TaskInput:
             prompt = renderer.render(positions, texts, generator)  # beyond the limit too: each query draws noise
             if not beyond_limit:
                 known = positions and not settings.label_wrong_rate
-                last = self.demonstration_set.label(positions[-1]) if known else None
+                last = self.split.demonstration.label(positions[-1]) if known else None
                 queries.append(Query(prompt, settings.label_space, rows[place].label, place, repeat, last))
         return tuple(queries)
 

@@ -59,8 +59,7 @@ from StaICC.inference.identity import code_mark, in_library
 from StaICC.layout import Block, Displayed, Line
 from StaICC.metrics import Kind, Metric, MetricFunction, MetricSet, diagnosis, metric_set, released
 from StaICC.metrics.registry import STATISTICS, Mean
-from StaICC.prompting import PromptSettings, Query, StableRandom, SubsetView
-from StaICC.prompting.prompt_writer import DOMAIN_QUERY_LENGTH, domain_queries, empty_queries
+from StaICC.prompting import PromptSettings, Query, StableRandom, SubsetView, prompt_writer
 from StaICC.registry import Registry, callable_entry, fold, labelled, origin_of
 from StaICC.results import Result, ResultGroup, Signature, escaped, short_digest
 from StaICC.results.provenance import QueryScores, common
@@ -533,7 +532,7 @@ class _PriorBiasTask(_BiasTask):
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
         """Return Normal's queries with their texts replaced."""
-        pseudo = self.pseudo_queries(task_input.card, task_input.demonstration_set)
+        pseudo = self.pseudo_queries(task_input.card, task_input.split.demonstration)
         return [Condition(self.score_keys[1], task_input.queries(pseudo=pseudo))]
 
 
@@ -546,7 +545,7 @@ class ContextualBiasTask(_PriorBiasTask):
 
     def pseudo_queries(self, card: Card, demonstration_set: SubsetView) -> Iterator[tuple[str, ...]]:
         """Return empty queries."""
-        return empty_queries(len(card.template.input_text_prefixes))
+        return prompt_writer.empty_queries(len(card.template.input_text_prefixes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -555,7 +554,7 @@ class DomainBiasTask(_PriorBiasTask):
 
     name: ClassVar[str] = "Domain_bias"
     score_keys: ClassVar[tuple[str, ...]] = ("entropy", "domain_bias")
-    domain_query_length: int = DOMAIN_QUERY_LENGTH
+    domain_query_length: int = prompt_writer.DOMAIN_QUERY_LENGTH
 
     def __post_init__(self) -> None:
         set_integers(self, domain_query_length=0)
@@ -566,7 +565,7 @@ class DomainBiasTask(_PriorBiasTask):
 
     def pseudo_queries(self, card: Card, demonstration_set: SubsetView) -> Iterator[tuple[str, ...]]:
         """Return queries of random words."""
-        return domain_queries(demonstration_set, self.domain_query_length)
+        return prompt_writer.domain_queries(demonstration_set, self.domain_query_length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -576,7 +575,7 @@ class PosteriorBiasTask(_BiasTask):
     name: ClassVar[str] = "Post_bias"
     score_keys: ClassVar[tuple[str, ...]] = ("DL div.", "empirical_bias")
     released_functions: ClassVar[tuple[_Released, _Released]] = (released.divergence, released.excess_distribution)
-    domain_query_length: int = DOMAIN_QUERY_LENGTH
+    domain_query_length: int = prompt_writer.DOMAIN_QUERY_LENGTH
     """Accepted because 0.1.1 accepts it; without an effect."""
     repeats: int = 2
 
@@ -612,7 +611,7 @@ class _QueryLengthBenchmark(Benchmark):
         noisy_channel: bool = False,
         metrics: Metrics = "standard",
         datasets: Datasets = None,
-        domain_query_length: int = DOMAIN_QUERY_LENGTH,
+        domain_query_length: int = prompt_writer.DOMAIN_QUERY_LENGTH,
         **settings: Unpack[Settings],
     ) -> None:
         super().__init__(
@@ -696,8 +695,24 @@ class GLERTask(Task):
         return slope_intervals(outcomes, shares, scoring.metric_set.statistics, scoring.statistics.level)
 
 
+def _grid(task_input: TaskInput, prompts: Sequence[PromptSettings]) -> Iterator[tuple[Query, ...]]:
+    """Yield the queries of each repeat with each settings of the prompts, repeat by repeat."""
+    written = [task_input.queries(settings) for settings in prompts]
+    for repeat in range(task_input.repeats):
+        yield from (tuple(query for query in queries if query.repeat == repeat) for queries in written)
+
+
 class _ConsistencyTask(Task, Protocol):
     """Scores how often the conditions agree on a query, over the queries with a prediction in every condition."""
+
+    def prompts(self, task_input: TaskInput) -> Sequence[PromptSettings]:
+        """Return the settings of the prompts."""
+        return [task_input.settings]
+
+    def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
+        """Return one condition for each repeat and settings of the prompts."""
+        cells = _grid(task_input, self.prompts(task_input))
+        return [Condition(str(place), queries) for place, queries in enumerate(cells)]
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Return the consistency over the conditions."""
@@ -732,12 +747,9 @@ class TemplateSensitivityTask(_ConsistencyTask):
     test_rows: int | None = 100
     repeats: int = 1
 
-    def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
-        """Return one condition for each template of the orthogonal array."""
-        return [
-            Condition(str(place), task_input.queries(template_of_levels(task_input, levels)))
-            for place, levels in enumerate(L9)
-        ]
+    def prompts(self, task_input: TaskInput) -> Sequence[PromptSettings]:
+        """Return the settings with each template of the orthogonal array."""
+        return [template_of_levels(task_input, levels) for levels in L9]
 
 
 def template_of_levels(task_input: TaskInput, levels: str) -> PromptSettings:
@@ -762,14 +774,6 @@ class DemonstrationSensitivityTask(_ConsistencyTask):
     name: ClassVar[str] = "Demo_sens"
     test_rows: int | None = 128
     repeats: int = 8
-
-    def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
-        """Return one condition for each repeat."""
-        queries = task_input.queries()
-        return [
-            Condition(str(repeat), tuple(query for query in queries if query.repeat == repeat))
-            for repeat in range(task_input.repeats)
-        ]
 
 
 _GENERALISATION_ROWS = 128
@@ -812,13 +816,9 @@ class GeneralisationTask(Task):
                 f"{self.name}: got other demonstrations for each test row, or one draw, expected "
                 f"{self.draws} lists that all test rows share (sampler='nested-shared', the default)"
             )
-        levels = [L9[place] for place in _TEMPLATE_ORDER[: self.templates]]
-        by_template = [task_input.queries(template_of_levels(task_input, level)) for level in levels]
-        return [
-            Condition(f"draw{draw + 1}-template{number + 1}", tuple(query for query in queries if query.repeat == draw))
-            for draw in range(self.draws)
-            for number, queries in enumerate(by_template)
-        ]
+        chosen = [template_of_levels(task_input, L9[place]) for place in _TEMPLATE_ORDER[: self.templates]]
+        cells = [f"draw{draw + 1}-template{n + 1}" for draw in range(self.draws) for n in range(self.templates)]
+        return [*map(Condition, cells, _grid(task_input, chosen))]
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Return the accuracy over the queries of all conditions."""

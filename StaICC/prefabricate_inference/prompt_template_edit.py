@@ -37,6 +37,13 @@ def _kernel_of(model: Any, tokenizer: Any) -> Any:
     return CausalLMKernel(model, tokenizer, label_mass=False)
 
 
+def _with_k(experimentor: Experimentor, k: int) -> Experimentor:
+    """Set the number of demonstrations, unless it is this one: that would redraw them."""
+    if experimentor.get_k() != k:
+        experimentor.set_k(k)
+    return experimentor
+
+
 def PPL_ICL(
     model: Any,
     tokenizer: Any,
@@ -154,12 +161,6 @@ class SA_ICL:
     def _method(self, name: str, **options: Any) -> Method:
         return Method(name, self.kernel, **self._settings, **options)
 
-    def _with_k(self, k: int) -> Experimentor:
-        copied = fresh(self.experimentor)
-        if copied.get_k() != k:
-            copied.set_k(k)
-        return copied
-
     def neighbours(self, rows: Sequence[int], count: int) -> list[list[int]]:
         """Return the demonstrations nearest to test rows.
 
@@ -170,7 +171,7 @@ class SA_ICL:
         Returns:
             For each row, positions of the demonstration set, nearest first.
         """
-        lists = self._method("topk").prepare(self._with_k(count)).demonstration_lists()
+        lists = self._method("topk").prepare(_with_k(fresh(self.experimentor), count)).demonstration_lists()
         self.cache_empty()
         return [list(lists[row]) for row in rows]
 
@@ -185,9 +186,7 @@ class SA_ICL:
         """
         k = validate_integer("k, the number of nearest demonstrations,", k, 1)
         lists = self.neighbours(range(len(self.experimentor.test_set())), k)
-        if self.experimentor.get_k() != k:
-            self.experimentor.set_k(k)
-        self.experimentor.set_demonstration_sampler(lists)
+        _with_k(self.experimentor, k).set_demonstration_sampler(lists)
 
     def inference_interface(
         self,
@@ -226,7 +225,8 @@ class SA_ICL:
         if settings not in self._predicted:
             method = self._method("sa_icl", candidates=settings[1], orders=settings[2])
             cache = features.FeatureCache(self.kernel)
-            self._predicted[settings] = list(method.predict(self._with_k(k), cache, Part("SA-ICL"), Cost(cache))[1])
+            own = _with_k(fresh(self.experimentor), k)
+            self._predicted[settings] = list(method.predict(own, cache, Part("SA-ICL"), Cost(cache))[1])
             self.cache_empty()
         predictions = [self._predicted[settings][rows[text]] for text in prompts]
         return predictions[0] if isinstance(prompt, str) else predictions
