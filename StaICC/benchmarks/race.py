@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor
@@ -71,7 +71,7 @@ class StoppingRule:
 
     @classmethod
     def for_experimentors(
-        cls, kind: Rule, target: float, score: str | None, experimentors: Sequence[Experimentor]
+        cls, kind: Rule, target: Any, score: str | None, experimentors: Sequence[Experimentor]
     ) -> StoppingRule:
         """Return the rule for a benchmark.
 
@@ -255,7 +255,7 @@ def marked(result: Result, stopping: EarlyStopping) -> Result:
 def run_early(
     benchmark: BaseBenchmark[Experimentor],
     kind: Rule,
-    target: float,
+    target: float | None,
     score: str | None,
     models: Sequence[Sequence[Inference]],
     batched: bool,
@@ -289,13 +289,15 @@ def run_early(
     with RunContext(batched, **run) as context:
         context.start([function for functions in models for function in functions])
         for got, refused in (
+            ("preentered_prediction", None in models[0]),
             (f"unparsed={unparsed!r}", unparsed != "error"),
             ("batched_inference=True", batched),
             ("on_error='collect'", context.options_for(None).on_error != "raise"),
         ):
             if refused:
                 raise ArgumentError(
-                    f"early stopping needs the label of every reply, each query on its own: got {got}. Leave it out"
+                    "early stopping needs an inference function and the label of every reply, each query on its own: "
+                    f"got {got}. Leave it out"
                 )
         context.warn(*benchmark.data_warnings())
         evaluation = _Evaluation(rule, benchmark.experimentor, answers)

@@ -10,7 +10,7 @@ import math
 import os
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -41,7 +41,7 @@ from StaICC.progress import ProgressLine, drawn_progress
 from StaICC.prompting import Prompt, Query
 from StaICC.results import DatasetDetails, Signature, describe_environment, digest, short_digest
 from StaICC.results.provenance import GIVEN, Provenance, common, predictors_of, scoring_field, utc_now
-from StaICC.results.result import Result, ResultGroup
+from StaICC.results.result import Result, ResultGroup, json_row
 from StaICC.results.result import mean as mean
 from StaICC.safe_text import logger, one_line
 from StaICC.version import __version__
@@ -389,9 +389,8 @@ def forecast(parts: Iterable[Sequence[Query]], function: Inference, grouped: boo
     with chosen.context() as context:
         context.start([function])
         run = context.options_for(function, group_prefixes=grouped)
-        seen: set[_Key] | None = set() if chosen.store is not None else None  # a store keeps them for the next part
         for queries in parts:
-            tasks.add(function, queries, run, seen)
+            tasks.add(function, queries, run)
             tasks.queries += len(queries)
         return tasks.forecast(chosen)
 
@@ -408,18 +407,12 @@ class Tasks:
         self.queries = self.distinct = self.cached = 0
         self._kernel = kernel
 
-    def add(
-        self, function: Inference, queries: Sequence[Query], options: RunOptions, seen: set[_Key] | None = None
-    ) -> dict[_Key, Answer]:
-        """Add queries but those that were ``seen`` before; return the stored predictions."""
+    def add(self, function: Inference, queries: Sequence[Query], options: RunOptions) -> dict[_Key, Answer]:
+        """Add the queries of a part of the run; return the stored predictions."""
         keys = distinct_keys(queries, options.group_prefixes)
         stored = options.store.get_many(keys) if options.store is not None else {}
-        known: Container[_Key] = stored.keys() | (seen or ())
-        self.chunks += [(function, chunk) for chunk in chunks_of(keys, known, function, options)]
+        self.chunks += [(function, chunk) for chunk in chunks_of(keys, stored, function, options)]
         self.distinct, self.cached = self.distinct + len(keys), self.cached + len(stored)
-        if seen is not None:
-            self.distinct -= len(seen.intersection(keys) - stored.keys())
-            seen.update(keys)
         return stored
 
     def forecast(self, options: ForecastOptions, certain: bool = True) -> Forecast:
@@ -533,7 +526,7 @@ class Predictions:
         """
         records = [(record, name) for name, record in self.records.items()]
         given = {
-            name: [_plain(answer) for answer in of_dataset]
+            name: [json_row(None if isinstance(answer, Failure) else answer) for answer in of_dataset]
             for name, of_dataset in answers.items()
             if name not in self.records
         }
@@ -543,15 +536,6 @@ class Predictions:
             records += [(record, name) for name in given]
         failed = [[name, query.condition, query.query] for name, own in details.items() for query in own.failures]
         return Provenance(predictors_of(records, details), failures=short_digest(failed) if failed else None)
-
-
-def _plain(answer: Any) -> Any:
-    """Return a checked prediction as a JSON value; ``None`` for a failed query, ``"-inf"`` for minus infinity."""
-    if isinstance(answer, Failure):
-        return None
-    if isinstance(answer, (str, int)):
-        return answer
-    return [number if number > -math.inf else "-inf" for number in answer]
 
 
 class DatasetTask(Protocol):
@@ -784,9 +768,6 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             what = "lists of predictions (preentered_prediction)"
             predictions_given = self._for_datasets(preentered_prediction, what)
         if precision is not None or score is not None:
-            if precision is None or preentered_prediction is not None:
-                got = "no precision" if precision is None else "preentered_prediction"
-                raise ArgumentError(f"early stopping needs precision=... and an inference function: got {got}")
             settings = (batched_inference, return_outputs, return_divided_results, run)
             return self.run_to_precision(precision, score, functions, *settings)
         runs: dict[str, DatasetRun] = {}
@@ -804,7 +785,11 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
     __call__ = auto_run
 
     def run_to_precision(
-        self, precision: float, score: str | None, functions: Sequence[Inference], *settings: Unpack[EarlySettings]
+        self,
+        precision: float | None,
+        score: str | None,
+        functions: Sequence[Inference],
+        *settings: Unpack[EarlySettings],
     ) -> Result:
         """Run until half the width of the interval of a score is at most ``precision``; arguments as for a run.
 

@@ -202,7 +202,11 @@ class Benchmark(BaseBenchmark[Experimentor]):
         return data_warnings(self.experimentor)
 
     def run_to_precision(
-        self, precision: float, score: str | None, functions: Sequence[Inference], *settings: Unpack[EarlySettings]
+        self,
+        precision: float | None,
+        score: str | None,
+        functions: Sequence[Inference],
+        *settings: Unpack[EarlySettings],
     ) -> Result:
         """Run until half the width of the interval of a score is at most ``precision``; arguments as for a run."""
         from StaICC.benchmarks.race import run_early  # few runs stop early

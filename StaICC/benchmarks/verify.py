@@ -45,7 +45,6 @@ from StaICC.datasets.catalogue import refuse_builtin
 from StaICC.datasets.source import file_digest
 from StaICC.errors import (
     ArgumentError,
-    DataDamagedError,
     DataError,
     SchemaError,
     StaICCError,
@@ -73,8 +72,12 @@ _MOST = 4096
 _SETS = ("standard", "0.1.1")
 
 
-class ImplausibleError(ArgumentError):
-    """The arguments of a file have a value that no run writes."""
+_UNREADABLE = (StaICCError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What arguments and records that no run writes can raise."""
+
+
+class UnknownBenchmarkError(ArgumentError):
+    """The benchmark of a result cannot be made again from what is here: pass it."""
 
 
 def rebuild(
@@ -93,43 +96,37 @@ def rebuild(
         The benchmark, with the benchmark's own templates. Metrics of the user's own are left out.
 
     Raises:
-        ArgumentError: The benchmark cannot be made again: the file does not record its arguments, or prompts,
-            demonstrations, the benchmark or the data are the user's own.
-        ImplausibleError: The recorded arguments have a value that no run writes.
+        UnknownBenchmarkError: The file does not record the arguments of the benchmark, or prompts, demonstrations, the
+            benchmark or the data are the user's own.
+        SchemaError: The records are not those of the arguments. Arguments that no run writes raise other errors, too.
     """
     parts = list(result.results())
-    if not parts:
-        raise ArgumentError("a group without results has no benchmark")
+    if not all(part.arguments for part in parts) or not parts:
+        raise UnknownBenchmarkError(
+            "the file does not record the arguments of the benchmark; pass the benchmark itself"
+        )
     first = parts[0]
     long_icl = result is first and first.benchmark == "LongICL"
     make = None if long_icl else _class_of(result)
-    if not all(part.arguments for part in parts):
-        raise ArgumentError("the file does not record the arguments of the benchmark; pass the benchmark itself")
-    changed = dict.fromkeys(name for part in parts for name in _names(part.arguments, "changed"))
+    changed = ", ".join(dict.fromkeys(name for part in parts for name in part.arguments.get("changed", ())))
     if changed:
-        names = ", ".join(changed)
-        raise ArgumentError(
-            f"changed by hand, or not the same for all data sets: {names:.99}; pass the benchmark itself"
+        raise UnknownBenchmarkError(
+            f"changed by hand, or not the same for all data sets: {changed:.99}; pass the benchmark itself"
         )
-    if isinstance(result, ResultGroup) and any(map(own_metrics, parts)):
-        raise ArgumentError("the group has metrics of the user's own; pass the group itself")
+    if isinstance(result, ResultGroup) and any(part.arguments["metrics"]["own"] for part in parts):
+        raise UnknownBenchmarkError("the group has metrics of the user's own; pass the group itself")
     evaluated = [name for name, details in first.details.items() if details.asked or not long_icl]
     datasets = [_dataset(first, name, data_files) for name in evaluated]
-    try:
-        if make is None:
-            from StaICC.benchmarks.long_icl import rebuild_long_icl  # with its own data and readers
+    if make is None:
+        from StaICC.benchmarks.long_icl import rebuild_long_icl  # with its own data and readers
 
-            return rebuild_long_icl(first, data_dir, datasets, Statistics(**first.arguments["statistics"]))
-        benchmark: Benchmark | BenchmarkGroup = make(datasets=datasets, **_constructor_arguments(parts, make))
-        for name, member in members(benchmark).items():
-            part = result.get(name) if isinstance(result, ResultGroup) else result
-            if isinstance(part, Result):  # verification says that another one is missing
-                for experimentor in member:
-                    _restore(part, experimentor)
-    except DataError:
-        raise
-    except (StaICCError, TypeError, ValueError, LookupError, AttributeError) as error:
-        raise ImplausibleError(f"{error!s:.200}") from error
+        return rebuild_long_icl(first, data_dir, datasets, Statistics(**first.arguments["statistics"]))
+    benchmark: Benchmark | BenchmarkGroup = make(datasets=datasets, **_constructor_arguments(parts, make))
+    for name, member in members(benchmark).items():
+        part = result.get(name) if isinstance(result, ResultGroup) else result
+        if isinstance(part, Result):  # verification says that another one is missing
+            for experimentor in member:
+                _restore(part, experimentor)
     if first.stopping is None or isinstance(benchmark, BenchmarkGroup):
         return benchmark
     return first_rows(benchmark, first.stopping.rounds)
@@ -137,10 +134,9 @@ def rebuild(
 
 def _dataset(result: Result, name: str, data_files: Sequence[str | os.PathLike[str]]) -> Dataset | str:
     """Return a data set of a result: that of its recorded file, or a built-in one."""
-    record = result.files.get(name)
     try:
-        if record is not None:
-            dataset = Dataset.reopen(record, data_files)
+        if name in result.files:
+            dataset = Dataset.reopen(result.files[name], data_files)
             refuse_builtin(name)
         elif result.benchmark == "LongICL":
             from StaICC.benchmarks.long_icl.protocol import card
@@ -148,12 +144,12 @@ def _dataset(result: Result, name: str, data_files: Sequence[str | os.PathLike[s
             return card(name).name
         else:
             dataset = load_dataset(name, references=False)
-    except UnknownNameError as error:
-        raise ArgumentError(f"the result is over the user's own data ({error}); pass the benchmark itself") from error
-    except (SchemaError, DataDamagedError) as error:
-        raise error if record is None else ImplausibleError(str(error)) from error
+    except (ArgumentError, UnknownNameError) as error:
+        raise UnknownBenchmarkError(
+            f"the result is over the user's own data ({error}); pass the benchmark itself"
+        ) from error
     if dataset.card.name != name:  # a run writes the exact name
-        raise ImplausibleError(f"the data set {name!r:.60} is recorded with the name {dataset.card.name!r:.60}")
+        raise SchemaError(f"the data set {name!r:.60} is recorded with the name {dataset.card.name!r:.60}")
     return dataset
 
 
@@ -181,23 +177,6 @@ def _metrics(recorded: Mapping[str, Any]) -> MetricSet:
     return replace(metrics, metrics=tuple(metric for metric in metrics.metrics if metric.name in recorded["names"]))
 
 
-def own_metrics(result: Result) -> Sequence[str]:
-    """Return the names of the metrics of a result that are the user's own, as its arguments record them.
-
-    Raises:
-        ImplausibleError: They are no list.
-    """
-    return _names(result.arguments.get("metrics"), "own")
-
-
-def _names(recorded: object, key: str) -> Sequence[str]:
-    """Return a list of names among the recorded arguments."""
-    names = recorded.get(key, ()) if isinstance(recorded, Mapping) else ()
-    if not isinstance(names, (list, tuple)):
-        raise ImplausibleError(f"{key}: got {names!r:.60}, expected a list of names")
-    return list(map(str, names))
-
-
 def _restore(result: Result, experimentor: Experimentor) -> None:
     """Set what no constructor takes, unless the benchmark has more queries than the file has records."""
     details, options = result.details.get(experimentor.name), experimentor.task.options()
@@ -205,7 +184,7 @@ def _restore(result: Result, experimentor: Experimentor) -> None:
     least = rows * experimentor.get_repeat_times() * options.get("templates", options.get("interpolations", 1))
     recorded = 0 if details is None else sum(len(record.truth) for record in details.conditions)
     if details is not None and least > recorded:  # of a group, the part may have other data sets
-        raise ArgumentError(
+        raise SchemaError(
             f"limit and options give {least} queries or more on {experimentor.name}, but the file has records of "
             f"{recorded}"
         )
@@ -223,7 +202,7 @@ def _class_of(result: Result | ResultGroup) -> type[Any]:
     for known in BENCHMARKS.values():
         if isinstance(known, type) and issubclass(known, kind) and known.task_name == name:
             return cast("type[Any]", known)
-    raise ArgumentError(
+    raise UnknownBenchmarkError(
         f"this library has no benchmark {name!r:.60} to verify the result with; pass the benchmark itself"
     )
 
@@ -259,7 +238,7 @@ def written_prompts(
         return dict.fromkeys(result.details, "prompts of LongICL are too long for a page")
     try:
         benchmark = rebuild(result, data_files=data_files)
-    except StaICCError as error:
+    except _UNREADABLE as error:
         return dict.fromkeys(result.details, str(error))
     assert isinstance(benchmark, Benchmark)  # only LongICL is another
     prompts: dict[str, list[tuple[str, ...]] | str] = {}
@@ -665,16 +644,16 @@ class _Verifier:
         try:
             if benchmark is None and sweep is None:
                 benchmark = rebuild(result, self.data_dir, self.data_files)
-                own = () if single is None else own_metrics(single)
+                own = list(map(str, () if single is None else single.arguments.get("metrics", {}).get("own", ())))
             elif isinstance(benchmark, Benchmark) and single is not None and single.stopping is not None:
                 benchmark = first_rows(benchmark, single.stopping.rounds)
             if isinstance(benchmark, Benchmark) and single is not None:
                 outputs = single.setting("outputs")  # the kind of given scores is that of their file
                 if outputs is not None and any(GIVEN in predictor.who for predictor in single.provenance.predictors):
                     benchmark = benchmark.copy_with(experimentor=[one.copy_with(outputs=outputs) for one in benchmark])
-        except StaICCError as error:
-            kind = Contradicted if isinstance(error, ImplausibleError) else Unchecked
-            refused.append(kind(f"{where}benchmark: {error}"))
+        except _UNREADABLE as error:
+            kind = Unchecked if isinstance(error, (UnknownBenchmarkError, DataError)) else Contradicted
+            refused.append(kind(f"{where}benchmark: {error!s:.999}"))
         if isinstance(result, ResultGroup):
             yield from self._group(result, saved, benchmark, where, sweep, refused)
         elif refused:
@@ -757,7 +736,7 @@ class _Scored:
             if not same:
                 findings.append(Contradicted(f"{place} / {'prompts' if first is None else 'query_digests'}: {message}"))
             run = absent or self._score(name, conditions, seen)
-        except (StaICCError, ArithmeticError, LookupError, ValueError) as error:
+        except _UNREADABLE as error:
             missing = isinstance(error, DataError)
             findings.append(
                 Unchecked(f"{place}: {error}") if missing else Contradicted(f"{place} / conditions: {error}")

@@ -548,7 +548,7 @@ def write_result_file(data: Mapping[str, Any], path: str | os.PathLike[str], fre
     write_output(path, [("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")], fresh)
 
 
-def _plain(value: Any) -> Any:
+def json_row(value: Any) -> Any:
     """Return a value for JSON: minus infinity in a row of scores is the text ``"-inf"``."""
     return ["-inf" if item == -math.inf else item for item in value] if isinstance(value, list) else value
 
@@ -571,7 +571,7 @@ def save_records(result: _Saved, path: str | os.PathLike[str]) -> None:
             )
         for name, records in single.outputs.items():
             for record in records:
-                plain = {key: _plain(value) for key, value in (origin(single, name) | record).items()}
+                plain = {key: json_row(value) for key, value in (origin(single, name) | record).items()}
                 lines.append(json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
     write_output(path, (line.encode("utf-8", "surrogatepass") for line in lines))
 
@@ -922,7 +922,7 @@ def query_records(result: _Saved) -> Iterator[dict[str, Any]]:
     """
     for query in result.queries():
         values = plain_values(query)
-        yield {key: _plain(values[key]) for key in values if key not in ("prompt", "demonstrations", "signature")}
+        yield {key: json_row(values[key]) for key in values if key not in ("prompt", "demonstrations", "signature")}
 
 
 def _label(labels: tuple[str, ...], index: int | None) -> str | None:
