@@ -173,9 +173,7 @@ def removed_names(module: str, names: str) -> Callable[[str], NoReturn]:
         if name not in names.split():
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         gone = module if name == "__path__" else f"{module}.{name}"
-        raise RemovedNameError(
-            f"{gone} of StaICC 0.1.1 is gone. See 'Removed names' in docs/migration.md for what to use instead"
-        )
+        raise RemovedNameError(f"{gone} of StaICC 0.1.1 is gone. See 'Removed names' in docs/migration.md")
 
     return missing
 
@@ -271,9 +269,8 @@ class FixedAttributes:
                 pass
         changing = ("set_", "change_", "add_", "use_", "re_initialize")
         methods = ", ".join(f"{method}()" for method in dir(self) if method.startswith(changing)) or "a new object"
-        raise AttributeError(
-            f"{type(self).__name__}.{name} cannot be assigned: it would have no effect. Use one of: {methods}"
-        )
+        attribute = f"{type(self).__name__}.{name}"
+        raise AttributeError(f"{attribute} cannot be assigned: it would have no effect. Use one of: {methods}")
 
 
 class FrozenList(list[Any]):

@@ -102,6 +102,9 @@ Answer = list[float] | int | Text | Features
 """A checked prediction: a number for each label (a logit may be minus infinity), a label index, (only with free text)
 a reply, or features for a method."""
 
+Usage = tuple[int, int, int]
+"""Requests that were sent again, tokens that were read and generated."""
+
 BatchForm = Callable[[Sequence[Any], list[str]], Any]
 
 
@@ -339,8 +342,7 @@ def own_attribute(function: Any, name: str) -> Any:
 
 def retried(function: object) -> int:
     """Return how many requests an inference function sent again since it was made; 0 if it does not count them."""
-    number: int | None = own_attribute(function, "retried")
-    return number or 0
+    return own_attribute(function, "retried") or 0
 
 
 def tokens_used(function: object) -> tuple[int, int] | None:
@@ -350,6 +352,11 @@ def tokens_used(function: object) -> tuple[int, int] | None:
     """
     tokens: tuple[int, int] | None = own_attribute(function, "tokens_used")
     return tokens
+
+
+def usage(function: object) -> Usage:
+    """Return requests that were sent again, and tokens that were read and generated."""
+    return retried(function), *(tokens_used(function) or (0, 0))
 
 
 def batch_form(function: Inference) -> BatchForm | None:

@@ -23,12 +23,11 @@ from typing import Protocol
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError, set_integers
 from StaICC.inference.contract import (
     Answer,
-    BatchForm,
     Inference,
     Text,
+    Usage,
     batch_form,
     own_attribute,
-    served_function,
     user_batch_form,
 )
 from StaICC.inference.identity import RunCounter, RunCounts
@@ -36,10 +35,8 @@ from StaICC.inference.workers import (
     Failure,
     OnError,
     Unparsed,
-    Usage,
     WorkerPool,
     batch_answers,
-    checked,
     ends,
     read_reply,
     solve,
@@ -161,7 +158,7 @@ def predict_queries(
     part = Part(part) if isinstance(part, str) else part
     options = options or RunOptions()
     if options.batched:
-        return _evaluate_in_one_call(user_batch_form(function), queries, part, options)
+        return _evaluate_in_one_call(function, queries, part, options)
     numbers: dict[_Key, int] = {}
     for number, query in enumerate(queries):
         numbers.setdefault((query.prompt, query.label_space), number)
@@ -345,7 +342,7 @@ class AnswerCollector:
 
 
 def _evaluate_in_one_call(
-    batch: BatchForm, queries: Sequence[Query], part: Part, options: RunOptions
+    function: Inference, queries: Sequence[Query], part: Part, options: RunOptions
 ) -> list[Answer | Failure]:
     """Pass the full list in one call: predictions may depend on the batch (batch calibration)."""
     if not queries:
@@ -353,13 +350,13 @@ def _evaluate_in_one_call(
     label_space = queries[0].label_space
     keys: list[_Key] = [(str(number), label_space) for number in range(len(queries))]  # equal prompts are kept apart
     collector = AnswerCollector(options, part, len(keys), {})
-    values = batch_answers(batch, [query.prompt for query in queries], label_space)
+    values = batch_answers(user_batch_form(function), [query.prompt for query in queries], label_space)
     if isinstance(values, Failure):
         if ends([values], options.on_error):
             raise _error(part.name, values)
         collector.add(keys, [values] * len(keys))
     else:
-        collector.add(keys, [checked(value, label_space) for value in values])
+        collector.add(keys, values)
     failed = len(collector.failures)
     options.counter.counts += RunCounts(computed=len(keys) - failed, failed=failed)
     collector.report()
@@ -373,16 +370,12 @@ def chunks_of(
     """Split the distinct queries into chunks of one label space, in order, without those that are cached."""
     usual = _BATCH if batch_form(function) is not None else _WORKER_CHUNK if options.executor is not None else 1
     size = options.chunk_size or usual
-    alone = served_function(function) is not None and options.on_error == "raise"  # a fault there is mostly of all
     groups: dict[tuple[str, ...], list[_Key]] = {}
     for key in keys:
         groups.setdefault(key[1], []).append(key)
     for group in groups.values():
         for whole in _divided(group, size, math.inf if options.chunk_size else _CHARACTERS):
             chunk = [key for key in whole if key not in cached]
-            if chunk and alone:
-                yield chunk[:1]
-                chunk, alone = chunk[1:], False
             if chunk:
                 yield chunk
 

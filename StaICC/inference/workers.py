@@ -24,6 +24,7 @@ import re
 import signal
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
@@ -42,17 +43,7 @@ from StaICC.errors import (
     WithheldReplyError,
     validate_integer,
 )
-from StaICC.inference.contract import (
-    Answer,
-    BatchForm,
-    Inference,
-    ReplyLabel,
-    batch_form,
-    check_answer,
-    check_batch,
-    retried,
-    tokens_used,
-)
+from StaICC.inference.contract import Answer, BatchForm, ReplyLabel, Usage, batch_form, check_answer, check_batch, usage
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.prompting import Prompt
 from StaICC.prompting.prompt_writer import as_argument
@@ -106,9 +97,9 @@ def _describe(error: BaseException) -> str:
         text = str(error)
     except Exception:
         text = "(its message cannot be shown)"
-    place, trace = "", error.__traceback__
-    while trace is not None:
-        place, trace = f" (at {PurePath(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno})", trace.tb_next
+    place = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        place = f" (at {PurePath(frame.f_code.co_filename).name}:{line})"
     shown = text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
     return type(error).__name__ + (f": {shown}" if shown else "") + place
 
@@ -152,9 +143,8 @@ def checked(value: Any, label_space: Sequence[str]) -> Answer | Failure:
         reason = f"the inference function gave an error: {_describe(value)}"
         withheld = "" if isinstance(value, WithheldReplyError) else None
         return Failure(reason, value, isinstance(value, RunEndingError), withheld)
-    answer = _called(
-        f"reading the inference function's answer, a {type(value).__name__},", check_answer, value, label_space, True
-    )
+    who = f"reading the inference function's answer, a {type(value).__name__},"
+    answer = _called(who, check_answer, value, label_space, True)
     if isinstance(answer, Failure) and isinstance(answer.cause, OutputError):
         return Failure(f"the inference function's answer cannot be scored: {answer.cause}", answer.cause)
     return answer
@@ -197,8 +187,8 @@ def read_reply(answer: Answer | Failure, label_space: Sequence[str], unparsed: U
 
 def batch_answers(
     batch: BatchForm, prompts: Sequence[Prompt], label_space: Sequence[str]
-) -> Sequence[object] | Failure:
-    """Call a batched function. The single predictions are not checked yet.
+) -> list[Answer | Failure] | Failure:
+    """Call a batched function.
 
     Args:
         batch: Takes prompts and label space.
@@ -206,7 +196,7 @@ def batch_answers(
         label_space: Their label space.
 
     Returns:
-        One value per prompt, or a failure with the reason.
+        One prediction or failure per prompt, or a failure of the call.
     """
     arguments = [as_argument(prompt) for prompt in prompts], list(label_space)
     values = _called("the batched inference function", batch, *arguments)
@@ -215,22 +205,20 @@ def batch_answers(
     answers = _called("reading the batched inference function's answers", check_batch, values, len(prompts))
     if type(answers) is Failure and isinstance(answers.cause, OutputError):
         if len(prompts) > 1:
-            text = (
-                "batch() did not return a list with one prediction for each prompt; they are evaluated again in parts"
-            )
+            text = "batch() did not return a list with one prediction for each prompt; it gets fewer prompts again"
             warnings.warn(text, RuntimeWarning, stacklevel=1)  # a constant text at one place: shown once
         return Failure(str(answers.cause), answers.cause)
-    return answers
+    return answers if isinstance(answers, Failure) else [checked(value, label_space) for value in answers]
 
 
-def solve(function: Inference, prompt: Prompt, label_space: tuple[str, ...]) -> Answer | Failure:
+def solve(function: Any, prompt: Prompt, label_space: tuple[str, ...]) -> Answer | Failure:
     """Evaluate one prompt with a function that is not batched."""
     value = _called("the inference function", function, prompt=as_argument(prompt), label_space=list(label_space))
     return value if type(value) is Failure else checked(value, label_space)
 
 
 def solve_chunk(
-    function: Inference,
+    function: Any,
     prompts: Sequence[Prompt],
     label_space: tuple[str, ...],
     on_error: OnError,
@@ -267,7 +255,7 @@ def _solve_batch(
     """Evaluate a chunk in one call; if it fails, halve it until the failing query is alone."""
     values = batch_answers(batch, prompts, label_space)
     if not isinstance(values, Failure):
-        return [checked(value, label_space) for value in values]
+        return values
     if len(prompts) == 1 or isinstance(values.cause, MissingDependencyError):
         return [values]
     if values.final:
@@ -335,8 +323,6 @@ def alike(reasons: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
 _LOG = logger(__name__)
 
 _Chunk = Sequence[tuple[Prompt, tuple[str, ...]]]
-Usage = tuple[int, int, int]
-"""Retried requests, and tokens that were read and generated, by a copy of the function in a worker process."""
 _Deliver = Callable[[_Chunk, list[Answer | Failure], Usage], bool]
 _Solved = tuple[list[Answer | Failure], Usage]
 
@@ -420,14 +406,10 @@ def _solve(remote: RemoteFunction, prompts: Sequence[Prompt], labels: tuple[str,
     if not remote.is_copy:  # a thread of the process that runs
         return solve_chunk(remote.function, prompts, labels, on_error, lambda: remote.stopped), (0, 0, 0)
     function = remote.load()
-    before = _usage(function)
+    before = usage(function)
     predictions = solve_chunk(function, prompts, labels, on_error)
-    again, read, generated = (after - value for after, value in zip(_usage(function), before, strict=True))
+    again, read, generated = (after - value for after, value in zip(usage(function), before, strict=True))
     return predictions, (again, read, generated)
-
-
-def _usage(function: Any) -> Usage:
-    return retried(function), *(tokens_used(function) or (0, 0))
 
 
 # The executor.
@@ -601,8 +583,8 @@ def solve_in_workers(
             done = concurrent.futures.wait(in_flight, _POLL_SECONDS, concurrent.futures.FIRST_COMPLETED).done
             for future in done:
                 with _explained():
-                    predictions, usage = future.result()
-                proceed = deliver(in_flight[future], predictions, usage) and proceed
+                    solved = future.result()
+                proceed = deliver(in_flight[future], *solved) and proceed
                 del in_flight[future]  # only now: after an interrupt during the delivery it is delivered again
     except BaseException:
         pool.stop_threads()

@@ -65,18 +65,11 @@ from os.path import commonprefix
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
 from urllib.parse import urlsplit
 
-from StaICC.errors import (
-    ArgumentError,
-    OutputError,
-    SchemaError,
-    WithheldReplyError,
-    set_integers,
-    unknown_name,
-)
+from StaICC.errors import ArgumentError, OutputError, SchemaError, WithheldReplyError, set_integers, unknown_name
 from StaICC.inference.contract import Text, ending
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability, LastBlank, checked_labels, softmax, with_blank, without_blank
-from StaICC.kernels.registry import OptionFact, option_types, options_of, split_options
+from StaICC.kernels.registry import option_types, split_options
 from StaICC.kernels.text_inference import ReplyKernel, ReplySettings, first_result
 from StaICC.kernels.transport import (
     KEY_VARIABLE,
@@ -185,9 +178,7 @@ def echoed_tokens(body: Json, text: str) -> list[EchoedToken]:
         if not 0 < last <= len(tokens) or (starts := _spell_backwards(tokens[:last], text)) is None:
             continue
         if after == 0 and (echoed != text or counted):
-            raise EchoError(
-                f"no log-probability of the generated token: they are cut short or shifted; {_OTHER_SCORING}"
-            )
+            raise EchoError(f"no log-probability of the generated token: cut short or shifted; {_OTHER_SCORING}")
         first = last - len(starts)
         return list(map(EchoedToken, starts, tokens[first:last], values[first:last]))
     raise EchoError(
@@ -251,10 +242,8 @@ def joint_log_probabilities(
     scores = []
     for echo, label in zip(echoes, label_space, strict=True):
         first = next(place for place, token in enumerate(echo) if token.text and token.start == borders[-1])
-        values = [
-            _log_probability(value, f"the token {text!r} of the label {label!r}") for _, text, value in echo[first:]
-        ]
-        scores.append(math.fsum(values))
+        of = f"of the label {label!r}"
+        scores.append(math.fsum(_log_probability(value, f"the token {text!r} {of}") for _, text, value in echo[first:]))
     if len(scores) >= 3 and len(set(scores)) == 1:
         raise EndpointError(f"the server gave all {len(scores)} labels exactly the same log-probability, {scores[0]!r}")
     return scores
@@ -490,9 +479,7 @@ def _checked_url(given: object) -> str:
     except ValueError:
         raise ArgumentError("base_url is no address; expected one such as 'http://localhost:8000/v1'") from None
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        raise ArgumentError(
-            f"base_url must hold no user name, password, query or fragment; a key belongs into {KEY_VARIABLE}"
-        )
+        raise ArgumentError(f"base_url must have no user name, password, query or fragment; the key is {KEY_VARIABLE}")
     if parts.scheme not in ("http", "https") or not host:
         raise ArgumentError("base_url must be a text that begins with http:// or https:// and names a host")
     host = f"[{host}]" if ":" in host else host
@@ -581,11 +568,6 @@ class EndpointKernel(ReplyKernel, ServerOptions):
                 raise ArgumentError(f"{name}: got {getattr(self, name)!r} with api='completions', expected api='chat'")
 
     @classmethod
-    def declared_options(cls) -> list[OptionFact]:
-        """Return the settings that may follow the name of the model."""
-        return options_of(cls, "base_url", "model")
-
-    @classmethod
     def from_spec(cls, spec: str, **options: Any) -> EndpointKernel:
         """Make a kernel from a text, such as the command line's ``--model``.
 
@@ -602,13 +584,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             'org/model:7b'
         """
         address, mark, rest = spec.removeprefix("openai:").partition("#")
-        types = {**option_types(cls, "base_url", "model"), "prompt_format": "str"}
+        types = {**option_types(cls), "prompt_format": "str"}
         model, given = split_options(rest, types, None, "a served model", options)
         if (written := given.pop("prompt_format", None)) is not None:  # the other kernels' word for it
             if "api" in given or written not in _FORMATS:
-                raise ArgumentError(
-                    f"got prompt_format={written!r} for a server, expected plain or chat, or api= alone"
-                )
+                raise ArgumentError(f"prompt_format: got {written!r}, expected plain or chat; or api, one of the two")
             given["api"] = _FORMATS[written]
         if not mark or not model or not address:
             missing = "the model" if address else "the address"  # what was given may hold a password
@@ -851,9 +831,8 @@ def read_batch(lines: Iterable[tuple[int, Mapping[str, Any]]], where: str) -> Ba
     for number, record in lines:
         key = record.get("custom_id")
         if not isinstance(key, str) or record.keys().isdisjoint({"response", "result"}):
-            raise SchemaError(
-                f"{where}, line {number}: expected custom_id, and response (OpenAI) or result (Anthropic)"
-            )
+            expected = "custom_id, and response (OpenAI) or result (Anthropic)"
+            raise SchemaError(f"{where}, line {number}: expected {expected}")
         try:
             body = _body(record)
             text = _text(body)

@@ -77,9 +77,8 @@ class Vocabulary:
         size, ids = -64, (ctypes.c_int32 * len(tokens))(*tokens)
         while size < 0:  # minus the size that is needed
             buffer = ctypes.create_string_buffer(-size)
-            size = _library().llama_detokenize(
-                self._vocabulary, ids, len(tokens), buffer, -size, False, not skip_special_tokens
-            )
+            arguments = self._vocabulary, ids, len(tokens), buffer, -size, False, not skip_special_tokens
+            size = _library().llama_detokenize(*arguments)
         return buffer.raw[:size].decode("utf-8", "replace")
 
     def apply_chat_template(

@@ -49,12 +49,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os.path import commonprefix
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from StaICC.errors import ArgumentError, validate_integer
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability, after_label, check_channel, checked_labels, softmax
-from StaICC.kernels.registry import OptionFact, option_types, options_of, split_options
+from StaICC.kernels.registry import option_types, split_options
 
 _VERSION: Final = 1  # part of the identity; raise it with any change that can move a probability
 _ESCAPE_METHODS: Final = ("A", "C", "D")
@@ -193,11 +193,6 @@ class PPMKernel:
     """Escape method: ``"A"``, ``"C"`` or ``"D"``."""
 
     @classmethod
-    def declared_options(cls) -> list[OptionFact]:
-        """Return the options that may follow ``ppm``."""
-        return options_of(cls)
-
-    @classmethod
     def from_spec(cls, spec: str, **options: Any) -> PPMKernel:
         """Make the kernel that :func:`StaICC.load_kernel` names ``"ppm"``.
 
@@ -220,16 +215,13 @@ class PPMKernel:
         if self.escape not in _ESCAPE_METHODS:
             raise ArgumentError(f"there is no escape method {self.escape!r}; there are: {', '.join(_ESCAPE_METHODS)}")
 
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Label scores of plain and of noisy-channel prompts, also in batches."""
-        return frozenset({Capability.LABEL_SCORES, Capability.NOISY_CHANNEL, Capability.BATCH})
+    capabilities: ClassVar = frozenset({Capability.LABEL_SCORES, Capability.NOISY_CHANNEL, Capability.BATCH})
+    """Label scores of plain and of noisy-channel prompts, also in batches."""
 
     def identity(self) -> Identity:
         """Algorithm, its version, and the arguments: kernels with the same identity give the same numbers."""
-        return Identity(
-            {"model": "ppm", "algorithm": f"ppm/{_VERSION}"}, {"escape": self.escape, "order": str(self.order)}
-        )
+        who = {"model": "ppm", "algorithm": f"ppm/{_VERSION}"}
+        return Identity(who, {"escape": self.escape, "order": str(self.order)})
 
     def __call__(self, prompt: str | Sequence[str], label_space: Sequence[str]) -> list[float]:
         """Return the probability of each label.
@@ -262,9 +254,7 @@ class PPMKernel:
             ArgumentError: If ``prompts`` is a single text, or any prompt or the label space is refused.
         """
         if isinstance(prompts, str) or not isinstance(prompts, Iterable):
-            raise ArgumentError(
-                f"prompts has to be a list of prompts, not {prompts!r:.80}; for a single prompt call the kernel itself"
-            )
+            raise ArgumentError(f"prompts: got {prompts!r:.80}, expected a list. Call the kernel for a single prompt")
         labels = checked_labels(label_space)
         return [self._row(prompt, labels, index) for index, prompt in enumerate(prompts)]
 
@@ -287,12 +277,9 @@ class PPMKernel:
         return reader.log_probability(text)
 
     def _row(self, prompt: str | Sequence[str], labels: Sequence[str], index: int) -> list[float]:
-        if isinstance(prompt, str):
-            return self._continuation(prompt, labels)
-        check_channel(prompt, labels, index)
-        return self._channel(prompt, labels)
-
-    def _continuation(self, prompt: str, labels: Sequence[str]) -> list[float]:
+        if not isinstance(prompt, str):
+            check_channel(prompt, labels, index)
+            return self._channel(prompt, labels)
         reader = _Reader(self, prompt, alphabet_size=len(set(prompt).union(*labels)))
         times = Counter(labels)
         events = _as_longest_label({label: reader.log_probability(label) for label in times})
@@ -302,12 +289,8 @@ class PPMKernel:
         starts = after_label(prompts, labels)
         shared = min(len(commonprefix(list(prompts))), *starts)  # noqa: RUF071 - characters are meant
         reader = _Reader(self, prompts[0][:shared], alphabet_size=len(set().union(*prompts)))
-        return softmax(
-            [
-                reader.log_probability(prompt[shared:], skip=start - shared)
-                for prompt, start in zip(prompts, starts, strict=True)
-            ]
-        )
+        texts = zip(prompts, starts, strict=True)
+        return softmax([reader.log_probability(prompt[shared:], skip=start - shared) for prompt, start in texts])
 
 
 ppm_inference: Final = PPMKernel()

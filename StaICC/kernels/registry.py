@@ -22,7 +22,7 @@ import json
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_type_hints
 
@@ -95,8 +95,9 @@ def _docstrings(record: type[Any]) -> Mapping[str, str]:
 
 
 def option_types(record: type, *left_out: str) -> dict[str, str]:
-    """Return the annotated type of each field of a dataclass, without those left out."""
-    return {field.name: str(field.type) for field in fields(record) if field.name not in left_out}
+    """Return the annotated type of each field of a dataclass with a default, without those left out."""
+    given = [field for field in fields(record) if field.default is not MISSING and field.name not in left_out]
+    return {field.name: str(field.type) for field in given}
 
 
 def read_json_or_text(text: str) -> Any:
@@ -274,9 +275,11 @@ DESCRIPTIONS: Mapping[str, str] = {
 
 
 def declared_options(factory: KernelFactory) -> Sequence[OptionFact]:
-    """Return the options that a kind of kernels declares; none for functions and classes that declare nothing."""
-    declared = getattr(getattr(factory, "__self__", None), "declared_options", None)
-    return declared() if callable(declared) else ()
+    """Return the options that a kind of kernels has: those that it declares, or the fields of a dataclass."""
+    kind: Any = getattr(factory, "__self__", None)
+    usual = functools.partial(options_of, kind) if hasattr(kind, "__dataclass_fields__") else tuple
+    options: Sequence[OptionFact] = getattr(kind, "declared_options", usual)()
+    return options
 
 
 def load_kernel(spec: str, **options: Any) -> LoadedKernel:

@@ -19,21 +19,12 @@ from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, ClassVar, TypeVar
 
 from StaICC.errors import ArgumentError, OutputError, RunEndingError, WithheldReplyError, set_integers
-from StaICC.inference.contract import (
-    Forecast,
-    Served,
-    Text,
-    ending,
-    forecast_prompts,
-    retried,
-    served_function,
-    tokens_used,
-)
+from StaICC.inference.contract import Forecast, Text, ending, forecast_prompts, retried, served_function, tokens_used
 from StaICC.inference.identity import TOLERANCE, Identity, combined, identity_of, tolerance_of
 from StaICC.inference.reply_parser import is_cut_thought
 from StaICC.inference.workers import is_too_long
 from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed, without_blank
-from StaICC.kernels.registry import OptionFact, load_kernel, names_option, option_types, options_of, split_options
+from StaICC.kernels.registry import load_kernel, names_option, option_types, split_options
 from StaICC.kernels.transport import Requests, redact
 from StaICC.optional import require
 
@@ -293,7 +284,7 @@ class TextInference:
     def _read(self, prompts: Sequence[Any]) -> list[Any]:
         return [without_blank(prompt) for prompt in prompts] if self.strip_blank else list(prompts)
 
-    def served(self) -> Served | None:
+    def served(self) -> Any:
         """The kernel, if a server runs its model."""
         return served_function(self.kernel)
 
@@ -362,9 +353,7 @@ def load_for_text(
             own = kernel._limit_option() if name == "max_tokens" else name
             usual = getattr(ReplySettings, own)
             if getattr(kernel, own) not in (usual, value if own == name else usual):
-                raise ArgumentError(
-                    f"option {own} of the model: got {getattr(kernel, own)}, and {value} for all models"
-                )
+                raise ArgumentError(f"option {own} of the model: got {getattr(kernel, own)} and {value}, expected one")
         return replace(kernel, **given)
     continues = Capability.LOSSES in capabilities_of(kernel)
     most = NEW_TOKENS if max_tokens is None else max_tokens
@@ -443,18 +432,13 @@ class LiteLLMKernel(ReplyKernel):
         set_integers(self, concurrency=1, retries=0)
 
     @classmethod
-    def declared_options(cls) -> list[OptionFact]:
-        """Return the settings that may follow the name of the model."""
-        return options_of(cls, "model")
-
-    @classmethod
     def from_spec(cls, text: str, **options: Any) -> LiteLLMKernel:
         """Make a kernel from a text, ``"litellm:MODEL;option=value"``.
 
         Raises:
             ArgumentError: The text names no model, or an option has no meaning.
         """
-        name, given = split_options(text, option_types(cls, "model"), None, given=options)
+        name, given = split_options(text, option_types(cls), None, given=options)
         return cls(name.removeprefix("litellm").removeprefix(":"), **given)
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.TEXT, Capability.BATCH})

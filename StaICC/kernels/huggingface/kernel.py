@@ -546,7 +546,7 @@ class CausalLMKernel(TokenKernel):
     @classmethod
     def declared_options(cls) -> list[OptionFact]:
         """Return the options of :class:`ModelSource` (loading) and of :class:`KernelOptions` (scoring, length)."""
-        return [*options_of(ModelSource, "spec"), *options_of(KernelOptions)]
+        return [*options_of(ModelSource), *options_of(KernelOptions)]
 
     @classmethod
     def from_spec(cls, spec: str, **options: Any) -> CausalLMKernel:
