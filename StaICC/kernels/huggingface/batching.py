@@ -29,7 +29,7 @@ from itertools import accumulate
 from typing import Any
 
 from StaICC.errors import ArgumentError, OutputError, RunEndingError
-from StaICC.kernels.huggingface import text_config
+from StaICC.kernels.huggingface import FEATURE, text_config
 from StaICC.kernels.huggingface.forward import (
     TRANSFORMS,
     Capabilities,
@@ -45,6 +45,7 @@ from StaICC.kernels.huggingface.forward import (
 )
 from StaICC.kernels.huggingface.live_state import foreign_code
 from StaICC.kernels.protocol import stable_seed
+from StaICC.optional import require
 from StaICC.safe_text import logger
 
 LEAST_BUDGET = 32
@@ -167,40 +168,12 @@ class BatchRunner:
             for share in (True, False):
                 part = [i for i in todo if (self._shares(sequences[i]) and not alone) is share]
                 wanted = [wanted_from[i] for i in part]
-                for rows, hidden in self._computed(self._plan([sequences[i] for i in part], wanted, share), share):
+                for rows, hidden in self._computed(self.plan([sequences[i] for i in part], wanted, share), share):
                     picks, states = self._select(rows, hidden, wanted)
                     read(states, {part[number]: indexes for number, indexes in picks.items()})
                     yield from (part[number] for number in picks)
 
         self.persist(len(sequences), attempt)
-
-    def continue_rows(
-        self,
-        sequences: Sequence[Tokens],
-        grow: Callable[[Row, object, list[int]], dict[int, list[int]]],
-    ) -> list[list[int]]:
-        """Plan sequences over cached prefixes and let ``grow`` continue each row in the cache.
-
-        Args:
-            sequences: Token sequences, none empty.
-            grow: Given a row, the cache of its prefix and the places of its sequences among all, returns something for
-                each sequence number of the row; it may let the cache grow.
-
-        Returns:
-            What ``grow`` returned, in the order of the sequences.
-        """
-        results: dict[int, list[int]] = {}
-
-        def attempt(todo: list[int]) -> Iterator[int]:
-            part = [sequences[i] for i in todo]
-            for row in self._plan(part, [len(row) - 1 for row in part], self.prefix_reuse, GENERATION_COST):
-                self._to_prefix(row.prefix)
-                for number, value in grow(row, self._cache, [todo[number] for number, _ in row.ends]).items():
-                    results[todo[number]] = value
-                    yield todo[number]
-
-        self.persist(len(sequences), attempt)
-        return [results[number] for number in range(len(sequences))]
 
     def persist(self, count: int, attempt: Callable[[list[int]], Iterator[int]]) -> None:
         """Attempt until all of ``count`` are done, with half the budget each time that memory runs out.
@@ -244,7 +217,7 @@ class BatchRunner:
         forward = self.forward
         return self.prefix_reuse and forward.can.sharing and len(sequence) <= forward.exact_to
 
-    def _plan(
+    def plan(
         self, sequences: Sequence[Tokens], wanted_from: Sequence[int], share: bool, call_cost: float = 0.0
     ) -> list[Row]:
         """Plan sequences that share what they begin with, or do not, given the cached prefix."""
@@ -273,9 +246,9 @@ class BatchRunner:
             self.computed += sum(len(row.tokens) for row in batch)
             yield batch, hidden
         for row in rows[len(first) :]:
-            self._to_prefix(row.prefix)
+            cache = self.cached(row.prefix)
             self.computed += len(row.tokens)
-            yield [row], forward.trees([row], self._cache)
+            yield [row], forward.trees([row], cache)
 
     def batches(self, rows: Sequence[Row], flat: bool) -> Iterator[list[Row]]:
         """Rows of about the same length, longest first, each batch within the budget.
@@ -301,18 +274,19 @@ class BatchRunner:
         if batch:
             yield batch
 
-    def _to_prefix(self, prefix: Tokens) -> None:
-        """Grow or cut the cached prefix."""
-        forward = self.forward
+    def cached(self, prefix: Tokens) -> Any:
+        """Return the cache, grown or cut to a prefix."""
         if self._cache is None:
-            self._cache = forward.new_cache()
+            self._cache = require("transformers", "hf", FEATURE).DynamicCache()  # without windows
         self.held = prefix[: shared_length(self.held, prefix)]
-        forward.cut(self._cache, len(self.held))
+        if (extra := int(self._cache.get_seq_length()) - len(self.held)) > 0:
+            self._cache.crop(-extra)
         while len(self.held) < len(prefix):
             piece = prefix[len(self.held) : len(self.held) + self.budget]
-            forward.call([piece], cache=self._cache)
+            self.forward.call([piece], cache=self._cache)
             self.held += piece
             self.computed += len(piece)
+        return self._cache
 
     def _select(self, rows: Sequence[Row], hidden: Hidden, wanted_from: Sequence[int]) -> tuple[Picks, Hidden]:
         """The wanted positions of a batch, each once, and the indexes of each sequence among them."""
@@ -631,46 +605,59 @@ def generate_tokens(
             logits = logits.double().cpu() / temperature - torch.log(-torch.log(torch.stack(noise)))
         return list(logits.argmax(-1).tolist())
 
-    def grow(row: Row, cache: Any, numbers: list[int]) -> dict[int, list[int]]:
-        """Generate for all sequences of one row."""
-        ends, depths, length = [end for _, end in row.ends], row.depths(), len(row.prefix) + len(row.tokens)
-        allowed = torch.zeros((len(ends), length + len(ends) * most), dtype=torch.bool)
-        base = len(row.prefix)
-        allowed[:, :base] = True
-        for index, end in enumerate(ends):
-            allowed[index, [base + place for place in row.path(end, depths[end] - base + 1)]] = True
-        hidden = forward.trees([row], cache)[:, ends]
-        runner.computed += len(row.tokens)
-        continuations: list[list[int]] = [[] for _ in ends]
-        alive = list(range(len(ends)))
+    results: list[list[int]] = [[] for _ in sequences]
+
+    def continued(alive: list[int], logits: Any, following: Callable[[list[int], int], Any]) -> None:
+        """Continue sequences, given the logits after them, and a function for those after the tokens chosen last."""
+        for number in alive:
+            results[number] = []
         for step in range(most):
-            tokens = chosen(forward.logits(hidden[0]), [numbers[i] for i in alive], step)
-            for index, token in zip(alive, tokens, strict=True):
-                continuations[index].append(token)
-            alive = [index for index in alive if not ending.complete(continuations[index])]
+            for number, token in zip(alive, chosen(logits, alive, step), strict=True):
+                results[number].append(token)
+            alive = [number for number in alive if not ending.complete(results[number])]
             if not alive or step + 1 == most:
-                break
-            allowed[alive, list(range(length, length + len(alive)))] = True
-            length += len(alive)
-            depth = [depths[ends[i]] + step + 1 for i in alive]
-            mask = forward.additive(allowed[None, None, alive, :length])
-            hidden = forward.call([[continuations[i][-1] for i in alive]], mask, [depth], cache)
+                return
+            logits = following(alive, step)
+
+    def grow(row: Row, ends: dict[int, int]) -> None:
+        """Generate for all sequences of one row, given where each ends."""
+        depths, base, length = row.depths(), len(row.prefix), len(row.prefix) + len(row.tokens)
+        cache = runner.cached(row.prefix)
+        allowed = {number: torch.zeros(length + len(ends) * most, dtype=torch.bool) for number in ends}
+        for number, end in ends.items():
+            path = row.path(end, depths[end] - base + 1)
+            allowed[number][[*range(base), *(base + place for place in path)]] = True
+
+        def following(alive: list[int], step: int) -> Any:
+            nonlocal length
+            for number in alive:
+                allowed[number][length] = True
+                length += 1
+            mask = forward.additive(torch.stack([allowed[number][:length] for number in alive])[None, None])
+            depth = [depths[ends[number]] + step + 1 for number in alive]
             runner.computed += len(alive)
-        return {number: tokens for (number, _), tokens in zip(row.ends, continuations, strict=True)}
+            return forward.logits(forward.call([[results[number][-1] for number in alive]], mask, [depth], cache)[0])
+
+        hidden = forward.trees([row], cache)[0, list(ends.values())]
+        runner.computed += len(row.tokens)
+        continued(list(ends), forward.logits(hidden), following)
+
+    def attempt(todo: list[int]) -> Iterator[int]:
+        part = [sequences[number] for number in todo]
+        for row in runner.plan(part, [len(ids) - 1 for ids in part], runner.prefix_reuse, GENERATION_COST):
+            grow(row, {todo[number]: end for number, end in row.ends})
+            yield from (todo[number] for number, _ in row.ends)
+
+    def again(alive: Sequence[int], step: int) -> Any:
+        return last_positions(runner, [(*sequences[number], *results[number]) for number in alive]).whole()
 
     if forward.can.sharing and forward.can.checked < min(len(sequences), 2):
         last_positions(runner, sequences[:4])  # compares them with a plain call
-    if forward.can.sharing and max(map(len, sequences), default=0) + most <= forward.exact_to:
-        return runner.continue_rows(sequences, grow)
-    continuations: list[list[int]] = [[] for _ in sequences]
-    alive = list(range(len(sequences)))
-    for step in range(most):
-        if alive:
-            reader = last_positions(runner, [(*sequences[i], *continuations[i]) for i in alive])
-            for index, token in zip(alive, chosen(reader.whole(), alive, step), strict=True):
-                continuations[index].append(token)
-            alive = [index for index in alive if not ending.complete(continuations[index])]
-    return continuations
+    if forward.can.sharing and max(map(len, sequences)) + most <= forward.exact_to:
+        runner.persist(len(sequences), attempt)
+    else:
+        continued(list(range(len(sequences))), last_positions(runner, sequences).whole(), again)
+    return results
 
 
 def decoder_layers(runner: BatchRunner) -> list[Any]:

@@ -75,9 +75,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from StaICC.errors import RunEndingError
-from StaICC.kernels.huggingface import FEATURE, text_config, torch_module
+from StaICC.kernels.huggingface import text_config, torch_module
 from StaICC.kernels.huggingface.live_state import HOOKS, is_library_code
-from StaICC.optional import require
 
 CALL_COST = 48
 """Cost of one more call of the model over a cached prefix, in positions."""
@@ -598,15 +597,6 @@ class Forward:
         finally:
             for (layer, _), code in zip(layers, before, strict=True):
                 layer._compiled_call_impl = code
-
-    def cut(self, cache: Any, length: int) -> None:
-        """Take what is beyond a length off a cache."""
-        if (extra := int(cache.get_seq_length()) - length) > 0:
-            cache.crop(-extra)
-
-    def new_cache(self) -> Any:
-        """An empty key-value cache without windows."""
-        return require("transformers", "hf", FEATURE).DynamicCache()
 
     def tree_mask(self, ends: Sequence[Any]) -> Any:
         """Which position of a row may attend to which, from the ends of their subtrees (..., positions)."""

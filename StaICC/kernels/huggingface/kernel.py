@@ -84,6 +84,8 @@ CPU_BYTES = 4096
 """Positions of a call on a CPU times the bytes of a number. Larger tensors do not fit into the caches."""
 CUDA_BUDGET = 65536
 """On an NVIDIA H200 SmolLM2 is up to twice as fast as with 16,384 positions."""
+_SCORES = ("probabilities", "log_probabilities")
+"""Features that score labels."""
 THOUGHT = "<think>"
 """With it the chat templates of some models begin the reply."""
 ALGORITHM = "2"
@@ -332,13 +334,11 @@ class TokenKernel:
         for first in range(0, len(texts), step):
             joined = self.format.continuations(texts[first : first + step], label_space, first)
             logs += self._log_probabilities(*_sequences(joined), labels=True)
-        sums = [math.fsum(row) for row in logs]
+        sums = channel_scores(logs, len(label_space), False)
+        mass = [math.fsum(map(math.exp, row)) for row in sums] if self.options.label_mass else None
         mean = self.options.label_normalisation == "mean"
-        values = [total / len(row) for total, row in zip(sums, logs, strict=True)] if mean else sums
-        starts, width = range(0, len(logs), len(label_space)), len(label_space)
-        mass = [math.fsum(map(math.exp, sums[start : start + width])) for start in starts]
-        scores = [values[start : start + width] for start in starts]
-        return LabelScores(_softmax(scores), scores, mass if self.options.label_mass else None, issues)
+        scores = channel_scores(logs, len(label_space), True) if mean else sums
+        return LabelScores(_softmax(scores), scores, mass, issues)
 
     def _channel_sequences(
         self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str, limited: bool = True
@@ -377,22 +377,22 @@ class TokenKernel:
             kept: A sequence of the prompts before, whose prefix is not computed again.
         """
         limited = self.options.on_too_long != "error"  # no limit, where none is applied
-        scores = not new_tokens and not {"probabilities", "log_probabilities"}.isdisjoint(features)
+        scores, channel = not new_tokens and not {*_SCORES}.isdisjoint(features), not isinstance(prompts[0], str)
         vectors = not {"hidden", "vocabulary"}.isdisjoint(features)
+        full = scores and not channel and self.options.label_scoring == "full"
         runs: list[Sequence[Tokens]] = []
         longest = positions = 0
         with self._running(prompts):
-            if not isinstance(prompts[0], str):
+            if channel:
                 whole, starts = self._channel_sequences(prompts, label_space, self.options.variant, limited)
-                runs.append(self._computed(whole, starts, labels=False))
-                longest = max(map(len, whole))
-            elif scores and self.options.label_scoring == "full":
+            elif full:
                 reading = self._read([[prompt] for prompt in prompts], label_space, limited=limited)
                 texts = [text for (text,) in reading.texts]
                 whole, starts = _sequences(self.format.continuations(texts, label_space))
-                runs.append(self._computed(whole, starts, labels=True))
-                longest = max(map(len, whole)) - self._least_new
-            if not runs or vectors:
+            if channel or full:
+                runs.append(self._computed(whole, starts, labels=full))
+                longest = max(map(len, whole)) - full * self._least_new
+            if vectors or not runs:
                 shared = self.format.deciding(label_space)[1] if scores and not runs else 0
                 reading = self._read([[prompt] for prompt in prompts], new_tokens=new_tokens, limited=limited)
                 whole = reading.before(shared)
@@ -613,12 +613,10 @@ class CausalLMKernel(TokenKernel):
     @property
     def recheck_tolerance(self) -> float:
         """By how much a prediction may differ when it is computed again in another batch; does not load the model."""
-        if self._loaded is not None:
-            dtype = str(self._loaded.model.dtype).removeprefix("torch.")
-        else:
-            assert self._source is not None
-            dtype = self._source.resolved_dtype()
-        return 1e-4 if dtype in ("float32", "float64") and not numerics() else 5e-2
+        loaded, source = self._loaded, self._source
+        dtype = source.resolved_dtype() if loaded is None and source is not None else str(self.model.dtype)
+        exact = dtype.removeprefix("torch.") in ("float32", "float64") and not numerics()
+        return 1e-4 if exact else 5e-2
 
     def identity(self) -> Identity:
         """What determines the predictions, computed now from the files and, once loaded, from the model in memory.
@@ -627,23 +625,20 @@ class CausalLMKernel(TokenKernel):
         it was changed in memory after loading, the facts that differ are added.
         """
         with self._lock:
-            who, reasons = self._who()
+            source, reasons = self._source, tuple[str, ...]()
+            if source is not None and self._loaded is None and source.is_complete():
+                who = source.content()
+            else:
+                loaded = self._parts()
+                now = live_state(loaded.model, loaded.tokenizer)
+                known = loaded.state.who if source is None or source.is_complete() else {}
+                who = {**loaded.content, **{name: value for name, value in now.who.items() if value != known.get(name)}}
+                reasons = tuple(name for name in now.unidentified if name not in loaded.state.unidentified)
             if self._runner is not None:  # a run begins: its first batch is compared again
-                self._runner.forward.can.checked = 0
+                can = self._runner.forward.can
+                can.checked, can.guard = 0, -1 if reasons else can.guard  # foreign code may have come since the trial
             who = {**who, "kernel": "CausalLMKernel", "algorithm": ALGORITHM, **numerics()}
-            return Identity(who, self.options.settings(), tuple(reasons))
-
-    def _who(self) -> tuple[dict[str, str], list[str]]:
-        source = self._source
-        if source is not None and self._loaded is None and source.is_complete():
-            return source.content(), []
-        loaded = self._parts()
-        now, before = live_state(loaded.model, loaded.tokenizer), loaded.state
-        if source is None or before is None:
-            return dict(now.who), list(now.unidentified)
-        known = before.who if source.is_complete() else {}
-        changed = {name: value for name, value in now.who.items() if value != known.get(name)}
-        return {**loaded.content, **changed}, [name for name in now.unidentified if name not in before.unidentified]
+            return Identity(who, self.options.settings(), reasons)
 
     def runner(self) -> BatchRunner:
         """The batch runner of the loaded model, made anew when the model was changed."""
@@ -706,7 +701,7 @@ class CausalLMKernel(TokenKernel):
         Returns:
             A float32 NumPy array of shape (prompts, width).
         """
-        return self._features(prompts, (), {"hidden"})["hidden"]
+        return self.features(prompts, (), {"hidden"})["hidden"]
 
     def full_vocabulary_logits(self, prompts: Sequence[str]) -> Any:
         """Logits of the whole vocabulary at the last position of each prompt.
@@ -717,7 +712,7 @@ class CausalLMKernel(TokenKernel):
         Returns:
             A float32 NumPy array of shape (prompts, vocabulary).
         """
-        return self._features(prompts, (), {"vocabulary"})["vocabulary"]
+        return self.features(prompts, (), {"vocabulary"})["vocabulary"]
 
     def layer_states(self, prompts: Sequence[str]) -> Any:
         """State of each decoder layer at the last position of each prompt.
@@ -766,7 +761,7 @@ class CausalLMKernel(TokenKernel):
             A list of probabilities for each prompt; a float32 array (prompts, vocabulary); a float32 array (prompts,
             width).
         """
-        features = self._features(prompts, label_space, {"probabilities", "vocabulary", "hidden"})
+        features = self._joint(prompts, label_space, {"probabilities", "vocabulary", "hidden"})
         return features["probabilities"], features["vocabulary"], features["hidden"]
 
     @property
@@ -787,19 +782,18 @@ class CausalLMKernel(TokenKernel):
         Returns:
             One sequence of rows for each name.
         """
-        if self.options.label_scoring != "full" or {"probabilities", "log_probabilities"}.isdisjoint(wanted):
-            return self._features(prompts, label_space, wanted)
-        full = self.score(prompts, label_space)
-        features = {"probabilities": full.probabilities, "log_probabilities": full.log_scores}
-        others = set(wanted) - set(features)
-        return features | self._features(prompts, label_space, others) if others else features
+        if self.options.label_scoring == "full" and not {*_SCORES}.isdisjoint(wanted):
+            full = self.score(prompts, label_space)
+            others = self.features(prompts, label_space, {*wanted} - {*_SCORES})
+            return {"probabilities": full.probabilities, "log_probabilities": full.log_scores, **others}
+        return self._joint(prompts, label_space, wanted) if wanted else {}
 
-    def _features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Collection[str]) -> dict[str, Any]:
+    def _joint(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Collection[str]) -> dict[str, Any]:
         """Features of which labels are scored by one token each."""
         features: dict[str, Any] = {}
         with self._running(prompts):
             reading = self._read([[prompt] for prompt in prompts])
-            scores = not {"probabilities", "log_probabilities"}.isdisjoint(wanted)
+            scores = not {*_SCORES}.isdisjoint(wanted)
             tokens, shared = self.format.deciding(label_space) if scores else ([], 0)
             reader = self._last(reading.before(shared))
             if scores:

@@ -88,7 +88,7 @@ def check_types(record: Any) -> None:
     Raises:
         ArgumentError: A value is illegal.
     """
-    for name, kind in _types(type(record)).items():
+    for name, kind in _types(type(record)).items():  # type: ignore[arg-type]
         value, kinds = getattr(record, name), get_args(kind) if type(None) in get_args(kind) else (kind,)
         if value is None and type(None) in kinds:
             continue

@@ -155,13 +155,13 @@ class Loaded:
         model: The model.
         tokenizer: The tokenizer.
         content: What it was loaded from; nothing for a model that the user made.
-        state: What it was right after loading; None for a model that the user made.
+        state: What it was right after loading; nothing for a model that the user made.
     """
 
     model: Any
     tokenizer: Any
     content: Mapping[str, str] = field(default_factory=dict)
-    state: Identity | None = None
+    state: Identity = field(default_factory=lambda: Identity({}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,6 +258,14 @@ def test_hooks_see_one_prompt_at_a_time(kernel, tokenizer, plain, hook, after_a_
     assert kernel.batch([prompt, *PROMPTS[3:6]], labels)[0] == pytest.approx(expected, abs=1e-4)
 
 
+def test_a_class_that_is_changed_between_two_runs_sees_one_prompt_at_a_time(kernel, monkeypatch):
+    kernel.batch(PROMPTS, LABELS)
+    double_method(kernel, monkeypatch)
+    assert kernel.identity().unidentified  # as every run begins
+    kernel.batch(PROMPTS, LABELS)
+    assert "replaced method" in kernel.runner().forward.can.reason
+
+
 def compiled_layers(model):
     for module in model.model.layers:
         module.compile(backend="eager")
