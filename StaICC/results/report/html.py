@@ -150,23 +150,19 @@ def table(
                 elements.append(cell)
                 continue
             body = element("bdi", breakable(cell)) if place in left and not isinstance(cell, Markup) else cell
-            kind = "th" if place == 0 else "td"
             style = "w" if place in left and place else None
-            elements.append(element(kind, body, scope="row" if place == 0 else None, class_=style))
+            elements.append(element("td", body, class_=style) if place else element("th", body, scope="row"))
         return element("tr", *elements)
 
-    names = [cell if isinstance(cell, Markup) else breakable(cell) for cell in head]
-    heads = [
-        element("th", name, scope="col", class_="w" if place in left else None) for place, name in enumerate(names)
-    ]
-    parts = [
-        element("caption", caption),
-        element("thead", element("tr", *heads)),
-        element("tbody", *map(line, rows)),
-    ]
-    if foot:
-        parts.append(element("tfoot", *map(line, foot)))
-    body = element("table", *parts, class_=classes)  # scrolls, and can be focused with the keyboard
+    heads = []
+    for place, cell in enumerate(head):
+        name = cell if isinstance(cell, Markup) else breakable(cell)
+        heads.append(element("th", name, scope="col", class_="w" if place in left else None))
+    parts = [element("thead", element("tr", *heads)), element("tbody", *map(line, rows))]
+    parts += [element("tfoot", *map(line, foot))] if foot else []
+    body = element(
+        "table", element("caption", caption), *parts, class_=classes
+    )  # scrolls, and can be focused with the keyboard
     shown = element("div", body, class_="scroll", tabindex="0", role="group", aria_label=caption)
     notes = [element("li", f"[{number}] {reason.rstrip('.')}.") for reason, number in reasons.items()]
     return join([shown, fold("No value: reasons", element("ul", *notes), class_="reasons")]) if notes else shown

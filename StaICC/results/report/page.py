@@ -445,11 +445,9 @@ def run_part(benchmarks: Sequence[str], make: Callable[[str, Runs], str]) -> Par
 
     def parts(group: Group) -> str:
         chosen = {benchmark: group[benchmark] for benchmark in benchmarks if benchmark in group}
+        names = run_names(chosen)
         return _each(
-            {
-                name: make(name, {benchmark: runs[name] for benchmark, runs in chosen.items() if name in runs})
-                for name in run_names(chosen)
-            }
+            {name: make(name, {key: runs[name] for key, runs in chosen.items() if name in runs}) for name in names}
         )
 
     return parts
@@ -465,31 +463,26 @@ def _confusions(name: str, runs: Runs) -> str:
     (result,) = runs.values()
     tables: list[str] = []
     for dataset, details in result.details.items():
-        labels, counts = labels_of(details), charts.confusion_counts(details)
-
-        def cell(truth: int, predicted: int, queries: int, style: str = "", dataset: str = dataset) -> Markup:
-            """Return a cell, with the queries that it counts for the script of the queries."""
-            place = json.dumps([_utf8(name), result.benchmark, dataset, truth, predicted])
-            return element("td", str(queries), class_=style or None, data_queries=json_escaped(place, only_ascii=True))
-
-        title = f"{dataset}, {name}"
+        labels, cells, wrong = labels_of(details), [], list[tuple[int, int, int]]()
+        for truth, counts in enumerate(charts.confusion_counts(details)):
+            row = []
+            for label, n in enumerate(counts):
+                place = json_escaped(
+                    json.dumps([_utf8(name), result.benchmark, dataset, truth, label]), only_ascii=True
+                )
+                style = f"{'h' if truth == label else 'e'}{round(10 * n / (sum(counts) or 1))}"
+                row.append(element("td", str(n), class_=style, data_queries=place))  # for the script of the queries
+                wrong += [(-n, truth, label)] if n and truth != label else []
+            cells.append(row)
         if len(labels) > _MOST_LABELS:
-            pairs = [(n, truth, label) for truth, row in enumerate(counts) for label, n in enumerate(row)]
-            wrong = sorted((pair for pair in pairs if pair[0] and pair[1] != pair[2]), key=lambda pair: -pair[0])
-            rows = [[labels[truth], labels[label], cell(truth, label, n)] for n, truth, label in wrong[:_MOST_ROWS]]
-            tables.append(table(f"{title}: confusions", ["true label", "predicted label", "queries"], rows, words=(1,)))
-        elif counts:
             rows = [
-                [
-                    labels[truth],
-                    *(
-                        cell(truth, guess, n, f"{'h' if truth == guess else 'e'}{round(10 * n / (sum(row) or 1))}")
-                        for guess, n in enumerate(row)
-                    ),
-                ]
-                for truth, row in enumerate(counts)
+                [labels[truth], labels[label], cells[truth][label]] for _, truth, label in sorted(wrong)[:_MOST_ROWS]
             ]
-            tables.append(table(title, ["true \\ predicted", *labels], rows, classes="heat"))
+            head = ["true label", "predicted label", "queries"]
+            tables.append(table(f"{dataset}, {name}: confusions", head, rows, words=(1,), classes="sortable heat"))
+        elif cells:
+            rows = [[label, *row] for label, row in zip(labels, cells, strict=True)]
+            tables.append(table(f"{dataset}, {name}", ["true \\ predicted", *labels], rows, classes="heat"))
     colours = "Rows are true labels. Blue is correct, orange is wrong."
     return join([element("p", colours + charts.confusion_note(result), class_="soft"), *tables])
 
@@ -606,12 +599,10 @@ def sections(benchmarks: Group) -> Iterator[Section]:
         shown: list[str] = []
         for group in groups:
             made = {name: content for name, make in parts.items() if (content := make(group))}
-            opened = [len(run_names(group)) <= _FEW_RUNS, *[False] * len(made)]
+            few = len(run_names(group)) <= _FEW_RUNS
             shown += [element("h3", group_title(group))] if several and made else []
-            shown += [
-                fold(name, content, opened=open_) if name else content
-                for (name, content), open_ in zip(made.items(), opened, strict=False)
-            ]
+            for number, (name, content) in enumerate(made.items()):
+                shown.append(fold(name, content, opened=few and not number) if name else content)
         if shown:
             yield Section(title.split()[1].strip("?"), title, join(shown))
 
@@ -711,8 +702,7 @@ def query_section(results: Mapping[str, Result | ResultGroup], prompts_of: Promp
                 copy = sum(other[:2] == key[:2] for other in sets)
                 own = {"benchmark": benchmark, "dataset": dataset, "labels": labels, "copy": copy}
                 sets[key] = {**own, "queries": _Numbers(), "runs": {}}
-            why = written if isinstance(written, str) else ""
-            texts = iter(()) if isinstance(written, str) else iter(written)
+            why, texts = (written, iter(())) if isinstance(written, str) else ("", iter(written))
             queries: dict[int, tuple[object, ...]] = {}
             sets[key]["runs"][names.index(name)] = {"missing": why, "queries": queries}
             lost = {(query.condition, query.query): (_FAILED, query.reason) for query in details.failures}
@@ -720,16 +710,10 @@ def query_section(results: Mapping[str, Result | ResultGroup], prompts_of: Promp
             for record in details.conditions:
                 # Empty and random queries have the label of a test row, which is not theirs.
                 truths = [-1] * len(record.truth) if benchmark in ("Contextual_bias", "Domain_bias") else record.truth
-                rows = zip(
-                    query_keys(record.rows),
-                    truths,
-                    record.predictions,
-                    _probabilities(record, len(labels)),
-                    strict=True,
-                )
-                for number, (row, truth, label, scores) in enumerate(rows):
-                    query = (conditions[record.name], *row, truth)
-                    place = sets[key]["queries"][query]
+                columns = (truths, record.predictions, _probabilities(record, len(labels)))
+                rows = enumerate(zip(query_keys(record.rows), *columns, strict=True))
+                for number, (row, truth, label, scores) in rows:
+                    place = sets[key]["queries"][(conditions[record.name], *row, truth)]
                     written_parts = tuple(parts[text] for text in next(texts, ()))
                     state = lost.get((record.name, number), (_FAILED if label is None else label, ""))
                     queries[place] = (*state, scores, prompts[written_parts] if written_parts else -1)
@@ -743,15 +727,10 @@ def query_section(results: Mapping[str, Result | ResultGroup], prompts_of: Promp
     text = json.dumps(values, separators=(",", ":"), allow_nan=False)
     for letter in "<>&":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
-    content = join(
-        [
-            element("p", _INTRODUCTION, class_="soft"),
-            element("noscript", element("p", "This part of the page needs JavaScript.")),
-            element("div", id="query-view"),
-            element("script", Markup(text), type="application/json", id="query-data"),
-        ]
-    )
-    return Section("queries", "Queries", content, "queries")
+    shown = [element("p", _INTRODUCTION, class_="soft"), element("div", id="query-view")]
+    shown.append(element("noscript", element("p", "This part of the page needs JavaScript.")))
+    shown.append(element("script", Markup(text), type="application/json", id="query-data"))
+    return Section("queries", "Queries", join(shown), "queries")
 
 
 class _Numbers(dict[Any, int]):
@@ -807,9 +786,8 @@ def report_html(
     if not results:
         raise ArgumentError("a report needs at least one result")
     benchmarks = by_benchmark(results)
-    board = next(every := sections(benchmarks))
-    others = [] if summary else [*every, _provenance(benchmarks)]
-    built = [board, *([more] if more is not None else []), *others]
+    board, *others = sections(benchmarks) if not summary else [next(sections(benchmarks))]
+    built = [board, *([more] if more else []), *others, *([] if summary else [_provenance(benchmarks)])]
     assets = [section.assets for section in built if section.assets]
     scripts = [resource(f"{name}.js") for name in ("page", *assets)]
     style = "".join(resource(f"{name}.css") for name in ("style", *assets))
@@ -821,24 +799,14 @@ def report_html(
         element("title", title),
         element("style", Markup(style + STYLE)),
     ]
-    runs = run_names(benchmarks)
-    count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+    count = len(run_names(benchmarks))
+    about = f"{count} run{'s' * (count > 1)}. Benchmarks: {', '.join(benchmarks)}. StaICC {__version__}."
     links = items(element("a", section.title, href=f"#{section.key}") for section in built)
+    bar = element("div", element("nav", links, aria_label="Sections"), element("div", class_="tools"), class_="bar")
+    folds = {section.key: fold(element("h2", section.title), section.content, opened=True) for section in built}
     body = [
-        element(
-            "header",
-            element("h1", title),
-            element("p", f"{count}. Benchmarks: {', '.join(benchmarks)}. StaICC {__version__}.", class_="lead"),
-            element("div", element("nav", links, aria_label="Sections"), element("div", class_="tools"), class_="bar"),
-        ),
-        element(
-            "main",
-            *_warnings(benchmarks),
-            *(
-                element("section", fold(element("h2", section.title), section.content, opened=True), id=section.key)
-                for section in built
-            ),
-        ),
+        element("header", element("h1", title), element("p", about, class_="lead"), bar),
+        element("main", *_warnings(benchmarks), *(element("section", shown, id=key) for key, shown in folds.items())),
         *(element("script", Markup(script)) for script in scripts),
     ]
     return f"<!DOCTYPE html>\n{element('html', element('head', *head), element('body', *body), lang='en')}\n"
