@@ -219,10 +219,6 @@ def panel_of(
     return Panel(points[0].panel, axis, names, [*shapes, *marks], width)
 
 
-def _axis_of(axis: Axis | Mapping[str, Axis] | None, panel: str) -> Axis | None:
-    return axis.get(panel) if isinstance(axis, Mapping) else axis
-
-
 def chart(
     title: str,
     caption: str,
@@ -262,7 +258,7 @@ def chart(
     for name in dict.fromkeys(point.panel for point in points):
         own = [point for point in points if point.panel == name]
         if any(point.score.value is not None for point in own):
-            axes = (_axis_of(across, name), _axis_of(values, name))
+            axes = [axis.get(name) if isinstance(axis, Mapping) else axis for axis in (across, values)]
             panels.append(panel_of(own, numbers, *axes, lines=(lines or {}).get(name, ()), **options))
     if not panels and needs:
         raise ArgumentError(f"{title}: {needs}")
@@ -828,37 +824,6 @@ def _length(result: Result, dataset: str, name: str) -> float:
     return math.log2(max(1.0, tokens or _conditions(result, dataset)[name].get("reference_tokens") or 1.0))
 
 
-def _experiment_points(kind: str, runs: Runs, dataset: str) -> tuple[list[Point], list[Shape], Axis | None]:
-    """Return the points of a data set, the lines in the background, and the horizontal axis."""
-    every = {name: row for result in runs.values() for name, row in _conditions(result, dataset).items()}
-    names = list(every)
-    if kind in ("shots", "helmet"):  # runs may have other levels
-        names.sort(key=lambda name: every[name].get("demonstrations") or 0)
-    points, bands, places = [], list[Shape](), list[float]()
-    for number, (run, result) in enumerate(runs.items()):
-        own = _conditions(result, dataset)
-        ends: dict[str, list[tuple[float, float]]] = {"band_low": [], "band_high": []}
-        for name, row in own.items():
-            place = _length(result, dataset, name) if kind == "context" else float(names.index(name))
-            if kind == "position":  # the middle of the part; runs may have other numbers of parts
-                place = (place + 0.5) * len(names) / len(own) - 0.5
-            places.append(place)
-            low, high = row.get("score_low"), row.get("score_high")
-            interval = None if low is None or high is None else Interval(low, high, 0.95, "")
-            score = Score(row.get("score"), interval, "undefined or not measured")
-            points.append(Point(dataset, run, name, score, place))
-            for key, band in ends.items():
-                band += [] if row.get(key) is None else [(place, row[key])]
-        bands += [Shape(band, number, "dashed") for band in ends.values() if band and number < SERIES]
-    if kind not in _CURVES:
-        return points, [], None
-    ticks = [(float(place), name.removeprefix("part ").removesuffix(" shots")) for place, name in enumerate(names)]
-    if kind == "context":
-        powers = range(math.floor(min(places)), math.ceil(max(places)) + 1)
-        ticks = [(float(power), f"{2**power // 1024}K" if power >= 10 else str(2**power)) for power in powers]
-    return points, bands, Axis((ticks[0][0] - 0.3, ticks[-1][0] + 0.3), ticks, _CURVES[kind])
-
-
 def experiment_chart(given: Given) -> Figure:
     """Return the scores of an experiment of LongICL by condition, with their intervals.
 
@@ -871,29 +836,51 @@ def experiment_chart(given: Given) -> Figure:
         ArgumentError: There is no experiment, or there are several.
     """
     runs = named(given)
-    kinds = {
-        str(values["experiment"]["name"])
-        for result in runs.values()
-        for values in result.divided.values()
-        if values.get("experiment")
-    }
+    every = (values.get("experiment") for result in runs.values() for values in result.divided.values())
+    kinds = {str(experiment["name"]) for experiment in every if experiment}
     if len(kinds) != 1:
         raise ArgumentError(f"expected results of one experiment of LongICL, got {', '.join(sorted(kinds)) or 'none'}")
     (kind,) = kinds
-    datasets = (name for name in dataset_names(runs) if any(_conditions(result, name) for result in runs.values()))
-    parts = {dataset: _experiment_points(kind, runs, dataset) for dataset in datasets}
-    across = {dataset: axis for dataset, (_, _, axis) in parts.items() if axis is not None}
-    lines = {dataset: own for dataset, (_, own, _) in parts.items()}
+    points: list[Point] = []
+    bands, across = dict[str, list[Shape]](), dict[str, Axis]()
+    for dataset in dataset_names(runs):
+        rows = {name: row for result in runs.values() for name, row in _conditions(result, dataset).items()}
+        names, places, bands[dataset] = list(rows), list[float](), []
+        if kind in ("shots", "helmet"):  # runs may have other levels
+            names.sort(key=lambda name: rows[name].get("demonstrations") or 0)
+        for number, (run, result) in enumerate(runs.items()):
+            own = _conditions(result, dataset)
+            ends: dict[str, list[tuple[float, float]]] = {"band_low": [], "band_high": []}
+            for name, row in own.items():
+                place = _length(result, dataset, name) if kind == "context" else float(names.index(name))
+                if kind == "position":  # the middle of the part; runs may have other numbers of parts
+                    place = (place + 0.5) * len(names) / len(own) - 0.5
+                places.append(place)
+                low, high = row.get("score_low"), row.get("score_high")
+                interval = None if low is None or high is None else Interval(low, high, 0.95, "")
+                score = Score(row.get("score"), interval, "undefined or not measured")
+                points.append(Point(dataset, run, name, score, place))
+                for key, band in ends.items():
+                    band += [] if row.get(key) is None else [(place, row[key])]
+            bands[dataset] += [Shape(band, number, "dashed") for band in ends.values() if band and number < SERIES]
+        if kind in _CURVES and places:
+            ticks = [
+                (float(place), name.removeprefix("part ").removesuffix(" shots")) for place, name in enumerate(names)
+            ]
+            if kind == "context":
+                powers = range(math.floor(min(places)), math.ceil(max(places)) + 1)
+                ticks = [(float(power), f"{2**power // 1024}K" if power >= 10 else str(2**power)) for power in powers]
+            across[dataset] = Axis((ticks[0][0] - 0.3, ticks[-1][0] + 0.3), ticks, _CURVES[kind])
     curves = "Dashed lines are simultaneous intervals, for all conditions of a run together. "
     return chart(
         f"Experiment: {kind}",
         f"Accuracy or micro F1 by condition, with intervals. {curves if across else ''}",
         ["data set", "run", "condition", "score"],
-        [point for points, _, _ in parts.values() for point in points],
+        points,
         "",
         across=across or None,
         values=_SHARE._replace(label="score" * bool(across)),
-        lines=lines,
+        lines=bands if across else None,
         dodge=0.0 if across else 0.1,
     )
 

@@ -713,7 +713,8 @@ def query_section(results: Mapping[str, Result | ResultGroup], prompts_of: Promp
                 columns = (truths, record.predictions, _probabilities(record, len(labels)))
                 rows = enumerate(zip(query_keys(record.rows), *columns, strict=True))
                 for number, (row, truth, label, scores) in rows:
-                    place = sets[key]["queries"][(conditions[record.name], *row, truth)]
+                    query = (conditions[record.name], *row, truth)
+                    place = sets[key]["queries"][query]
                     written_parts = tuple(parts[text] for text in next(texts, ()))
                     state = lost.get((record.name, number), (_FAILED if label is None else label, ""))
                     queries[place] = (*state, scores, prompts[written_parts] if written_parts else -1)
