@@ -6,7 +6,8 @@ import argparse
 import dataclasses
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from StaICC.cli import files
 from StaICC.datasets import names
@@ -56,11 +57,17 @@ def compare(args: argparse.Namespace) -> int:
       python -m StaICC compare a.json b.json --json
     """
     comparisons, left_out = compare_all(files.load_named(args.results), args.metric, margin=args.margin)
+    return _print(args, display_comparisons(comparisons), partial(format_comparisons, comparisons), left_out)
+
+
+def _print(
+    args: argparse.Namespace, blocks: Iterable[Block], write: Callable[[str], str], left_out: Sequence[str]
+) -> int:
+    """Print blocks, or what is written in another format, and name what is left out."""
     if args.format == "text":
-        files.show(display_comparisons(comparisons))
+        files.show(blocks)
     else:
-        as_json = args.format in ("json", "csv")
-        files.write_text(files.STDOUT, [format_comparisons(comparisons, args.format), "\n"], as_json)
+        files.write_text(files.STDOUT, [write(args.format), "\n"], args.format in ("json", "csv"))
     if left_out:
         print(f"left out: {'; '.join(left_out)}", file=sys.stderr)
     return 0
@@ -94,14 +101,8 @@ def rank(args: argparse.Namespace) -> int:
             left_out.append(f"{benchmark} ({error if len(own) > 1 else f'only in {next(iter(own))}'})")
     if not rankings:
         raise (errors or [ArgumentError("a ranking needs two results of one benchmark at least")])[0]
-    if left_out:
-        print(f"left out: {'; '.join(left_out)}", file=sys.stderr)
-    if args.format == "text":
-        files.show([block for place in rankings for block in (*place.display_blocks(), Line(""))][:-1])
-    else:
-        text = tests.format_rankings(rankings, args.format)
-        files.write_text(files.STDOUT, [text, "\n"], args.format == "json")
-    return 0
+    blocks = [block for place in rankings for block in (*place.display_blocks(), Line(""))][:-1]
+    return _print(args, blocks, partial(tests.format_rankings, rankings), left_out)
 
 
 def add_components(parser: argparse.ArgumentParser) -> None:
@@ -172,24 +173,19 @@ def plan(args: argparse.Namespace) -> files.Printed:
         raise ArgumentError(f"--tokens: got {args.tokens}, expected two numbers of at least 0")
     given = {name: getattr(args, name) for name in _GOALS}
     planned = plan_run(components_of(*runs) if runs else None, **given)
-    goal = "half width" if args.difference is None else "power"
     head = ["data sets", "rows", "draws", "templates", "queries", "tokens", "half width"]
-    head += ["power"] * (goal == "power") + ["cost"] * (args.prices is not None)
+    head += ["power"] * (args.difference is not None) + ["cost"] * (args.prices is not None)
     table, lines = [], []
     for design in planned.designs:
         tokens, output_tokens = (design.queries * of_query for of_query in args.tokens)
-        line = dataclasses.asdict(design) | {
-            "queries": design.queries,
-            "tokens": tokens,
-            "output_tokens": output_tokens,
-        }
-        row = [str(line[name]) for name in ("datasets", "rows", "draws", "templates")]
+        counts = {"queries": design.queries, "tokens": tokens, "output_tokens": output_tokens}
+        lines.append(dataclasses.asdict(design) | counts)
+        row = [str(lines[-1][name]) for name in ("datasets", "rows", "draws", "templates")]
         row += [f"{design.queries:,}", f"{tokens + output_tokens:,}", f"{design.half_width:.3f}"]
         row += [] if design.power is None else [f"{design.power:.2f}"]
         if args.prices is not None:
-            line["cost"] = token_cost(tokens, output_tokens, args.prices)
-            row.append(f"{line['cost']:.2f}")
-        lines.append(line)
+            lines[-1]["cost"] = token_cost(tokens, output_tokens, args.prices)
+            row.append(f"{lines[-1]['cost']:.2f}")
         table.append(row)
     best = planned.designs[0]
     command = "python -m StaICC run generalisation"
@@ -317,17 +313,15 @@ def cite(args: argparse.Namespace) -> files.Printed:
 def _label_counts(text: str) -> int | dict[int, int]:
     """Parse ``5`` (five labels for all queries) or ``2:50,5:50`` (number of labels: number of queries)."""
     try:
-        if ":" not in text:
-            return int(text)
         pairs = [part.split(":") for part in text.split(",")]
-        mapping = {int(labels): int(queries) for labels, queries in pairs}
+        counts = int(text) if ":" not in text else {int(labels): int(queries) for labels, queries in pairs}
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"expected a number of labels, such as 2, or labels:queries pairs, such as 2:50,5:50: got {text!r}"
         ) from None
-    if len(mapping) < len(pairs):
+    if isinstance(counts, dict) and len(counts) < len(pairs):
         raise argparse.ArgumentTypeError(f"duplicate number of labels: got {text!r}")
-    return mapping
+    return counts
 
 
 def add_baseline(parser: argparse.ArgumentParser) -> None:

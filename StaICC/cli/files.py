@@ -60,14 +60,8 @@ class TerminalStream:
         Returns:
             The number of characters of the text.
         """
-        before = after = ""
-        if self._bars and text == _UP:
-            shown = text
-        elif self._bars and text.startswith("\r"):
-            before, after = "\r", "\r" if len(text) > 1 and text.endswith("\r") else ""
-            shown = before + visible(text[1 : len(text) - len(after)]) + after
-        else:
-            shown = visible(text)
+        bar = re.fullmatch(r"(\r)(.*?)(\r?)", text, re.DOTALL) if self._bars else None
+        shown = f"{bar[1]}{visible(bar[2])}{bar[3]}" if bar else text if self._bars and text == _UP else visible(text)
         encoding = getattr(self.stream, "encoding", None) or "utf-8"
         self.stream.write(shown.encode(encoding, "backslashreplace").decode(encoding))
         return len(text)
@@ -109,30 +103,26 @@ def safe_streams() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
-_CARD = "write it into the card of your own data: [template] in FILE.card.toml, with --data FILE"
-INSTEAD = {
-    **{f"--{name.replace('_', '-')}": target for name, target in FOREIGN.items()},
-    "--seed": "rows, demonstrations and prompts are fixed, so there is nothing to seed",
-    "--shots": "use --k for the number of demonstrations",
-    "--num-fewshot": "--k",
-    "--output-path": "--output",
-    "--log-dir": "--output",
-    "--dataset": "use --datasets for the benchmark's data sets, --data FILE for your own",
-    "--tasks": "--datasets",
-    "--use-cache": "--store",
-    "--max-new-tokens": "--max-tokens",
-    "--max-gen-toks": "--max-tokens",
-    "--stop-seqs": "use --stop TEXT ... for texts before which a reply ends",
-    "--log-samples": "use --records FILE to save prompts and predictions",
-    "--model-args": "write options behind the model, as in --model 'hf:gpt2;dtype=float32', or as --dtype float32",
-    "--model-name-or-path": "use --model hf:NAME_OR_PATH",
-    "--template": _CARD,
-    "--instruction": _CARD,
-    "--data-parallel": "--workers",
-    "--data-parallel-size": "--workers",
-    "--tensor-parallel-size": "tensor_parallel_size",
-    "--gpu-memory-utilization": "gpu_memory_utilization",
+_FOREIGN_NAMES = {
+    "rows, demonstrations and prompts are fixed, so there is nothing to seed": "seed",
+    "use --k for the number of demonstrations": "shots",
+    "--k": "num-fewshot",
+    "--output": "output-path log-dir",
+    "use --datasets for the benchmark's data sets, --data FILE for your own": "dataset",
+    "--datasets": "tasks",
+    "--store": "use-cache",
+    "--max-tokens": "max-new-tokens max-gen-toks",
+    "use --stop TEXT ... for texts before which a reply ends": "stop-seqs",
+    "use --records FILE to save prompts and predictions": "log-samples",
+    "write options behind the model, as in --model 'hf:gpt2;dtype=float32', or as --dtype float32": "model-args",
+    "use --model hf:NAME_OR_PATH": "model-name-or-path",
+    "write it into the card of your own data: [template] in FILE.card.toml, with --data FILE": "template instruction",
+    "--workers": "data-parallel data-parallel-size",
+    "tensor_parallel_size": "tensor-parallel-size",
+    "gpu_memory_utilization": "gpu-memory-utilization",
 }
+INSTEAD = {f"--{name.replace('_', '-')}": target for name, target in FOREIGN.items()}
+INSTEAD |= {f"--{name}": target for target, listed in _FOREIGN_NAMES.items() for name in listed.split()}
 """Options of other tools: the option of the command that has the same meaning, or what :data:`FOREIGN` has for it."""
 
 
@@ -541,31 +531,32 @@ class ResultSaver:
         Returns:
             Whether it is where the user wants it.
         """
-        messages, saved = [], True
+        messages, saved = [], self._file is None
         if self._file is not None:
-            try:
-                self.check(result=self._file)
-                fresh = not self._file.exists()  # another program may save there meanwhile
-                self._refuse_other_run(self._file, result)
-                write_result_file(result.to_dict(), self._file, fresh)
-                messages = [f"{self._file} was replaced"] if self._replaces else []
-                if self.path is not None and self.path != self._file:  # with what there was so far
-                    with contextlib.suppress(OSError):  # other results are in the folder
-                        self.path.unlink()
-                        self._args.output.rmdir()
-                self.path = self._file
-            except (StaICCError, OSError) as error:
-                messages, saved = [f"staicc: not saved in {self._file}: {_reason(error)}"], False
+            error = _error_of(self._save_in_file, result)
+            saved, replaced = not error, f"{self._file} was replaced" if self._replaces else ""
+            messages.append(f"staicc: not saved in {self._file}: {error}" if error else replaced)
         if not saved or (self._file is None and self._args.save):
-            try:
-                self._save_in_folder(result)
-                messages.append(f"the result is in {self.path}")
-            except (StaICCError, OSError) as error:
-                messages.append(f"staicc: the result is not saved in {self._args.output}: {_reason(error)}")
-                saved = False
-        for message in messages if final else ():
+            error = _error_of(self._save_in_folder, result)
+            saved = saved and not error
+            lost = f"staicc: the result is not saved in {self._args.output}: {error}"
+            messages.append(lost if error else f"the result is in {self.path}")
+        for message in filter(None, messages if final else ()):
             print(one_line(message), file=sys.stderr)
         return saved
+
+    def _save_in_file(self, result: Result | ResultGroup) -> None:
+        """Save the result in the file of ``--json``."""
+        path: Path = self._args.json
+        self.check(result=path)
+        fresh = not path.exists()  # another program may save there meanwhile
+        self._refuse_other_run(path, result)
+        write_result_file(result.to_dict(), path, fresh)
+        if self.path is not None and self.path != path:  # with what there was so far
+            with contextlib.suppress(OSError):  # other results are in the folder
+                self.path.unlink()
+                self._args.output.rmdir()
+        self.path = path
 
     def _refuse_other_run(self, path: Path, result: Result | ResultGroup) -> None:
         """Raise an ArgumentError if a file has a result that is none of these, is more complete, or differs."""
@@ -625,15 +616,14 @@ class ResultSaver:
 
     def _save_all(self, result: Result | ResultGroup) -> bool:
         saved = self.save(result, final=True)
-        records: Path | None = self._args.records
-        if records is not None:
-            try:
-                self.check(records)
-                save_records(result, records)
-            except (StaICCError, OSError) as error:
-                print(f"staicc: {one_line(str(records))}: not saved: {_reason(error)}", file=sys.stderr)
-                return False
+        if self._args.records is not None and (error := _error_of(self._save_records, result)):
+            print(f"staicc: {one_line(str(self._args.records))}: not saved: {error}", file=sys.stderr)
+            return False
         return saved
+
+    def _save_records(self, result: Result | ResultGroup) -> None:
+        self.check(self._args.records)
+        save_records(result, self._args.records)
 
 
 def _run_of(result: Result) -> tuple[str, str]:
@@ -642,8 +632,13 @@ def _run_of(result: Result) -> tuple[str, str]:
     return result.model, str(settings)
 
 
-def _reason(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+def _error_of(write: Callable[[Result | ResultGroup], None], result: Result | ResultGroup) -> str:
+    """Return why a result cannot be written; an empty text if it is."""
+    try:
+        write(result)
+    except (StaICCError, OSError) as error:
+        return (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return ""
 
 
 def write_text(output: str | Path, lines: Iterable[str], as_json: bool = True) -> None:
