@@ -29,6 +29,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from itertools import chain
 from typing import Any
 
 from StaICC.datasets.catalogue import plain_values
@@ -281,15 +282,16 @@ class EarlyStopping(SavedRecord):
         )
 
     def __str__(self) -> str:
-        what = self.score if self.rule == "precision" else f"the difference of {self.score}, first minus second,"
-        sign = "" if self.rule == "precision" else "+"
+        what, sign = self.score, ""
+        if self.rule == "race":
+            what, sign = f"the difference of {self.score}, first minus second,", "+"
         estimate = "is undefined" if self.estimate is None else f"is {self.estimate:{sign}.4f}"
-        ends = f"{self.interval.low:{sign}.4f} .. {self.interval.high:{sign}.4f}"
         return (
             f"EARLY STOPPING: {self.reason}. On the evaluated rows {what} {estimate}. For the full benchmark the "
-            f"{100 * self.interval.level:g} % interval, valid at any stopping time, is {ends}. "
-            f"{self.queries} of {self.all_queries} queries were evaluated ({100 * self.saved:.0f} % saved). "
-            "Other scores have no valid interval. Do not compare this result with full runs."
+            f"{100 * self.interval.level:g} % interval, valid at any stopping time, is {self.interval.low:{sign}.4f} "
+            f".. {self.interval.high:{sign}.4f}. {self.queries} of {self.all_queries} queries were evaluated "
+            f"({100 * self.saved:.0f} % saved). Other scores have no valid interval. Do not compare this result with "
+            "full runs."
         )
 
     def check_saved(self, where: str) -> None:
@@ -458,11 +460,8 @@ class Signature:
 
     def differences(self, other: Signature) -> dict[str, tuple[str | None, str | None]]:
         """Return the fields in which two signatures differ, with both values."""
-        return {
-            name: (self.fields.get(name), other.fields.get(name))
-            for name in FIELDS
-            if self.fields.get(name) != other.fields.get(name)
-        }
+        pairs = {name: (self.fields.get(name), other.fields.get(name)) for name in FIELDS}
+        return {name: (ours, theirs) for name, (ours, theirs) in pairs.items() if ours != theirs}
 
     def __hash__(self) -> int:
         return hash(str(self))
@@ -552,20 +551,16 @@ class Provenance(SavedRecord):
 
     def facts(self) -> dict[str, str]:
         """Return who and how as flat values by name; several inference functions are numbered."""
-        facts: dict[str, str] = {}
+        facts: dict[str, str | None] = {}
         for number, predictor in enumerate(self.predictors, 1):
             mark = f" ({number})" if len(self.predictors) > 1 else ""
-            served = {f"data sets{mark}": "+".join(map(escaped, predictor.datasets))} if mark else {}
-            name = {"model_name": predictor.name} if predictor.name else {}
-            reasons = {"unidentified": "; ".join(predictor.unidentified)} if predictor.unidentified else {}
-            editions = {"served editions": "+".join(map(escaped, predictor.editions))} if predictor.editions else {}
-            values = {**name, **predictor.who, **editions, **predictor.how, **reasons}
-            facts.update(served | {f"{key}{mark}": value for key, value in values.items()})
-        if self.method is not None:
-            facts["method"] = self.method
-        if self.failures is not None:
-            facts["failed queries"] = self.failures
-        return facts
+            facts[f"data sets{mark}"] = "+".join(map(escaped, predictor.datasets)) if mark else None
+            editions = "+".join(map(escaped, predictor.editions)) or None
+            values = {"model_name": predictor.name, **predictor.who, "served editions": editions, **predictor.how}
+            values["unidentified"] = "; ".join(predictor.unidentified) or None
+            facts |= {f"{key}{mark}": value for key, value in values.items()}
+        facts |= {"method": self.method, "failed queries": self.failures}
+        return {key: value for key, value in facts.items() if value is not None}
 
     def reproducible(self) -> Provenance:
         """Return the provenance without times, counts and served editions, which differ between equal runs."""
@@ -593,8 +588,8 @@ def predictors_of(
     for by_dataset in served.values():
         records = list({id(record): record for record in by_dataset.values()}.values())
         failed = sum(details[dataset].failed for dataset in by_dataset if dataset in details)
-        counts = replace(sum((record.counts for record in records), RunCounts()), failed=failed)
-        identity = records[0].identity
+        counts = asdict(sum((record.counts for record in records), RunCounts())) | {"failed": failed}
+        identity, editions = records[0].identity, chain.from_iterable(record.editions for record in records)
         predictors.append(
             Predictor(
                 records[0].model_name,
@@ -605,8 +600,8 @@ def predictors_of(
                 tuple(by_dataset),
                 min(record.started for record in records),
                 max(record.finished for record in records),
-                tuple(dict.fromkeys(edition for record in records for edition in record.editions)),
-                **asdict(counts),
+                tuple(dict.fromkeys(editions)),
+                **counts,
             )
         )
     return tuple(predictors)

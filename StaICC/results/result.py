@@ -41,7 +41,7 @@ from StaICC.results.provenance import (
     digest,
     query_keys,
 )
-from StaICC.safe_text import logger
+from StaICC.safe_text import has_lone_surrogate, logger
 from StaICC.version import RESULT_SCHEMA
 
 _log = logger(__name__)
@@ -68,35 +68,36 @@ def _scores(data: Any) -> Any:
 
 
 _ROUND = re.compile(r"[0-9]+R")
-_FIGURE: Any = float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Experiment:
+    """The score ``experiment`` of LongICL in a file."""
+
+    name: str
+    conditions: Mapping[str, Mapping[str, float | None]]
+    p_value: float | None = None
+    compared: Mapping[str, str] | None = None
+
+
 _SCORE_TYPES: Mapping[str, Any] = {
-    **dict.fromkeys((*SCORES, "mean", "uniform", "majority"), _FIGURE),
+    **dict.fromkeys((*SCORES, "mean", "uniform", "majority"), float | None),
     "sensitivity": Mapping[str, tuple[float, float] | float | None],  # the slope and intercept of a regression line
     "distribution": tuple[float, ...] | None,
     "settings": Mapping[str, object],
     "rounds": Mapping[str, Mapping[str, object]],
-    "experiment": Mapping[str, object],
+    "experiment": _Experiment,
 }
 """Types of the scores of the library's own benchmarks; a benchmark of a user may report anything under other names."""
-_EXPERIMENT: Mapping[str, Any] = {
-    "name": str,
-    "p_value": _FIGURE,
-    "compared": Mapping[str, str] | None,
-    "conditions": Mapping[str, Mapping[str, _FIGURE]],
-}
 
 
-def _check_scores(scores: Mapping[str, Mapping[str, Any]]) -> None:
+def _check_scores(scores: Mapping[str, Any], where: str) -> None:
     """Refuse scores that have another type than this library writes, before anything reads their values."""
-    for name, own in scores.items():
-        for key, value in own.items():
-            where = f"the score {key:.60} of {name:.60}"
-            read_value(_FIGURE if _ROUND.fullmatch(key) else _SCORE_TYPES.get(key, object), value, where)
-            inner = value if isinstance(value, Mapping) else {}
-            known = _EXPERIMENT if key == "experiment" else {} if key in _SCORE_TYPES else _SCORE_TYPES
-            for place, kind in known.items():
-                if place in inner or key == "experiment":
-                    read_value(kind, inner.get(place), f"{where}, {place}")
+    for key, value in scores.items():
+        place, kind = f"{where}, {key:.60}", _SCORE_TYPES.get(key, object)
+        read_value(float | None if _ROUND.fullmatch(key) else kind, value, place)
+        if kind is object and isinstance(value, Mapping):
+            _check_scores(value, place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +369,8 @@ class Result(_Saved):
                 values[name] = read_value(kinds[name], data[key], f"the result's {key}")
             elif key not in _OPTIONAL:
                 raise SchemaError(f"the result cannot be read: the field {key!r} is missing")
-        _check_scores(values["divided"])
+        for dataset, scores in values["divided"].items():
+            _check_scores(scores, f"the scores of {dataset:.60}")
         if set(values["details"]) != set(values["divided"]):
             raise SchemaError("the scores and the details are not of the same data sets")
         if ("stopping" in values) != ("stopping" in values["signature"]):
@@ -495,21 +497,13 @@ def read_result_file(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     Raises:
         SchemaError: The path is neither a regular file nor a pipe, or the content is no JSON object (see
             :func:`~StaICC.datasets.storage.parse_json`).
-        OSError: There is no such file, or it may not be read.
+        OSError: There is no such file, or it cannot be read.
     """
-    where = os.fspath(path)
-    try:
-        data = read_json(path, "the file of a saved result")
-    except OSError as error:
-        if isinstance(error, (FileNotFoundError, PermissionError, NotADirectoryError)):
-            raise
-        raise SchemaError(f"{where}: the file cannot be read ({error.strerror})") from error
+    where, data = os.fspath(path), read_json(path, "the file of a saved result")
     if not isinstance(data, dict):
         raise SchemaError(f"{where}: this is no saved result; expected JSON with 'kind': 'result' or 'group'")
-    try:
-        json.dumps(data, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise SchemaError(f"{where}: a text has half of a surrogate pair, which no output can show") from error
+    if has_lone_surrogate(json.dumps(data, ensure_ascii=False)):
+        raise SchemaError(f"{where}: a text has half of a surrogate pair, which no output can show")
     return data
 
 
