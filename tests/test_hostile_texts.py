@@ -31,11 +31,12 @@ from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, OutputError, SchemaError, StaICCError, UnknownNameError
 from StaICC.inference.store import PredictionStore
 from StaICC.kernels.text_inference import text_inference
+from StaICC.layout import layout
 from StaICC.methods.run import run_all
 from StaICC.prompting.prompt_writer import TemplateWarning
 from StaICC.results import Result, Signature
 from StaICC.results.comparison import compare_all, format_comparisons
-from StaICC.results.published import compare_with_published, format_published
+from StaICC.results.published import compare_with_published, display_published
 from StaICC.results.report import write_report
 from StaICC.results.report.page import latex_scores
 from StaICC.safe_text import csv_cell, json_escaped, lines, logger, one_line, visible
@@ -124,7 +125,7 @@ def test_results_as_text_and_html(results: dict[str, Any], name: str) -> None:
     for part in result.results():
         check(str(part.signature))
         check(str(part))
-        check(format_published(compare_with_published(part)))
+        check(layout(display_published(compare_with_published(part))))
     assert "input" in str(result)
 
 

@@ -907,18 +907,18 @@ def compare_runs(
         raise ArgumentError(f"margin: got {margin!r}, expected a number between 0 and 1, such as 0.01")
     aligned = align(results, metric, reference)
     datasets, better = aligned.datasets, aligned.higher_is_better
-    pairs, all_pairs = _pairs(aligned, reference)
+    pairs, chosen_from = _pairs(aligned, reference)
     steps = [[paired.difference(*pair) for paired in datasets.values()] for pair in pairs]
     means = [mean_difference(own) for own in steps]
-    outcomes = of_datasets = corrected(list(map(difference_outcome, means)), all_tests=all_pairs)
+    outcomes = of_datasets = corrected(list(map(difference_outcome, means)), chosen_from=chosen_from)
     if len(datasets) > 1:
         tests = [difference_outcome(step) for own in steps for step in own]
-        of_datasets = corrected(tests, holm, all_pairs and all_pairs * len(datasets))
+        of_datasets = corrected(tests, holm, chosen_from * len(datasets))
     lines = iter(of_datasets)
     margins: list[Iterator[Outcome]] = []
     for gains in () if margin is None else (means, [mean.negated for mean in means]):
         above = [_above(gain if better else gain.negated, -(margin or 0.0)) for gain in gains]
-        margins.append(iter(corrected(above, holm, all_pairs)))
+        margins.append(iter(corrected(above, holm, chosen_from)))
     notes = {run: list(_table_notes(run, aligned)) for run in aligned.runs}
     made = []
     for number, pair in enumerate(pairs):
@@ -1077,7 +1077,7 @@ def standings(
     shown: dict[str, Rank] = {}
     try:
         aligned = align({name: runs[name] for name in known}, metric)
-        ranks, reason = (rank_runs if all_pairs else _rank_against_best)(aligned), "; ".join(aligned.left_out)
+        ranks, reason = rank_runs(aligned, all_pairs), "; ".join(aligned.left_out)
         shown = {place.run: place for place in ranks if abs(place.value - known[place.run]) <= _TABLE_TOLERANCE}
     except StaICCError as error:
         reason = str(error)
@@ -1091,46 +1091,33 @@ def standings(
     return places
 
 
-def _rank_against_best(aligned: AlignedRuns) -> tuple[Rank, ...]:
-    """Return the runs with their verdicts, the best first."""
-    pairs, all_pairs = _pairs(aligned)
-    outcomes = [difference_outcome(aligned.difference(*pair)) for pair in pairs]
-    return ranks_of(aligned, pairs, corrected(outcomes, all_tests=all_pairs))
-
-
 def corrected(
     outcomes: Sequence[Outcome],
     method: Callable[[Sequence[float | None]], list[float | None]] = directional_holm,
-    all_tests: int | None = None,
+    chosen_from: int = 0,
 ) -> list[Outcome]:
     """Return tests with corrected p-values.
 
     Args:
         outcomes: The tests.
         method: The correction; by default that for both directions of all pairs of runs.
-        all_tests: Number of tests from which these were chosen by their values (Bonferroni); ``None`` if they were not
+        chosen_from: Number of tests from which these were chosen by their values (Bonferroni); 0 if they were not
             chosen.
     """
     p_values = [outcome.p_value if isinstance(outcome, Tested) else None for outcome in outcomes]
-    if all_tests is None:
-        adjusted = method(p_values)
-    else:
-        adjusted = [None if p is None else min(1.0, p * all_tests) for p in p_values]
+    adjusted = [p and min(1.0, p * chosen_from) for p in p_values] if chosen_from else method(p_values)
     return [
         replace(outcome, holm=p) if isinstance(outcome, Tested) and p is not None else outcome
         for outcome, p in zip(outcomes, adjusted, strict=True)
     ]
 
 
-def _pairs(aligned: AlignedRuns, reference: str | None = None) -> tuple[list[tuple[str, str]], int | None]:
-    """Return the pairs that are compared, and the number of pairs from which they were chosen by their values."""
-    count = len(aligned.runs)
-    if reference is None and count <= MOST_RUNS:
-        return list(combinations(aligned.runs, 2)), None
-    hub, *equal = [reference] if reference else aligned.leaders
-    others = [run for run in aligned.runs if run not in {hub, *equal}]
-    pairs = [(hub, run) for run in (*equal, *others)] + [(leader, run) for leader in equal for run in others]
-    return pairs, None if reference else count * (count - 1) // 2
+def _pairs(aligned: AlignedRuns, reference: str | None = None) -> tuple[list[tuple[str, str]], int]:
+    """Return the pairs that are compared, and from how many they were chosen by their values; 0 if they were not."""
+    runs, few = list(aligned.runs), reference is None and len(aligned.runs) <= MOST_RUNS
+    hubs = runs if few else [reference] if reference is not None else aligned.leaders
+    pairs = [(hub, run) for place, hub in enumerate(hubs) for run in runs if run not in hubs[: place + 1]]
+    return pairs, 0 if few or reference is not None else math.comb(len(runs), 2)
 
 
 def difference_outcome(difference: PairedDifference) -> Outcome:
@@ -1304,19 +1291,21 @@ def rank(results: Mapping[str, Result], metric: str | None = None, *, draws: int
     )
 
 
-def rank_runs(aligned: AlignedRuns) -> tuple[Rank, ...]:
+def rank_runs(aligned: AlignedRuns, all_pairs: bool = True) -> tuple[Rank, ...]:
     """Return the runs with the intervals of their ranks, the best first.
 
     Args:
         aligned: The runs.
+        all_pairs: Test all pairs of runs, which intervals of ranks need; else more than :data:`MOST_RUNS` runs are
+            compared with the best one only.
     """
-    pairs = list(combinations(aligned.order, 2))
-    bound = _bounds(aligned) if len(aligned.runs) > MOST_RUNS else lambda first, second: None
+    pairs, chosen_from = (list(combinations(aligned.order, 2)), 0) if all_pairs else _pairs(aligned)
+    bound = _bounds(aligned) if all_pairs and len(aligned.runs) > MOST_RUNS else lambda first, second: None
     outcomes: list[Outcome] = []
     for first, second in pairs:  # of many runs, only those of the best ones have their exact p-value
         p = None if first in aligned.leaders else bound(first, second)
         outcomes.append(difference_outcome(aligned.difference(first, second)) if p is None else Tested(p, p))
-    return ranks_of(aligned, pairs, corrected(outcomes))
+    return ranks_of(aligned, pairs, corrected(outcomes, chosen_from=chosen_from))
 
 
 def _bounds(aligned: AlignedRuns) -> Callable[[str, str], float | None]:

@@ -36,13 +36,12 @@ from StaICC.metrics.crossed_effects import (
 from StaICC.metrics.intervals import Interval, expected_distances, mean_interval, ratio_part, student_quantile
 from StaICC.metrics.paired_tests import holm
 from StaICC.metrics.registry import Statistic
-from StaICC.results.comparison import Comparison, DatasetComparison, Tested, compare
+from StaICC.results.comparison import Comparison, DatasetComparison, Tested, compare, corrected
 from StaICC.results.result import Result
 
 BENCHMARK = "Generalisation"
-_MEAN = "mean"
-_Correct = dict[int, list[list[float | None]]]
-"""For each test row, draw and template whether the prediction is correct; ``None`` without one."""
+_Cells = list[float | None]
+"""Of a test row: for each draw and template whether the prediction is correct; ``None`` without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +89,10 @@ class Decomposition:
 class VarianceComponents(Displayed):
     """The sources of variance of a run."""
 
-    datasets: tuple[Decomposition, ...]
-    mean: Decomposition | None
-    """The mean over the data sets, if there are several."""
+    lines: tuple[Decomposition, ...]
+    """The data sets, then their mean if there are several."""
     left_out: Mapping[str, int]
     """Test rows without a prediction in every condition, by data set: they count for accuracy and interval only."""
-
-    @property
-    def lines(self) -> list[Decomposition]:
-        """The data sets, then their mean if there are several."""
-        return [*self.datasets, *([self.mean] if self.mean else [])]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the head and two rows for each data set: accuracy, standard deviations from each source; intervals."""
@@ -138,26 +131,23 @@ def variance_components(result: Result, level: float = 0.95) -> VarianceComponen
         ArgumentError: It is a result of another benchmark.
         UndefinedMetricError: Fewer than two rows have predictions of all draws and templates.
     """
-    found: list[Decomposition] = []
+    lines: list[Decomposition] = []
     left_out: dict[str, int] = {}
     for name in result.details:
         correct = list(_correct(result, name).values())
-        effects = _effects(name, correct)
+        effects = _effects(name, correct, result)
         if effects.sizes[0] < len(correct):
             left_out[name] = len(correct) - effects.sizes[0]
-        predicted = [[value for draw in row for value in draw if value is not None] for row in correct]
-        predicted = [row for row in predicted if row]
+        predicted = [cells for row in correct if (cells := [value for value in row if value is not None])]
         part = ratio_part([math.fsum(row) for row in predicted], [float(len(row)) for row in predicted], level)
         fixed = part.interval(level, Statistic.method)
-        general = generalise(part.value, fixed, effects)
-        found.append(Decomposition(name, part.value, effects, fixed, general))
-    mean = None
-    if len(found) > 1:
-        effects = mean_effects([line.effects for line in found])
-        value = math.fsum(line.value for line in found) / len(found)
-        fixed = mean_interval([line.value for line in found], [line.fixed for line in found])
-        mean = Decomposition(_MEAN, value, effects, fixed, generalise(value, fixed, effects))
-    return VarianceComponents(tuple(found), mean, left_out)
+        lines.append(Decomposition(name, part.value, effects, fixed, generalise(part.value, fixed, effects)))
+    if len(lines) > 1:
+        effects = mean_effects([line.effects for line in lines])
+        value = math.fsum(line.value for line in lines) / len(lines)
+        fixed = mean_interval([line.value for line in lines], [line.fixed for line in lines])
+        lines.append(Decomposition("mean", value, effects, fixed, generalise(value, fixed, effects)))
+    return VarianceComponents(tuple(lines), left_out)
 
 
 def compare_generalising(first: Result, second: Result) -> Comparison:
@@ -180,13 +170,11 @@ def compare_generalising(first: Result, second: Result) -> Comparison:
     comparison = compare(first, second, "accuracy")
     designs = list(effects_of(first, second, [line.dataset for line in comparison.datasets]).values())
     lines = list(map(_generalised, comparison.datasets, designs))
-    corrected = zip(lines, holm([line.p_value for line in lines]), strict=True)
+    outcomes = corrected([line.outcome for line in lines], holm)
     return replace(
         comparison,
         metric="accuracy, over rows, draws and templates",
-        datasets=tuple(
-            line if p is None else replace(line, outcome=Tested(line.p_value or p, p)) for line, p in corrected
-        ),
+        datasets=tuple(replace(line, outcome=outcome) for line, outcome in zip(lines, outcomes, strict=True)),
         mean=comparison.mean and _generalised(comparison.mean, mean_effects(designs)),
     )
 
@@ -210,52 +198,48 @@ def effects_of(first: Result, second: Result | None, names: Iterable[str]) -> di
     """
     designs = {}
     for name in names:
-        correct = _correct(first, name)
-        rows = list(correct.values())
+        rows = _correct(first, name)
         if second is not None:
             others = _correct(second, name)
-            rows = [_differences(correct[row], others[row]) for row in correct if row in others]
-        designs[name] = _effects(name, rows)
+            rows = {row: list(map(_difference, rows[row], others[row])) for row in rows if row in others}
+        designs[name] = _effects(name, list(rows.values()), first)
     return designs
 
 
-def _differences(
-    ours: Sequence[Sequence[float | None]], others: Sequence[Sequence[float | None]]
-) -> list[list[float | None]]:
-    return [
-        [None if None in (a, b) else (a or 0.0) - (b or 0.0) for a, b in zip(*pair, strict=True)]
-        for pair in zip(ours, others, strict=True)
-    ]
+def _difference(ours: float | None, other: float | None) -> float | None:
+    return None if ours is None or other is None else ours - other
 
 
-def _effects(name: str, rows: Sequence[Sequence[Sequence[float | None]]]) -> CrossedEffects:
+def _effects(name: str, rows: Sequence[_Cells], result: Result) -> CrossedEffects:
     """Return the mean squares of the rows that have a value for each draw and template."""
-    complete = [row for row in rows if all(None not in draw for draw in row)]
+    complete = [cells for row in rows if len(cells := [value for value in row if value is not None]) == len(row)]
     if len(complete) < 2:
         raise UndefinedMetricError(
             f"{name}: {len(complete)} of {len(rows)} test rows have predictions of all draws and templates, expected "
             "at least two. Use more test rows, or predict the failed queries again"
         )
-    return crossed_effects([[[value or 0.0 for value in draw] for draw in row] for row in complete])
+    templates = result.arguments["options"]["templates"]
+    return crossed_effects(
+        [[cells[start : start + templates] for start in range(0, len(cells), templates)] for cells in complete]
+    )
 
 
-def _correct(result: Result, name: str) -> _Correct:
+def _correct(result: Result, name: str) -> dict[int, _Cells]:
     """Return whether the predictions of each test row are correct."""
-    details, options = result.details[name], result.arguments.get("options", {})
-    draws, templates = (options.get(factor, 0) for factor in ("draws", "templates"))
-    if result.benchmark != BENCHMARK or draws * templates != len(details.conditions) or not details.conditions:
+    conditions, options = result.details[name].conditions, result.arguments.get("options", {})
+    expected = options.get("draws", 0) * options.get("templates", 0)
+    if result.benchmark != BENCHMARK or not expected == len(conditions) > 0:
         raise ArgumentError(
-            f"{name}: got a result of {result.benchmark} with {len(details.conditions)} conditions, expected "
+            f"{name}: got a result of {result.benchmark} with {len(conditions)} conditions, expected "
             f"{BENCHMARK} with one for each draw and template (python -m StaICC run generalisation)"
         )
     wrong = result.counted_wrong(name)
-    correct: _Correct = {}
-    for number, record in enumerate(details.conditions):
-        draw, template = divmod(number, templates)
+    correct: dict[int, _Cells] = {}
+    for number, record in enumerate(conditions):
         for query, (row, truth, label) in enumerate(zip(record.rows, record.truth, record.predictions, strict=True)):
-            cells = correct.setdefault(row, [[None] * templates for _ in range(draws)])
+            cells = correct.setdefault(row, [None] * len(conditions))
             if label is not None or (record.name, query) in wrong:
-                cells[draw][template] = float(label == truth)
+                cells[number] = float(label == truth)
     return correct
 
 
@@ -455,12 +439,7 @@ def _points() -> list[tuple[float, ...]]:
 
 
 def _radical_inverse(number: int, base: int) -> float:
-    value, digit = 0.0, 1.0 / base
-    while number:
-        number, last = divmod(number, base)
-        value += last * digit
-        digit /= base
-    return value
+    return (number % base + _radical_inverse(number // base, base)) / base if number else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ from typing import Any, NamedTuple
 
 from StaICC.datasets import get_card, names
 from StaICC.errors import UnknownNameError, unknown_name
-from StaICC.layout import Block, Line, TextTable, layout
+from StaICC.layout import Block, Line, TextTable
 from StaICC.metrics.registry import score_record
 from StaICC.registry import fold
 from StaICC.results.provenance import GIVEN, scoring_field, short_digest
@@ -473,17 +473,16 @@ def _compare_long_icl(result: Result) -> Iterator[PublishedComparison]:
             yield PublishedComparison(LONG_ICL, dataset, key, scores[key], ordered, why, cautions, model=result.model)
 
 
-def other_long_icl(settings: dict[str, Any], choices: Set[str], items: int | None = 500) -> str | None:
+def other_long_icl(settings: dict[str, Any], choices: Set[str]) -> str | None:
     """Return why a result of LongICL is not comparable with the published figures; ``None`` if it is.
 
     Args:
         settings: The settings of a data set.
         choices: Kinds of predictions that are no text.
-        items: The number of test items; ``None`` for any.
     """
-    wanted = {"variant": "published", "test_number": items, "instruct": False, "arrangement": "interleaved"}
+    wanted = {"variant": "published", "test_number": 500, "instruct": False, "arrangement": "interleaved"}
     for name, value in wanted.items():
-        if settings.get(name) != value and (name, value) != ("test_number", None):
+        if settings.get(name) != value:
             return f"the published figures are for {name} = {value}, this result has {settings.get(name)}"
     if settings.get("made_up"):
         return "the rows are synthetic"
@@ -518,15 +517,6 @@ def display_published(comparisons: Sequence[PublishedComparison]) -> list[Block]
     head = [comparisons[0].benchmark, "this result", "better than", "nearest published"]
     above = [f"model: {comparisons[0].model}", *differences]
     return [*map(Line, above), TextTable(head, rows, (0, len(head) - 1)), *map(Line, cautions)]
-
-
-def format_published(comparisons: Sequence[PublishedComparison]) -> str:
-    """Return comparisons as a text table with reasons and cautions.
-
-    Args:
-        comparisons: Results of :func:`compare_with_published`.
-    """
-    return layout(display_published(comparisons))
 
 
 # -- whom to cite for a benchmark, a diagnosis, an inference method or a statistic; data sets have their own citations
