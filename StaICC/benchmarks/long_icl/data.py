@@ -296,7 +296,9 @@ _Texts = tuple[str, ...]
 def _value(path: Path, line: int | str, record: Any, key: str, hint: Any) -> Any:
     """Return a value of a JSON object after checking its type."""
     try:
-        return read_value(hint, read_value(dict[str, object], record, "the record").get(key), repr(key))
+        if not isinstance(record, dict):
+            raise SchemaError(f"expected a record, {{...}}, found {record!r:.60}")
+        return read_value(hint, record.get(key), repr(key))
     except SchemaError as error:
         raise malformed(path, line, str(error)) from error
 
