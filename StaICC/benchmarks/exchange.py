@@ -46,7 +46,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import resources
 from operator import attrgetter
 from pathlib import Path
@@ -142,17 +142,10 @@ def prompt_records(benchmark: Benchmark | BenchmarkGroup, with_truth: bool = Fal
         >>> pandas.DataFrame(prompt_records(Normal(datasets=["mini"])))  # doctest: +SKIP
     """
     for identified in identified_queries(benchmark):
-        query = identified.query
-        record: dict[str, Any] = {
-            "id": identified.id,
-            "benchmark": identified.benchmark,
-            "dataset": identified.dataset,
-            "condition": identified.condition,
-            "row": query.row,
-            "repeat": query.repeat,
-            "label_space": list(query.label_space),
-            "prompt": as_argument(query.prompt),
-        }
+        query, record = identified.query, asdict(identified)
+        del record["query"]
+        record |= {"row": query.row, "repeat": query.repeat, "label_space": list(query.label_space)}
+        record["prompt"] = as_argument(query.prompt)
         yield record | {"ground_truth": query.label} if with_truth else record
 
 
@@ -232,22 +225,20 @@ def numbered_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         OSError: The file cannot be read.
     """
     refuse_device(path)
-    as_csv = path.suffix.lower() == _CSV
-    errors, newline = ("strict", "") if as_csv else ("surrogatepass", None)
-    with path.open(encoding="utf-8-sig", errors=errors, newline=newline) as lines:
+    with path.open(encoding="utf-8-sig", errors="surrogatepass", newline="") as lines:
         try:
-            yield from _csv_records(path, lines) if as_csv else _json_records(path, lines)
+            if path.suffix.lower() == _CSV:
+                yield from _csv_records(path, lines)
+                return
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    where = f"{path}, line {number}"
+                    record = parse_json(line, where, constants=True)
+                    if not isinstance(record, dict):
+                        raise SchemaError(f"{where}: expected a JSON object, found {type(record).__name__}")
+                    yield number, record
         except UnicodeDecodeError as error:
             raise SchemaError(f"{path}: this is not UTF-8 text ({error}); save the predictions as UTF-8") from error
-
-
-def _json_records(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            record = parse_json(line, f"{path}, line {number}", constants=True)
-            if not isinstance(record, dict):
-                raise SchemaError(f"{path}, line {number}: expected a JSON object, found {type(record).__name__}")
-            yield number, record
 
 
 def _csv_records(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:

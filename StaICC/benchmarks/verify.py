@@ -335,21 +335,16 @@ def limited(place: str, findings: Iterable[Finding]) -> tuple[Finding, ...]:
     distinct = dict.fromkeys(findings)
     for kind in (Contradicted, Unchecked):
         of_kind = [finding for finding in distinct if isinstance(finding, kind)]
-        kept += of_kind[:_MOST_NAMED]
-        if len(of_kind) > _MOST_NAMED:
-            kept.append(kind(f"{place}: {len(of_kind) - _MOST_NAMED} more values"))
+        more = len(of_kind) - _MOST_NAMED
+        kept += [*of_kind[:_MOST_NAMED], *[kind(f"{place}: {more} more values")] * (more > 0)]
     return tuple(kept)
 
 
 def values_equal(saved: object, recomputed: object) -> bool:
     """Whether two plain values are equal; fractions to 9 digits, since platforms round logarithms differently."""
-    if isinstance(saved, bool) or isinstance(recomputed, bool):
-        return saved is recomputed
-    if isinstance(saved, (int, float)) and isinstance(recomputed, (int, float)):
-        return saved == recomputed or (
-            type(saved) is float and math.isclose(saved, recomputed, rel_tol=1e-9, abs_tol=1e-15)
-        )
-    return saved == recomputed
+    if isinstance(saved, float) and isinstance(recomputed, (int, float)) and not isinstance(recomputed, bool):
+        return math.isclose(saved, recomputed, rel_tol=1e-9, abs_tol=1e-15)
+    return saved == recomputed and isinstance(saved, bool) == isinstance(recomputed, bool)
 
 
 def compare_values(place: str, saved: Any, expected: Any, unknown: Mapping[str, str] = {}) -> Iterator[Finding]:
@@ -385,10 +380,7 @@ def compare_values(place: str, saved: Any, expected: Any, unknown: Mapping[str, 
 
 def short_value(value: object) -> str:
     """Return a value as text of at most 80 characters."""
-    if value is ABSENT:
-        return "nothing"
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return "nothing" if value is ABSENT else f"{value!r:.80}"
 
 
 @dataclass(frozen=True, slots=True)
