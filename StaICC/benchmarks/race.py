@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor
-from StaICC.benchmarks.running import BaseBenchmark, Predictions, RunContext, RunSettings
+from StaICC.benchmarks.running import BaseBenchmark, EarlySettings, Predictions, RunContext, RunSettings
 from StaICC.benchmarks.task import Condition, Outcome
 from StaICC.errors import ArgumentError, OutputError, known_name
 from StaICC.inference import Answer, Failure, Inference, Part, predict_queries
@@ -254,27 +254,17 @@ def marked(result: Result, stopping: EarlyStopping) -> Result:
 
 def run_early(
     benchmark: BaseBenchmark[Experimentor],
-    kind: Rule,
-    target: float | None,
-    score: str | None,
+    rule: StoppingRule,
     models: Sequence[Sequence[Inference]],
-    batched: bool,
-    keep_outputs: bool,
-    with_divided: bool,
-    run: RunSettings,
+    settings: EarlySettings,
 ) -> tuple[RunContext, list[Result]]:
     """Run a benchmark until the rule stops.
 
     Args:
         benchmark: The benchmark.
-        kind: What is wanted.
-        target: The precision, or the margin.
-        score: Name of the score; accuracy by default.
+        rule: When to stop.
         models: For each model, the inference function of each data set.
-        batched: As for a run, which refuses it.
-        keep_outputs: Keep the prediction of each query.
-        with_divided: Whether the dictionary shows the scores of each data set.
-        run: Store, executor, progress.
+        settings: Those of the run.
 
     Returns:
         The context of the run, and the result of each model.
@@ -283,8 +273,8 @@ def run_early(
         ArgumentError: The run collects failed queries, or passes complete lists of prompts.
         OutputError: A query has no usable prediction.
     """
-    rule = StoppingRule.for_experimentors(kind, target, score, benchmark.experimentor)
     name, unparsed = benchmark.benchmark_name, benchmark[0].unparsed
+    batched, keep_outputs, with_divided, run = settings
     answers: list[_Answers] = [{} for _ in models]
     with RunContext(batched, **run) as context:
         context.start([function for functions in models for function in functions])
@@ -401,5 +391,6 @@ def race(
     if not isinstance(benchmark, BaseBenchmark):
         raise ArgumentError(f"benchmark: got {benchmark!r:.60}, expected a single benchmark such as Normal()")
     models = [benchmark.functions_for_datasets(first), benchmark.functions_for_datasets(second)]
-    context, results = run_early(benchmark, "race", margin, score, models, False, return_outputs, True, run)
+    rule = StoppingRule.for_experimentors("race", margin, score, benchmark.experimentor)
+    context, results = run_early(benchmark, rule, models, (False, return_outputs, True, run))
     return context.deliver(ResultGroup(RACE.name, dict(zip(("first", "second"), results, strict=True))))

@@ -161,7 +161,6 @@ class RunContext:
             with-block.
         warnings: What the run warned of, in order.
         progress: Called with the progress of the run; ``None`` if it is not shown.
-        started: When the run began, in UTC.
         batched: Whether the functions are called with the list of all prompts.
     """
 
@@ -173,7 +172,6 @@ class RunContext:
         self.records: tuple[RunRecord, ...] = ()
         self.warnings: dict[str, None] = {}
         self.progress: ProgressCallback | None = None
-        self.started = utc_now()
         self.batched = batched
         self._began = time.monotonic()
         self._closing = contextlib.ExitStack()
@@ -219,17 +217,13 @@ class RunContext:
         if self._store is not None and self._store is not given:
             self._closing.callback(self._store.close)
         self._closing.push(self._end)
-        if self._pool is not None:
-            self._closing.push(self._close_pool)
+        if (pool := self._pool) is not None:
+            self._closing.push(lambda *raised: pool.close(hurry=raised[0] is not None))
         self.progress = self._closing.enter_context(drawn_progress(self._settings.get("progress")))
         return self
 
     def __exit__(self, *raised: Unpack[_Raised]) -> None:
         self._closing.__exit__(*raised)
-
-    def _close_pool(self, *raised: Unpack[_Raised]) -> None:
-        if self._pool is not None:
-            self._pool.close(hurry=raised[0] is not None)
 
     def _end(self, *raised: Unpack[_Raised]) -> None:
         """Verify the identities, and remove predictions that were stored under a changed one.
@@ -484,13 +478,11 @@ class Predictions:
     Args:
         records: The record of each data set's inference function; data sets without one have given predictions.
         batched: Whether the functions were called with the list of all prompts.
-        started: When the run began, in UTC.
         given: The signature's field ``scoring`` for given predictions.
     """
 
     records: Mapping[str, RunRecord] = field(default_factory=dict)
     batched: bool = False
-    started: str = field(default_factory=utc_now)
     given: str = "given"
     warnings: tuple[str, ...] = ()
     """What the run warned of."""
@@ -504,7 +496,7 @@ class Predictions:
             functions: The inference function of each data set, in the order of the run; ``None`` for given predictions.
         """
         records = {name: context.record_of(function) for name, function in functions.items() if function is not None}
-        return cls(records, context.batched, context.started, warnings=tuple(context.warnings))
+        return cls(records, context.batched, warnings=tuple(context.warnings))
 
     def scoring(self, datasets: Sequence[str]) -> str | None:
         """Return the signature's field ``scoring``: how the label scores of all data sets are computed."""
@@ -532,7 +524,7 @@ class Predictions:
         }
         if given:
             identity = Identity({GIVEN: digest(given)})
-            record = RunRecord(identity, None, self.started, utc_now(), RunCounts())
+            record = RunRecord(identity, None, utc_now(), utc_now(), RunCounts())
             records += [(record, name) for name in given]
         failed = [[name, query.condition, query.query] for name, own in details.items() for query in own.failures]
         return Provenance(predictors_of(records, details), failures=short_digest(failed) if failed else None)
@@ -769,7 +761,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             predictions_given = self._for_datasets(preentered_prediction, what)
         if precision is not None or score is not None:
             settings = (batched_inference, return_outputs, return_divided_results, run)
-            return self.run_to_precision(precision, score, functions, *settings)
+            return self.run_to_precision(precision, score, functions, settings)
         runs: dict[str, DatasetRun] = {}
         steps = [experimentor.steps for experimentor in self]
         with RunContext(batched_inference, **run) as context:
@@ -789,7 +781,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         precision: float | None,
         score: str | None,
         functions: Sequence[Inference],
-        *settings: Unpack[EarlySettings],
+        settings: EarlySettings,
     ) -> Result:
         """Run until half the width of the interval of a score is at most ``precision``; arguments as for a run.
 

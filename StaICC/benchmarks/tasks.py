@@ -202,16 +202,13 @@ class Benchmark(BaseBenchmark[Experimentor]):
         return data_warnings(self.experimentor)
 
     def run_to_precision(
-        self,
-        precision: float | None,
-        score: str | None,
-        functions: Sequence[Inference],
-        *settings: Unpack[EarlySettings],
+        self, precision: float | None, score: str | None, functions: Sequence[Inference], settings: EarlySettings
     ) -> Result:
         """Run until half the width of the interval of a score is at most ``precision``; arguments as for a run."""
-        from StaICC.benchmarks.race import run_early  # few runs stop early
+        from StaICC.benchmarks.race import StoppingRule, run_early  # few runs stop early
 
-        context, (result,) = run_early(self, "precision", precision, score, [functions], *settings)
+        rule = StoppingRule.for_experimentors("precision", precision, score, self.experimentor)
+        context, (result,) = run_early(self, rule, [functions], settings)
         return context.deliver(result)
 
     def collect(self, runs: Mapping[str, DatasetRun], *arguments: Any, **settings: Any) -> Result:
