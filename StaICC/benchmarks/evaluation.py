@@ -348,8 +348,8 @@ class DatasetRun:
     """The prediction of each query."""
     timing: Mapping[str, float] = field(default_factory=dict)
     """What the run measured, in addition to its duration."""
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """The range of each metric of the user's own that is a mean of scores of queries."""
+    statistics: Mapping[str, Statistic] = field(default_factory=dict)
+    """The statistics of the metrics that have one, by name."""
 
 
 def evaluate(
@@ -438,11 +438,7 @@ def evaluate(
         outcomes,
         {key: intervals[place] for key, place in places.items() if place in intervals},
         predictions,
-        ranges={
-            metric.name: statistic.range(0)
-            for metric in scoring.metric_set.metrics
-            if not metric.known and isinstance(statistic := metric.statistic, Mean)
-        },
+        statistics=scoring.metric_set.statistics,
     )
 
 
@@ -515,17 +511,15 @@ def _mean_interval(
     key: str, values: Sequence[float], intervals: Sequence[Interval], runs: Mapping[str, DatasetRun]
 ) -> Interval:
     """Return the interval of the mean of a score over data sets."""
-    ranges = {run.ranges.get(key) for run in runs.values()}
-    if len(ranges) == 1 and (ends := ranges.pop()) is not None:  # in units of the range
-        low, width = ends[0], ends[1] - ends[0]
-        parts = [replace(own, low=(own.low - low) / width, high=(own.high - low) / width) for own in intervals]
-        mean = mean_interval([(value - low) / width for value in values], parts)
-        return replace(mean, low=low + width * mean.low, high=low + width * mean.high)
-    highest = 1.0
+    statistic = next(iter(runs.values())).statistics.get(key)
+    low, top = statistic.range(0) if isinstance(statistic, Mean) else (0.0, 1.0)
+    highest, width = 1.0, top - low
     if key in STATISTICS:
         spaces = [run.outcomes[0].condition.queries[0].label_space for run in runs.values()]
         highest = math.fsum(STATISTICS[key].range(len(space))[1] for space in spaces) / len(spaces)
-    return mean_interval(values, intervals, highest)
+    parts = [replace(own, low=(own.low - low) / width, high=(own.high - low) / width) for own in intervals]
+    mean = mean_interval([(value - low) / width for value in values], parts, highest)  # in units of the range
+    return replace(mean, low=low + width * mean.low, high=low + width * mean.high)
 
 
 def _baselines(runs: Mapping[str, DatasetRun]) -> dict[str, Baselines]:

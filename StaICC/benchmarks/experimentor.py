@@ -337,9 +337,8 @@ class Experimentor(FixedAttributes, DatasetTask):
         Raises:
             ArgumentError: The number of rows is wrong, or a row is not a list of ``k`` existing positions.
         """
-        self._manual = sampling.check_demonstration_lists(
-            sampler, len(self.triplet_dataset.test), self._k, len(self.triplet_dataset.demonstration)
-        )
+        rows, shown = len(self.triplet_dataset.test), len(self.triplet_dataset.demonstration)
+        self._manual = sampling.check_demonstration_lists(sampler, rows, self._k, shown)
         self._mode = "manual"
 
     def set_in_domain_mode(self) -> None:

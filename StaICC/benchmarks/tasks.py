@@ -52,7 +52,15 @@ from StaICC.benchmarks.task import (
     condition_missing,
 )
 from StaICC.datasets import Card, Dataset, names
-from StaICC.errors import ArgumentError, FixedAttributes, UndefinedMetricError, known_name, set_integers, unknown_name
+from StaICC.errors import (
+    ArgumentError,
+    FixedAttributes,
+    UndefinedMetricError,
+    known_name,
+    set_integers,
+    unknown_name,
+    validate_integer,
+)
 from StaICC.inference import Inference, Part, Unparsed
 from StaICC.inference.contract import Forecast
 from StaICC.inference.identity import code_mark, in_library
@@ -214,13 +222,13 @@ class Benchmark(BaseBenchmark[Experimentor]):
     def collect(self, runs: Mapping[str, DatasetRun], *arguments: Any, **settings: Any) -> Result:
         """Build the result; arguments as for :meth:`~StaICC.benchmarks.running.BaseBenchmark.collect`."""
         result = super().collect(runs, *arguments, **settings)
-        own = [metric for metric in self.metrics.metric_set.metrics if not metric.of_library]
+        metrics = self.metrics.metric_set
+        own = [metric for metric in metrics.metrics if not metric.of_library]
         result.higher_is_better = {metric.name: metric.higher_is_better for metric in own}
-        for metric in own:
-            if isinstance(mean := metric.statistic, Mean) and not self.metrics.metric_set.as_released:
+        for metric in () if metrics.as_released else own:
+            if isinstance(mean := metric.statistic, Mean):
                 values = {
-                    name: {outcome.condition.name: outcome.query_scores(mean) for outcome in run.outcomes}
-                    for name, run in runs.items()
+                    name: {at.condition.name: at.query_scores(mean) for at in runs[name].outcomes} for name in runs
                 }
                 result.query_scores[metric.name] = QueryScores(*mean.range(0), values)
         return result
@@ -400,10 +408,9 @@ class BenchmarkGroup(Displayed, FixedAttributes):
                 runs.append(run_together(function, experimentors, where, options))
         datasets, seconds = first.dataset_names, context.seconds
         predictions = Predictions.of_run(context, dict(zip(datasets, functions, strict=True)))
+        settings = seconds, predictions, return_outputs, return_divided_results
         results = {
-            part: member.collect(
-                dict(zip(datasets, own, strict=True)), seconds, predictions, return_outputs, return_divided_results
-            )
+            part: member.collect(dict(zip(datasets, own, strict=True)), *settings)
             for (part, member), own in zip(self.members.items(), zip(*runs, strict=True), strict=True)
         }
         return context.deliver(ResultGroup(self.name, results))
@@ -670,12 +677,10 @@ class GLERTask(Task):
         for outcome in outcomes:
             values[outcome.condition.name], reasons = classification_scores(outcome, scoring.metric_set)
             missing |= condition_missing(outcome.condition.name, reasons)
-        lines = {
-            metric: attempt(
-                missing, f"sensitivity.{metric}", self._line, [own[metric] for own in values.values()], scoring
-            )
-            for metric in values["0"]
-        }
+        lines: dict[str, list[float] | None] = {}
+        for metric in values["0"]:
+            series = [own[metric] for own in values.values()]
+            lines[metric] = attempt(missing, f"sensitivity.{metric}", self._line, series, scoring)
         averaged = {metric: line[0] if line else None for metric, line in lines.items()}
         return Scores({**values, "sensitivity": lines}, averaged, missing)
 
@@ -759,8 +764,7 @@ def template_of_levels(task_input: TaskInput, levels: str) -> PromptSettings:
     if alternatives is None:
         raise ArgumentError(
             f"the card of {task_input.card.name} has no alternative templates, which template sensitivity needs; give "
-            "the data set's card 'alternatives' (three levels of instruction, input prefixes, label prefix, label "
-            "affix)"
+            "its card 'alternatives' (three levels of instruction, input prefixes, label prefix, label affix)"
         )
     factors = [factor.name for factor in dataclasses.fields(alternatives)]
     chosen = {name: getattr(alternatives, name)[int(level)] for name, level in zip(factors, levels, strict=True)}
@@ -791,9 +795,8 @@ class GeneralisationTask(Task):
     templates: int = 3
 
     def __post_init__(self) -> None:
-        set_integers(self, draws=2, templates=2)
-        if self.templates > len(L9):
-            raise ArgumentError(f"templates: got {self.templates}, expected at most {len(L9)}, all that there are")
+        set_integers(self, draws=2)
+        object.__setattr__(self, "templates", validate_integer("templates", self.templates, 2, len(L9)))
 
     @property
     def repeats(self) -> int:
@@ -969,7 +972,7 @@ class TripletBias(BenchmarkGroup):
 
 
 class _Parts(BenchmarkGroup):
-    """A group with a benchmark for each of its :attr:`parts`.
+    """A group with a benchmark of each of its :attr:`kinds`.
 
     Args:
         k: Demonstrations per prompt.
@@ -979,8 +982,8 @@ class _Parts(BenchmarkGroup):
         **settings: See :class:`~StaICC.benchmarks.tasks.Settings`.
     """
 
-    parts: ClassVar[Mapping[str, type[Benchmark]]]
-    """The benchmark of each part."""
+    kinds: ClassVar[Sequence[type[Benchmark]]]
+    """The benchmarks; their parts have the names that results carry."""
 
     def __init__(
         self,
@@ -990,24 +993,17 @@ class _Parts(BenchmarkGroup):
         datasets: Datasets = None,
         **settings: Unpack[Settings],
     ) -> None:
-        if "Normal" in self.parts and not isinstance(metrics, str):
+        if Normal in self.kinds and not isinstance(metrics, str):
             raise ArgumentError("a suite scores by a named metric set, 'standard' or '0.1.1', for all its parts")
         common: dict[str, Any] = {"k": k, "noisy_channel": noisy_channel, "metrics": metrics, "datasets": datasets}
-        super().__init__(self.task_name, {part: kind(**common, **settings) for part, kind in self.parts.items()})
+        super().__init__(self.task_name, {kind.task_name: kind(**common, **settings) for kind in self.kinds})
 
 
 class Diagnosis(_Parts):
     """All of StaICC-Diagnosis in one pass over the distinct prompts (arguments as :class:`Suite`)."""
 
     task_name: ClassVar[str] = "Diagnosis"
-    parts: ClassVar[Mapping[str, type[Benchmark]]] = {
-        "Contextual_bias": ContextualBias,
-        "Domain_bias": DomainBias,
-        "Post_bias": PosteriorBias,
-        "GLER": GLER,
-        "Template_sens": TemplateSensitivity,
-        "Demo_sens": DemonstrationSensitivity,
-    }
+    kinds = (ContextualBias, DomainBias, PosteriorBias, GLER, TemplateSensitivity, DemonstrationSensitivity)
 
 
 class Suite(_Parts):
@@ -1027,21 +1023,13 @@ class Suite(_Parts):
     """
 
     task_name: ClassVar[str] = "Suite"
-    parts: ClassVar[Mapping[str, type[Benchmark]]] = {"Normal": Normal, **Diagnosis.parts}
+    kinds = (Normal, *Diagnosis.kinds)
 
 
+_SHORT = {"Template_sens": "template", "Demo_sens": "demonstration"}
 _BUILTIN: Mapping[str, type[Benchmark | BenchmarkGroup]] = {
-    "normal": Normal,
-    "contextual-bias": ContextualBias,
-    "domain-bias": DomainBias,
-    "post-bias": PosteriorBias,
-    "triplet-bias": TripletBias,
-    "gler": GLER,
-    "template": TemplateSensitivity,
-    "demonstration": DemonstrationSensitivity,
-    "generalisation": Generalisation,
-    "diagnosis": Diagnosis,
-    "suite": Suite,
+    _SHORT.get(kind.task_name) or kind.task_name.lower().replace("_", "-"): kind
+    for kind in (*Suite.kinds, TripletBias, Generalisation, Diagnosis, Suite)
 }
 
 BENCHMARKS: Registry[Callable[..., Any]] = Registry(
@@ -1052,7 +1040,7 @@ BENCHMARKS: Registry[Callable[..., Any]] = Registry(
     # Their classes, and the names of 0.1.1, which results carry.
     folded={fold(own): name for name, kind in _BUILTIN.items() for own in (kind.__name__, kind.task_name)},
 )
-"""All benchmarks that run over frozen classification data. To add one, add its line above."""
+"""All benchmarks that run over frozen classification data. To add one, add its class above."""
 
 
 def make_benchmark(name: str, **arguments: Any) -> Any:
