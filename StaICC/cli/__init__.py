@@ -26,6 +26,7 @@ import shlex
 import sys
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 from StaICC.cli.files import Parser, Printed, complete, escape_streams, print_json, safe_streams, show
 from StaICC.errors import DataError, MissingDependencyError, StaICCError
@@ -45,10 +46,7 @@ _COMMANDS = {
     "compare": ("comparing", "compare saved results with paired significance tests"),
     "rank": ("comparing", "rank saved results, with intervals of ranks"),
     "components": ("comparing", "print what an accuracy owes to rows, demonstrations and templates"),
-    "plan": (
-        "comparing",
-        "plan how many rows, demonstrations, templates and data sets a precision or difference needs",
-    ),
+    "plan": ("comparing", "plan how many rows, draws, templates and data sets a precision or difference needs"),
     "published": ("comparing", "print the figures of the papers, or compare a saved result with them"),
     "prompts": ("exchange", "write the prompts of a benchmark for another engine"),
     "score": ("exchange", "score the predictions of another engine"),
@@ -74,12 +72,9 @@ def _parser(wanted: str | None) -> Parser:
     Args:
         wanted: The command whose arguments are needed; ``None`` for all commands, another text for none.
     """
-    parser = Parser(
-        prog="python -m StaICC",
-        description="Standardised evaluation of in-context classification.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    layout: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter}
+    about = "Standardised evaluation of in-context classification."
+    parser = Parser(prog="python -m StaICC", description=about, epilog=_EPILOG, **layout)
     parser.add_argument("--version", action="version", version=f"StaICC {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (module, text) in _COMMANDS.items():
@@ -88,13 +83,8 @@ def _parser(wanted: str | None) -> Parser:
             continue
         home = importlib.import_module(f"StaICC.cli.{module}")
         function = getattr(home, name)
-        command = commands.add_parser(
-            name,
-            help=text,
-            description=text[0].upper() + text[1:] + ".",
-            epilog=(inspect.getdoc(function) or "").partition("\n\n")[2],
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+        layout["epilog"] = (inspect.getdoc(function) or "").partition("\n\n")[2]
+        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", **layout)
         getattr(home, f"add_{name}")(command)
         command.set_defaults(run=function)
     return parser

@@ -312,13 +312,8 @@ def cite(args: argparse.Namespace) -> files.Printed:
 
 def _label_counts(text: str) -> int | dict[int, int]:
     """Parse ``5`` (five labels for all queries) or ``2:50,5:50`` (number of labels: number of queries)."""
-    try:
-        pairs = [part.split(":") for part in text.split(",")]
-        counts = int(text) if ":" not in text else {int(labels): int(queries) for labels, queries in pairs}
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"expected a number of labels, such as 2, or labels:queries pairs, such as 2:50,5:50: got {text!r}"
-        ) from None
+    pairs = [part.split(":") for part in text.split(",")]
+    counts = int(text) if ":" not in text else {int(labels): int(queries) for labels, queries in pairs}
     if isinstance(counts, dict) and len(counts) < len(pairs):
         raise argparse.ArgumentTypeError(f"duplicate number of labels: got {text!r}")
     return counts
@@ -328,7 +323,8 @@ def add_baseline(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add = parser.add_argument
     add("--n", type=int, required=True, help="number of scored queries")
-    add("--labels", type=_label_counts, required=True, help="number of labels, or labels:queries pairs if it varies")
+    counts = files.converted(_label_counts, "a number of labels, such as 2, or labels:queries pairs, such as 2:50,5:50")
+    add("--labels", type=counts, required=True, help="number of labels, or labels:queries pairs if it varies")
     add("--t", type=int, nargs="+", action="extend", help="number of settings tried (default: 1)")
     text = "accuracy to test against random guessing, as a share (0.6, not 60); rounded as in tables"
     add("--accuracy", help=text)

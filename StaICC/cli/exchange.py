@@ -183,23 +183,21 @@ def add_export(parser: argparse.ArgumentParser) -> None:
         batch.add_argument("--model", default="", help=text)
         options.add_model_options(batch)
         files.add_output(batch, "output file (default: stdout)")
-    for name, text in (
-        ("scores", "write the scores of saved results with their intervals, one in each row"),
-        ("queries", "write the true and the predicted label of each query of saved results"),
+    output = "output file (default: stdout)"
+    of_table = "output file: JSON Lines if it ends in .jsonl, otherwise CSV"
+    latex = "write the mean scores of runs as LaTeX: scores as rows, runs as columns, the best and the tied ones marked"
+    card = "write scores as the metadata of a model card (model-index)"
+    scores = "write the scores of saved results with their intervals, one in each row"
+    queries = "write the true and the predicted label of each query of saved results"
+    for name, run, text, as_json, file in (
+        ("scores", _export_table, scores, "write JSON Lines for any file name", of_table),
+        ("queries", _export_table, queries, "write JSON Lines for any file name", of_table),
+        ("model-card", _export_model_card, card, "write only the list of the model index, as JSON", output),
+        ("latex", _export_latex, latex, "write a JSON object with the LaTeX text", output),
     ):
-        table = add_action(actions, name, _export_table, text, "write JSON Lines for any file name")
-        files.add_results(table)
-        files.add_output(table, "output file: JSON Lines if it ends in .jsonl, otherwise CSV")
-    text = "write scores as the metadata of a model card (model-index)"
-    card = add_action(
-        actions, "model-card", _export_model_card, text, "write only the list of the model index, as JSON"
-    )
-    files.add_results(card)
-    files.add_output(card, "output file (default: stdout)")
-    text = "write the mean scores of runs as LaTeX: scores as rows, runs as columns, the best and the tied ones marked"
-    latex = add_action(actions, "latex", _export_latex, text, "write a JSON object with the LaTeX text")
-    files.add_results(latex, "one run each")
-    files.add_output(latex, "output file (default: stdout)")
+        action = add_action(actions, name, run, text, as_json)
+        files.add_results(action)
+        files.add_output(action, file)
 
 
 def export(args: argparse.Namespace) -> Any:

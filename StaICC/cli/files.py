@@ -262,6 +262,23 @@ def add_arguments(parser: argparse.ArgumentParser, function: Callable[..., Any],
         parser.add_argument(option, default=default, help=about, **kind)
 
 
+def converted(convert: Callable[[str], Any], expected: str) -> Callable[[str], Any]:
+    """Return a type of an argument, for argparse.
+
+    Args:
+        convert: Reads a value, or raises a ValueError.
+        expected: What the value should be, for the message.
+    """
+
+    def checked(text: str) -> Any:
+        try:
+            return convert(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"got {text!r}, expected {expected}") from None
+
+    return checked
+
+
 def add_json(parser: argparse.ArgumentParser, text: str = "print JSON instead of text") -> None:
     """Add the option ``--json`` of commands that print."""
     parser.add_argument("--json", action="store_true", help=text)

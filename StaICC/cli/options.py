@@ -13,6 +13,7 @@ from typing import Any, get_args
 from StaICC.benchmarks.experimentor import SAMPLERS
 from StaICC.benchmarks.task import Statistics
 from StaICC.benchmarks.tasks import BENCHMARKS, make_benchmark
+from StaICC.cli import files
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.inference import Unparsed, worker_processes
@@ -61,11 +62,7 @@ def add_benchmark(parser: argparse.ArgumentParser, *more: str, option: bool = Fa
 
 
 def _numbers(text: str) -> int | list[int]:
-    """Read one number, or several with commas between them."""
-    try:
-        numbers = [int(word) for word in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"got {text!r}, expected a number, or several such as 4,16,64") from None
+    numbers = [int(word) for word in text.split(",")]
     return numbers if len(numbers) > 1 else numbers[0]
 
 
@@ -78,7 +75,7 @@ def add_prompt_options(parser: argparse.ArgumentParser, several: bool = False) -
     """
     add = parser.add_argument
     more = "; several with commas, such as 4,16,64, for a curve" if several else ""
-    kind = _numbers if several else int
+    kind = files.converted(_numbers, "a number, or several such as 4,16,64") if several else int
     add("--k", type=kind, default=4, metavar="K", help=f"demonstrations per prompt (default 4){more}")
     text = "default: as published; nested: those of a smaller k come first; nested-shared: and all test rows share them"
     add("--sampler", choices=SAMPLERS, default="default", help=text)

@@ -64,18 +64,10 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     _add_long_icl_options(parser)
 
 
-def _items(text: str) -> int | str:
-    try:
-        return text if text == "all" else int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a number of test items, or 'all', not {text!r}") from None
-
-
-def _level(text: str) -> int:
-    try:
-        return int(text[:-1]) * 1024 if text[-1:] in ("K", "k") else int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a number such as 5 or 4K, not {text!r}") from None
+_ITEMS = files.converted(lambda text: text if text == "all" else int(text), "a number of test items, or 'all'")
+_LEVEL = files.converted(
+    lambda text: int(text[:-1]) * 1024 if text[-1:] in ("K", "k") else int(text), "a number such as 5 or 4K"
+)
 
 
 def _add_long_icl_options(parser: argparse.ArgumentParser) -> None:
@@ -91,17 +83,12 @@ def _add_long_icl_options(parser: argparse.ArgumentParser) -> None:
     levels = "of the experiment: budgets such as 4K 8K; shots; orders; parts; numbers of retrieved demonstrations"
     add("--data-dir", type=Path, metavar="DIR", help="folder with the data (default: as installed)")
     add("--rounds", type=int, nargs="+", action="extend", metavar="N", help="rounds, 1 to 5 (default: all)")
-    add(
-        "--test-number",
-        type=_items,
-        metavar="N",
-        help="test items, or 'all' (default 500; experiments 100, helmet 500)",
-    )
+    add("--test-number", type=_ITEMS, metavar="N", help="items, or 'all' (default 500; experiments 100, helmet 500)")
     add("--instruct", action="store_true", help="show the label list in the prompt")
     add("--variant", help="published (default), or strict: with its errors corrected")
     add("--arrangement", help="interleaved (default), or grouped by label")
     add("--experiment", metavar="NAME", help=experiments)
-    add("--levels", type=_level, nargs="+", action="extend", metavar="N", help=levels)
+    add("--levels", type=_LEVEL, nargs="+", action="extend", metavar="N", help=levels)
     add("--shots", type=int, metavar="N", help="demonstrations per label of order to retrieval (default 3)")
     add("--seed", type=int, metavar="N", help="of the shuffles of an experiment (default 0)")
     add("--parsing", help="of generated text: published (default), strict, or tolerant")
@@ -117,9 +104,8 @@ def _inputs(args: argparse.Namespace) -> list[Path]:
     if args.data_dir is not None:
         from StaICC.benchmarks.long_icl import cards
 
-        inputs += [
-            args.data_dir / name for card in cards(None).values() for file in card.files.values() for name in file.names
-        ]
+        known = [file for card in cards(None).values() for file in card.files.values()]
+        inputs += [args.data_dir / name for file in known for name in file.names]
     return inputs
 
 

@@ -152,7 +152,7 @@ def test_options_are_the_same_everywhere() -> None:
             for option in action.option_strings:
                 if option not in ("--json", "--output", "-o"):
                     kinds.setdefault(option, set()).add((action.metavar, getattr(action.type, "__name__", "")))
-    assert kinds.pop("--k") == {("K", "int"), ("K", "_numbers")}  # only `run` takes several
+    assert kinds.pop("--k") == {("K", "int"), ("K", "checked")}  # only `run` takes several
     assert {option: kind for option, kind in kinds.items() if len(kind) > 1} == {}
 
 
