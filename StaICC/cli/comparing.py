@@ -22,7 +22,7 @@ from StaICC.results.comparison import compare as compare_results
 from StaICC.results.generalisation import compare_generalising, components_of, variance_components
 from StaICC.results.generalisation import plan as plan_run
 from StaICC.results.published import compare_with_published, display_published
-from StaICC.results.result import Result, ResultGroup, by_benchmark, split_runs
+from StaICC.results.result import Result, ResultGroup, split_runs
 
 _ALPHA = 0.05
 _GOALS = ("half_width", "difference", "power", "max_datasets", "max_rows", "max_templates")
@@ -92,15 +92,10 @@ def rank(args: argparse.Namespace) -> int:
       python -m StaICC rank a.json b.json c.json --metric macro_F1 --format latex
       python -m StaICC rank runs --json
     """
-    rankings, errors, left_out = [], [], []
-    for benchmark, own in by_benchmark(files.load_named(args.results)).items():
-        try:
-            rankings.append(tests.rank(own, args.metric, draws=args.draws, seed=args.seed))
-        except (ArgumentError, UnknownNameError) as error:
-            errors += [error] if len(own) > 1 else []
-            left_out.append(f"{benchmark} ({error if len(own) > 1 else f'only in {next(iter(own))}'})")
-    if not rankings:
-        raise (errors or [ArgumentError("a ranking needs two results of one benchmark at least")])[0]
+    results = files.load_named(args.results)
+    rankings, left_out = tests.of_benchmarks(
+        results, lambda own: tests.rank(own, args.metric, draws=args.draws, seed=args.seed)
+    )
     blocks = [block for place in rankings for block in (*place.display_blocks(), Line(""))][:-1]
     return _print(args, blocks, partial(tests.format_rankings, rankings), left_out)
 

@@ -60,7 +60,7 @@ from importlib import import_module
 from itertools import combinations, groupby, islice
 from operator import mul, sub
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from StaICC.errors import ArgumentError, StaICCError, UnknownNameError, known_name, validate_integer
 from StaICC.layout import Block, Displayed, Line, TextTable, layout, shared_lines
@@ -312,12 +312,10 @@ class PairedRecords:
         values: dict[str, dict[str, float]] = {}
         for name, keys in self._keys.items():
             for repeat in sorted({repeat for _, repeat in keys}):
-                places = [place for place, key in enumerate(keys) if key[1] == repeat]
-                truth = [self._samples[name].truth[place] for place in places]
-                sample = Sample(truth, range(len(places)), len(places), self._samples[name].n_labels)
+                part = PairedRecords(self.statistic, self.runs, {name: [key for key in keys if key[1] == repeat]})
                 values[f"{name} {repeat}"] = {
-                    run: self.statistic.of_run(sample, [predictions[name][place] for place in places]).value
-                    for run, predictions in self._predictions.items()
+                    run: self.statistic.of_run(part._samples[name], predictions[name]).value
+                    for run, predictions in part._predictions.items()
                 }
         return values
 
@@ -1469,19 +1467,21 @@ _MEANING = (
 )
 
 
-def compare_all(
-    results: Mapping[str, Result | ResultGroup], metric: str | None = None, *, margin: float | None = None
-) -> tuple[tuple[BenchmarkComparison, ...], tuple[str, ...]]:
-    """Compare all pairs of results.
+_Made = TypeVar("_Made")
+
+
+def of_benchmarks(
+    results: Mapping[str, Result | ResultGroup], function: Callable[[dict[str, Result]], _Made]
+) -> tuple[list[_Made], list[str]]:
+    """Call a function with the runs of each benchmark that has two at least.
 
     Args:
         results: Results, or groups of results, by the name that tells them apart (see
             :func:`~StaICC.results.result.split_runs`); two runs at least.
-        metric: A score, such as ``"macro_F1"``; by default the main one of each benchmark.
-        margin: Also test whether each run is not worse than the other by more than this.
+        function: Compares results of one benchmark.
 
     Returns:
-        The comparison of each benchmark, and what was left out, with the reason in brackets.
+        What the function returned, and what was left out, with the reason in brackets.
 
     Raises:
         ArgumentError: There are fewer than two runs, or nothing can be compared; the message says why.
@@ -1491,24 +1491,37 @@ def compare_all(
     if len(runs) < 2:
         raise ArgumentError(f"a comparison needs two results at least, {len(runs)} given")
     left_out: list[str] = []
-    compared: list[BenchmarkComparison] = []
+    made: list[_Made] = []
     errors: list[ArgumentError | UnknownNameError] = []
     for benchmark, own in by_benchmark(results).items():
-        missing = [name for name in runs if name not in own]
-        if missing:
+        if missing := [name for name in runs if name not in own]:
             left_out.append(f"{benchmark} (not in {', '.join(missing)})")
-        if len(own) < 2:
-            continue
         try:
-            compared.append(compare_runs(own, metric, margin=margin))
+            made += [function(own)] if len(own) > 1 else []
         except (ArgumentError, UnknownNameError) as error:
             errors.append(error)
             left_out.append(f"{benchmark} ({error})")
-    if not compared and errors:
-        raise errors[0]
-    if not compared:
+    if not made:
         described = " and ".join(f"{name} ({', '.join(parts)})" for name, parts in runs.items())
-        raise ArgumentError(f"{described} share no benchmark")
+        raise errors[0] if errors else ArgumentError(f"{described} share no benchmark")
+    return made, left_out
+
+
+def compare_all(
+    results: Mapping[str, Result | ResultGroup], metric: str | None = None, *, margin: float | None = None
+) -> tuple[tuple[BenchmarkComparison, ...], tuple[str, ...]]:
+    """Compare all pairs of results.
+
+    Args:
+        results: As for :func:`of_benchmarks`.
+        metric: A score, such as ``"macro_F1"``; by default the main one of each benchmark.
+        margin: Also test whether each run is not worse than the other by more than this.
+
+    Returns:
+        The comparison of each benchmark, and what was left out, with the reason in brackets. Errors are those of
+        :func:`of_benchmarks`.
+    """
+    compared, left_out = of_benchmarks(results, lambda own: compare_runs(own, metric, margin=margin))
     return tuple(compared), (*left_out, *(reason for comparison in compared for reason in comparison.left_out))
 
 

@@ -435,18 +435,10 @@ def _place(result: Result, rule: _Rule, method: str, reason: str | None) -> Publ
         cautions.append("the method as its own paper defines it; the published figures may be of the release's variant")
     if noisy:
         cautions.append("the published noisy channel is that of the release: mean loss, not the sum over the query")
-    return PublishedComparison(
-        result.benchmark,
-        None,
-        key,
-        value,
-        _ordered(figure for figure in known if not figure.doubtful and reason is None),
-        reason,
-        tuple(cautions) if reason is None else (),
-        not score.higher_is_better,
-        result.model,
-        _other_scoring(result),
-    )
+    usable = _ordered(figure for figure in known if not figure.doubtful and reason is None)
+    shown, lower = () if reason else tuple(cautions), not score.higher_is_better
+    scoring = _other_scoring(result)
+    return PublishedComparison(result.benchmark, None, key, value, usable, reason, shown, lower, result.model, scoring)
 
 
 def _ordered(usable: Iterable[PublishedFigure]) -> tuple[PublishedFigure, ...]:
