@@ -384,7 +384,7 @@ def _text(value: Any, values: bool, seen: dict[int, object]) -> str:
         own = [base for base in value.__mro__ if not _is_installed(_file(base))]
         source = " ".join([value.__qualname__, *map(_source, own)])
         return text(
-            f"class {source}", *(used for base in own for member in vars(base).values() for used in _used(member))
+            f"class {source}", *[used for base in own for member in vars(base).values() for used in _used(member)]
         )
     stated = _stated(value)
     if stated is not None:

@@ -47,10 +47,9 @@ class ParsedReply:
 _MARKS = " \t\r\n.,;:!\"'`*_~#>|()[]{}<>=-"  # around a label; the rest is typographic
 _MARKS += "\u2013\u2014\u2026\u201c\u201d\u2018\u2019\u00ab\u00bb\u2022\u3002\u300c\u300d\uff1a"
 _BULLET = re.compile(r"^\s*(?:[-*+\u2022]|\(?\d{1,3}[.)])\s+")
-_REASONING_ENDS = re.compile(r"</(?:think|thinking|thought|reasoning|reflection)>|\[/THINK\]|\u25c1/think\u25b7", re.I)
-_REASONING_STARTS = re.compile(
-    r"^\s*(?:<(?:think|thinking|thought|reasoning|reflection)>|\[THINK\]|\u25c1think\u25b7)", re.I
-)
+_THOUGHT = r"(?:think|thinking|thought|reasoning|reflection)>"
+_REASONING_ENDS = re.compile(rf"</{_THOUGHT}|\[/THINK\]|\u25c1/think\u25b7", re.I)
+_REASONING_STARTS = re.compile(rf"^\s*(?:<{_THOUGHT}|\[THINK\]|\u25c1think\u25b7)", re.I)
 _HARMONY_FINAL = re.compile(r"<\|channel\|>\s*final\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>")
 _SPECIAL_TOKEN = re.compile(
     r"<\|[a-z_0-9 ]{1,30}\|>(?:assistant\b)?|</?s>|<(?:end_of_turn|start_of_turn|eos|pad)>|\[/?INST\]"
@@ -156,17 +155,14 @@ class _Labels:
     def exactly(self, text: str) -> int | None:
         """Return the label that the text is; ``None`` if it is none, or not a single one."""
         for form, indices in self.forms:
-            key = form(text)
-            if key and key in indices:
+            if (key := form(text)) and key in indices:
                 return indices[key]
         return None
 
     def at_start(self, text: str) -> int | None:
         """Return the label that the text begins with, if the clause does not go on with an alternative or a doubt."""
-        text = text.lstrip(_MARKS)
-        text = self._without_determiner(text)
-        match = self.start.match(text)
-        if match is None:
+        text = self._without_determiner(text.lstrip(_MARKS))
+        if (match := self.start.match(text)) is None:
             return None
         rest = text[match.end() :]
         if not rest.startswith(("'s", "\u2019s")):
@@ -201,9 +197,7 @@ class _Labels:
         return {self.exactly(match[0]) for match in re.finditer(rf"(?<!\w)(?:{self.start.pattern})", text, re.I)}
 
 
-@functools.lru_cache(maxsize=64)
-def _labels(label_space: tuple[str, ...]) -> _Labels:
-    return _Labels(label_space)
+_labels = functools.lru_cache(maxsize=64)(_Labels)
 
 
 def parse_reply(reply: str, label_space: Sequence[str]) -> ParsedReply:
@@ -255,9 +249,7 @@ def _without_reasoning(reply: str) -> str | None:
         reply = reply[final[-1].end() :]
     elif "<|channel|>analysis" in reply:
         return None
-    ends = list(_REASONING_ENDS.finditer(reply))
-    if ends:
-        reply = reply[ends[-1].end() :]
+    reply = _REASONING_ENDS.split(reply)[-1]
     if _REASONING_STARTS.match(reply):
         return None
     return _PICTURES.sub(" ", _SPECIAL_TOKEN.sub("\n", reply)).replace("\\_", "_").strip()
@@ -265,8 +257,7 @@ def _without_reasoning(reply: str) -> str | None:
 
 def _unwrapped(text: str) -> str:
     """Return the content of the only code block or answer tag of a text; the text itself if it has none."""
-    tags = _ANSWER_TAG.findall(text)
-    if tags:
+    if tags := _ANSWER_TAG.findall(text):
         return str(tags[-1][1])
     blocks = _FENCE.findall(text)
     return str(blocks[0]) if len(blocks) == 1 else text
@@ -280,10 +271,7 @@ def _exact(text: str, labels: _Labels) -> int | None:
 def _json(text: str, labels: _Labels) -> int | None:
     text = _unwrapped(text).strip()
     if not text.startswith(("{", "[", '"')):
-        opening = text.find("{")
-        if opening < 0:
-            return None
-        text = text[opening:]
+        text = text[text.find("{") :] if "{" in text else ""
     try:
         value, end = json.JSONDecoder(strict=False).raw_decode(text.replace("\u2212", "-"))
     except (ValueError, RecursionError):
@@ -311,10 +299,6 @@ def _after_last(cue: re.Pattern[str], text: str, labels: _Labels) -> int | None:
         if labels.names_any(rest):  # a doubtful or multiple naming
             return None
     return None
-
-
-def _final(text: str, labels: _Labels) -> int | None:
-    return _after_last(_FINAL, text, labels)
 
 
 def _cue(text: str, labels: _Labels) -> int | None:
@@ -364,7 +348,7 @@ def _last_line(text: str, labels: _Labels) -> int | None:
 _RULES: tuple[tuple[str, Callable[[str, _Labels], int | None]], ...] = (
     ("exact", _exact),
     ("json", _json),
-    ("final", _final),
+    ("final", functools.partial(_after_last, _FINAL)),
     ("first line", _first_line),
     ("cue", _cue),
     ("bold", _bold),

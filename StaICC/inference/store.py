@@ -96,10 +96,8 @@ def query_key(prompt: str | Sequence[str], label_space: Sequence[str]) -> bytes:
             parts = [b"staicc-query-1 all", len(prompt).to_bytes(8, "big"), *map(_framed, prompt)]
         parts += [len(label_space).to_bytes(8, "big"), *map(_framed, label_space)]
     except (AttributeError, TypeError) as error:
-        raise ArgumentError(
-            f"a query is a prompt (a text, or a list of texts) and a list of labels; got {type(prompt).__name__} and "
-            f"{type(label_space).__name__}: {error}"
-        ) from error
+        expected = "a prompt (a text, or a list of texts) and a list of labels"
+        raise ArgumentError(f"a query: got {prompt!r:.80} and {label_space!r:.80}, expected {expected}") from error
     return hashlib.sha256(b"".join(parts)).digest()
 
 
@@ -166,7 +164,7 @@ class MergeReport:
     """Predictions that both had, and that differed: this store kept its own."""
 
 
-class PredictionStore:
+class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
     """A store of predictions, opened or created.
 
     Args:
@@ -231,10 +229,7 @@ class PredictionStore:
         elif self.read_only:
             raise ArgumentError(f"there is no prediction store at {path}")
         elif log.exists() and log.stat().st_size and not path.exists():  # another process may have made it just now
-            raise SchemaError(
-                f"{path} is not there, but its log {log} is, left over from a store that was deleted or moved. "
-                "Move the store back, or delete the log"
-            )
+            raise SchemaError(f"{path} is not there, but its log {log} is. Move the store back, or delete the log")
 
     def _address(self) -> str:
         """Return the URI of the file, without a log where none can be made and there is none."""
@@ -268,10 +263,8 @@ class PredictionStore:
             raise SchemaError(f"{self.path} is an SQLite database, but not a prediction store; give another path")
         elif facts[1] != SCHEMA:
             by = "a newer version of StaICC" if facts[1] > SCHEMA else "StaICC 1.0.0 or earlier"
-            raise SchemaError(
-                f"{self.path} was written by {by} (store schema {facts[1]}; this version reads {SCHEMA}). Use that "
-                "version, or give another path; its predictions are then computed again"
-            )
+            schemas = f"(store schema {facts[1]}; this version reads {SCHEMA})"
+            raise SchemaError(f"{self.path} was written by {by} {schemas}. Use that version, or give another path")
         connection.execute("PRAGMA trusted_schema = OFF")
         if read(schema) != sorted(_TABLES):
             raise self._damaged("its tables, indexes, views or triggers are not those of a store")
@@ -318,8 +311,7 @@ class PredictionStore:
             if isinstance(error, sqlite3.OperationalError) and any(word in reason.lower() for word in _ENVIRONMENT):
                 raise StoreError(
                     f"{self.path}: the prediction store cannot be read or written ({reason}); what was stored before "
-                    "is kept. Free the disk, check the permissions of file and folder, or wait for the other process; "
-                    "then run again"
+                    "is kept. Check disk, permissions and other processes, then run again"
                 ) from error
             raise self._damaged(reason) from error
 
@@ -347,10 +339,7 @@ class PredictionStore:
             raise ArgumentError(f"{self.path}: this store was opened read-only; open it without read_only to write")
         with self._using() as connection:
             if self._file_id() != self._file:
-                raise StoreError(
-                    f"{self.path} was deleted, moved or replaced while it was in use; bring it back, or run again to "
-                    "make a new one"
-                )
+                raise StoreError(f"{self.path} was deleted, moved or replaced while it was in use; bring it back")
             connection.execute("BEGIN IMMEDIATE")
             with connection:  # commits or rolls back
                 yield connection
@@ -488,10 +477,9 @@ class PredictionStore:
             for model, name in connection.execute("SELECT id, name FROM models ORDER BY name"):
                 rows = connection.execute(f"SELECT query, prediction FROM predictions WHERE model = {model}")
                 for key, value in self._decoded(rows):
-                    answer: object = value
+                    line: dict[str, Any] = {"answer": value, "fingerprint": _decode_name(name), "key": key.hex()}
                     if isinstance(value, list):
-                        answer = ["-inf" if number == -math.inf else number for number in value]
-                    line = {"answer": answer, "fingerprint": _decode_name(name), "key": key.hex()}
+                        line["answer"] = ["-inf" if number == -math.inf else number for number in value]
                     if isinstance(value, Text):
                         line["finish_reason"] = value.finish_reason
                     stream.write(json.dumps(line, allow_nan=False) + "\n")
@@ -528,10 +516,8 @@ class PredictionStore:
         ).fetchone()
         if differing is not None:
             name, mine, theirs = differing
-            raise StoreError(
-                f"{self.path}: this store has predictions of {_decode_name(name)!r} in the editions {mine}, the other "
-                f"in {theirs}. Keep the stores apart"
-            )
+            of = f"predictions of {_decode_name(name)!r} in the editions {mine}"
+            raise StoreError(f"{self.path}: this store has {of}, the other in {theirs}. Keep the stores apart")
         connection.execute(
             "INSERT INTO models (name, editions) SELECT name, editions FROM other.models WHERE true "
             "ON CONFLICT (name) DO UPDATE SET editions = excluded.editions WHERE editions = '[]'"
@@ -554,9 +540,6 @@ class PredictionStore:
             if self._connection is not None and self._process == os.getpid():
                 self._connection.close()
                 self._connection = None
-
-    def __enter__(self) -> PredictionStore:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -612,7 +595,7 @@ class BoundStore:
         if others and not allowed:
             raise EditionError(
                 f"the served edition changed: the store has predictions of {', '.join(others)}, the server now serves "
-                f"{served}. Use a new store, or accept predictions of several editions with allow_edition_change=True"
+                f"{served}. Use a new store, or allow_edition_change=True"
             )
         if allowed:
             self.store.add_edition(self.name, _CHANGING, allowed)

@@ -386,7 +386,7 @@ class RemoteFunction:
         except Exception as error:
             raise ArgumentError(
                 f"a worker process cannot load the inference function ({type(error).__name__}: {error}); define it in "
-                "a module that can be imported, not in a notebook or the text of a command"
+                "a module, not in a notebook or the text of a command"
             ) from error
         loaded = identity_of(function)
         if self.identity is not None and loaded != self.identity:
@@ -395,8 +395,7 @@ class RemoteFunction:
             changes += sorted({*self.identity.unidentified} ^ {*loaded.unidentified})
             raise IdentityError(
                 "a worker process has another inference function than the one that was sent to it: "
-                f"{'; '.join(changes)}. Its predictions are not used. A change in memory does not reach other "
-                "processes: make it in the files or in the module, or run without worker processes"
+                f"{'; '.join(changes)}. A change in memory does not reach it: make it in the files or in the module"
             )
         return function
 
@@ -427,10 +426,8 @@ class WorkerPool:
 
     def __init__(self, executor: Executor | Callable[[], Executor]) -> None:
         if not isinstance(executor, Executor) and not callable(executor):
-            hint = "; Dask's client has one: client.get_executor()" if hasattr(executor, "get_executor") else ""
-            raise ArgumentError(
-                f"executor must be a concurrent.futures.Executor, or a function that makes one, not {executor!r}{hint}"
-            )
+            hint = ". Dask's client has one: client.get_executor()" if hasattr(executor, "get_executor") else ""
+            raise ArgumentError(f"executor: got {executor!r}, expected an Executor, or a function that makes one{hint}")
         self._make = None if isinstance(executor, Executor) else executor
         self._executor = executor if isinstance(executor, Executor) else None
         self._remotes: list[RemoteFunction] = []
@@ -471,8 +468,8 @@ class WorkerPool:
             made.data = pickle.dumps(function)
             if not identity_of(function).complete:
                 _LOG.warning(
-                    "worker processes load the inference function again. What was changed in this process after its "
-                    "module was imported cannot be compared and may be missing there: set it in the module"
+                    "worker processes load the inference function again, and changes since its module was imported may "
+                    "be missing there: make them in the module"
                 )
         self._remotes.append(made)  # Dask and others pickle with cloudpickle, which can do more
         return made
@@ -529,9 +526,7 @@ def _explained() -> Iterator[None]:
     except StaICCError:
         raise
     except CancelledError as error:
-        raise ArgumentError(
-            "the executor cancelled a chunk; was it shut down, or the cluster restarted? Completed predictions are kept"
-        ) from error
+        raise ArgumentError("the executor cancelled a chunk; was it shut down, or the cluster restarted?") from error
     except Exception as error:
         reason = f"({type(error).__name__}: {error})"
         if isinstance(error, BrokenExecutor) or type(error).__name__ in _LOST:
@@ -648,11 +643,10 @@ def worker_processes(workers: int, devices: Sequence[str | int] | None = None) -
         4
     """
     workers = validate_integer("workers", workers, 1)
-    if devices is None:
-        devices = [name for name in os.environ.get(DEVICES, "").split(",") if name.strip()]
     if isinstance(devices, str):
         raise ArgumentError(f"devices must be a list such as [0, 1], not the text {devices!r}")
-    names = tuple(str(device).strip() for device in devices)
+    given = os.environ.get(DEVICES, "").split(",") if devices is None else devices
+    names = tuple(name for device in given if (name := str(device).strip()))
     threads = max(1, (os.cpu_count() or 1) // workers)
 
     def make() -> ProcessPoolExecutor:

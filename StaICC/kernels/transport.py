@@ -484,10 +484,8 @@ class Transport(Requests):
         may_pass = status in _MAY_PASS or status > 505
         wait = retry_after(headers, time.time()) if may_pass else None
         if wait is not None and wait > self._options.longest_wait:
-            return _Fault(
-                f"the server asks to wait {wait:.0f} s, more than longest_wait ({self._options.longest_wait:g} s); run "
-                f"again later, or raise it ({said})"
-            )
+            most = f"longest_wait ({self._options.longest_wait:g} s); run again later, or raise it"
+            return _Fault(f"the server asks to wait {wait:.0f} s, more than {most} ({said})")
         return _Fault(f"the server failed or refused ({said})", may_pass, wait=wait)
 
     def _lasting_fault(self, status: int, location: str, code: str, text: str) -> tuple[str, type[OutputError]] | None:
@@ -512,42 +510,35 @@ class Transport(Requests):
         return None
 
     def _accepted(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Count the tokens of a response and check which model served it."""
+        """Count the tokens of a response, and compare the edition that served it with the pinned one.
+
+        Raises:
+            EndpointError: Another model than the requested one served it.
+            EditionError: Another edition served it.
+        """
         usage = body.get("usage")
         usage = usage if isinstance(usage, dict) else {}
         for name in ("prompt_tokens", "completion_tokens"):
             if type(count := usage.get(name)) is int and count >= 0:
                 self._counts[name] += count
         self._counts["reasoning_tokens"] += reasoning_tokens(body)
-        self._check_edition(body)
-        return body
-
-    def _check_edition(self, body: Mapping[str, Any]) -> None:
-        """Compare the edition that served a response with the pinned one.
-
-        Raises:
-            EndpointError: Another model than the requested one served it.
-            EditionError: Another edition served it.
-        """
-        named, fingerprint = body.get("model"), body.get("system_fingerprint")
+        named, fingerprint, url = body.get("model"), body.get("system_fingerprint"), self._options.base_url
         if named not in (None, "") and not _same_model(self._options.model, self._options.served_model, named):
             asked = self._options.served_model or self._options.model
             raise UnusableEndpointError(
-                f"{self._options.base_url}: the model {asked!r} was asked, but {clip(named)} answered; ask for that "
-                "one, or accept its name with served_model=..."
+                f"{url}: the model {asked!r} was asked, but {clip(named)} answered; ask for it, or set served_model=..."
             )
         seen = Edition(*(redact(str(value)) if value not in (None, "") else None for value in (named, fingerprint)))
         for place, known in enumerate(self._editions):
             merged = known.merged(seen)
             if merged is not None:
                 self._editions[place] = merged
-                return
+                return body
         if self._editions and not self._options.allow_edition_change:
-            raise EditionError(
-                f"{self._options.base_url}: the served edition of {self._options.model!r} changed from "
-                f"{self._editions[0]} to {seen}. Use a new store, or accept the change with allow_edition_change=True"
-            )
+            change = f"{self._editions[0]} to {seen}. Use a new store, or allow_edition_change=True"
+            raise EditionError(f"{url}: the served edition of {self._options.model!r} changed from {change}")
         self._editions.append(seen)
+        return body
 
 
 def _same_model(asked: str, accepted: str | None, named: object) -> bool:

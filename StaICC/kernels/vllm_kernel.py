@@ -36,14 +36,13 @@ from StaICC.kernels.huggingface.source import NUMBER_TYPES, ModelSource
 from StaICC.optional import require
 
 FEATURE = "the vLLM kernel"
-NOT_PASSED_ON = frozenset(
-    {"model", "tokenizer", "revision", "tokenizer_revision", "skip_tokenizer_init", "max_logprobs"}
-)
+NOT_PASSED_ON = {"model", "tokenizer", "revision", "tokenizer_revision", "skip_tokenizer_init", "max_logprobs"}
 """Engine arguments that the kernel sets."""
 TOKENS_PER_REQUEST = 128
 """The maximum number of tokens whose log-probabilities one request returns, set by vLLM."""
 GRAMMAR_LIBRARIES = ("xgrammar", "llguidance")
 """vLLM needs one of them for guided decoding."""
+_NEWER = "Install vLLM 0.12 or newer"
 _ALIASES = {"half": "float16", "float": "float32"}
 Guided = Literal["", "choice"]
 Tokens = tuple[int, ...]
@@ -151,9 +150,9 @@ class VLLMKernel(EngineKernel):
     def score(self, prompts: Sequence[Any], label_space: Sequence[str]) -> LabelScores:
         """Return the scores of the labels for each prompt; see the base class."""
         if self.options.guided:
+            text = "text_inference(kernel) or --answers text"
             raise ArgumentError(
-                f"guided: got {self.options.guided!r} for scores of labels, expected generated text. Use "
-                "text_inference(kernel) or --answers text, or leave guided out"
+                f"guided: got {self.options.guided!r} for scores of labels. Use {text}, or leave it out"
             )
         return super().score(prompts, label_space)
 
@@ -225,10 +224,8 @@ class VLLMKernel(EngineKernel):
         vllm = _vllm()
         unknown = set().union(*settings) - _fields(vllm.SamplingParams)
         if unknown:
-            raise StaICCError(
-                f"vLLM {vllm.__version__} has no SamplingParams({', '.join(sorted(unknown))}=...), which {FEATURE} "
-                "needs. Install vLLM 0.12 or newer"
-            )
+            missing = f"SamplingParams({', '.join(sorted(unknown))}=...)"
+            raise StaICCError(f"vLLM {vllm.__version__} has no {missing}, which {FEATURE} needs. {_NEWER}")
         order = sorted(range(len(sequences)), key=sequences.__getitem__)
         outputs = self.engine.generate(
             [{"prompt_token_ids": list(sequences[number])} for number in order],
@@ -262,13 +259,11 @@ def _wanted(sequences: Sequence[Tokens], starts: Sequence[int]) -> dict[Tokens, 
 def _choice(choices: Sequence[str]) -> Any:
     """Return vLLM's parameters of guided decoding, after a check that a library for it is installed."""
     if not any(map(importlib.util.find_spec, GRAMMAR_LIBRARIES)):
-        raise MissingDependencyError(
-            f"guided decoding in vLLM needs one of the packages {', '.join(GRAMMAR_LIBRARIES)}, and none is installed. "
-            f"Install one: pip install {GRAMMAR_LIBRARIES[0]}"
-        )
+        missing = f"one of the packages {', '.join(GRAMMAR_LIBRARIES)}. Install one: pip install {GRAMMAR_LIBRARIES[0]}"
+        raise MissingDependencyError(f"guided decoding in vLLM needs {missing}")
     parameters = getattr(require("vllm.sampling_params", "vllm", FEATURE), "StructuredOutputsParams", None)
     if parameters is None:
-        raise StaICCError(f"vLLM {_vllm().__version__} has no StructuredOutputsParams. Install vLLM 0.12 or newer")
+        raise StaICCError(f"vLLM {_vllm().__version__} has no StructuredOutputsParams. {_NEWER}")
     return parameters(choice=list(choices))
 
 

@@ -336,7 +336,7 @@ def test_a_log_left_over_from_a_deleted_store_is_refused(path):
     store = PredictionStore(path)
     store.put_many("model", [(key(1), 1)])
     path.unlink()
-    with pytest.raises(SchemaError, match=r"run\.sqlite is not there, but .*run\.sqlite-wal is, left over"):
+    with pytest.raises(SchemaError, match=r"run\.sqlite is not there, but .*run\.sqlite-wal is\. Move"):
         PredictionStore(path)
     store.close()
 
