@@ -481,11 +481,6 @@ class Request:
         """All prompts with their label spaces."""
         return [key for condition in self.conditions for key in condition]
 
-    @property
-    def kind(self) -> Any:
-        """What computes it: features of one prompt come from one run of the model."""
-        return "" if isinstance(self.feature, str) else self.feature
-
 
 def _of_kernel(feature: Any) -> bool:
     """Return whether the kernel computes a feature, not another function of texts."""

@@ -29,7 +29,7 @@ from StaICC.methods.features import check_answered, present
 from StaICC.metrics import released
 from StaICC.optional import require
 from StaICC.prompting import StableRandom
-from StaICC.prompting.sampling import bm25_scores
+from StaICC.prompting.sampling import bm25_scores, turns_of
 
 HIDDEN_STATES = frozenset({Capability.HIDDEN_STATES})
 
@@ -225,7 +225,8 @@ def nearest_demonstrations(
     chosen = nearest(distances, len(usable)).tolist()
     if rule == "balanced":
         labels = [operator.index(demonstrations[place][1]) for place in usable]
-        chosen = [_balanced(order, labels) for order in chosen]
+        turns = [(order, turns_of([labels[place] for place in order])) for order in chosen]  # the nearest of each label
+        chosen = [[order[place] for turn in own for place in turn] for order, own in turns]
     elif rule == "diverse":
         usable_texts = [texts[place] for place in usable]
         chosen = [
@@ -235,15 +236,6 @@ def nearest_demonstrations(
     positions = range(len(usable)) if variant == "0.1.1" else usable
     lists = [[positions[place] for place in order[:count]] for order in chosen]
     return [list(lists[rows[text]]) if text else usable[:count] for text in query_texts]
-
-
-def _balanced(order: Sequence[int], labels: Sequence[int]) -> list[int]:
-    """Take the nearest of each label in turn."""
-    queues: dict[int, list[int]] = {}
-    for place in order:
-        queues.setdefault(labels[place], []).append(place)
-    rounds = itertools.zip_longest(*queues.values())
-    return [place for turn in rounds for place in turn if place is not None]
 
 
 def _diverse(

@@ -306,7 +306,9 @@ class Method:
                     computed = cache.rows(chosen, replace(part, phase=chosen[0].phase))
                     answers |= zip(map(id, chosen), computed, strict=True)
                     requested += chosen
-                    keys.update((request.kind, key) for request in chosen for key in request.keys)
+                    keys.update(
+                        (r.feature if not isinstance(r.feature, str) else "", key) for r in chosen for key in r.keys
+                    )
                     cost.charge(name)
             requests, predictions = self._next(steps, [answers.get(id(request), []) for request in requests])
         cost.charge(phase or "test")

@@ -160,11 +160,9 @@ def with_orders(
         lists: For each test row within the limit, positions of the demonstration set.
         patterns: For each of these rows its orders, equally many, each of places in its list.
     """
-    views = []
-    for orders in zip(*patterns, strict=True):
-        shown = [[row[place] for place in order] for row, order in zip(lists, orders, strict=True)]
-        views.append(with_demonstrations(experimentor, shown))
-    return views
+    by_view = [zip(lists, orders, strict=True) for orders in zip(*patterns, strict=True)]
+    shown = [[[row[place] for place in order] for row, order in pairs] for pairs in by_view]
+    return [with_demonstrations(experimentor, view) for view in shown]
 
 
 def with_settings(experimentor: Experimentor, **settings: Any) -> Experimentor:

@@ -25,9 +25,10 @@ import re
 from array import array
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import zip_longest
 from operator import index as as_index
 from typing import SupportsIndex, TypeVar
 
@@ -437,6 +438,25 @@ def sample_nested(pool: int, k: int, prompts: int, shared: int = 1) -> Demonstra
 
 
 _WORDS = re.compile(r"\w+")
+
+
+def turns_of(labels: Iterable[T | None]) -> list[list[int]]:
+    """Return all turns of one row of each label, as far as the rows go; an exhausted label is left out.
+
+    Example:
+        >>> turns_of(["b", "a", "a", None, "a"])
+        [[0, 1], [2], [4]]
+    """
+    return [[row for row in turn if row is not None] for turn in zip_longest(*rows_by_label(labels))]
+
+
+def rows_by_label(labels: Iterable[T | None]) -> list[list[int]]:
+    """Return the rows of each label, labels in the order in which they first occur."""
+    groups: dict[T, list[int]] = {}
+    for place, label in enumerate(labels):
+        if label is not None:
+            groups.setdefault(label, []).append(place)
+    return list(groups.values())
 
 
 def bm25_scores(queries: Sequence[str], texts: Sequence[str]) -> list[list[float]]:

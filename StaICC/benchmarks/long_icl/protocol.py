@@ -75,13 +75,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, zip_longest
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from StaICC.datasets.storage import read_value
 from StaICC.errors import ArgumentError, OutputError, known_name, unknown_name
 from StaICC.inference.contract import check_answer
 from StaICC.inference.reply_parser import parse_reply, reply_text
+from StaICC.prompting.sampling import rows_by_label as rows_by_label
+from StaICC.prompting.sampling import turns_of as turns_of
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 ROUNDS = 5
@@ -443,25 +445,6 @@ def by_turns(labels: Iterable[_Label | None], turns: int, *, strict: bool = Fals
             givers = unused[place : place + 1] if strict else unused[place:]
             chosen += next(([rows.pop()] for rows in givers if rows), [])
     return chosen
-
-
-def turns_of(labels: Iterable[_Label | None]) -> list[list[int]]:
-    """Return all turns of one row of each label, as far as the rows go; an exhausted label is left out.
-
-    Example:
-        >>> turns_of(["b", "a", "a", None, "a"])
-        [[0, 1], [2], [4]]
-    """
-    return [[row for row in turn if row is not None] for turn in zip_longest(*rows_by_label(labels))]
-
-
-def rows_by_label(labels: Iterable[_Label | None]) -> list[list[int]]:
-    """Return the rows of each label, labels in the order in which they first occur."""
-    groups: dict[_Label, list[int]] = {}
-    for place, label in enumerate(labels):
-        if label is not None:
-            groups.setdefault(label, []).append(place)
-    return list(groups.values())
 
 
 def by_passes(labels: Iterable[_Label | None], passes: int) -> list[int]:
