@@ -210,6 +210,8 @@ class RunContext:
         return result
 
     def __enter__(self) -> RunContext:
+        drawing = contextlib.ExitStack()
+        self.progress = drawing.enter_context(drawn_progress(self._settings.get("progress")))
         given = self._settings.get("store")
         if given is not None and not isinstance(given, (str, os.PathLike, PredictionStore)):
             raise ArgumentError(f"store must be the path of a file or a PredictionStore, not {given!r:.60}")
@@ -219,7 +221,7 @@ class RunContext:
         self._closing.push(self._end)
         if (pool := self._pool) is not None:
             self._closing.push(lambda *raised: pool.close(hurry=raised[0] is not None))
-        self.progress = self._closing.enter_context(drawn_progress(self._settings.get("progress")))
+        self._closing.push(drawing)  # closed first: what follows may log
         return self
 
     def __exit__(self, *raised: Unpack[_Raised]) -> None:
@@ -523,8 +525,7 @@ class Predictions:
             if name not in self.records
         }
         if given:
-            identity = Identity({GIVEN: digest(given)})
-            record = RunRecord(identity, None, utc_now(), utc_now(), RunCounts())
+            record = RunRecord(Identity({GIVEN: digest(given)}), None, utc_now(), utc_now(), RunCounts())
             records += [(record, name) for name in given]
         failed = [[name, query.condition, query.query] for name, own in details.items() for query in own.failures]
         return Provenance(predictors_of(records, details), failures=short_digest(failed) if failed else None)
