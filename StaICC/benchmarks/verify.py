@@ -647,7 +647,7 @@ class _Verifier:
             kind = Unchecked if isinstance(error, (UnknownBenchmarkError, DataError)) else Contradicted
             refused.append(kind(f"{where}benchmark: {error!s:.999}"))
         if isinstance(result, ResultGroup):
-            yield from self._group(result, saved, benchmark, where, sweep, refused)
+            yield from self._group(result, saved, benchmark, where, refused)
         elif refused:
             yield Verification(name, None, "nothing was computed again", tuple(refused))
         else:
@@ -664,16 +664,10 @@ class _Verifier:
                 raced.append(scored)
 
     def _group(
-        self,
-        group: ResultGroup,
-        saved: Mapping[str, Any],
-        benchmark: BenchmarkGroup | BaseBenchmark[Any] | None,
-        where: str,
-        sweep: Sweep | None,
-        findings: list[Finding],
+        self, group: ResultGroup, saved: Mapping[str, Any], benchmark: Any, where: str, findings: list[Finding]
     ) -> Iterator[Verification]:
         findings += [] if group else [Unchecked(f"{where}parts: the group has none")]
-        name = group.name
+        name, sweep = group.name, SWEEPS.get(group.name)
         members: Mapping[str, Any] = dict.fromkeys(group, benchmark)
         raced: list[_Scored] | None = [] if sweep is RACE else None
         if isinstance(benchmark, BenchmarkGroup):
@@ -794,7 +788,7 @@ class _Scored:
         texts = any(experimentor.free_text for experimentor in benchmark)  # their digest is of texts that no file has
         for computed, saved in pairs:
             copied = (*_OF_RUNS, "who", "identity") if texts and GIVEN in saved["who"] else _OF_RUNS
-            computed |= {key: saved[key] for key in copied}
+            computed |= {key: saved[key] for key in copied if key in saved}
         if result.stopping is not None and not race:
             if result.stopping.rule == "race":
                 expected["stopping"] = Unchecked("the decision of a race follows from both of its results, this is one")
