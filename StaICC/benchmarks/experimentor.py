@@ -369,8 +369,10 @@ class Experimentor(FixedAttributes, DatasetTask):
         if self._mode == self._sampler:
             shared = len(test) if self._mode == "nested-shared" else 1
             return sampling.sample_nested(len(shown), self._k, prompts, shared)
-        labels, inside = [test.label(number % len(test)) for number in range(prompts)], self._mode == "in-domain"
-        return sampling.restrict_to_domain(len(shown), self._k, labels, shown.label, inside, self.name)
+        labels, inside = tuple(test.label(number % len(test)) for number in range(prompts)), self._mode == "in-domain"
+        return sampling.restrict_to_domain(
+            tuple(map(shown.label, range(len(shown)))), self._k, labels, inside, self.name
+        )
 
     @property
     def demonstration_sampler(self) -> sampling.DemonstrationSampler:

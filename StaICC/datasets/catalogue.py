@@ -29,6 +29,7 @@ from StaICC.datasets.source import KINDS, Source, is_hexadecimal, shipped
 from StaICC.datasets.storage import hints_of, read_value
 from StaICC.errors import ArgumentError, SchemaError, unknown_name, validate_integer
 from StaICC.registry import fold
+from StaICC.safe_text import has_lone_surrogate
 
 LEVELS = 3
 """Levels of each template factor (the orthogonal array of template sensitivity is L9(3^4))."""
@@ -44,10 +45,8 @@ def _check_fields(owner: str, record: Any) -> None:
             value = validate_integer(where, value, 0) if hint is int else read_value(hint, value, where)
         except SchemaError as error:
             raise ArgumentError(str(error)) from None
-        try:
-            json.dumps(plain_values(value), ensure_ascii=False).encode("utf-8")
-        except UnicodeEncodeError:
-            raise ArgumentError(f"{where} is not valid Unicode text (it holds a lone surrogate): {value!r}") from None
+        if has_lone_surrogate(json.dumps(plain_values(value), ensure_ascii=False)):
+            raise ArgumentError(f"{where} is not valid Unicode text (it holds a lone surrogate): {value!r}")
         object.__setattr__(record, key, value)
 
 

@@ -57,15 +57,10 @@ def default_split(rows: int) -> SplitSizes:
     Args:
         rows: Number of rows of the table.
 
-    Raises:
-        ArgumentError: There is no row.
-
     Example:
         >>> print(default_split(300))
         stratified-60+120+120
     """
-    if rows < 1:
-        raise ArgumentError(f"a data set needs at least one row to test, not {rows}")
     most = cards.PUBLISHED_SPLIT
     test, calibration = min(most.test, max(1, rows * 2 // 5)), min(most.calibration, rows // 5)
     return SplitSizes(calibration, min(most.demonstration, rows - test - calibration), test, stratified=True)
@@ -134,8 +129,8 @@ def _check_labels(labels: Labels) -> Labels:
     return labels if isinstance(labels, Mapping) else names
 
 
-def _label_indexes(records: Records, labels: Labels) -> tuple[list[int], list[str]]:
-    """Return the label index of each row, and the label space.
+def _label_indexes(records: Records, labels: Labels) -> tuple[list[int], list[str], dict[str, str]]:
+    """Return the label index of each row, the label space, and the label name of each value of the rows.
 
     Args:
         records: The rows.
@@ -169,7 +164,8 @@ def _label_indexes(records: Records, labels: Labels) -> tuple[list[int], list[st
         raise ArgumentError(f"{records.place(unknown)}: {message} Add it to the labels")
     space = list(dict.fromkeys(names.values()))
     positions = {name: number for number, name in enumerate(space)}
-    return [positions[names[value]] for value in values], space
+    used = {value: names[value] for value in sorted(counts, key=lambda value: positions[names[value]])}
+    return [positions[names[value]] for value in values], space, used
 
 
 def _own_names(records: Records, counts: Counter[str]) -> list[str]:
@@ -342,7 +338,7 @@ class Dataset(Displayed):
         read = rows if isinstance(rows, Records) else reading.given_rows(rows, label_space, name)
         if not read.rows:
             raise ArgumentError(f"{read.source or 'rows'}: there is no row")
-        indexes, space = _label_indexes(read, label_space)
+        indexes, space, used = _label_indexes(read, label_space)
         pairs = [(texts, index) for (texts, _), index in zip(read.rows, indexes, strict=True)]
         table = MemoryTable(pairs, read.place, read.columns)
         where = f"card {name!r}"
@@ -369,12 +365,7 @@ class Dataset(Displayed):
             notes=notes,
         )
         if pinned is None and read.file is not None:
-            known = frozenset(card.label_space)
-            values = {label_text(label, known): row.label for (_, label), row in zip(read.rows, table, strict=True)}
-            by_index = sorted(values.items(), key=lambda value: value[1])
-            pinned = dataclasses.replace(
-                read.file, values={value: card.label_space[index] for value, index in by_index}
-            )
+            pinned = dataclasses.replace(read.file, values=used)
         return cls(card, table, pinned, remarks=_remarks(read, table, card.label_space))
 
     @classmethod
@@ -414,15 +405,14 @@ class Dataset(Displayed):
         file = Path(path)
         given: dict[str, Any] = {"name": name, "texts": texts, "label": label, "encoding": encoding}
         given |= {"labels": labels, "split": split, "template": template}
-        facts = reading.read_card(file, card) | {key: value for key, value in given.items() if value is not None}
-        missing = [key for key in ("texts", "label") if facts.get(key) is None]
-        if missing and file.is_file():
+        stated = [*reading.read_card(file, card).items(), *given.items()]
+        facts = {key: value for key, value in stated if value is not None}
+        if not {"texts", "label"} <= facts.keys() and file.is_file():
             columns = reading.listed_columns(file, facts.get("encoding"))
             if sorted(columns) not in (["label", "text"], ["label", "sentence"]):
                 known = f". There are: {', '.join(columns)}" if 0 < len(columns) <= 30 else ""
                 raise ArgumentError(f"{file.name}: name the columns, as texts=['text'], label='label'{known}")
-            usual = {"texts": [name for name in columns if name != "label"], "label": "label"}
-            facts |= {key: usual[key] for key in missing}
+            facts = {"texts": [name for name in columns if name != "label"], "label": "label", **facts}
         chosen = reading.column_names(facts.get("texts", ["text"]), facts.get("label", "label"), file.name)
         read = reading.file_records(file, *chosen, facts.get("encoding"))
         if not facts.get("name"):

@@ -25,7 +25,7 @@ import importlib.util
 import os
 import pickle
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -340,30 +340,22 @@ def install(
     home = data_home()
     if wheel is not None:
         check_wheel(Path(wheel), catalogue().pack.sha256)
-    wanted = [table.name for table in verify() if not table.usable]
-    if wanted:
-        try:
-            _install(home, wanted, wheel, progress)
-        except OSError as error:
-            message = f"the data pack cannot be installed in {home}: {error}. It needs some 60 MB there"
-            raise DataMissingError(f"{message}; set {HOME} to another folder if that one cannot be used") from error
+    wanted = {table.name: catalogue().sources[table.name] for table in verify() if not table.usable}
+    if not wanted:
+        return verify()
+    members = {name: source.member for name, source in wanted.items() if isinstance(source, ReleasedWheel)}
+    try:  # two processes that do so at once write the same files, each as a whole
+        (home / "tables").mkdir(parents=True, exist_ok=True)
+        with drawn_progress(progress) as shown, ExitStack() as stack:
+            report = shown or (lambda progress: None)
+            file = Path(wheel) if wheel is not None else _fetch(stack.enter_context(passing_folder(home)), report)
+            for number, (name, rows) in enumerate(read_tables(file, members)):
+                report(Progress(number, len(wanted), f"table {name}", 0, 1, phase=INSTALLING))
+                write_table(table_path(name), rows, get_card(name).columns, expected_digest(name))
+    except OSError as error:
+        message = f"the data pack cannot be installed in {home}: {error}. It needs some 60 MB there"
+        raise DataMissingError(f"{message}; set {HOME} to another folder if that one cannot be used") from error
     return verify()
-
-
-def _install(
-    home: Path, wanted: Sequence[str], given: Path | str | None, progress: ProgressCallback | bool | None
-) -> None:
-    """Write the wanted tables. Two processes that do so at once write the same files, each as a whole."""
-    folder = table_path(wanted[0]).parent
-    folder.mkdir(parents=True, exist_ok=True)
-    sources = {name: catalogue().sources[name] for name in wanted}
-    members = {name: source.member for name, source in sources.items() if isinstance(source, ReleasedWheel)}
-    with drawn_progress(progress) as shown, ExitStack() as stack:
-        report = shown or (lambda progress: None)
-        wheel = Path(given) if given is not None else _fetch(stack.enter_context(passing_folder(home)), report)
-        for number, (name, rows) in enumerate(read_tables(wheel, members)):
-            report(Progress(number, len(wanted), f"table {name}", 0, 1, phase=INSTALLING))
-            write_table(table_path(name), rows, get_card(name).columns, expected_digest(name))
 
 
 def _fetch(folder: Path, report: ProgressCallback) -> Path:

@@ -468,7 +468,7 @@ def _invert(
 
 
 def divergence_interval(
-    probabilities: Sequence[Sequence[float]], frequencies: Sequence[Sequence[float]] | None, queries: Rows, level: float
+    probabilities: Sequence[Rows], frequencies: Sequence[Rows] | None, queries: Rows, level: float
 ) -> Interval:
     """Return the interval of the divergence of the mean prediction from label frequencies, or from uniform ones.
 
@@ -478,62 +478,51 @@ def divergence_interval(
     and Hilferty 1931) with its moments under no divergence.
 
     Args:
-        probabilities: Sum of the predicted probabilities over the queries of each row, one list for each row.
-        frequencies: Counts of the true labels of each row; None for the divergence from the uniform distribution.
+        probabilities: For each label the sum of its probabilities over the queries of each row.
+        frequencies: For each label its number of queries; None for the divergence from the uniform distribution.
         queries: Number of queries of each row.
         level: Nominal coverage.
 
     Raises:
         UndefinedMetricError: There are fewer than two rows.
     """
-    rows, width, total = len(queries), len(probabilities[0]), math.fsum(queries)
+    rows, width, total = len(queries), len(probabilities), math.fsum(queries)
     q = student_quantile(level, rows)
-    columns = list(zip(*probabilities, strict=True))
-    parts = [ratio_part(column, queries, level, continuous=True) for column in columns]
-    means = [part.value for part in parts]
-    safe = [(rows * mean + 1.0 / width) / (rows + 1.0) for mean in means]
-    if frequencies is None:
-        truth, moves = [1.0 / width] * width, [[0.0] * rows] * width
-    else:
-        counts = list(zip(*frequencies, strict=True))
-        truth = [math.fsum(column) / total for column in counts]
-        moves = [
-            [(count - share * size) / total for count, size in zip(column, queries, strict=True)]
-            for column, share in zip(counts, truth, strict=True)
-        ]
-    value = math.fsum(mean * math.log(mean / share) for mean, share in zip(means, truth, strict=True) if mean > 0)
-    slopes = [math.log(mean / share) + 1.0 for mean, share in zip(safe, truth, strict=True)]
     error = 0.5 / rows**2  # variance of one pseudo-row whose prediction is another label than the true one
-    hidden = [max(error, _with_spread(part, level).variance - _squares(part.influence)) for part in parts]
-    scaled = [
-        [(a - mean / share * b) / math.sqrt(mean) for a, b in zip(part.influence, move, strict=True)]
-        for part, move, mean, share in zip(parts, moves, safe, truth, strict=True)
-    ]
-    labels = list(zip(slopes, parts, moves, safe, truth, strict=True))
-    linear = [
-        math.fsum(slope * part.influence[row] - mean / share * move[row] for slope, part, move, mean, share in labels)
-        for row in range(rows)
-    ]
-    extra = [spread / mean for spread, mean in zip(hidden, safe, strict=True)]
+    terms, linear, scaled, hidden, extra = [], [], [], [], []
+    for label, column in enumerate(probabilities):
+        share, move = 1.0 / width, [0.0] * rows
+        if frequencies is not None:
+            share = math.fsum(frequencies[label]) / total
+            move = [(count - share * size) / total for count, size in zip(frequencies[label], queries, strict=True)]
+        part = ratio_part(column, queries, level, continuous=True)
+        mean = (rows * part.value + 1.0 / width) / (rows + 1.0)
+        ratio, slope = mean / share, math.log(mean / share) + 1.0
+        spread = max(error, _with_spread(part, level).variance - _squares(part.influence))
+        pairs = list(zip(part.influence, move, strict=True))
+        linear.append([slope * a - ratio * b for a, b in pairs])
+        scaled.append([(a - ratio * b) / math.sqrt(mean) for a, b in pairs])
+        hidden.append((slope - 1.0) ** 2 * spread)
+        extra.append(spread / mean)
+        if part.value > 0:
+            terms.append(part.value * math.log(part.value / share))
+    value = math.fsum(terms)
     bias = 0.5 * math.fsum([*map(_squares, scaled), *extra])
     curved = 0.5 * math.fsum(
         (_dot(scaled[a], scaled[b]) + (extra[a] if a == b else 0.0)) ** 2 for a in range(width) for b in range(width)
     )
-    variance = _squares(linear) + math.fsum(
-        (slope - 1.0) ** 2 * spread for slope, spread in zip(slopes, hidden, strict=True)
-    )
+    variance = _squares(list(map(math.fsum, zip(*linear, strict=True)))) + math.fsum(hidden)
     unbiased = max(0.0, value - bias)
     tilt = q * q * variance / max(value, 0.01 * bias) / 2.0
     reach = math.sqrt(tilt * tilt + 2.0 * tilt * unbiased + q * q * curved)
     high = math.inf if frequencies is not None else math.log(width)
     centre = max(value - bias, -q * math.sqrt(curved)) + tilt
-    method = "second-order delta method, unit: test row"
     freedom = 2.0 * bias * bias / max(curved, _TINY**2)  # without divergence, the estimate is a scaled chi-square
     noise = bias * (1.0 - 2.0 / (9.0 * freedom) + q * math.sqrt(2.0 / (9.0 * freedom))) ** 3
     # the root of the divergence is nearly normal; its bias comes from the directions other than that of the divergence
     root = math.sqrt(2.0 * max(0.0, value - max(0.0, bias - tilt / (2.0 * q * q)))) - math.sqrt(tilt)
     ends = max(0.0, root) ** 2 / 2.0 if value > noise else 0.0, min(high, max(value, centre + reach))
-    return Interval(*ends, level, method, centre=value - bias)
+    return Interval(*ends, level, "second-order delta method, unit: test row", centre=value - bias)
 
 
 def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highest: float = 1.0) -> Interval:

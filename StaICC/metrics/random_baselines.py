@@ -180,8 +180,6 @@ def _share(value: object, name: str) -> float:
 
 def _groups(n: int, p: GuessRates) -> Groups:
     """Sort the n examples into (probability of a right guess, number of examples)."""
-    if isinstance(p, str | bytes):
-        raise ArgumentError(f"p must be a number, a list of n numbers or a mapping, not {p!r}")
     groups: Counter[float] = Counter()
     if isinstance(p, Mapping):
         for labels, examples in p.items():

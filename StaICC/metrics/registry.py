@@ -52,9 +52,6 @@ Reads = Literal["labels", "distributions", "probabilities", "rows", "any"]
 """What a score reads: predicted labels; a distribution over the labels, also of a bare label; probabilities of the
 model; the rows as they were returned; or probabilities where there are any, else the rows."""
 
-_WILSON = "Wilson score, design effect and t, unit: test row"
-_DELTA = "second-order delta method, unit: test row"
-
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
@@ -125,7 +122,7 @@ class Statistic:
     """
 
     reads: Reads = "labels"
-    method: ClassVar[str] = _WILSON
+    method: ClassVar[str] = "Wilson score, design effect and t, unit: test row"
     """How its confidence interval is computed."""
     of_classification: ClassVar[bool] = False
     """Whether it says how right predictions are, so that unparsed replies can count as wrong ones."""
@@ -477,7 +474,6 @@ class _MeanEntropy(Mean):
 
 class _EntropyOfMean(Statistic):
     reads = "distributions"
-    method = _DELTA
 
     def range(self, labels: int) -> tuple[float, float]:
         return 0.0, math.log(labels)
@@ -486,7 +482,7 @@ class _EntropyOfMean(Statistic):
         return entropy_of_mean(predictions)
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
-        interval = divergence_interval(_sums_of_rows(sample, predictions), None, sample.sizes, level)
+        interval = divergence_interval(_sums_of_labels(sample, predictions), None, sample.sizes, level)
         return _from_the_top(entropy_of_mean(predictions), interval, 0.0, math.log(sample.n_labels) or 1.0)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
@@ -506,7 +502,6 @@ class _EntropyOfMean(Statistic):
 
 class _Divergence(Statistic):
     reads = "distributions"
-    method = _DELTA
     weighs_labels = True
 
     def range(self, labels: int) -> tuple[float, float]:
@@ -519,9 +514,8 @@ class _Divergence(Statistic):
         return value
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
-        true = [[float(label == index) for index in range(sample.n_labels)] for label in sample.truth]
-        counts = _sums_of_rows(sample, true)
-        return divergence_interval(_sums_of_rows(sample, predictions), counts, sample.sizes, level)
+        counts = [sample.sums([float(label == true) for true in sample.truth]) for label in range(sample.n_labels)]
+        return divergence_interval(_sums_of_labels(sample, predictions), counts, sample.sizes, level)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the divergence of the mean prediction of one run from the frequencies of the true labels.
@@ -578,9 +572,9 @@ def _filled(sums: Sequence[float], shares: Sequence[float], more: float) -> list
     return [max(a, level * share) for a, share in zip(sums, shares, strict=True)]
 
 
-def _sums_of_rows(sample: Sample, distributions: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
-    """Return the sum of the distributions of the queries of each test row."""
-    return list(zip(*map(sample.sums, zip(*distributions, strict=True)), strict=True))
+def _sums_of_labels(sample: Sample, distributions: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return for each label the sum of its probabilities over the queries of each test row."""
+    return list(map(sample.sums, zip(*distributions, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -678,7 +672,6 @@ def score_record(benchmark: str, key: str, stated: Mapping[str, bool | None] = {
 
 _ROUNDING = 1e-9
 """By how much a value may be outside the range of its metric."""
-_NO_PROBABILITIES = "the predictions are bare labels, which have no probabilities"
 
 
 @dataclass(frozen=True, slots=True)
@@ -872,7 +865,7 @@ class MetricSet:
                 f"the metric set {self.name!r} decides between probabilities and logits by the release's own rule; "
                 f"kind is {kind!r}, expected 'auto'. To force a kind, use the set 'standard'"
             )
-        probabilities, reason = None, _NO_PROBABILITIES
+        probabilities, reason = None, "the predictions are bare labels, which have no probabilities"
         if hard and self.as_released:
             try:
                 raw = released.expand_label_indexes(classification.predicted_labels(raw), truth)

@@ -29,6 +29,7 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 
 from StaICC.errors import ArgumentError, UndefinedMetricError, validate_integer, whole_number
+from StaICC.metrics import classification
 from StaICC.metrics.classification import check_labels, numeric_rows, predicted_labels
 from StaICC.metrics.diagnosis import Line, label_frequencies
 
@@ -103,8 +104,7 @@ def accuracy(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
         >>> accuracy([1], [[0.0, 1e-17]])  # a tie, after softmax
         0.0
     """
-    truth, rows = _scored(ground_truth, prediction)
-    return sum(true == guess for true, guess in zip(truth, predicted_labels(rows), strict=True)) / len(rows)
+    return classification.accuracy(*_scored(ground_truth, prediction))
 
 
 def averaged_truelabel_likelihood(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:

@@ -356,10 +356,8 @@ class PromptWriter(FixedAttributes):
         """
         expected = len(self._card.label_space)
         names = list(label_space) if isinstance(label_space, Sequence) and not isinstance(label_space, str) else []
-        if len(names) != expected or not all(isinstance(name, str) and name for name in names):
-            raise ArgumentError(f"the label space must be a list of {expected} non-empty texts, not {label_space!r}")
-        if len(set(names)) != expected:
-            raise ArgumentError(f"the labels must be distinct, not {names!r}")
+        if not all(isinstance(name, str) and name for name in names) or not len(names) == len({*names}) == expected:
+            raise ArgumentError(f"the label space must be {expected} distinct non-empty texts, not {label_space!r}")
         self._set(label_space=tuple(names))
 
     def change_label_wrong_rate(self, label_wrong_rate: float) -> None:
@@ -513,13 +511,10 @@ class PromptWriter(FixedAttributes):
         return as_argument(renderer.assemble(lines, self._input_texts(query_line)))
 
     def _input_texts(self, given: Sequence[str] | str) -> Sequence[str]:
-        texts = [given] if isinstance(given, str) else given
-        if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
-            raise ArgumentError(f"input texts must be a list of texts, not {given!r}")
-        expected = len(self._settings.template.input_text_prefixes)
-        if len(texts) != expected:
-            raise ArgumentError(f"{len(texts)} input texts given, but a row of {self._card.name} has {expected}")
-        return texts
+        texts, expected = [given] if isinstance(given, str) else given, self._card.columns
+        if isinstance(texts, Sequence) and len(texts) == expected and all(isinstance(text, str) for text in texts):
+            return texts
+        raise ArgumentError(f"expected {expected} input texts, as a row of {self._card.name} has, not {given!r}")
 
     def _label_index(self, label: str | SupportsIndex) -> int:
         """Find a label given by index, as the label of a row, by its present name, or by its name in the data set."""

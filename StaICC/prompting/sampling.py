@@ -25,11 +25,10 @@ import re
 from array import array
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
-from operator import index as as_index
 from typing import SupportsIndex, TypeVar
 
 from StaICC.datasets import Dataset, Row, SplitSizes, Table
@@ -229,10 +228,7 @@ class SubsetView(FixedAttributes):
         Raises:
             ArgumentError: The label space has no such index.
         """
-        place = as_index(index)
-        if not 0 <= place < len(self._label_space):
-            raise ArgumentError(f"label index {place} is outside the {len(self._label_space)} labels of {self.name}")
-        return self._label_space[place]
+        return self._label_space[validate_integer("a label index", index, 0, len(self._label_space) - 1)]
 
     def find_index_from_label(self, label: str) -> int:
         """Return the label index of a label's text.
@@ -489,13 +485,9 @@ def bm25_scores(queries: Sequence[str], texts: Sequence[str]) -> list[list[float
     return all_scores
 
 
+@lru_cache(maxsize=32)  # called before every run, and slow where most draws do not fit
 def restrict_to_domain(
-    pool: int,
-    k: int,
-    query_labels: Sequence[int],
-    demonstration_label: Callable[[int], int],
-    inside: bool,
-    where: str,
+    labels: tuple[int, ...], k: int, query_labels: tuple[int, ...], inside: bool, where: str
 ) -> DemonstrationLists:
     """Draw demonstrations that contain (or lack) the query's own label.
 
@@ -503,10 +495,9 @@ def restrict_to_domain(
     generator, continued.
 
     Args:
-        pool: Size of the demonstration set.
+        labels: The label index of each demonstration of the set.
         k: Demonstrations per prompt.
         query_labels: The true label index of each prompt's query.
-        demonstration_label: Returns the label index of a position of the demonstration set.
         inside: ``True``: each query's label must occur among its demonstrations; ``False``: it must not.
         where: Name of the data set, for the message.
 
@@ -516,17 +507,8 @@ def restrict_to_domain(
     Raises:
         ArgumentError: A label cannot be made to occur (or to be missing), whatever is drawn.
     """
-    labels = tuple(demonstration_label(position) for position in range(pool))
-    return _redraw(k, tuple(query_labels), labels, inside, where)
-
-
-@lru_cache(maxsize=32)  # called before every run, and slow where most draws do not fit
-def _redraw(
-    k: int, query_labels: tuple[int, ...], labels: tuple[int, ...], inside: bool, where: str
-) -> DemonstrationLists:
-    pool = len(labels)
     _check_feasible(labels, k, query_labels, inside, where)
-    lists, state = _draw(pool, k, len(query_labels))
+    lists, state = _draw(len(labels), k, len(query_labels))
     generator = StableRandom(state)
     redrawn = list(lists)
     for number, own in enumerate(query_labels):
@@ -538,7 +520,7 @@ def _redraw(
                     f"{'in' if inside else 'out-of'}-domain mode on {where}: {_MOST_REDRAWS} draws of k = {k} "
                     f"demonstrations gave none that fits label index {own}; choose another k"
                 )
-            redrawn[number] = tuple(generator.sample_indexes(pool, k))
+            redrawn[number] = tuple(generator.sample_indexes(len(labels), k))
     return tuple(redrawn)
 
 

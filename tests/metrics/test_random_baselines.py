@@ -185,7 +185,7 @@ BAD_EXAMPLES: list[tuple[Any, Any, str]] = [
     (10, 1.5, "p must .* 1.5"),
     (10, -0.5, "p must .* -0.5"),
     (10, math.nan, "p must .* nan"),
-    (10, "0.5", "p must .* '0.5'"),
+    (10, "0.5", r"p\[0\] must .* '0'"),
     (10, None, "p must .* None"),
     (3, [0.5, 0.5], "list p number 2, but n is 3"),
     (2, [0.5, 1.5], r"p\[1\] must .* 1.5"),

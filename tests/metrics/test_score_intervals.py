@@ -225,7 +225,7 @@ def test_means_hold_the_estimate_and_stay_in_range(labels: int, count: int, seed
     values, found = [], []
     for _ in range(count):
         rows = draw.dirichlet([draw.choice([0.01, 1.0, 1e6])] * labels, size=20)
-        one = divergence_interval(rows.tolist(), None, [1.0] * 20, 0.95)
+        one = divergence_interval(rows.T.tolist(), None, [1.0] * 20, 0.95)
         values.append(float(-(rows.mean(0) * np.log(rows.mean(0))).sum()))
         found.append(Interval(max(0.0, top - one.high), top - one.low, 0.95, "any", centre=top - one.centre))
     mean = mean_interval(values, found, top)

@@ -209,8 +209,8 @@ def intervals_of(run: dict[str, Any], sample: int) -> dict[str, tuple[float, Int
     """Value and interval of each score of a simulated run; posterior bias only if each label has a row."""
     found = {name: (part.value, part.interval(LEVEL, "")) for name, part in parts_of(run, sample).items()}
     queries, width = run["queries"][sample].tolist(), len(run["counts"])
-    probabilities, counts = (np.stack([one[sample] for one in run[key]], 1) for key in ("probabilities", "counts"))
-    means, shares, top = probabilities.sum(0) / sum(queries), counts.sum(0) / sum(queries), math.log(width)
+    probabilities, counts = (np.stack([one[sample] for one in run[key]]) for key in ("probabilities", "counts"))
+    means, shares, top = probabilities.sum(1) / sum(queries), counts.sum(1) / sum(queries), math.log(width)
     uniform = library.divergence_interval(probabilities.tolist(), None, queries, LEVEL)
     ends = top - uniform.high, top - uniform.low
     found["entropy of mean"] = (

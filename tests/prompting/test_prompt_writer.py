@@ -182,9 +182,9 @@ BAD: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     ],
     "change_input_text_affixes": [(([],), "1 'input_text_prefixes' and 0 'input_text_affixes'")],
     "change_label_space": [
-        (("abc",), "must be a list of 3 non-empty texts, not 'abc'"),
-        ((["a", "b"],), "must be a list of 3 non-empty texts, not ['a', 'b']"),
-        ((["a", "b", "a"],), "must be distinct"),
+        (("abc",), "must be 3 distinct non-empty texts, not 'abc'"),
+        ((["a", "b"],), "must be 3 distinct non-empty texts, not ['a', 'b']"),
+        ((["a", "b", "a"],), "must be 3 distinct non-empty texts, not ['a', 'b', 'a']"),
     ],
     "change_label_wrong_rate": [
         ((rate,), f"in [0, 1], not {rate!r}") for rate in (1.5, -0.1, float("nan"), "0.5", True)
@@ -199,7 +199,7 @@ BAD: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     "write_prompt_from_dataline": [
         (([], "q", 1.0), "cut_by_length must be an integer of at least 0, not 1.0"),
         (([("a", "perhaps")], "q"), "'perhaps' is no label; labels: no, yes, maybe"),
-        (([], ["a", "b"]), "2 input texts given, but a row"),
+        (([], ["a", "b"]), "expected 1 input texts, as a row"),
         (([("a", 1), ["b"]], "q"), "demonstration 1 must be a pair (input texts, label), not ['b']"),
     ],
 }

@@ -240,7 +240,7 @@ def test_domain_modes_are_the_rule_of_the_reference(
     k: int, labels: list[int], queries: list[int], inside: bool
 ) -> None:
     def draw() -> Any:
-        return restrict_to_domain(len(labels), k, queries, labels.__getitem__, inside, "own")
+        return restrict_to_domain(tuple(labels), k, tuple(queries), inside, "own")
 
     if feasible(k, queries, labels, inside):
         lists = draw()
@@ -263,12 +263,12 @@ def test_the_last_draw_that_is_allowed_counts(inside: bool, monkeypatch: pytest.
         needed += 1
     assert needed > 3
     monkeypatch.setattr(StaICC.prompting.sampling, "_MOST_REDRAWS", needed)
-    (positions,) = restrict_to_domain(len(labels), k, [own], labels.__getitem__, inside, "enough")
+    (positions,) = restrict_to_domain(tuple(labels), k, (own,), inside, "enough")
     assert (own in [labels[position] for position in positions]) is inside
     monkeypatch.setattr(StaICC.prompting.sampling, "_MOST_REDRAWS", needed - 1)
     mode = "in" if inside else "out-of"
     with pytest.raises(ArgumentError, match=f"^{mode}-domain mode on too few: {needed - 1} draws of k = {k} demonstr"):
-        restrict_to_domain(len(labels), k, [own], labels.__getitem__, inside, "too few")
+        restrict_to_domain(tuple(labels), k, (own,), inside, "too few")
 
 
 # -- demonstrations chosen by hand
