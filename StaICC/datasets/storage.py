@@ -676,13 +676,12 @@ def write_table(
     facts = {"body": len(body), "columns": columns, "rows": len(labels), "table": table_digest(checked)}
     header = json.dumps(facts, sort_keys=True, separators=(",", ":")).encode("ascii")
     header += b" " * (-(_START.size + len(header)) % 8)
-    start = _START.pack(MAGIC, VERSION, len(header))
-    data = b"".join((start, header, offsets.tobytes(), labels.tobytes(), body))
-    actual = hashlib.sha256(data).hexdigest()
+    parts = (_START.pack(MAGIC, VERSION, len(header)), header, offsets.tobytes(), labels.tobytes(), body)
+    actual = hashlib.sha256(b"".join(parts)).hexdigest()
     if sha256 is not None and actual != sha256:
         raise DataDamagedError(f"{path}: the rows give a file with the SHA-256 {actual}, but it must be {sha256}")
     with replacing(Path(path)) as file:
-        file.write(data)
+        file.writelines(parts)
     return actual
 
 
