@@ -306,9 +306,9 @@ class Method:
                     computed = cache.rows(chosen, replace(part, phase=chosen[0].phase))
                     answers |= zip(map(id, chosen), computed, strict=True)
                     requested += chosen
-                    keys.update(
-                        (r.feature if not isinstance(r.feature, str) else "", key) for r in chosen for key in r.keys
-                    )
+                    # Features of one prompt come from one run of the model.
+                    kinds = [(r, "" if isinstance(r.feature, str) else r.feature) for r in chosen]
+                    keys.update((kind, key) for request, kind in kinds for key in request.keys)
                     cost.charge(name)
             requests, predictions = self._next(steps, [answers.get(id(request), []) for request in requests])
         cost.charge(phase or "test")
