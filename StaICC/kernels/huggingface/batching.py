@@ -184,24 +184,21 @@ class BatchRunner:
         """
         todo = list(range(count))
         while todo:
-            failed: str | None = None
+            failed = ""
             done: set[int] = set()
             try:
-                with self.forward.fast():
-                    for number in attempt(todo):
-                        done.add(number)
+                for number in attempt(todo):
+                    done.add(number)
             except BaseException as error:  # an interrupt, too, may have come when the cache had grown already
+                self.release()
                 if not is_out_of_memory(error):
-                    self.release()
                     raise
                 failed = str(error) or type(error).__name__
             todo = [number for number in todo if number not in done]
-            if failed is not None and todo:
-                # Outside the handler, so that the traceback no longer holds the tensors.
+            if failed:  # outside the handler, so that the traceback no longer holds the tensors
                 self._halve(failed)
 
     def _halve(self, reason: str) -> None:
-        self.release()
         if self.budget <= LEAST_BUDGET:
             raise OutputError(
                 f"memory ran out even with a budget of {self.budget} token positions ({reason}); "
@@ -323,7 +320,7 @@ def _deviation(forward: Forward, hidden: Hidden, plain: Any) -> float:
     if not math.isfinite(spread):
         return 0.0  # an error later: scores that are not finite have no meaning
     top = plain.topk(min(16, len(plain))).indices
-    with forward.torch.inference_mode(), forward.fast():
+    with forward.torch.inference_mode():
         whole, rows = forward.logits(hidden)[0].log_softmax(-1), forward.logits(hidden, top.tolist())[0]
     pairs = (whole[top], plain.log_softmax(-1)[top]), (rows.log_softmax(-1), plain[top].log_softmax(-1))
     error = max(float((computed.double().cpu() - expected.double().cpu()).abs().max()) for computed, expected in pairs)
@@ -369,7 +366,7 @@ class LastPosition:
     def whole(self) -> Any:
         """Logits of the whole vocabulary, a float32 tensor (sequences, vocabulary) on the CPU."""
         torch = self.forward.torch
-        with torch.inference_mode(), self.forward.fast():
+        with torch.inference_mode():
             return torch.cat([logits.cpu() for _, logits in _pieces(self.forward, self._hidden())])
 
     def labels(self, tokens: Sequence[int], totals: bool) -> tuple[list[list[float]], list[float] | None]:
@@ -384,7 +381,7 @@ class LastPosition:
         """
         torch = self.forward.torch
         hidden = self._hidden()
-        with torch.inference_mode(), self.forward.fast():
+        with torch.inference_mode():
             rows: list[list[float]] = self.forward.logits(hidden, tokens).double().tolist()
             if not totals:
                 return rows, None

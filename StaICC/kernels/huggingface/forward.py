@@ -438,6 +438,8 @@ def segmented_attention(mask: Any, segments: Sequence[Segment]) -> Iterator[None
 
 PAIR_COST = 2.0
 """How much slower attention handles a floating-point operation than a matrix product does, for planning only."""
+ADAPTERS = ("_active_adapter", "_disable_adapters", "merged_adapters")
+"""Attributes of modules with adapters of peft that say which of them are used."""
 TRANSFORMS: dict[str, Callable[[Any, float], Any]] = {
     "final_logit_softcapping": lambda logits, cap: (logits / cap).tanh() * cap,
     "logit_scale": lambda logits, scale: logits * scale,
@@ -626,7 +628,7 @@ class Forward:
             arguments |= {"attention_mask": mask, "position_ids": tensor(positions)}
         if cache is not None:
             arguments[self._cache_name] = cache
-        with self.torch.inference_mode():
+        with self.torch.inference_mode(), self.fast():
             hidden = self._run(arguments)
         # Virtual tokens (prompt tuning of peft) precede the input in the output.
         return hidden[:, -len(ids[0]) :]
@@ -670,7 +672,7 @@ class Forward:
             Tensor (positions, tokens).
         """
         torch = self.torch
-        with torch.inference_mode():
+        with torch.inference_mode(), self.fast():
             head = self.model.get_output_embeddings() if hidden.logits is None else None
             if head is None or self.can.head == "module" or tokens is None:
                 whole = hidden.logits.float() if head is None else self.transformed(head(hidden.states).float())
@@ -740,16 +742,13 @@ def guard(model: Any) -> int:
         parts += [getattr(holder, name, None) for name in TRANSFORMS]
     for module in model.modules():
         state = module.__dict__
-        parts.append((id(module), "forward" in state))
-        for kind in HOOKS:
-            parts += [(kind, number) for number, hook in state[kind].items() if not is_library_code(hook)]
+        parts += [id(module), "forward" in state, *(str(state.get(name)) for name in ADAPTERS)]
+        parts += [(kind, key) for kind in HOOKS for key, hook in state[kind].items() if not is_library_code(hook)]
         for tensor in (*state["_parameters"].values(), *state["_buffers"].values()):
             if tensor is not None:
                 version = 0 if tensor.is_inference() else tensor._version
                 place = tensor.data_ptr() if type(tensor) in plain else id(tensor)
                 parts.append((place, version, tensor.dtype, tensor.device))
-        if "_active_adapter" in state:
-            parts.append(str((state["_active_adapter"], state.get("_disable_adapters"), state.get("merged_adapters"))))
     return hash(tuple(parts))
 
 

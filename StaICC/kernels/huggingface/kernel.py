@@ -121,20 +121,6 @@ class LabelScores:
     issues: tuple[LabelIssue, ...]
 
 
-@contextlib.contextmanager
-def _evaluating(model: Any) -> Iterator[None]:
-    """Switch the model and all its modules to evaluation mode within the block; other kernels of the model wait."""
-    with _locks.setdefault(model, threading.RLock()):
-        training = [module for module in model.modules() if module.training]
-        for module in training:
-            module.training = False
-        try:
-            yield
-        finally:
-            for module in training:
-                module.training = True
-
-
 def _softmax(scores: Logs) -> Logs:
     """Return the probabilities of the labels of each prompt from their scores."""
     return [softmax(row) for row in scores]
@@ -658,16 +644,24 @@ class CausalLMKernel(TokenKernel):
 
     @contextlib.contextmanager
     def _running(self, prompts: Sequence[Any]) -> Iterator[None]:
-        """Also switch the model to evaluation mode, and drop a prefix cached with other weights (``.data``)."""
-        with super()._running(prompts), _evaluating(self.model):
+        """Also switch all modules to evaluation mode, and drop a prefix cached with other weights (``.data``).
+
+        Other kernels of the model wait.
+        """
+        with super()._running(prompts), _locks.setdefault(self.model, threading.RLock()):
+            training = [module for module in self.model.modules() if module.training]
+            for module in training:
+                module.training = False
             if self._weights is not None and self._weights != digest_of_weights(self.model):
                 self.release()
                 self._weights = None
-            runner = self.runner()
             try:
                 yield
             finally:
-                self._weights = (self._weights or digest_of_weights(self.model)) if runner.held else None
+                held = self._runner is not None and self._runner.held
+                self._weights = (self._weights or digest_of_weights(self.model)) if held else None
+                for module in training:
+                    module.training = True
 
     def _last(self, ids: Sequence[Tokens]) -> LastPosition:
         """The last position of each sequence."""

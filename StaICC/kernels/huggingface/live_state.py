@@ -61,13 +61,9 @@ class Unidentifiable(Exception):
 # Code
 
 
-def _in_library(module: str | None) -> bool:
-    return (module or "").partition(".")[0] in LIBRARIES
-
-
-def is_library_type(kind: type) -> bool:
-    """Whether a class comes from a package that is identified by its version."""
-    return _in_library(kind.__module__)
+def in_library(value: object) -> bool:
+    """Whether a class or a function comes from a package that is identified by its version, by its own account."""
+    return (getattr(value, "__module__", None) or "").partition(".")[0] in LIBRARIES
 
 
 @functools.lru_cache(maxsize=4096)
@@ -77,18 +73,15 @@ def _in_library_folder(filename: str) -> bool:
     return os.path.abspath(filename).startswith(folders) or filename.startswith("<frozen ")
 
 
-def is_library_code(function: object) -> bool:
+def is_library_code(function: Any) -> bool:
     """Whether a function, with all functions that it wraps, was written in one of these packages' files."""
     while type(function) in (types.MethodType, functools.partial):  # a proxy of wrapt only seems to be one
-        function = function.__func__ if isinstance(function, types.MethodType) else function.func  # type: ignore[attr-defined]
-    if type(function) in (types.BuiltinFunctionType, types.MethodWrapperType) or isinstance(function, type):
-        return _in_library(getattr(function, "__module__", None))
-    if type(function) is not types.FunctionType:
-        return is_library_type(type(function))
-    if not _in_library_folder(function.__code__.co_filename):
-        return False
-    inner = getattr(function, "__wrapped__", None)
-    return inner is None or is_library_code(inner)
+        function = function.__func__ if isinstance(function, types.MethodType) else function.func
+    if type(function) is types.FunctionType:
+        inner = getattr(function, "__wrapped__", None)
+        return _in_library_folder(function.__code__.co_filename) and (inner is None or is_library_code(inner))
+    named = type(function) in (types.BuiltinFunctionType, types.MethodWrapperType) or isinstance(function, type)
+    return in_library(function if named else type(function))
 
 
 def _replaced(place: type | types.ModuleType) -> Iterator[str]:
@@ -104,10 +97,6 @@ def _replaced(place: type | types.ModuleType) -> Iterator[str]:
             yield name
 
 
-def _named(name: str) -> str:
-    return name or "the model"
-
-
 def _code(model: Any) -> Iterator[tuple[str, bool]]:
     """Walk over the code that a model runs: what no version identifies, and whether it may depend on the batch."""
     torch = torch_module()
@@ -116,22 +105,23 @@ def _code(model: Any) -> Iterator[tuple[str, bool]]:
         if not all(map(is_library_code, getattr(every, kind, {}).values())):
             yield "a forward hook on all modules of torch", True
     classes = set()
-    for name, module in model.named_modules():
+    for place, module in model.named_modules():
+        name = place or "the model"
         classes.add(type(module))
         for kind in HOOKS:
             if not all(map(is_library_code, module.__dict__[kind].values())):
-                yield f"a forward {'pre-hook' if 'pre' in kind else 'hook'} on {_named(name)}", True
+                yield f"a forward {'pre-hook' if 'pre' in kind else 'hook'} on {name}", True
         for method in replaced_methods(module):  # by the user, or by a library (hooks of accelerate)
-            yield f"a replaced {method} of {_named(name)}", not is_library_code(module.__dict__[method])
+            yield f"a replaced {method} of {name}", not is_library_code(module.__dict__[method])
         if module.__dict__.get("_compiled_call_impl") is not None:
-            yield f"compiled code of {_named(name)}", False
+            yield f"compiled code of {name}", False
     for cls in classes:
-        if not is_library_type(cls):
+        if not in_library(cls):
             yield f"modules of the class {cls.__module__}.{cls.__qualname__}, whose code has no version", False
-    for base in {base for kind in classes for base in kind.__mro__ if is_library_type(base)} | {torch.Tensor}:
+    for base in {base for kind in classes for base in kind.__mro__ if in_library(base)} | {torch.Tensor}:
         for name in _replaced(base):
             yield f"a replaced method of the class {base.__qualname__}: {name}", True
-    for place in {kind.__module__ for kind in classes if is_library_type(kind)} | {"torch", "torch.nn.functional"}:
+    for place in {kind.__module__ for kind in classes if in_library(kind)} | {"torch", "torch.nn.functional"}:
         for name in _replaced(sys.modules[place]):
             yield f"a replaced function of {place}: {name}", True
     attention = getattr(model.config, "_attn_implementation", None)
@@ -198,8 +188,9 @@ def digest_of_tensor(tensor: Any) -> str:
         raw = raw.clone() if raw.storage_offset() % 8 else raw
         whole = len(raw) // (8 * WIDTH) * 8 * WIDTH
         table = raw[:whole].view(torch.int64).reshape(-1, WIDTH)
+        table = table.numpy() if table.device.type == "cpu" else table  # NumPy sums up columns twice as fast
         for part in (table.sum(0), table.sum(1), raw[whole:]):
-            digest.update(part.cpu().numpy().tobytes())
+            digest.update(torch.as_tensor(part).cpu().numpy().tobytes())
     return digest.hexdigest()
 
 
@@ -249,7 +240,7 @@ def _text(value: Any) -> str:
     if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
         if is_library_code(value) and not getattr(value, "__closure__", None):
             return f"{value.__module__}.{value.__qualname__}"
-    elif is_library_type(kind) and hasattr(value, "__dict__") and kind is not types.MethodType:
+    elif in_library(kind) and hasattr(value, "__dict__") and kind is not types.MethodType:
         return f"{name}({_text(vars(value))})"
     raise Unidentifiable(f"a {kind.__name__} cannot be digested")
 
@@ -272,9 +263,9 @@ def digest_of_tokenizer(tokenizer: Any) -> str:
     if tokenizer is None:
         return "none"
     kind = type(tokenizer)
-    if not is_library_type(kind):
+    if not in_library(kind):
         raise Unidentifiable(f"the tokenizer is of the class {kind.__qualname__}, whose code has no version")
-    for base in filter(is_library_type, kind.__mro__):
+    for base in filter(in_library, kind.__mro__):
         for name in _replaced(base):
             raise Unidentifiable(f"a replaced {name} of the class of the tokenizer")
     for name in replaced_methods(tokenizer):
@@ -345,7 +336,7 @@ def _modules(torch: Any, model: Any, reasons: list[str]) -> str:
                 else:
                     texts.append(f"{name}={digest_of_value(value)}")
             except Unidentifiable as error:
-                reasons.append(f"the attribute {name} of {_named(prefix)}: {error}")
+                reasons.append(f"the attribute {name} of {prefix or 'the model'}: {error}")
         lines.append(" ".join([*texts[:2], *sorted(texts[2:])]))
     return _digest("\n".join(lines))
 
@@ -355,7 +346,7 @@ def versions(model: Any | None = None) -> dict[str, str]:
     names = {"torch", "transformers"}
     if model is not None:
         kinds = {type(module) for module in model.modules()}
-        names |= {kind.__module__.partition(".")[0] for kind in kinds if is_library_type(kind)}
+        names |= {kind.__module__.partition(".")[0] for kind in kinds if in_library(kind)}
     return {name: str(require(name, "hf", "the model").__version__) for name in sorted(names)}
 
 
@@ -392,8 +383,7 @@ def live_state(model: Any, tokenizer: Any) -> Identity:
         plain = quantisation if isinstance(quantisation, dict) else quantisation.to_dict()
         who["quantisation"] = json.dumps(_without_places(plain), sort_keys=True, default=str)
     # Adapters of peft; which of them are merged or disabled is an attribute of the modules.
-    active = [module.__dict__["_active_adapter"] for module in model.modules() if "_active_adapter" in module.__dict__]
-    names = {name for given in active for name in ([given] if isinstance(given, str) else given)}
-    if names:
+    active = [module.__dict__.get("_active_adapter", ()) for module in model.modules()]
+    if names := {name for given in active for name in ([given] if isinstance(given, str) else given)}:
         who["adapters"] = ", ".join(sorted(names))
     return Identity(who | versions(model), {}, tuple(dict.fromkeys(reasons)))

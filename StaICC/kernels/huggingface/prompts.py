@@ -334,15 +334,11 @@ class PromptFormat:
 
     def limit(self, model_config: Any) -> int | None:
         """Return the maximum number of tokens of a prompt: the user's, the model's, or the tokenizer's, if any."""
-        if self.options.max_length is not None:
-            return self.options.max_length
-        text = text_config(model_config)
-        for name in ("max_position_embeddings", "n_positions", "max_seq_len"):
-            value = getattr(text, name, None)
-            if isinstance(value, int) and value > 0:
-                return value
-        value = getattr(self.tokenizer, "model_max_length", None)
-        return value if isinstance(value, int) and 0 < value < _UNLIMITED else None
+        config = text_config(model_config)
+        sizes = [getattr(config, name, None) for name in ("max_position_embeddings", "n_positions", "max_seq_len")]
+        sizes.append(getattr(self.tokenizer, "model_max_length", None))
+        known = (size for size in sizes if isinstance(size, int) and 0 < size < _UNLIMITED)
+        return self.options.max_length or next(known, None)
 
     def messages(self, prompt: str) -> list[dict[str, str]]:
         """Return a prompt as the messages of a conversation."""
