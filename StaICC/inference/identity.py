@@ -162,12 +162,13 @@ def combined(base: Identity, name: str, added: Identity) -> Identity:
         name: What is added; its facts and settings get this in front of their names.
         added: The identity of what is added.
     """
-    return Identity(
-        {**base.who, **{f"{name} {key}": value for key, value in added.who.items()}},
-        {**base.settings, **{f"{name} {key}": value for key, value in added.settings.items()}},
-        (*base.unidentified, *(f"{name}: {reason}" for reason in added.unidentified)),
-        base.plain or added.plain,
-    )
+
+    def named(facts: Mapping[str, str]) -> dict[str, str]:
+        return {f"{name} {key}": value for key, value in facts.items()}
+
+    unidentified = (*base.unidentified, *(f"{name}: {reason}" for reason in added.unidentified))
+    who, settings = {**base.who, **named(added.who)}, {**base.settings, **named(added.settings)}
+    return Identity(who, settings, unidentified, base.plain or added.plain)
 
 
 def in_library(thing: Any) -> bool:

@@ -292,10 +292,8 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
                 time.sleep(0.02)
 
     def _damaged(self, reason: object) -> SchemaError:
-        return SchemaError(
-            f"{self.path}: this prediction store is damaged ({reason}); nothing of it is used. Recover its rows with "
-            f"the sqlite3 program of sqlite.org (sqlite3 {self.path} .recover | sqlite3 NEW_PATH), or delete it"
-        )
+        advice = f"Recover its rows (sqlite3 {self.path} .recover | sqlite3 NEW_PATH), or delete it"
+        return SchemaError(f"{self.path}: this prediction store is damaged ({reason}); nothing of it is used. {advice}")
 
     @contextlib.contextmanager
     def _explained_errors(self) -> Iterator[None]:
@@ -366,14 +364,12 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             StoreError: The file cannot be read.
         """
         predictions: dict[bytes, Answer] = {}
+        select = "SELECT query, prediction FROM predictions WHERE model = (SELECT id FROM models WHERE name = ?)"
+        stored_name = _encode_name(name)
         with self._using() as connection:
             for first in range(0, len(keys), _KEYS_PER_SELECT):
                 part = keys[first : first + _KEYS_PER_SELECT]
-                rows = connection.execute(
-                    "SELECT query, prediction FROM predictions WHERE model = (SELECT id FROM models WHERE name = ?) "
-                    f"AND query IN ({', '.join('?' * len(part))})",
-                    (_encode_name(name), *part),
-                )
+                rows = connection.execute(f"{select} AND query IN ({', '.join('?' * len(part))})", (stored_name, *part))
                 predictions.update(self._decoded(rows))
         return predictions
 

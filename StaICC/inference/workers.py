@@ -85,10 +85,8 @@ class Failure:
 
 def ends(answers: Sequence[Answer | Failure], on_error: OnError) -> bool:
     """Return whether a run ends after these predictions."""
-    return any(
-        isinstance(answer, Failure) and (answer.final or (on_error == "raise" and answer.reply is None))
-        for answer in answers
-    )
+    failures = [answer for answer in answers if isinstance(answer, Failure)]
+    return any(failure.final or (on_error == "raise" and failure.reply is None) for failure in failures)
 
 
 def _describe(error: BaseException) -> str:

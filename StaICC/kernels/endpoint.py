@@ -452,12 +452,10 @@ NO_NUMBERS = frozenset({"allow_edition_change", "backoff", "concurrency", "longe
 
 _FORMATS = {"plain": "completions", "chat": "chat"}
 
-_APPLIES: dict[str, tuple[str, str]] = {
-    "guided": ("scoring", "text"),
+_APPLIES = {
     "last_blank": ("last_blank", "label"),
-    "max_tokens": ("scoring", "text"),
-    "top_n": ("scoring", "top-logprobs"),
-    "unlisted": ("scoring", "top-logprobs"),
+    **dict.fromkeys(("guided", "max_tokens"), ("scoring", "text")),
+    **dict.fromkeys(("top_n", "unlisted"), ("scoring", "top-logprobs")),
 }
 """Options that change numbers only where another option has this value."""
 
@@ -466,8 +464,7 @@ def _check_prompts(prompts: Sequence[str]) -> None:
     kinds = ["one text"] if isinstance(prompts, str) else [type(p).__name__ for p in prompts if not isinstance(p, str)]
     if kinds:
         raise ArgumentError(
-            f"prompts must be a list of texts, not {kinds[0]}; noisy-channel prompts (one text for each label) need a "
-            "local kernel, such as hf:NAME"
+            f"prompts: got {kinds[0]}, expected a list of texts; the noisy channel needs a local kernel"
         )
 
 
@@ -585,7 +582,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         """
         address, mark, rest = spec.removeprefix("openai:").partition("#")
         types = {**option_types(cls), "prompt_format": "str"}
-        model, given = split_options(rest, types, None, "a served model", options)
+        model, given = split_options(rest, types, False, "a served model", options)
         if (written := given.pop("prompt_format", None)) is not None:  # the other kernels' word for it
             if "api" in given or written not in _FORMATS:
                 raise ArgumentError(f"prompt_format: got {written!r}, expected plain or chat; or api, one of the two")
@@ -860,10 +857,8 @@ def _body(record: Mapping[str, Any]) -> Mapping[str, Any]:
             return body
         case {"result": {"type": "succeeded", "message": {"content": list(parts)} as message}}:
             typed = [part for part in parts if isinstance(part, Mapping)]
-            written = {
-                "content": [part for part in typed if part.get("type") == "text"],
-                "reasoning_content": "".join(str(part.get("thinking") or "") for part in typed),
-            }
+            thoughts = "".join(str(part.get("thinking") or "") for part in typed)
+            written = {"content": [part for part in typed if part.get("type") == "text"], "reasoning_content": thoughts}
             choice = {"message": written, "finish_reason": message.get("stop_reason")}
             return {"model": message.get("model"), "choices": [choice]}
     said = record.get("error") or record.get("response") or record.get("result")

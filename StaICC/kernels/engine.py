@@ -17,14 +17,7 @@ from StaICC.kernels.huggingface.kernel import TokenKernel
 from StaICC.kernels.huggingface.prompts import NEUTRAL, KernelOptions
 from StaICC.kernels.huggingface.source import ModelSource
 from StaICC.kernels.protocol import Capability
-from StaICC.kernels.registry import (
-    OptionFact,
-    option_types,
-    options_of,
-    read_json_or_text,
-    split_options,
-    unknown_option,
-)
+from StaICC.kernels.registry import OptionFact, option_types, options_of, split_options, unknown_option
 
 NOT_TAKEN = NEUTRAL | {"compile"}
 """Options of the torch kernel that say how it computes; engines have options of their own for that."""
@@ -88,7 +81,7 @@ class EngineKernel(TokenKernel):
         Raises:
             ArgumentError: The text names no model, or an option is given twice.
         """
-        name, options = split_options(text, option_types(cls.option_record), read_json_or_text, given=options)
+        name, options = split_options(text, option_types(cls.option_record), True, given=options)
         model = name.removeprefix(cls.kind).removeprefix(":")
         if not model:
             raise ArgumentError(f"the kernel {cls.kind!r} needs a model: got {text!r}, expected '{cls.kind}:MODEL'")

@@ -225,11 +225,8 @@ def check_channel(prompts: Sequence[str], label_space: Sequence[str], index: int
     if isinstance(prompts, str) or not isinstance(prompts, Sequence) or not all(isinstance(p, str) for p in prompts):
         raise PromptError(f"query {index} of a noisy channel must be a list of strings, one for each label", index)
     if len(prompts) != len(label_space):
-        raise PromptError(
-            f"query {index} has {len(prompts)} prompts for {len(label_space)} labels; a noisy channel needs one "
-            "for each label (load the benchmark with noisy_channel=True)",
-            index,
-        )
+        given = f"query {index} has {len(prompts)} prompts for {len(label_space)} labels"
+        raise PromptError(f"{given}; a noisy channel needs one for each label (noisy_channel=True)", index)
 
 
 def after_label(prompts: Sequence[str], label_space: Sequence[str]) -> list[int]:

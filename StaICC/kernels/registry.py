@@ -159,7 +159,7 @@ def unknown_option(model: str, option: str, legal: Iterable[str]) -> UnknownName
 def split_options(
     text: str,
     types: Mapping[str, str],
-    other: Callable[[str], Any] | None = None,
+    others: bool = False,
     model: str = "",
     given: Mapping[str, Any] | None = None,
 ) -> tuple[str, dict[str, Any]]:
@@ -168,7 +168,7 @@ def split_options(
     Args:
         text: Such as ``"hf:gpt2;label_scoring=full;token_budget=512"``.
         types: The annotated type of each option.
-        other: Reads the values of all other options; ``None`` refuses them.
+        others: Whether there may be other options; their values are read as JSON or as texts.
         model: What to call the model in messages; its name by default.
         given: Options with their values that are given next to the text.
 
@@ -194,23 +194,20 @@ def split_options(
             raise ArgumentError(f"option {option} of {model}: given twice, expected once")
         annotated = types.get(option, "")
         read, expected = _READERS.get(annotated.removesuffix(" | None"), (str, "a text"))
-        if option not in types and other is not None:
-            read = other
+        if option not in types and others:
+            read = read_json_or_text
         try:
             is_none = "None" in annotated and value.casefold() in ("none", "null")
             options[option] = None if is_none else read(value)
         except (KeyError, ValueError):
             raise ArgumentError(f"option {option} of {model}: got {value!r}, expected {expected}") from None
-    if other is None and (unknown := next((option for option in options if option not in types), None)):
+    if not others and (unknown := next((option for option in options if option not in types), None)):
         raise unknown_option(model, unknown, types)
     return name, options
 
 
 KernelFactory = Callable[..., Any]
 """Called with the text that names the kernel, and the options; returns the kernel."""
-
-_CAUSAL_LM = "StaICC.kernels.huggingface.kernel:CausalLMKernel"
-
 
 _EXPECTED = (
     "an inference function f(prompt, label_space), a class with from_spec(text, **options), or a function "
@@ -245,33 +242,30 @@ def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, An
     return cast("LoadedKernel", kernel)
 
 
+_CAUSAL_LM = "huggingface.kernel:CausalLMKernel"
+_BUILTIN = {
+    "ppm": ("ppm:PPMKernel", "the embedded model: no weights, no packages"),
+    "smollm2": (_CAUSAL_LM, "SmolLM2-135M, fetched with pip (extra hf)"),
+    "hf": (_CAUSAL_LM, "hf:NAME_OR_PATH, by transformers (extra hf)"),
+    "vllm": ("vllm_kernel:VLLMKernel", "vllm:NAME_OR_PATH, by vLLM's offline engine (extra vllm), with its arguments"),
+    "llama": (
+        "llama_kernel:LlamaKernel",
+        "llama:FILE.gguf, by llama.cpp with the file's quantised weights (extra llama)",
+    ),
+    "openai": ("endpoint:EndpointKernel", "openai:BASE_URL#MODEL, an OpenAI-compatible server"),
+    "litellm": ("text_inference:LiteLLMKernel", "litellm:PROVIDER/MODEL, by litellm (extra litellm)"),
+}
+DESCRIPTIONS: Mapping[str, str] = {kind: text for kind, (_, text) in _BUILTIN.items()}
+"""What each built-in kind is."""
+
 KERNELS: Registry[KernelFactory] = Registry(
     "kind of model",
     "staicc.kernels",
-    {
-        "ppm": "StaICC.kernels.ppm:PPMKernel",
-        "smollm2": _CAUSAL_LM,
-        "hf": _CAUSAL_LM,
-        "vllm": "StaICC.kernels.vllm_kernel:VLLMKernel",
-        "llama": "StaICC.kernels.llama_kernel:LlamaKernel",
-        "openai": "StaICC.kernels.endpoint:EndpointKernel",
-        "litellm": "StaICC.kernels.text_inference:LiteLLMKernel",
-    },
+    {kind: f"StaICC.kernels.{place}" for kind, (place, _) in _BUILTIN.items()},
     _read_factory,
     "Write hf:NAME for a model of the hub, package.module:name for a function. A folder and a .gguf file work too.",
 )
 """The kinds of kernels, by the word before the colon."""
-
-DESCRIPTIONS: Mapping[str, str] = {
-    "ppm": "the embedded model: no weights, no packages",
-    "smollm2": "SmolLM2-135M, fetched with pip (extra hf)",
-    "hf": "hf:NAME_OR_PATH, by transformers (extra hf)",
-    "vllm": "vllm:NAME_OR_PATH, by vLLM's offline engine (extra vllm); it takes the engine's arguments as options too",
-    "llama": "llama:FILE.gguf, by llama.cpp with the file's quantised weights (extra llama); options as for vllm",
-    "openai": "openai:BASE_URL#MODEL, an OpenAI-compatible server",
-    "litellm": "litellm:PROVIDER/MODEL, by litellm: providers with interfaces of their own (extra litellm)",
-}
-"""What each built-in kind is."""
 
 
 def declared_options(factory: KernelFactory) -> Sequence[OptionFact]:

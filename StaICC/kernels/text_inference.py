@@ -438,7 +438,7 @@ class LiteLLMKernel(ReplyKernel):
         Raises:
             ArgumentError: The text names no model, or an option has no meaning.
         """
-        name, given = split_options(text, option_types(cls), None, given=options)
+        name, given = split_options(text, option_types(cls), given=options)
         return cls(name.removeprefix("litellm").removeprefix(":"), **given)
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.TEXT, Capability.BATCH})

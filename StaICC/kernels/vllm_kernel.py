@@ -196,10 +196,8 @@ class VLLMKernel(EngineKernel):
             unused = (token for token in range(len(ids) + width) if token not in ids)
             ids += [next(unused) for _ in range(width - len(ids))]
         logs: list[dict[int, float]] = [{} for _ in sequences]
-        outputs = self._run(
-            [sequences[number] for number, _ in parts],
-            [{"max_tokens": 1, "logprob_token_ids": ids} for _, ids in parts],
-        )
+        settings = [{"max_tokens": 1, "logprob_token_ids": ids} for _, ids in parts]
+        outputs = self._run([sequences[number] for number, _ in parts], settings)
         for (number, ids), output in zip(parts, outputs, strict=True):
             (position,) = output.outputs[0].logprobs
             logs[number].update((token, float(position[token].logprob)) for token in ids)
@@ -214,10 +212,8 @@ class VLLMKernel(EngineKernel):
             pairs = zip(sequences, places, strict=True)
             return [[after[row[:place]][row[place]] for place in scored] for row, scored in pairs]
         outputs = self._run(sequences, [{"max_tokens": 1, "prompt_logprobs": 0}] * len(sequences))
-        return [
-            [float(output.prompt_logprobs[place][row[place]].logprob) for place in scored]
-            for output, row, scored in zip(outputs, sequences, places, strict=True)
-        ]
+        rows = zip(outputs, sequences, places, strict=True)
+        return [[float(output.prompt_logprobs[at][row[at]].logprob) for at in scored] for output, row, scored in rows]
 
     def _run(self, sequences: Sequence[Tokens], settings: Sequence[Mapping[str, Any]]) -> list[Any]:
         """Run requests in the order of their prefixes; return the outputs in the order given."""
@@ -227,11 +223,9 @@ class VLLMKernel(EngineKernel):
             missing = f"SamplingParams({', '.join(sorted(unknown))}=...)"
             raise StaICCError(f"vLLM {vllm.__version__} has no {missing}, which {FEATURE} needs. {_NEWER}")
         order = sorted(range(len(sequences)), key=sequences.__getitem__)
-        outputs = self.engine.generate(
-            [{"prompt_token_ids": list(sequences[number])} for number in order],
-            [vllm.SamplingParams(**{"temperature": 0.0, **settings[number]}) for number in order],
-            use_tqdm=False,
-        )
+        prompts = [{"prompt_token_ids": list(sequences[number])} for number in order]
+        parameters = [vllm.SamplingParams(**{"temperature": 0.0, **settings[number]}) for number in order]
+        outputs = self.engine.generate(prompts, parameters, use_tqdm=False)
         self._count(sequences, [output.outputs[0].token_ids for output in outputs])
         placed: list[Any] = [None] * len(sequences)
         for number, output in zip(order, outputs, strict=True):
