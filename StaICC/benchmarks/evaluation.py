@@ -30,7 +30,7 @@ from itertools import chain, islice, pairwise
 from operator import eq, mul
 from typing import Any, NamedTuple
 
-from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scores, Scoring, Task
+from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scoring, Task
 from StaICC.errors import OutputError, UndefinedMetricError, unknown_key
 from StaICC.inference import Answer, Failure, Unparsed
 from StaICC.inference.contract import ReplyLabel, Text
@@ -157,14 +157,9 @@ def baselines_of(outcomes: Sequence[Outcome], tried: int) -> Baselines:
         return math.fsum(sum(rows) / total for rows, total in zip(sums, totals, strict=True)) / scale
 
     def beaten(others: Sequence[Sequence[float]]) -> float:
-        unit = 1 if len(set(totals)) == 1 else 0
-        return sign_test(
-            [
-                (a - b) * unit or (a - b) / total
-                for ours, theirs, total in zip(correct, others, totals, strict=True)
-                for a, b in zip(ours, theirs, strict=True)
-            ]
-        )
+        units = totals if len(set(totals)) > 1 else [1] * scale  # shares, or counts
+        rows = zip(correct, others, units, strict=True)
+        return sign_test([(a - b) / unit for ours, theirs, unit in rows for a, b in zip(ours, theirs, strict=True)])
 
     correct = hits(outcome.answered for outcome in outcomes)
     majority = hits([label] * total for label, total in zip(frequent, totals, strict=True))
@@ -400,8 +395,8 @@ def evaluate(
         low, high = task.score(read("wrong"), scoring).averaged, task.score(read("right"), scoring).averaged
         bounds = {key: (low[key], high[key]) for key in scores.averaged if low[key] is not None}
     missing = dict(scores.missing)
-    intervals = _intervals(task, scoring, outcomes, scores, missing)
     places = {key: key if key in scores.values else f"sensitivity.{key}" for key in scores.averaged}
+    intervals = _intervals(task, scoring, outcomes, places.values(), missing)
     tried = settings_tried(task, scoring)
     seen: list[Written] = []
     prompts, marks = digest_prompts(chain.from_iterable(condition.queries for condition in conditions), seen)
@@ -431,15 +426,9 @@ def evaluate(
         bounds=bounds,
         labels=next((own.queries[0].label_space for own in conditions if own.queries and not task.free_text), ()),
     )
-    return DatasetRun(
-        scores.values,
-        scores.averaged,
-        details,
-        outcomes,
-        {key: intervals[place] for key, place in places.items() if place in intervals},
-        predictions,
-        statistics=scoring.metric_set.statistics,
-    )
+    own = {key: intervals[place] for key, place in places.items() if place in intervals}
+    statistics = scoring.metric_set.statistics
+    return DatasetRun(scores.values, scores.averaged, details, outcomes, own, predictions, statistics=statistics)
 
 
 _EACH_INTERVAL = "interval of each score"
@@ -447,7 +436,7 @@ _EACH_INTERVAL = "interval of each score"
 
 
 def _intervals(
-    task: Task, scoring: Scoring, outcomes: Sequence[Outcome], scores: Scores, missing: dict[str, str]
+    task: Task, scoring: Scoring, outcomes: Sequence[Outcome], places: Iterable[str], missing: dict[str, str]
 ) -> Intervals:
     """Return the intervals of a data set, and add the reasons for missing ones."""
     if not scoring.statistics.intervals or scoring.metric_set.as_released:
@@ -459,12 +448,11 @@ def _intervals(
     except UndefinedMetricError as error:
         missing[_EACH_INTERVAL] = str(error)
         return {}
-    for key in () if task.free_text else scores.averaged:
-        place = key if key in scores.values else f"sensitivity.{key}"
-        if place not in scores.missing:
+    for place in () if task.free_text else places:
+        if place not in missing:
             intervals.setdefault(place, NoInterval("no confidence interval is known for this score", None))
     for key, interval in intervals.items():
-        if isinstance(interval, NoInterval) and key not in scores.missing:
+        if isinstance(interval, NoInterval) and key not in missing:
             missing[f"interval of {key}"] = interval.reason
     return intervals
 
@@ -474,11 +462,9 @@ def settings_tried(task: Task, scoring: Scoring) -> int | None:
 
     Another metric under the name ``accuracy`` has no baselines.
     """
-    scored = any(
-        metric.name == "accuracy" and (metric.known or metric.function is released.accuracy)
-        for metric in scoring.metric_set.metrics
-    )
-    return scoring.statistics.tried if task.scores_accuracy and scored else None
+    own = next((metric for metric in scoring.metric_set.metrics if metric.name == "accuracy"), None)
+    scored = task.scores_accuracy and own is not None and (own.known or own.function is released.accuracy)
+    return scoring.statistics.tried if scored else None
 
 
 def means_of(runs: Mapping[str, DatasetRun]) -> MeanDetails:

@@ -387,16 +387,8 @@ class Experimentor(FixedAttributes, DatasetTask):
 
     def task_input(self, renderer: type[PromptRenderer] = PromptRenderer) -> TaskInput:
         """Return the input of the task's conditions."""
-        return TaskInput(
-            self.card,
-            self.triplet_dataset,
-            self._k,
-            self.get_repeat_times(),
-            self.prompt_former.settings,
-            self.demonstration_lists(),
-            self.limit,
-            renderer,
-        )
+        prompts = self.prompt_former.settings, self.demonstration_lists(), self.limit, renderer
+        return TaskInput(self.card, self.triplet_dataset, self._k, self.get_repeat_times(), *prompts)
 
     def conditions(self, renderer: type[PromptRenderer] = PromptRenderer) -> Sequence[Condition]:
         """Return the conditions: named lists of queries.
@@ -571,6 +563,7 @@ class Experimentor(FixedAttributes, DatasetTask):
     def settings_for_signature(self) -> dict[str, str | None]:
         """Return every setting that can change a number of this data set, as text by signature field."""
         writer, arguments = self.prompt_former, self.arguments()
+        writer_settings = [writer.get_config_dict(), writer.cut_by_length]
         tried = settings_tried(self.task, self._scoring())
         demonstrations: str | None = None if self._mode == "default" else self._mode
         if self._mode == "manual":
@@ -581,9 +574,7 @@ class Experimentor(FixedAttributes, DatasetTask):
             "k": str(arguments["k"]),
             "repeats": str(self.get_repeat_times()),
             "demonstrations": demonstrations,
-            "template": f"changed-{digest([writer.get_config_dict(), writer.cut_by_length])[:12]}"
-            if writer.changed
-            else None,
+            "template": f"changed-{digest(writer_settings)[:12]}" if writer.changed else None,
             "channel": "noisy" if arguments["noisy_channel"] else "direct",
             "limit": None if self.limit is None or self.limit >= len(self.triplet_dataset.test) else str(self.limit),
             "metrics": metrics_field(self.metric_set),
