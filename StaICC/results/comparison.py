@@ -1139,16 +1139,9 @@ def _above(difference: PairedDifference, least: float) -> Outcome:
 
 
 def _figures(name: str, difference: PairedDifference, queries: int, outcome: Outcome) -> DatasetComparison:
-    return DatasetComparison(
-        dataset=name,
-        rows=len(difference.steps),
-        queries=queries,
-        values=(difference.first, difference.second),
-        difference=difference.difference,
-        interval=difference_interval(difference, COVERAGE),
-        outcome=outcome,
-        detectable=detectable_difference(difference),
-    )
+    values, interval = (difference.first, difference.second), difference_interval(difference, COVERAGE)
+    detectable, rows = detectable_difference(difference), len(difference.steps)
+    return DatasetComparison(name, rows, queries, values, difference.difference, interval, outcome, detectable)
 
 
 def _table_notes(run: str, aligned: AlignedRuns) -> Iterator[str]:
@@ -1268,25 +1261,12 @@ def rank(results: Mapping[str, Result], metric: str | None = None, *, draws: int
     seed = validate_integer("seed", seed, 0)
     aligned = align(results, metric)
     best, conditions, wins = _shares_of_best(aligned, draws, seed), _condition_ranks(aligned), _wins(aligned)
-    return Ranking(
-        aligned.benchmark,
-        aligned.metric,
-        aligned.higher_is_better,
-        tuple(aligned.datasets),
-        sum(aligned.strata),
-        draws,
-        seed,
-        tuple(
-            replace(
-                place,
-                best=best[place.run],
-                condition_ranks=conditions.get(place.run),
-                wins=wins.get(place.run),
-            )
-            for place in rank_runs(aligned)
-        ),
-        aligned.left_out,
+    runs = tuple(
+        replace(place, best=best[place.run], condition_ranks=conditions.get(place.run), wins=wins.get(place.run))
+        for place in rank_runs(aligned)
     )
+    facts = aligned.benchmark, aligned.metric, aligned.higher_is_better, tuple(aligned.datasets), sum(aligned.strata)
+    return Ranking(*facts, draws, seed, runs, aligned.left_out)
 
 
 def rank_runs(aligned: AlignedRuns, all_pairs: bool = True) -> tuple[Rank, ...]:

@@ -830,20 +830,14 @@ def model_index(results: Iterable[_Saved]) -> list[dict[str, Any]]:
     """
     models: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {}
     for record in (record for result in results for record in score_records(result) if record["value"] is not None):
-        dataset = record["dataset"] or "mean over data sets"
-        evaluation = models.setdefault(record["model"], {}).setdefault(
-            (record["benchmark"], record["signature"], dataset),
-            {
-                "task": {"type": "text-classification", "name": f"StaICC {record['benchmark']}, {record['method']}"},
-                "dataset": {
-                    "type": dataset,
-                    "name": dataset,
-                    "split": "test",
-                    "args": {"signature": record["signature"]},
-                },
-                "metrics": [],
-            },
-        )
+        benchmark, signature, dataset = record["benchmark"], record["signature"], record["dataset"]
+        dataset = dataset or "mean over data sets"
+        empty: dict[str, Any] = {
+            "task": {"type": "text-classification", "name": f"StaICC {benchmark}, {record['method']}"},
+            "dataset": {"type": dataset, "name": dataset, "split": "test", "args": {"signature": signature}},
+            "metrics": [],
+        }
+        evaluation = models.setdefault(record["model"], {}).setdefault((benchmark, signature, dataset), empty)
         metric = {"type": _HUB_METRICS.get(record["metric"], record["metric"]), "name": record["metric"]}
         interval = {name: record[name] for name in ("low", "high", "level") if record[name] is not None}
         evaluation["metrics"].append({**metric, "value": record["value"], "args": interval})
@@ -924,11 +918,7 @@ def _label(labels: tuple[str, ...], index: int | None) -> str | None:
 
 
 def _figure(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return str(value)
-    return str(value) if isinstance(value, int) else f"{value:.4f}"
+    return "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
 def _end(value: float) -> str:
