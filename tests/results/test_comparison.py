@@ -265,6 +265,8 @@ def test_what_is_not_compared_is_named(pair: dict[str, Result]) -> None:
     custom = StaICC.Normal(datasets=["mini"], limit=6, metrics={"mine": lambda truth, rows: 0.5})
     with pytest.raises(ArgumentError, match="mine cannot be recomputed from a file"):
         compare(custom(scored("a")), custom(scored("b")))
+    with pytest.raises(ArgumentError, match="other benchmarks: Normal, Mine"):
+        compare(pair["a"], edited(pair["b"], lambda plain: plain.update(benchmark="Mine")))
 
 
 # -- several runs
