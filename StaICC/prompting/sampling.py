@@ -87,6 +87,24 @@ class StableRandom:
         multiplier, increment = _leap(n)
         self.state = (multiplier * self.state + increment) & _MASK
 
+    def skip_samples(self, refused: Sequence[bool], n: int, most: int) -> int:
+        """Pass over samples whose first position is refused, as if they had been drawn.
+
+        Args:
+            refused: For each position, whether a sample must not begin with it.
+            n: How many positions a sample has, at least 1.
+            most: How many samples to pass over at most.
+
+        Returns:
+            How many samples were passed over; the next one begins well, unless that is ``most``.
+        """
+        multiplier, increment = _leap(n)
+        passed = 0
+        while passed < most and refused[int(StableRandom(self.state).random() * len(refused))]:
+            self.state = (multiplier * self.state + increment) & _MASK
+            passed += 1
+        return passed
+
     def integer(self, low: int, high: int) -> int:
         """Draw an integer in [low, high), or ``low`` if ``low == high``."""
         return int(low + (high - low) * self.random())
@@ -511,10 +529,11 @@ def restrict_to_domain(
     lists, state = _draw(len(labels), k, len(query_labels))
     generator = StableRandom(state)
     redrawn = list(lists)
+    refused = {own: [not inside and label == own for label in labels] for own in set(query_labels)}
     for number, own in enumerate(query_labels):
         tries = 0
         while any(labels[position] == own for position in redrawn[number]) is not inside:
-            tries += 1
+            tries += 1 + generator.skip_samples(refused[own], k, _MOST_REDRAWS)
             if tries > _MOST_REDRAWS:
                 raise ArgumentError(
                     f"{'in' if inside else 'out-of'}-domain mode on {where}: {_MOST_REDRAWS} draws of k = {k} "

@@ -87,6 +87,16 @@ def test_integers_lie_in_the_half_open_range(seed: int, low: int, width: int) ->
     assert drawn == low + naive_states(seed, 1)[0] * width // 2**32
 
 
+@given(SEEDS, st.lists(st.booleans(), min_size=1, max_size=20), st.integers(1, 6), st.integers(0, 30))
+def test_skipping_samples_draws_what_drawing_them_would(seed: int, refused: list[bool], n: int, most: int) -> None:
+    fast, plain = StableRandom(seed), StableRandom(seed)
+    passed = fast.skip_samples(refused, n, most)
+    for _ in range(passed):
+        assert refused[plain.sample_indexes(len(refused), n)[0]]
+    assert fast.state == plain.state
+    assert passed == most or not refused[plain.sample_indexes(len(refused), n)[0]]
+
+
 # -- the triplet split and the views on its parts
 
 
