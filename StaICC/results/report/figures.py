@@ -9,7 +9,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Any, NamedTuple
 
 from StaICC.errors import ArgumentError, known_name
@@ -224,9 +223,9 @@ def chart(
     caption: str,
     head: Sequence[str],
     points: Sequence[Point],
-    needs: str,
     series: Mapping[str, int | None] | None = None,
     *,
+    needs: str = "",
     across: Axis | Mapping[str, Axis] | None = None,
     values: Axis | Mapping[str, Axis] | None = None,
     lines: Mapping[str, Sequence[Shape]] | None = None,
@@ -240,8 +239,8 @@ def chart(
         caption: What it shows.
         head: The names of panels, series, places, scores and further cells; a column without a name is left out.
         points: The points, in the order of the table.
-        needs: The message if no point has a value.
         series: The number of each series; by default in the order of the points, with a legend.
+        needs: The message if no point has a value; without one, a figure may have no panels.
         across: The horizontal axis of curves, or of each panel (see :func:`panel_of`).
         values: The axis of the scores, or that of each panel.
         lines: Lines in the background of each panel.
@@ -249,7 +248,7 @@ def chart(
         **options: See :func:`panel_of`.
 
     Raises:
-        ArgumentError: No point has a value.
+        ArgumentError: No point has a value, and there is a message for that.
     """
     names = list(dict.fromkeys(point.series for point in points))
     numbers = {name: number for number, name in enumerate(names)} if series is None else series
@@ -293,17 +292,14 @@ def accuracy_by_dataset(given: Given) -> Figure:
     """
     runs = named(given)
     scores = {name: scores_of(result) for name, result in runs.items()}
+    places = [(dataset, name) for dataset in dataset_names(runs) for name in runs]
     return chart(
         "Accuracy by data set",
         "Points are accuracies, with their confidence intervals. The solid line is the random baseline (the expected "
         "best of the tried settings), the dashed line is the majority baseline.",
         ["data set", "", "run", "accuracy"],
-        [
-            Point(dataset, name, name, own.get((dataset, "accuracy"), _NOT_EVALUATED))
-            for dataset in dataset_names(runs)
-            for name, own in scores.items()
-        ],
-        "no result has an accuracy. Use results of Normal",
+        [Point(set_, run, run, scores[run].get((set_, "accuracy"), _NOT_EVALUATED)) for set_, run in places],
+        needs="no result has an accuracy. Use results of Normal",
         values=_SHARE,
     )
 
@@ -328,21 +324,19 @@ def forest(given: Given, metric: str | None = None) -> Figure:
     record = score_record(first.benchmark, metric, first.higher_is_better)
     title = record.title
     if len(runs) == 1:
-        own, series = scores_of(first), {"data sets": 0, "mean": 1}
+        own = scores_of(first)
         kinds = dict.fromkeys(first.divided, "data sets") | ({None: "mean"} if len(first.divided) > 1 else {})
         points = [Point(title, kind, name or "mean", own.get((name, key), Score())) for name, kind in kinds.items()]
     else:
         means = {name: scores_of(run).get((None, key), Score()) for name, run in runs.items()}
         points = [Point(title, "", name, mean._replace(random=None, majority=None)) for name, mean in means.items()]
-        series = {"": 0}
     better = {True: "Higher is better. ", False: "Lower is better. ", None: ""}[record.higher_is_better]
     return chart(
         title,
         f"{better}Points with confidence intervals.",
         ["", "", "data set" if len(runs) == 1 else "run", title],
         points,
-        f"no value in the results; scores with a mean: {', '.join(first.averaged)}",
-        series,
+        needs=f"no value in the results; scores with a mean: {', '.join(first.averaged)}",
         width=400,
     )
 
@@ -364,17 +358,14 @@ def differences(compared: Sequence[Comparison]) -> Figure:
         for line in [pair.overall] if others else pair.lines:
             outcome = line.outcome
             p = p_text(outcome.holm) if isinstance(outcome, Tested) else Missing(outcome.reason)
-            significant = "significant" if isinstance(outcome, Tested) and outcome.significant else "other"
-            score = Score(line.difference, line.interval, "it has no bound")
-            points.append(
-                Point(title, significant, f"{pair.first} - {pair.second}" if others else line.dataset, score, more=(p,))
-            )
+            kind = "significant" if isinstance(outcome, Tested) and outcome.significant else "other"
+            name = f"{pair.first} - {pair.second}" if others else line.dataset
+            points.append(Point(title, kind, name, Score(line.difference, line.interval, "it has no bound"), more=(p,)))
     return chart(
         title,
         "First minus second run, with intervals. Significant differences (Holm) are coloured, others are grey.",
         ["", "", "runs" if others else "data set", "difference", "p (Holm)"],
         points,
-        "",
         {"significant": 0, "other": None},
         lines={title: [Shape([(0, -0.5), (0, len(points) - 0.5)])]},
         width=400,
@@ -400,9 +391,9 @@ def confusion_note(result: Result) -> str:
     Args:
         result: The result.
     """
-    counted = sum(map(sum, chain.from_iterable(map(confusion_counts, result.details.values()))))
-    queries = sum(len(own.truth) for details in result.details.values() for own in details.conditions)
-    return f" {queries - counted} of {queries} queries have no predicted label." if counted < queries else ""
+    guesses = [guess for details in result.details.values() for own in details.conditions for guess in own.predictions]
+    lost = sum(guess is None or guess < 0 for guess in guesses)
+    return f" {lost} of {len(guesses)} queries have no predicted label." if lost else ""
 
 
 def confusion_matrices(given: Given) -> Figure:
@@ -478,7 +469,6 @@ def cost_chart(given: Given) -> Figure:
         "method is at the top.",
         ["", "", "method", "accuracy", unit],
         points,
-        "",
         lines={"Accuracy": [Shape(best, 1)]},
         legend=[Shape((), 1, text="highest accuracy of the methods that cost no more")],
         width=320,
@@ -530,8 +520,7 @@ def reliability_diagrams(given: Given) -> Figure:
         "Points on the dashed line are calibrated, points below it are overconfident.",
         [by, "", "confidence", "accuracy", "mean confidence", "queries"],
         points,
-        "the result has no confidences: its predictions are labels, or ambiguous scores",
-        _ONE,
+        needs="the result has no confidences: its predictions are labels, or ambiguous scores",
         across=_SHARE._replace(label="confidence"),
         values=_ACCURACY,
         lines={name: [Shape([(0, 0), (1, 1)], kind="dashed")] for name in every},
@@ -576,7 +565,7 @@ def bias_distributions(given: Given) -> Figure:
         "frequencies of the true labels. The dashed line is the uniform distribution.",
         ["data set", "queries", "label", "mean prediction"],
         points,
-        "no result has a mean prediction. Use results of the bias benchmarks",
+        needs="no result has a mean prediction. Use results of the bias benchmarks",
         values=_SHARE,
         lines=lines,
         legend=[Shape(kind="dashed", text="uniform")],
@@ -612,7 +601,7 @@ def noise_lines(given: Given) -> Figure:
         "points: how much the demonstration labels influence the predictions.",
         ["data set", "run", "share of correct labels", "accuracy", "slope (GLER)"],
         points,
-        "no result has an accuracy by noise rate. Use results of GLER",
+        needs="no result has an accuracy by noise rate. Use results of GLER",
         across=_SHARE._replace(label="share of correct labels"),
         values=_ACCURACY,
         width=200,
@@ -641,7 +630,6 @@ def variance_chart(given: Given) -> Figure:
         "of the run, with 95 % intervals. Estimates of variances below 0 are shown as 0.",
         ["data set", "run", "source", "standard deviation"],
         points,
-        "",
         dodge=0.1,
     )
 
@@ -710,7 +698,7 @@ def shots_chart(given: Given) -> Figure:
         "smaller k.",
         ["panel", "model and method", "k", "value"],
         points,
-        "no two results differ in k only. Use results of run_many_shot",
+        needs="no two results differ in k only. Use results of run_many_shot",
         across=Axis((ticks[0][0] - 0.3, ticks[-1][0] + 0.3), ticks, "demonstrations (k)"),
         values={"Accuracy": _SHARE},
         dodge=0.1,
@@ -748,7 +736,7 @@ def rounds_chart(given: Given) -> Figure:
         "published models, the dashed line is the random baseline.",
         ["data set", "run", "round", "score"],
         points,
-        "no result has a score of a round. Use results of LongICL",
+        needs="no result has a score of a round. Use results of LongICL",
         across=Axis((0.7, 5.3), [(x, f"{x:g}") for x in places.values()], "rounds of demonstrations"),
         values=_SHARE._replace(label="score"),
         lines=lines,
@@ -792,7 +780,6 @@ def model_size_chart(given: Given, method: str = "Vanilla ICL") -> Figure:
         "with the published prompts.",
         ["", "", "model", "accuracy", "parameters (billions)", "warnings"],
         points,
-        "",
         {"published models": None, "runs": 0},
         across=Axis((-2, 2.3), ticks, "parameters"),
         lines={title: [Shape([(-2, value), (2.3, value)], number) for number, (_, value) in enumerate(own)]},
@@ -877,7 +864,6 @@ def experiment_chart(given: Given) -> Figure:
         f"Accuracy or micro F1 by condition, with intervals. {curves if across else ''}",
         ["data set", "run", "condition", "score"],
         points,
-        "",
         across=across or None,
         values=_SHARE._replace(label="score" * bool(across)),
         lines=bands if across else None,

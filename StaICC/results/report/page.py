@@ -309,7 +309,7 @@ def _forest(headlines: Sequence[_Headline], names: Sequence[str]) -> Markup:
     of_all = f"all {len(names)} runs and " if len(names) > _MOST_ROWS else ""
     caption = f"Means over the data sets, with intervals. {better}The table below has {of_all}the numbers."
     series = {"best": 0, "other": None}
-    figure = charts.chart(title, caption, ["", "", "run", "mean"], points, "", series, width=148)
+    figure = charts.chart(title, caption, ["", "", "run", "mean"], points, series, width=148)
     if not figure.panels:
         return Markup("")
     first, *others = figure.panels
