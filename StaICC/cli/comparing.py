@@ -22,7 +22,7 @@ from StaICC.results.comparison import compare as compare_results
 from StaICC.results.generalisation import compare_generalising, components_of, variance_components
 from StaICC.results.generalisation import plan as plan_run
 from StaICC.results.published import compare_with_published, display_published
-from StaICC.results.result import Result, ResultGroup, split_runs
+from StaICC.results.result import Result, split_runs
 
 _ALPHA = 0.05
 _GOALS = ("half_width", "difference", "power", "max_datasets", "max_rows", "max_templates")
@@ -100,6 +100,17 @@ def rank(args: argparse.Namespace) -> int:
     return _print(args, blocks, partial(tests.format_rankings, rankings), left_out)
 
 
+def _runs(args: argparse.Namespace) -> dict[str, Result]:
+    """Return the results of generalisation that the command is about."""
+    found = files.load_named(args.results)
+    runs = {name: result for name, result in found.items() if isinstance(result, Result)}
+    if len(runs) < len(found) or len(runs) > 2:
+        raise ArgumentError(
+            f"{args.command}: got {', '.join(found)}, expected at most two results of run generalisation"
+        )
+    return runs
+
+
 def add_components(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     files.add_results(parser, "results of run generalisation: one, or two to compare")
@@ -117,13 +128,7 @@ def components(args: argparse.Namespace) -> files.Printed:
       python -m StaICC components first.json
       python -m StaICC components first.json second.json
     """
-    found = files.load_named(args.results)
-    groups = [name for name, result in found.items() if isinstance(result, ResultGroup)]
-    if groups or len(found) > 2:
-        raise ArgumentError(
-            f"components: got {', '.join(groups) or len(found)}, expected one or two results of run generalisation"
-        )
-    runs = {name: result for name, result in found.items() if isinstance(result, Result)}
+    runs = _runs(args)
     components = {name: variance_components(result) for name, result in runs.items()}
     compared = []
     if len(runs) == 2:
@@ -160,10 +165,7 @@ def plan(args: argparse.Namespace) -> files.Printed:
       python -m StaICC plan --difference 0.1 --max-datasets 10 --prices 0.1 0.4
       python -m StaICC plan first.json second.json --difference 0.2 --max-datasets 10
     """
-    pilot = files.load_named(args.results)
-    runs = [result for result in pilot.values() if isinstance(result, Result)]
-    if len(runs) < len(pilot) or len(runs) > 2:
-        raise ArgumentError(f"plan: got {', '.join(pilot)}, expected at most two results of run generalisation")
+    runs = list(_runs(args).values())
     if min(args.tokens) < 0:
         raise ArgumentError(f"--tokens: got {args.tokens}, expected two numbers of at least 0")
     given = {name: getattr(args, name) for name in _GOALS}

@@ -105,11 +105,8 @@ def _list(args: argparse.Namespace) -> files.Printed:
     from StaICC.benchmarks.long_icl.data import status
 
     states = {table.name: table.state for table in pack.status()}
-    index = {name: number for number, name in enumerate(names())}
-    listed = [
-        {"index": index.get(name), "state": states.get(name, "shipped")} | get_card(name).to_dict()
-        for name in (*names(), MINI)
-    ]
+    numbered = [*enumerate(names()), (None, MINI)]
+    listed = [{"index": n, "state": states.get(name, "shipped")} | get_card(name).to_dict() for n, name in numbered]
     keys = ("title", "task", "source", "licence", "restricted", "terms", "citation", "obtain", "offensive", "labels")
     others: list[dict[str, Any]] = [
         {"benchmark": "LongICL", "name": table.name, "state": table.state, "rows": table.rows}

@@ -106,15 +106,12 @@ def _data_files(args: argparse.Namespace) -> dict[Path, list[str | os.PathLike[s
     Raises:
         StaICCError: A file is not there, or belongs to none of the results.
     """
-    if not args.data:
-        return {}
     results: dict[Path, Result | ResultGroup] = {}
-    for path in args.results:
+    for path in args.results if args.data else ():
         with contextlib.suppress(StaICCError, OSError):  # named when it is verified
             results[path] = load(path)
-    if not results:
-        return {}
-    return dict(zip(results, checks.matching_files(list(results.values()), args.data), strict=True))
+    files_of = checks.matching_files(list(results.values()), args.data) if results else []
+    return dict(zip(results, files_of, strict=True))
 
 
 def _plain(path: Path, part: Verification) -> dict[str, Any]:

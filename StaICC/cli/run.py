@@ -116,10 +116,8 @@ def _check_options(args: argparse.Namespace, early: dict[str, Any]) -> None:
         args: The arguments of ``run``.
         early: The given options of early stopping.
     """
-    several = isinstance(args.k, list)
-    given = args.benchmark if args.method is None else f"--method {args.method}"
-    given += f" with {len(args.k)} k" if several else ""
-    stops = f"--{next(iter(early), '')}"
+    several, stops = isinstance(args.k, list), f"--{next(iter(early), '')}"
+    given = f"{args.benchmark}, k {args.k}, method {args.method or 'none'}"
     conflicts = {
         "--records needs a file: got '-'. On most systems /dev/stdout works": str(args.records) == files.STDOUT,
         "--prices belongs to a forecast. Add --dry-run": args.prices is not None and not args.dry_run,
@@ -127,7 +125,7 @@ def _check_options(args: argparse.Namespace, early: dict[str, Any]) -> None:
         "--method-option needs a method. Choose one with --method": args.method_option and args.method is None,
         f"got {given}, expected one k. Choose one method with --method": several and args.method == "all",
         f"{stops} is for the benchmark normal with one k and without a method: got {given}": early
-        and given != "normal",
+        and (args.benchmark != "normal" or several or args.method is not None),
         f"--dry-run is for a complete run: got {stops}, which ends one early": early and args.dry_run,
     }
     for message, wrong in conflicts.items():

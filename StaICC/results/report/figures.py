@@ -635,11 +635,6 @@ def variance_chart(given: Given) -> Figure:
 
 
 _NOT_SETTINGS = ("prompts", "failed", "version")
-_COSTS = {
-    "prompt_characters": "Thousand characters",
-    "new_characters": "Without shared prefixes",
-}
-"""The costs of ``shots_chart``: the title of the panel by the key in the timing of a result."""
 
 
 def shots_lines(given: Given) -> dict[str, dict[int, Result]]:
@@ -681,7 +676,8 @@ def shots_chart(given: Given) -> Figure:
 
     lines = shots_lines(given)
     points = []
-    for title, key in (("Accuracy", None), *((title, key) for key, title in _COSTS.items())):
+    keys = {"Thousand characters": "prompt_characters", "Without shared prefixes": "new_characters"}
+    for title, key in {"Accuracy": None, **keys}.items():
         for name, line in lines.items():
             for k, result in line.items():
                 score = scores_of(result).get((None, "accuracy"), Score())

@@ -647,10 +647,8 @@ def _warnings(benchmarks: Group) -> Iterator[Markup]:
     every = list(_each_result(benchmarks))
     incomplete = [f"{name}, {benchmark}" for name, benchmark, result in every if not result.complete]
     early = [f"{name}, {benchmark}" for name, benchmark, result in every if result.stopping is not None]
-    if incomplete:
-        yield element("p", f"PARTIAL, failed queries: {'; '.join(incomplete)}.", class_="warn")
-    if early:
-        yield element("p", f"STOPPED EARLY, do not compare with full runs: {'; '.join(early)}.", class_="warn")
+    kinds = {"PARTIAL, failed queries": incomplete, "STOPPED EARLY, do not compare with full runs": early}
+    yield from (element("p", f"{kind}: {'; '.join(own)}.", class_="warn") for kind, own in kinds.items() if own)
     runs: dict[str, dict[str, None]] = {}
     for name, _, result in every:
         for warning in result.warnings:
