@@ -141,7 +141,7 @@ def baselines_of(outcomes: Sequence[Outcome], tried: int) -> Baselines:
         outcomes: The outcome of each data set, with predictions.
         tried: The number of settings that were tried.
     """
-    from StaICC.metrics.random_baselines import expected_best, guessing_p_value, sign_test  # runs only need it
+    from StaICC.metrics.random_baselines import expected_best, guessing_p_value, sign_test  # only runs need it
 
     totals = [len(outcome.queries) for outcome in outcomes]
     labels = [len(outcome.queries[0].label_space) for outcome in outcomes]

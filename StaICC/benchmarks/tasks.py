@@ -1027,6 +1027,7 @@ class Suite(_Parts):
 
 
 _SHORT = {"Template_sens": "template", "Demo_sens": "demonstration"}
+"""Names on the command line that do not follow from those in results."""
 _BUILTIN: Mapping[str, type[Benchmark | BenchmarkGroup]] = {
     _SHORT.get(kind.task_name) or kind.task_name.lower().replace("_", "-"): kind
     for kind in (*Suite.kinds, TripletBias, Generalisation, Diagnosis, Suite)
