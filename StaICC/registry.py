@@ -294,10 +294,8 @@ def _shadowed(kind: str, point: EntryPoint) -> str:
 
 
 def _conflict(kind: str, points: Sequence[EntryPoint]) -> str:
-    return (
-        f"two plug-ins have a {kind} {points[0].name!r}: {' and '.join(map(_origin, points))}; "
-        f"uninstall one, or name one as {points[0].value!r}"
-    )
+    origins, advice = " and ".join(map(_origin, points)), f"uninstall one, or name one as {points[0].value!r}"
+    return f"two plug-ins have a {kind} {points[0].name!r}: {origins}; {advice}"
 
 
 def callable_entry(what: str) -> Callable[[str, Any], Any]:

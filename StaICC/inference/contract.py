@@ -264,10 +264,8 @@ def refuse_other_order(values: object) -> None:
         raise OutputError(f"got {_describe(values)}")
     index = _series_index(values)
     if index is not None and index != list(range(len(index))):
-        raise OutputError(
-            f"got a Series with the index {_clip(str(index))}, expected the default index (0, 1, 2, ...). "
-            "If it is in the order of the prompts, use its tolist()"
-        )
+        advice = "expected the default index (0, 1, 2, ...). If it is in the order of the prompts, use its tolist()"
+        raise OutputError(f"got a Series with the index {_clip(str(index))}, {advice}")
 
 
 _ONE_PROMPT = "It gets a list of prompts; if it takes one prompt, leave out batched_inference=True"

@@ -385,10 +385,7 @@ def text_inference(kernel: Any, max_new_tokens: int = NEW_TOKENS, stop: Sequence
         ('two', {'text max_new_tokens': '3', 'text stop': '[]'})
     """
     if not callable(getattr(kernel, "generate", None)):
-        raise ArgumentError(
-            f"{type(kernel).__name__} has no method generate, so it cannot answer by text; kernels of causal language "
-            "models and of served models have one"
-        )
+        raise ArgumentError(f"{type(kernel).__name__} has no method generate, so it cannot answer by text")
     return TextInference(kernel, check_generation(max_new_tokens, stop), tuple(stop))
 
 
