@@ -199,9 +199,9 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
         for column, better, scores, places in _headlines(group):
             cells = [tests.latex_cell(column.title) + arrows[better]]
             for name in names:
-                value, place = scores.get(name, Score()).value, places.get(name)
-                ranked = place is not None and len(scores) > 1 and better is not None
-                style = _LATEX_STYLES.get(type(place.verdict), "$%s$") if place and ranked else "$%s$"
+                value = scores.get(name, Score()).value
+                place = places.get(name) if len(scores) > 1 and better is not None else None
+                style = _LATEX_STYLES.get(type(place.verdict), "$%s$") if place else "$%s$"
                 cells.append("--" if value is None else style % f"{value:.4f}")
             rows.append(cells)
         caption = [group_title(group), "bold: best", "underlined: not shown to be worse than the best (Holm, 0.05)"]
