@@ -467,8 +467,7 @@ def add_output(parser: argparse.ArgumentParser, text: str, default: str | Path =
         text: Its help.
         default: The file if it is not given.
     """
-    kind = Path if isinstance(default, Path) else str
-    parser.add_argument("--output", "-o", type=kind, default=default, metavar="FILE", help=text)
+    parser.add_argument("--output", "-o", type=type(default), default=default, metavar="FILE", help=text)
 
 
 def add_result_outputs(parser: argparse.ArgumentParser) -> None:
