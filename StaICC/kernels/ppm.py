@@ -215,7 +215,7 @@ class PPMKernel:
         if self.escape not in _ESCAPE_METHODS:
             raise ArgumentError(f"there is no escape method {self.escape!r}; there are: {', '.join(_ESCAPE_METHODS)}")
 
-    capabilities: ClassVar = frozenset({Capability.LABEL_SCORES, Capability.NOISY_CHANNEL, Capability.BATCH})
+    capabilities: ClassVar[Any] = frozenset({Capability.LABEL_SCORES, Capability.NOISY_CHANNEL, Capability.BATCH})
     """Label scores of plain and of noisy-channel prompts, also in batches."""
 
     def identity(self) -> Identity:
