@@ -177,9 +177,6 @@ class LlamaKernel(EngineKernel):
     def _limit(self) -> int:
         return self.options.max_length or int(_library().llama_model_n_ctx_train(self.engine()[0].model))
 
-    def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
-        return [row[: max(len(row) - 1, start + 1)] for row, start in zip(sequences, starts, strict=True)]
-
     def _logits(self, ids: Tokens, start: int) -> Iterator[Any]:
         """Yield the logits after each position from ``start`` on, each valid until the next one."""
         library, (model, _) = _library(), self.engine(len(ids) + 1)

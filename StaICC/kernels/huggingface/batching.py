@@ -42,6 +42,7 @@ from StaICC.kernels.huggingface.forward import (
     plan,
     shared_length,
     uses_onednn,
+    without_last,
 )
 from StaICC.kernels.huggingface.live_state import foreign_code
 from StaICC.kernels.protocol import stable_seed
@@ -118,7 +119,8 @@ class BatchRunner:
         Raises:
             OutputError: Memory runs out even for one sequence at a time.
         """
-        can, before, needed = self.forward.can, self.computed, self.needed(sequences, wanted_from)
+        can, before = self.forward.can, self.computed
+        needed = sequences if can.reason else without_last(sequences, wanted_from)
         if can.reason or can.checked >= min(len(sequences), 2):
             return self.compute(needed, wanted_from, read)
         # Of the shortest prompts, the one that the batch has last: what goes wrong with many positions is wrong there.
@@ -148,12 +150,6 @@ class BatchRunner:
             can.run_alone(problem)
             self.release()
             self.run(sequences, wanted_from, read)
-
-    def needed(self, sequences: Sequence[Tokens], wanted_from: Sequence[int]) -> Sequence[Tokens]:
-        """Return the part of sequences that the model reads: their last token predicts nothing that is wanted."""
-        if self.forward.can.reason:
-            return sequences
-        return [row[: max(len(row) - 1, start + 1)] for row, start in zip(sequences, wanted_from, strict=True)]
 
     def compute(
         self,

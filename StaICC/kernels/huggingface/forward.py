@@ -157,6 +157,11 @@ def shared_length(left: Sequence[int], right: Sequence[int]) -> int:
     return low
 
 
+def without_last(sequences: Sequence[tuple[int, ...]], wanted_from: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return sequences without their last tokens, of which no state is wanted unless it is the first wanted one."""
+    return [row[: max(len(row) - 1, start + 1)] for row, start in zip(sequences, wanted_from, strict=True)]
+
+
 def distinct_positions(sequences: Sequence[Any]) -> int:
     """Number of distinct non-empty prefixes (of tuples or texts): what any exact computation must do at least.
 

@@ -57,7 +57,7 @@ from StaICC.kernels.huggingface.batching import (
     layer_states,
     patched_logits,
 )
-from StaICC.kernels.huggingface.forward import Forward, distinct_positions, guard
+from StaICC.kernels.huggingface.forward import Forward, distinct_positions, guard, without_last
 from StaICC.kernels.huggingface.live_state import digest_of_weights, live_state, numerics
 from StaICC.kernels.huggingface.prompts import KernelOptions, LabelIssue, PromptFormat, Reading, Variant, choose
 from StaICC.kernels.huggingface.source import Loaded, ModelSource, number_type
@@ -178,8 +178,8 @@ class TokenKernel:
         raise NotImplementedError
 
     def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
-        """Return the token sequences that the model reads for these log-probabilities."""
-        raise NotImplementedError
+        """Return the token sequences that the model reads: their last token predicts nothing that is asked for."""
+        return without_last(sequences, starts)
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -672,14 +672,14 @@ class CausalLMKernel(TokenKernel):
         return self.format.limit(self.model.config)
 
     def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
-        return self.runner().needed(sequences, starts)
+        return sequences if self.runner().forward.can.reason else super()._computed(sequences, starts, labels)
 
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> Logits:
         return self._last(sequences).labels(tokens, totals)
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
         runner = self.runner()
-        self._count(runner.needed(sequences, starts))
+        self._count(self._computed(sequences, starts, labels))
         reader = TokenLogProbabilities(runner.forward, sequences, starts)
         runner.run(sequences, starts, reader.read)
         return reader.log_probabilities

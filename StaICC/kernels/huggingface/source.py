@@ -240,12 +240,10 @@ class ModelSource:
         if named != self.spec and named:
             name, _, revision = named.partition("@")
             return "hub", name, self.revision or revision or None
-        if named[:1] in ("/", ".", "~"):
-            raise ArgumentError(f"there is no folder {named!r}; give the folder that save_pretrained wrote, or hf:NAME")
-        hub = f" For a model of the hub write {f'hf:{named}'!r}." if named and named[0] != "\\" else ""
+        hub = f" For a model of the hub write {f'hf:{named}'!r}." if named and named[0] not in "./~\\" else ""
         raise ArgumentError(
-            f"cannot make out the model {self.spec!r}; give 'smollm2', 'hf:NAME' for a model of the hub, "
-            f"the path of a folder written by save_pretrained, or the path of a .gguf file.{hub}"
+            f"cannot make out the model {self.spec!r}: there is no such folder; give 'smollm2', 'hf:NAME' for a model "
+            f"of the hub, the path of a folder written by save_pretrained, or the path of a .gguf file.{hub}"
         )
 
     def short_name(self) -> str:
