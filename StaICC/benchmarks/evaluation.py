@@ -36,7 +36,7 @@ from StaICC.inference import Answer, Failure, Unparsed
 from StaICC.inference.contract import ReplyLabel, Text
 from StaICC.metrics import Kind, released
 from StaICC.metrics.classification import confidence_bins
-from StaICC.metrics.intervals import Interval, NoInterval, Part, combine, mean_interval, of_difference
+from StaICC.metrics.intervals import Interval, MetricTerm, NoInterval, combine, mean_interval, of_difference
 from StaICC.metrics.registry import CONSISTENCY, STATISTICS, Mean, Sample, Statistic
 from StaICC.prompting import Query
 from StaICC.prompting.prompt_writer import as_argument
@@ -575,7 +575,7 @@ def slope_intervals(
     return slopes
 
 
-def aligned(part: Part, own: Sequence[Hashable], rows: Sequence[Hashable]) -> Part:
+def aligned(part: MetricTerm, own: Sequence[Hashable], rows: Sequence[Hashable]) -> MetricTerm:
     """Return a part with an influence for each of `rows`: 0 for those that failed in its condition."""
     influence = dict(zip(own, part.influence, strict=True))
     return replace(part, influence=[influence.get(row, 0.0) for row in rows])

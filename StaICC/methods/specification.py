@@ -57,7 +57,7 @@ def check_variant(variant: str) -> Variant:
 # -- copies of a data set
 
 
-def fresh(experimentor: Experimentor, noisy_channel: bool | None = None) -> Experimentor:
+def clean_copy(experimentor: Experimentor, noisy_channel: bool | None = None) -> Experimentor:
     """Return a copy of an experimentor with all settings; changes to the copy do not affect the original.
 
     Args:
@@ -92,7 +92,7 @@ def _unlabelled(split: TripletSplit) -> TripletSplit:
 def without_labels(experimentor: Experimentor) -> Experimentor:
     """Return a copy of an experimentor without the labels of the test rows; its prompts are the same."""
     split = _unlabelled(experimentor.triplet_dataset)
-    copied = fresh(experimentor).copy_with(_triplet=split, dataset=SimpleNamespace(card=experimentor.card))
+    copied = clean_copy(experimentor).copy_with(_triplet=split, dataset=SimpleNamespace(card=experimentor.card))
     copied.prompt_former = copied.prompt_former.copy_with(_split=split)
     copied.prompt_former.pseudo_prompt = experimentor.task.pseudo_queries(experimentor.card, split.demonstration)
     if experimentor._mode in _DRAWN_BY_LABELS:
@@ -132,7 +132,7 @@ def with_query(experimentor: Experimentor, texts: Sequence[str]) -> Experimentor
     changed = TripletSplit(split.calibration, split.demonstration, _rows(split.test, tuple(texts)))
     if task.pseudo_queries(experimentor.card, split.demonstration) is not None:  # the task replaces the texts itself
         task = tasks.NormalTask(repeats=task.repeats)
-    return fresh(experimentor).copy_with(_triplet=changed, task=task)
+    return clean_copy(experimentor).copy_with(_triplet=changed, task=task)
 
 
 def with_demonstrations(experimentor: Experimentor, lists: Sequence[Sequence[int]]) -> Experimentor:
@@ -142,7 +142,7 @@ def with_demonstrations(experimentor: Experimentor, lists: Sequence[Sequence[int
         experimentor: The experimentor.
         lists: For each test row within the limit, positions of the demonstration set, equally many in each list.
     """
-    copied = fresh(experimentor)
+    copied = clean_copy(experimentor)
     if lists and len(lists[0]) != copied.get_k():
         copied.set_k(len(lists[0]))
     beyond = [list(range(copied.get_k()))] * (len(copied.test_set()) - len(lists))
@@ -167,7 +167,7 @@ def with_orders(
 
 def with_settings(experimentor: Experimentor, **settings: Any) -> Experimentor:
     """Return a copy of an experimentor with other settings of its prompts; no warning, since the signature says it."""
-    copied = fresh(experimentor)
+    copied = clean_copy(experimentor)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TemplateWarning)
         copied.prompt_former.set_config_dict({**copied.prompt_former.get_config_dict(), **settings})

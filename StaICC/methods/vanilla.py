@@ -42,7 +42,7 @@ def noisy_channel(data: spec.MethodData) -> spec.Steps:
     elif data.variant == "0.1.1":
         got = "the kernel has no method noisy_channel (or overrides what it calls)"
         raise ArgumentError(f"variant '0.1.1': {got}. Use variant 'paper', or a local model, such as hf:NAME")
-    data.experimentor = spec.fresh(data.experimentor, noisy_channel=True)
+    data.experimentor = spec.clean_copy(data.experimentor, noisy_channel=True)
     (rows,) = yield [data.queries(feature)]
     return rows
 

@@ -85,7 +85,7 @@ _RARE = 1.5  # events; between one and two
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MetricTerm:
     """An estimate with its limits and the influence of each test row on it.
 
     Attributes:
@@ -198,7 +198,7 @@ def _dot(first: Sequence[float], second: Sequence[float]) -> float:
     return math.fsum(map(mul, first, second))
 
 
-def ratio_part(numerators: Rows, denominators: Rows, level: float, *, continuous: bool = False) -> Part:
+def ratio_part(numerators: Rows, denominators: Rows, level: float, *, continuous: bool = False) -> MetricTerm:
     """Return a ratio of sums over rows, between 0 and 1, with its limits.
 
     Args:
@@ -219,7 +219,7 @@ def ratio_part(numerators: Rows, denominators: Rows, level: float, *, continuous
     q = student_quantile(level, len(denominators))
     total, size = math.fsum(denominators), _squares(denominators)
     if not total:
-        return Part(0.0, 0.0, 1.0, [0.0] * len(denominators), 0.0)
+        return MetricTerm(0.0, 0.0, 1.0, [0.0] * len(denominators), 0.0)
     value = min(1.0, math.fsum(numerators) / total)
     influence = [(a - value * b) / total for a, b in zip(numerators, denominators, strict=True)]
     observed = _squares(influence)
@@ -229,7 +229,7 @@ def ratio_part(numerators: Rows, denominators: Rows, level: float, *, continuous
     events = 0.0 if mass < _TINY else mass * len(minor) / total if continuous else mass * mass / squares
     effect = _design_effect(events, observed, binomial)
     below, above = _wilson(value, max(0.5, total**2 / size / effect), q)
-    return Part(value, below, above, influence, max(observed, effect * binomial))
+    return MetricTerm(value, below, above, influence, max(observed, effect * binomial))
 
 
 def _design_effect(events: float, observed: float, binomial: float) -> float:
@@ -253,7 +253,7 @@ def expected_distances(value: float, variance: float, rows: int, level: float) -
     return _wilson(value, max(0.5, rows / effect), student_quantile(level, rows))
 
 
-def combine(parts: Sequence[Part], weights: Sequence[float]) -> Part:
+def combine(parts: Sequence[MetricTerm], weights: Sequence[float]) -> MetricTerm:
     """Return the weighted sum of parts over the same rows, with its limits.
 
     The rows cancel in a difference where their predictions agree, and rows that differ may be missing in the sample. So
@@ -283,10 +283,10 @@ def combine(parts: Sequence[Part], weights: Sequence[float]) -> Part:
         least = 2.0 * (min(map(abs, lost)) / max(1, len(columns))) ** 2
         reaches.append(math.sqrt(shared + max(least, math.fsum(alone))))
     value = math.fsum([weight * part.value for weight, part in zip(weights, parts, strict=True)])
-    return Part(value, reaches[0], reaches[1], influence, _squares(influence))
+    return MetricTerm(value, reaches[0], reaches[1], influence, _squares(influence))
 
 
-def of_difference(part: Part, level: float) -> Part:
+def of_difference(part: MetricTerm, level: float) -> MetricTerm:
     """Return a part of a difference: its limits are no closer than a normal variable's, for a difference has no ends.
 
     Args:
@@ -297,7 +297,7 @@ def of_difference(part: Part, level: float) -> Part:
     return replace(part, below=max(part.below, reach), above=max(part.above, reach))
 
 
-def macro_part(hits: Sequence[Rows], sizes: Sequence[Rows], level: float) -> Part:
+def macro_part(hits: Sequence[Rows], sizes: Sequence[Rows], level: float) -> MetricTerm:
     """Return the mean of ratios, such as macro F1, with its limits.
 
     The limits are the wider ones of two: from the limits of each label (for labels with few events), and of the mean as
@@ -314,13 +314,13 @@ def macro_part(hits: Sequence[Rows], sizes: Sequence[Rows], level: float) -> Par
     return _with_spread(replace(macro, below=max(macro.below, limits[0]), above=max(macro.above, limits[1])), level)
 
 
-def _with_spread(part: Part, level: float) -> Part:
+def _with_spread(part: MetricTerm, level: float) -> MetricTerm:
     """Return a part with the variance that its limits imply, at least that of its influences."""
     q = student_quantile(level, len(part.influence))
     return replace(part, variance=max(_squares(part.influence), ((part.below + part.above) / (2.0 * q)) ** 2))
 
 
-def likelihood_part(likelihoods: Rows, correct: Rows, of_correct: Rows, queries: Rows, level: float) -> Part:
+def likelihood_part(likelihoods: Rows, correct: Rows, of_correct: Rows, queries: Rows, level: float) -> MetricTerm:
     """Return the mean true-label likelihood with its limits.
 
     Wrong predictions of a certain model are rare and cost a likelihood of almost 1 each. So the limits have two
@@ -370,7 +370,7 @@ def folded_moments(mean: float, deviation: float) -> tuple[float, float]:
     return centre, max(0.0, mean * mean + deviation * deviation - centre * centre)
 
 
-def calibration_part(bins: Sequence[Sequence[Rows]], queries: Rows, level: float) -> Part:
+def calibration_part(bins: Sequence[Sequence[Rows]], queries: Rows, level: float) -> MetricTerm:
     """Return the expected calibration error with its limits.
 
     The estimate, a sum of absolute values, is larger than the truth on average. A limit is the error, reached by moving
@@ -406,7 +406,7 @@ def calibration_part(bins: Sequence[Sequence[Rows]], queries: Rows, level: float
     of_zero = math.fsum(folded_moments(0.0, deviation)[0] for deviation in downward)
     centre = value - of_zero if value < of_zero else _invert(value, gaps, down, 0.0, -1.0)
     influence = list(map(math.fsum, zip(*influences, strict=True)))
-    return _with_spread(Part(value, below, above, influence, 0.0, centre), level)
+    return _with_spread(MetricTerm(value, below, above, influence, 0.0, centre), level)
 
 
 def _covariances(deviations: Sequence[float], influences: Sequence[Rows], sizes: Sequence[Rows]) -> list[list[float]]:

@@ -34,8 +34,8 @@ from StaICC.metrics.diagnosis import empirical_bias, entropy, entropy_of_mean, l
 from StaICC.metrics.intervals import (
     LEAST_ROWS,
     Interval,
+    MetricTerm,
     NoInterval,
-    Part,
     calibration_part,
     divergence_interval,
     folded_moments,
@@ -139,7 +139,7 @@ class Statistic:
         """Return the value; metrics of classification have a function instead."""
         raise NotImplementedError
 
-    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> Part:
+    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
         """Return the value with its limits and the influence of each test row."""
         raise NotImplementedError
 
@@ -282,7 +282,7 @@ class _OfQueries(Mean):
 class _Share(Mean):
     """A mean of scores that are counts: its interval knows rare events."""
 
-    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> Part:
+    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
         return ratio_part(sample.sums(self.scores(sample, predictions)), sample.sizes, level)
 
     _interval = Statistic._interval
@@ -318,7 +318,7 @@ class _Likelihood(_Share):
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
         return [row[label] for row, label in zip(predictions, sample.truth, strict=True)]
 
-    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> Part:
+    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
         scores = self.scores(sample, predictions)
         hits = [float(row.index(max(row)) == true) for row, true in zip(predictions, sample.truth, strict=True)]
         of_hits = sample.sums(map(mul, scores, hits))
@@ -331,7 +331,7 @@ class _MacroF1(Statistic):
     weighs_labels = True
     independent = False
 
-    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> Part:
+    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
         hits, sizes = ([[0.0] * sample.n_rows for _ in range(sample.n_labels)] for _ in range(2))
         for row, true, guess in zip(sample.rows, sample.truth, predictions, strict=True):
             sizes[true][row] += 1.0
@@ -431,7 +431,7 @@ class _CalibrationError(Statistic):
                 column[row] += value
         return bins
 
-    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> Part:
+    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
         bins = self._bins(sample, predictions)
         return calibration_part([bins[number] for number in sorted(bins)], sample.sizes, level)
 

@@ -22,7 +22,7 @@ from StaICC.inference.identity import Identity, identity_of
 from StaICC.kernels.protocol import Capability, capabilities_of
 from StaICC.methods import features, retrieval
 from StaICC.methods.run import Cost, Method
-from StaICC.methods.specification import fresh
+from StaICC.methods.specification import clean_copy
 
 CacheEmpty = Callable[[], Any] | None
 """Called without arguments when the model was run."""
@@ -171,7 +171,7 @@ class SA_ICL:
         Returns:
             For each row, positions of the demonstration set, nearest first.
         """
-        lists = self._method("topk").prepare(_with_k(fresh(self.experimentor), count)).demonstration_lists()
+        lists = self._method("topk").prepare(_with_k(clean_copy(self.experimentor), count)).demonstration_lists()
         self.cache_empty()
         return [list(lists[row]) for row in rows]
 
@@ -225,7 +225,7 @@ class SA_ICL:
         if settings not in self._predicted:
             method = self._method("sa_icl", candidates=settings[1], orders=settings[2])
             cache = features.FeatureCache(self.kernel)
-            own = _with_k(fresh(self.experimentor), k)
+            own = _with_k(clean_copy(self.experimentor), k)
             self._predicted[settings] = list(method.predict(own, cache, Part("SA-ICL"), Cost(cache))[1])
             self.cache_empty()
         predictions = [self._predicted[settings][rows[text]] for text in prompts]

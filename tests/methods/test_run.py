@@ -15,7 +15,7 @@ from StaICC.kernels.registry import OptionFact, options_of
 from StaICC.methods import run as ms
 from StaICC.methods.calibration import CalibratedKernel, DomainCalibration, batch_calibration
 from StaICC.methods.run import Method, run_many_shot
-from StaICC.methods.specification import METHODS, fresh
+from StaICC.methods.specification import METHODS, clean_copy
 from StaICC.prompting.sampling import sample_nested
 from StaICC.results import Result, Signature
 from tests.methods.fakes import Kernel, mini, rows_of
@@ -73,7 +73,7 @@ def test_changed_templates_are_kept() -> None:
     bench = mini()
     bench[0].prompt_former.change_instruction("Look: ")
     bench[0].set_in_domain_mode()
-    noisy = fresh(bench[0], noisy_channel=True)
+    noisy = clean_copy(bench[0], noisy_channel=True)
     assert noisy.prompt_set()[0][0].startswith("Look: ")
     assert noisy.prompt_former.settings.noisy_channel
     assert not bench[0].prompt_former.settings.noisy_channel

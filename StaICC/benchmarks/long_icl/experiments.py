@@ -28,7 +28,7 @@ from StaICC.benchmarks.long_icl import protocol
 from StaICC.benchmarks.long_icl.data import MOST_TURNS, LongICLData
 from StaICC.benchmarks.long_icl.protocol import Item, Tally, TaskCard, cards, write_context, write_query
 from StaICC.errors import ArgumentError, known_name, set_integers, validate_integer
-from StaICC.metrics.intervals import Part, combine, of_difference, ratio_part
+from StaICC.metrics.intervals import MetricTerm, combine, of_difference, ratio_part
 from StaICC.metrics.paired_tests import holm
 from StaICC.metrics.random_baselines import sign_test
 from StaICC.prompting.sampling import bm25_scores
@@ -486,7 +486,7 @@ METHOD = "Wilson score, design effect and t, unit: "
 
 def score_part(
     card: TaskCard, variant: str, tallies: Sequence[Tally | None], level: float, units: Sequence[Hashable]
-) -> Part | None:
+) -> MetricTerm | None:
     """Return a score with its limits and the influence of each unit; ``None`` with fewer than two units.
 
     Args:
@@ -556,16 +556,16 @@ def analyse(
         tallies, analysis["p_value"] = _by_part(experiment, card, labels, list(tallies.values()))
     band = None if level is None else 1.0 - (1.0 - level) / len(tallies)
 
-    def part_of(of_condition: Sequence[Tally | None], at: float | None) -> Part | None:
+    def part_of(of_condition: Sequence[Tally | None], at: float | None) -> MetricTerm | None:
         return score_part(card, variant, of_condition, at or 0.95, units) if of_condition else None
 
-    def difference(pairs: Sequence[Sequence[Tally | None]]) -> Part | None:
+    def difference(pairs: Sequence[Sequence[Tally | None]]) -> MetricTerm | None:
         """Return the difference of the first scores from the mean of the others, all of the same items."""
         known = [of_difference(part, level or 0.95) for items in pairs if (part := part_of(items, level)) is not None]
         weights = [1.0, *[-1.0 / (len(pairs) - 1)] * (len(pairs) - 1)]
         return combine(known, weights) if len(known) == len(pairs) else None
 
-    def limits(key: str, part: Part | None, at: float | None, least: float) -> dict[str, float | None]:
+    def limits(key: str, part: MetricTerm | None, at: float | None, least: float) -> dict[str, float | None]:
         interval = None if part is None or at is None else part.interval(at, METHOD, least)
         low, high = (None, None) if interval is None else (interval.low, interval.high)
         return {f"{key}_low": low, f"{key}_high": high}

@@ -372,10 +372,10 @@ def leaderboard(group: Group) -> Markup:
 
 # -- the questions. Each has parts; a part takes comparable results, and is empty if they have not what it needs.
 
-Part = Callable[[Group], str]
+Block = Callable[[Group], str]
 
 
-def heat_map(benchmark: str, metric: str = "") -> Part:
+def heat_map(benchmark: str, metric: str = "") -> Block:
     """Return a part: a score of each run on each data set as a shaded table.
 
     Args:
@@ -424,7 +424,7 @@ def _figure(make: Callable[..., Figure], given: Any, name: str = "", optional: b
     return element("figure", caption, figure.inline(), fold("Numbers", numbers, class_="numbers"))
 
 
-def figure_part(benchmark: str, make: Callable[..., Figure], optional: bool = False) -> Part:
+def figure_part(benchmark: str, make: Callable[..., Figure], optional: bool = False) -> Block:
     """Return a part: a figure of the runs of a benchmark.
 
     Args:
@@ -435,7 +435,7 @@ def figure_part(benchmark: str, make: Callable[..., Figure], optional: bool = Fa
     return lambda group: _figure(make, group[benchmark], optional=optional) if benchmark in group else ""
 
 
-def run_part(benchmarks: Sequence[str], make: Callable[[str, Runs], str]) -> Part:
+def run_part(benchmarks: Sequence[str], make: Callable[[str, Runs], str]) -> Block:
     """Return a part that has a folded part for each run.
 
     Args:
@@ -544,7 +544,7 @@ def _scores(name: str, runs: Runs) -> str:
 
 
 _BIAS = ("Contextual_bias", "Domain_bias", "Post_bias")
-_SECTIONS: dict[str, dict[str, Part]] = {
+_SECTIONS: dict[str, dict[str, Block]] = {
     "How accurate?": {
         "Accuracy by data set": heat_map("Normal"),
         "Number of demonstrations": figure_part("Normal", charts.shots_chart, optional=True),
