@@ -403,6 +403,8 @@ def _read(source: ModelSource) -> tuple[Any, Any]:
     release = tuple(int(part) for part in transformers.__version__.split(".")[:2])
     options = {"dtype" if release >= (4, 56) else "torch_dtype": dtype if dtype == "auto" else number_type(dtype)}
     options |= {name: value for name in ("device_map", "attn_implementation") if (value := getattr(source, name))}
+    if kind == "gguf" and hasattr(transformers, "GgufConfig"):  # packed weights would compute other numbers
+        options["quantization_config"] = transformers.GgufConfig(dequantize=True)
     if source.device_map is not None:
         require("accelerate", "hf", "device_map")
     if source.quantization is not None:
