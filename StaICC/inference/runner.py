@@ -28,6 +28,7 @@ from StaICC.inference.contract import (
     Usage,
     batch_form,
     own_attribute,
+    served_function,
     user_batch_form,
 )
 from StaICC.inference.identity import RunCounter, RunCounts
@@ -370,12 +371,16 @@ def chunks_of(
     """Split the distinct queries into chunks of one label space, in order, without those that are cached."""
     usual = _BATCH if batch_form(function) is not None else _WORKER_CHUNK if options.executor is not None else 1
     size = options.chunk_size or usual
+    alone = served_function(function) is not None and options.on_error == "raise"  # a fault there is mostly of all
     groups: dict[tuple[str, ...], list[_Key]] = {}
     for key in keys:
         groups.setdefault(key[1], []).append(key)
     for group in groups.values():
         for whole in _divided(group, size, math.inf if options.chunk_size else _CHARACTERS):
             chunk = [key for key in whole if key not in cached]
+            if chunk and alone:
+                yield chunk[:1]
+                chunk, alone = chunk[1:], False
             if chunk:
                 yield chunk
 

@@ -173,3 +173,13 @@ def test_a_fault_costs_its_own_query_only(server, truth, tmp_path, name, way):
 def details_of_three(result):
     details = result.details["mini"]
     return [one.reason for one in (*details.failures, *details.unparsed)]
+
+
+def test_a_run_that_stops_at_the_first_failure_sends_one_query_alone(server):
+    server.wrong, server.always = [RIGHT], wrong.status(422)  # the first request asks for the edition
+    server.requests.clear()
+    kernel = EndpointKernel(server.url, wrong.MODEL, scoring="text")
+    with pytest.raises(OutputError, match="status 422"):
+        Normal(datasets=["mini"], limit=20)(kernel, on_error="raise")
+    kernel.close()
+    assert len(server.requests) == 2
