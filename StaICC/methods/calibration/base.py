@@ -247,7 +247,7 @@ class Calibration:
 
     Args:
         label_space: The labels.
-        variant: See :data:`~StaICC.methods.calibration.base.Variant`.
+        variant: See :data:`~StaICC.methods.specification.Variant`.
 
     Raises:
         ArgumentError: The label space is not a list of distinct texts.

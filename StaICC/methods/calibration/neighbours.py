@@ -410,7 +410,7 @@ class PrototypicalCalibration(base.FittedCalibration):
     Args:
         label_space: The labels.
         restarts: How many fits, from different starts (the authors: 100).
-        variant: See :data:`~StaICC.methods.calibration.base.Variant`.
+        variant: See :data:`~StaICC.methods.specification.Variant`.
     """
 
     name: ClassVar[str] = "prototypical_calibration"

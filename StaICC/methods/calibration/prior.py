@@ -106,7 +106,7 @@ class ContextualCalibration(PriorCalibration):
 
     Args:
         label_space: The labels.
-        variant: See :data:`~StaICC.methods.calibration.base.Variant`.
+        variant: See :data:`~StaICC.methods.specification.Variant`.
     """
 
     name: ClassVar[str] = "contextual_calibration"
@@ -136,7 +136,7 @@ class DomainCalibration(PriorCalibration):
 
     Args:
         label_space: The labels.
-        variant: See :data:`~StaICC.methods.calibration.base.Variant`.
+        variant: See :data:`~StaICC.methods.specification.Variant`.
     """
 
     name: ClassVar[str] = "domain_calibration"
@@ -307,7 +307,7 @@ def batch_calibration(
     Args:
         label_space_probs: One row for each prompt, one number for each label.
         batch_size: Predictions in a batch.
-        variant: See :data:`~StaICC.methods.calibration.base.Variant`.
+        variant: See :data:`~StaICC.methods.specification.Variant`.
 
     Returns:
         One row of calibrated probabilities for each prompt.
@@ -413,7 +413,7 @@ class LinearCalibration(base.FittedCalibration):
         label_space: The labels.
         learning_rate: Step size; ``None`` to choose it.
         epochs: How often each row is used; ``None`` to choose it.
-        variant: See :data:`~StaICC.methods.calibration.base.Variant`.
+        variant: See :data:`~StaICC.methods.specification.Variant`.
     """
 
     name: ClassVar[str] = "linear_calibration"
