@@ -190,7 +190,7 @@ SCORES = ("accuracy", "macro F1", "likelihood", "ECE-1", "mean entropy", "entrop
 NEEDS_LABELS = ("macro F1", "posterior bias")
 
 
-def parts_of(run: dict[str, Any], sample: int) -> dict[str, library.Part]:
+def parts_of(run: dict[str, Any], sample: int) -> dict[str, library.MetricTerm]:
     """The scores of a simulated run that are parts of sums, by the library."""
     row = {name: value[sample].tolist() for name, value in run.items() if not isinstance(value, list)}
     of = {name: [one[sample].tolist() for one in value] for name, value in run.items() if isinstance(value, list)}
@@ -317,7 +317,7 @@ def ratio_cells(limit: int, samples: int, score: str) -> Iterator[dict[str, Any]
 WEIGHTS = [0.4, 0.2, 0.0, -0.2, -0.4]
 
 
-def slope(parts: list[library.Part]) -> Interval:
+def slope(parts: list[library.MetricTerm]) -> Interval:
     """The interval of the slope over five conditions."""
     line = library.combine([library.of_difference(part, LEVEL) for part in parts], WEIGHTS)
     return Interval(line.value - line.below, line.value + line.above, LEVEL, "")
