@@ -37,8 +37,8 @@ DATA = Path(
 # ## Synthetic files
 #
 # BANKING77 is published as CSV with the header `text,category`, Discovery as tab-separated lines of two sentences, a
-# label and a number. Synthetic rows of Discovery have their own file name, `discovery_shape_*.tsv`, and results
-# record it. If a digest is published, as for BANKING77, other rows are refused unless `verify=False`.
+# label and a number. Other rows than the published ones are refused or reported unless `verify=False`, and results
+# record that they are others.
 
 # %%
 DATA.mkdir(exist_ok=True)
@@ -50,7 +50,7 @@ for split, turns in (("train", 5), ("test", 2)):
             for label in card("banking77").labels:
                 topic = label.replace("_", " ").lower()
                 writer.writerow([f"Made-up {split} question {turn} about {topic}", label])
-    with open(DATA / f"discovery_shape_{split}.tsv", "w", encoding="utf-8", newline="") as file:
+    with open(DATA / f"discovery_{split}.tsv", "w", encoding="utf-8", newline="") as file:
         file.write("sentence1\tsentence2\tlabel\tidx\n")
         for number, label in enumerate(card("discovery").labels * turns):
             file.write(f"Made-up {split} sentence {number}.\tAnother one.\t{label}\t{number}\n")

@@ -44,7 +44,7 @@ from typing import Any, NamedTuple
 
 from StaICC.datasets import get_card, names
 from StaICC.errors import UnknownNameError, unknown_name
-from StaICC.layout import Block, Line, TextTable
+from StaICC.layout import Block, Line, TextTable, layout
 from StaICC.metrics.registry import score_record
 from StaICC.registry import fold
 from StaICC.results.provenance import GIVEN, scoring_field, short_digest
@@ -509,6 +509,11 @@ def display_published(comparisons: Sequence[PublishedComparison]) -> list[Block]
     head = [comparisons[0].benchmark, "this result", "better than", "nearest published"]
     above = [f"model: {comparisons[0].model}", *differences]
     return [*map(Line, above), TextTable(head, rows, (0, len(head) - 1)), *map(Line, cautions)]
+
+
+def format_published(comparisons: Sequence[PublishedComparison]) -> str:
+    """Return comparisons as text: a table, reasons and cautions."""
+    return layout(display_published(comparisons))
 
 
 # -- whom to cite for a benchmark, a diagnosis, an inference method or a statistic; data sets have their own citations
