@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from StaICC.kernels.huggingface.kernel import CausalLMKernel  # noqa: E402
+from StaICC.kernels.huggingface.prompts import LabelScoring  # noqa: E402
 
 LABELS = ["person", "location", "number of people", "city"]
 PROMPTS = [f"question: who wrote {n}? answer: person\nquestion: the city {n % 3}? answer: " for n in range(5)]
@@ -51,6 +52,13 @@ def test_labels_with_their_blank_after_a_prompt_without(parts: Any, scoring: Any
     default = CausalLMKernel(*parts, label_scoring=scoring).batch(PROMPTS, LABELS)
     equal = default == [pytest.approx(row, abs=0.01) for row in joint["probabilities"]]
     assert equal is (scoring == "full")  # the blank is part of the text that is scored either way
+
+
+@pytest.mark.parametrize("scoring", get_args(LabelScoring))
+def test_methods_get_the_scores_of_a_run(parts: Any, scoring: Any) -> None:
+    kernel = CausalLMKernel(*parts, label_scoring=scoring)
+    joint = kernel.features(PROMPTS, LABELS, {"probabilities"})
+    assert joint["probabilities"] == [pytest.approx(row, abs=1e-6) for row in kernel.batch(PROMPTS, LABELS)]
 
 
 def test_features_are_those_of_the_prompt_as_it_is_read(parts: Any) -> None:
