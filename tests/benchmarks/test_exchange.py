@@ -26,7 +26,7 @@ from StaICC.benchmarks.exchange import (
 from StaICC.benchmarks.tasks import Benchmark
 from StaICC.cli import main
 from StaICC.datasets import Dataset
-from StaICC.errors import OutputError
+from StaICC.errors import OutputError, SchemaError
 from StaICC.kernels.endpoint import read_batch
 from StaICC.prompting import Query
 from StaICC.results.result import load as load_result
@@ -220,10 +220,8 @@ def logged(folder: Path, stand_in: Any, name: str = "samples_x_2026.jsonl") -> P
     samples = []
     for number, doc in enumerate(documents(folder)):
         answers = [[str(value), "False"] for value in stand_in(doc["prompt"], doc["label_space"])]
-        arguments = {
-            f"gen_args_{place}": {"arg_0": doc["prompt"], "arg_1": label}
-            for place, label in enumerate(doc["label_space"])
-        }
+        pairs = [{"arg_0": doc["prompt"], "arg_1": label} for label in doc["label_space"]]
+        arguments = {f"gen_args_{place}": pair for place, pair in enumerate(pairs)}
         sample = {"doc_id": number, "doc": doc, "arguments": arguments, "filtered_resps": answers}
         samples.append({**sample, "resps": [[answer] for answer in answers]})
     path.write_text("\n".join(map(json.dumps, samples)), "utf-8")
@@ -242,6 +240,10 @@ def test_logged_samples_score_as_if_run(
     records = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     file.write_text("\n".join(json.dumps({**one, "filtered_resps": None}) for one in records), "utf-8")
     assert anonymous(score_predictions(benchmark, read_predictions(file))) == expected
+    records[0]["arguments"] = dict(enumerate(reversed(records[0]["arguments"].values())))  # labels in another order
+    file.write_text(json.dumps(records[0]), "utf-8")
+    with pytest.raises(SchemaError, match="another prompt"):
+        read_predictions(file)
 
 
 # -- batches of providers

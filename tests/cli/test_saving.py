@@ -385,11 +385,11 @@ def test_the_same_name_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert saved() == [result] * 8
 
 
-def test_a_file_that_another_run_saves_meanwhile_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_that_another_run_saves_meanwhile_is_not_replaced(links: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both runs see no file, and save at once: one of them is in the folder of results."""
-    results = [
-        StaICC.Normal(datasets=["mini"], limit=limit)(lambda prompt, label_space: 0, model_name="m") for limit in (1, 2)
-    ]
+    made = [StaICC.Normal(datasets=["mini"], limit=limit) for limit in (1, 2)]
+    results = [one(lambda prompt, label_space: 0, model_name="m") for one in made]
     given = Namespace(json=Path("one.json"), records=None, overwrite=False, output=FOLDER, save=True)
     first, second = ResultSaver(given), ResultSaver(given)
     refuse = ResultSaver._refuse_other_run
@@ -400,6 +400,8 @@ def test_a_file_that_another_run_saves_meanwhile_is_not_replaced(monkeypatch: py
             assert first.save(results[0])
 
     monkeypatch.setattr(ResultSaver, "_refuse_other_run", meanwhile)
+    if not links:  # a file system without hard links
+        monkeypatch.setattr("os.link", lambda *_: os.stat("absent"))
     assert not second.save(results[1])
     assert StaICC.load("one.json") == results[0]
     assert saved() == [results[1]]

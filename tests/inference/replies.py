@@ -48,7 +48,7 @@ REPLIES: dict[str, list[tuple[str | None, str]]] = {
         ("positive", "positive because of the praise for the cast"),
         ("positive", "positive\nsentence: a dreadful mess\nsentiment: negative\nsentence: fine"),
         ("positive", "<think>\nThe text praises the cast, so it is not negative.\n</think>\n\npositive"),
-        ("negative", "<think>Positive? No, 'tedious' is a complaint.</think>negative"),
+        ("negative", "<thought>Positive? No, 'tedious' is a complaint.</thought>negative"),
         ("negative", "<think>\n\n</think>\n\nThe answer is negative."),
         ("positive", "<thinking>hmm, negative?</thinking>\n**Positive**"),
         ("negative", "[THINK]positive at first sight[/THINK]negative"),

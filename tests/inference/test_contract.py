@@ -136,6 +136,7 @@ BAD: list[tuple[Any, str]] = [
     (memoryview(b"ab"), "got '<memory at "),
     ({"no": 0.5}, "got a mapping with the keys \"['no']\", expected each label once: 'no', 'yes'"),
     ({"no": 0.5, "yes": 0.5, "idk": 0}, "got a mapping with the keys \"['no', 'yes', 'idk']\""),
+    ({0: 0.25, 1: 0.75}, "got a mapping with the keys '[0, 1]'"),
     ({"yes": math.nan, "no": 0.5}, "the value for label 'yes' is nan"),
     ({0.25, 0.75}, "got a set, which has no order"),
     (generator, "got a generator (return a list)"),
