@@ -298,6 +298,7 @@ def test_a_method_another_model_and_other_prompts_are_not_predicted_again() -> N
         ([1.0, 0.0], [1.0, -float("inf")], float("inf")),
         ([1e308, 0.0], [-1e308, 0.0], float("inf")),
         ([1.0], [1.0, 2.0], float("inf")),
+        ([1000.0, 1000.1], [1002.0, 1000.0], 0.5),
         (1, 1, 0.0),
         (1, 2, float("inf")),
         (1, [0.0, 1.0], float("inf")),
