@@ -438,11 +438,10 @@ _known: weakref.WeakKeyDictionary[Any, Capabilities] = weakref.WeakKeyDictionary
 def examined(forward: Forward) -> Forward:
     """Return a model with its capabilities, detected by trial once for each model and again after a change."""
     model, can, before = forward.model, forward.can, guard(forward.model)
-    known = _known.get(model)
-    if known is not None and known.guard == before:
+    known, foreign = _known.get(model), foreign_code(model)  # the guard does not see code of classes
+    if known is not None and known.guard == before and not foreign:
         forward.can = known
         return forward
-    foreign = foreign_code(model)
     adapters = getattr(model, "peft_config", None) or {}
     if any(getattr(adapter, "alora_invocation_tokens", None) for adapter in adapters.values()):
         foreign.append("an adapter of peft that is used from certain tokens of a prompt on")
