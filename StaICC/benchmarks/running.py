@@ -91,6 +91,7 @@ class _Tracked:
         self.identity = identity_of(function)
         self.started = utc_now()
         self.counter = RunCounter(tolerance_of(function), recheck)
+        self.name_in_store: str | None = None
         self.bound: BoundStore | None = None
         self._served = served_function(function)
         self._pinned = False
@@ -215,9 +216,12 @@ class RunContext:
         given = self._settings.get("store")
         if given is not None and not isinstance(given, (str, os.PathLike, PredictionStore)):
             raise ArgumentError(f"store must be the path of a file or a PredictionStore, not {given!r:.60}")
-        self._store = given if given is None or isinstance(given, PredictionStore) else PredictionStore(given)
-        if self._store is not None and self._store is not given:
-            self._closing.callback(self._store.close)
+        if isinstance(given, PredictionStore):
+            self._store = given
+        elif given is not None:
+            self._closing.callback(lambda: self._store.close() if self._store is not None else None)
+            if os.path.exists(given):  # a file that is no store is refused first
+                self._open_store()
         self._closing.push(self._end)
         if (pool := self._pool) is not None:
             self._closing.push(lambda *raised: pool.close(hurry=raised[0] is not None))
@@ -226,6 +230,14 @@ class RunContext:
 
     def __exit__(self, *raised: Unpack[_Raised]) -> None:
         self._closing.__exit__(*raised)
+
+    def _open_store(self) -> PredictionStore:
+        """Return the store. A new file is made when the first options are, so a run that is refused makes none."""
+        if self._store is None:
+            given = self._settings.get("store")
+            assert isinstance(given, (str, os.PathLike))
+            self._store = PredictionStore(given)
+        return self._store
 
     def _end(self, *raised: Unpack[_Raised]) -> None:
         """Verify the identities, and remove predictions that were stored under a changed one.
@@ -259,7 +271,7 @@ class RunContext:
         unclear: dict[str, Inference | None] = {}
         for function in functions:
             identity = None if function is None else self._track(function).identity
-            if identity is None or self._store is None or identity.complete:
+            if identity is None or self._settings.get("store") is None or identity.complete:
                 continue
             if unclear.setdefault(identity.digest, function) is not function:
                 raise ArgumentError(
@@ -282,6 +294,8 @@ class RunContext:
             ArgumentError: There is a store, and the function can neither be identified nor has a name.
         """
         tracked = None if function is None else self._track(function)
+        if tracked is not None and tracked.bound is None and tracked.name_in_store is not None:
+            tracked.bound = BoundStore(self._open_store(), tracked.name_in_store)
         return RunOptions(
             batched=self.batched,
             store=None if tracked is None else tracked.bound,
@@ -310,9 +324,8 @@ class RunContext:
             if known.function is function:
                 return known
         tracked = _Tracked(function, self._settings.get("recheck", True))
-        if self._store is not None:
-            name = name_in_store(tracked.identity, self._settings.get("model_name"))  # refuses a function without one
-            tracked.bound = BoundStore(self._store, name)
+        if self._settings.get("store") is not None:  # refuses a function without a name
+            tracked.name_in_store = name_in_store(tracked.identity, self._settings.get("model_name"))
         self._tracked.append(tracked)
         return tracked
 

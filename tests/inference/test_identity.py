@@ -79,6 +79,7 @@ def test_ordinary_functions_run_with_a_store_and_a_name(name: str, tmp_path: Pat
     function, store = ORDINARY[name](), tmp_path / "run.sqlite"
     with pytest.raises(ArgumentError, match=r"\(model_name= or --model-name\)"):
         run(function, store)
+    assert not store.exists()
     first, record = run(function, store, model_name="m")
     assert record.counts == RunCounts(computed=len(QUERIES))
     assert first == run(function)[0]
@@ -106,6 +107,9 @@ def test_functions_that_nothing_tells_apart_are_refused_under_one_name(
     benchmark = Normal(datasets=_two_sets(), limit=4)
     with pytest.raises(ArgumentError, match="two inference functions of the list have the same model_name"):
         benchmark(functions, store=tmp_path / "run.sqlite", model_name="m")
+    with pytest.raises(ArgumentError, match="no model_name"):
+        benchmark([PPMKernel(), closure(1.0)], store=tmp_path / "run.sqlite")
+    assert not (tmp_path / "run.sqlite").exists()
     assert benchmark(functions).complete
     stored = benchmark([functions[0]] * 2, store=tmp_path / "run.sqlite", model_name="m")
     assert anonymous(stored) == anonymous(benchmark(functions[0]))
