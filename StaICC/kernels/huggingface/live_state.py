@@ -31,7 +31,8 @@ from StaICC.optional import require
 
 _COMPUTATION = ("torch", "transformers", "peft", "accelerate", "tokenizers", "kernels", "flash_attn", "mamba_ssm")
 _QUANTISATION = ("bitsandbytes", "auto_gptq", "gptqmodel", "awq", "optimum", "torchao", "compressed_tensors", "hqq")
-LIBRARIES = (*_COMPUTATION, *_QUANTISATION, "numpy", "collections", "functools", "builtins")
+_STANDARD = ("collections", "functools", "builtins", "typing", "typing_extensions")
+LIBRARIES = (*_COMPUTATION, *_QUANTISATION, *_STANDARD, "numpy")
 """Packages whose code is identified by their version."""
 _DEPENDENCIES = frozenset({"huggingface_hub", "numpy", "packaging", "safetensors", "tokenizers", "tqdm"})
 """Packages whose functions the modules of models import."""
@@ -68,9 +69,14 @@ def in_library(value: object) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _in_library_folder(filename: str) -> bool:
-    files = (getattr(sys.modules.get(name), "__file__", None) for name in LIBRARIES)
-    folders = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in files if file)
-    return os.path.abspath(filename).startswith(folders) or filename.startswith("<frozen ")
+    path, standard = os.path.abspath(filename), os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+    if path.startswith(standard):  # other packages may be installed in a folder of this folder
+        top = path.removeprefix(standard).partition(os.sep)[0].partition(".")[0]
+        if top in sys.stdlib_module_names:
+            return True
+    places = (getattr(sys.modules.get(name), "__path__", ()) for name in LIBRARIES)
+    folders = tuple(os.path.abspath(folder) + os.sep for place in places for folder in place)
+    return path.startswith(folders) or filename.startswith("<frozen ")
 
 
 def is_library_code(function: Any) -> bool:
@@ -88,12 +94,12 @@ def _replaced(place: type | types.ModuleType) -> Iterator[str]:
     """Name the functions of a class or module of a library that other code has replaced."""
     for name, member in vars(place).items():
         function = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
-        is_proxy = isinstance(function, types.FunctionType) and type(function) is not types.FunctionType  # of wrapt
-        if not is_proxy and (type(function) is not types.FunctionType or is_library_code(function)):
+        kind = type(function)  # a proxy of wrapt only seems to be a function
+        if not callable(function) or issubclass(kind, (type, types.BuiltinFunctionType)) or is_library_code(function):
             continue
         if place is sys.modules["torch"] and name.startswith("_"):
             continue
-        if is_proxy or (function.__module__ or "").partition(".")[0] not in _DEPENDENCIES:
+        if kind is not types.FunctionType or (function.__module__ or "").partition(".")[0] not in _DEPENDENCIES:
             yield name
 
 

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import operator
 import os
 import shutil
 import subprocess
@@ -119,6 +120,8 @@ SURROUNDINGS = {
     "method of a class": double_method,
     "activation": lambda kernel, patch: patch.setattr(torch.nn.functional, "silu", lambda x, inplace=False: x * x),
     "tokenizer": reverse_texts,
+    "object": lambda _, patch: patch.setattr(torch.nn.functional, "silu", operator.itemgetter(0)),
+    "partial": lambda _, patch: patch.setattr(torch.nn.functional, "linear", functools.partial(lambda *_: 0)),
     "global hook": lambda _, patch: patch.setattr(torch.nn.modules.module, "_global_forward_hooks", {1: lambda *_: 0}),
     "own attention": replace_attention,
 }
@@ -264,6 +267,14 @@ def test_a_class_that_is_changed_between_two_runs_sees_one_prompt_at_a_time(kern
     assert kernel.identity().unidentified  # as every run begins
     kernel.batch(PROMPTS, LABELS)
     assert "replaced method" in kernel.runner().forward.can.reason
+
+
+def test_code_of_other_installed_packages_is_no_library_code():
+    """Without a virtual environment, their folder is inside that of the standard library."""
+    for name, known in ("json/__init__.py", True), ("copy.py", True), ("site-packages/steering/hooks.py", False):
+        scope = {}
+        exec(compile("def f(): 0", os.path.join(os.path.dirname(os.__file__), name), "exec"), scope)
+        assert live_state.is_library_code(scope["f"]) is known
 
 
 def compiled_layers(model):
