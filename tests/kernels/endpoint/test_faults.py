@@ -14,8 +14,10 @@ import endpoint_server as wrong
 
 from StaICC import Normal
 from StaICC.errors import OutputError
+from StaICC.inference import predict_queries
 from StaICC.kernels.endpoint import EndpointKernel
 from StaICC.kernels.text_inference import text_inference
+from StaICC.prompting import Query
 
 LABELS = ["food", "travel", "weather"]
 BETWEEN = 8
@@ -176,10 +178,10 @@ def details_of_three(result):
 
 
 def test_a_run_that_stops_at_the_first_failure_sends_one_query_alone(server):
-    server.wrong, server.always = [RIGHT], wrong.status(422)  # the first request asks for the edition
+    server.wrong, server.always = [], wrong.status(422)
     server.requests.clear()
     kernel = EndpointKernel(server.url, wrong.MODEL, scoring="text")
     with pytest.raises(OutputError, match="status 422"):
-        Normal(datasets=["mini"], limit=20)(kernel, on_error="raise")
+        predict_queries(kernel, [Query(f"film {row}", ("no", "yes"), 0, row, 0) for row in range(20)], "x")
     kernel.close()
-    assert len(server.requests) == 2
+    assert len(server.requests) == 1
