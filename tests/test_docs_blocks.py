@@ -429,7 +429,7 @@ class Page(HTMLParser):
         **{"object": "data", "use": "href", "image": "href", "form": "action"},
     }
     RELATIONS: ClassVar[set[str]] = {
-        *("stylesheet", "icon", "preload", "prefetch", "preconnect", "dns-prefetch", "modulepreload"),
+        *("stylesheet", "icon", "preload", "prefetch", "preconnect", "dns-prefetch", "modulepreload")
     }
 
     def __init__(self, path: Path) -> None:

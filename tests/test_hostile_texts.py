@@ -305,7 +305,7 @@ def test_no_text_adds_a_line() -> None:
 NASTY = st.text(
     st.characters(categories=("Cc", "Cf", "Zl", "Zp", "Cs"))
     | st.sampled_from("\x1b\x07\x9b\r\n\t\x7f\u202e\u2066\u2069\u200e\u061c\u2028\ufeff\ud800\U000e0041\\'=+-@")
-    | st.characters(),
+    | st.characters()
 )
 _SIGNS = "\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
 VISIBLE_FORMAT = {*map(chr, range(0x600, 0x606)), *_SIGNS, *map(chr, range(0x13430, 0x13440))}

@@ -23,7 +23,7 @@ RECORDED = {"kind", "environment", "timing", "with_divided", "digests"}
 """Fields that no record implies: only the digests detect their edits."""
 
 RECORDED_OF_PREDICTORS = {
-    *("name", "unidentified", "started", "finished", "editions", "computed", "reused", "rechecked", "retried"),
+    *("name", "unidentified", "started", "finished", "editions", "computed", "reused", "rechecked", "retried")
 }
 
 

@@ -121,15 +121,9 @@ REPLIES: dict[str, list[tuple[str | None, str]]] = {
         (None, "This is world-class."),
         (None, "It is about the world economy."),
     ],
-    "subjectivity": [
-        ("subjective", "The sentence is subjective, not objective."),
-    ],
-    "hate": [
-        (None, "It is hateful."),
-    ],
-    "emotion": [
-        ("sadness", "The tweet expresses sadness."),
-    ],
+    "subjectivity": [("subjective", "The sentence is subjective, not objective.")],
+    "hate": [(None, "It is hateful.")],
+    "emotion": [("sadness", "The tweet expresses sadness.")],
     "intent": [
         ("card_not_working", "The intent is card_not_working"),
         ("Refund_not_showing_up", "1. Refund_not_showing_up"),

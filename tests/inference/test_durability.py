@@ -201,11 +201,7 @@ def place(_: int) -> tuple[int, str | None, str | None]:
 
 @pytest.mark.parametrize(
     ("visible", "devices", "expected"),
-    [
-        (None, [3, "GPU-5"], {"3", "GPU-5"}),
-        ("4,7", None, {"4", "7"}),
-        (None, None, {None}),
-    ],
+    [(None, [3, "GPU-5"], {"3", "GPU-5"}), ("4,7", None, {"4", "7"}), (None, None, {None})],
 )
 def test_each_worker_has_its_own_device_or_its_share_of_the_cores(visible, devices, expected, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)

@@ -32,9 +32,7 @@ class Kernel:
     name = "twelve tokens"
 
     def __init__(
-        self,
-        noise: float = 0.0,
-        fails: Callable[[str, str], Exception | None] = lambda feature, prompt: None,
+        self, noise: float = 0.0, fails: Callable[[str, str], Exception | None] = lambda feature, prompt: None
     ) -> None:
         self.ran: list[str] = []
         self.noise, self.fails = noise, fails

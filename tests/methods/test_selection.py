@@ -18,12 +18,7 @@ from StaICC.errors import ArgumentError, OutputError
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.methods import retrieval
 from StaICC.methods import retrieval as instructions
-from StaICC.methods.retrieval import (
-    bm25_distances,
-    nearest_demonstrations,
-    representatives,
-    vector_distances,
-)
+from StaICC.methods.retrieval import bm25_distances, nearest_demonstrations, representatives, vector_distances
 from StaICC.methods.run import Method
 from StaICC.prefabricate_inference.prompt_template_edit import PPL_ICL, SA_ICL
 

@@ -386,10 +386,7 @@ def test_limits_of_sequences_are_those_of_the_stated_version(
 
 @settings(max_examples=50, deadline=None)
 @example([[0.0] * 5 + [1.0, 1.0], [0.0] * 5 + [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]], 0.25)  # the bounds cross
-@given(
-    st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=12), min_size=1, max_size=4),
-    st.floats(0.001, 0.4),
-)
+@given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=12), min_size=1, max_size=4), st.floats(0.001, 0.4))
 def test_the_sequence_shrinks_and_ends_with_the_exact_mean(population: list[list[float]], gap: float) -> None:
     sequence = sequence_of(population)
     before = (0.0, 1.0)

@@ -90,12 +90,7 @@ def test_the_calibration_error_follows_from_the_file_alone(make_model: Callable[
 
 @pytest.mark.parametrize(
     ("name", "arguments"),
-    [
-        ("Normal", {}),
-        ("Normal", {"metrics": "0.1.1"}),
-        ("Normal", {"noisy_channel": True}),
-        ("Suite", {}),
-    ],
+    [("Normal", {}), ("Normal", {"metrics": "0.1.1"}), ("Normal", {"noisy_channel": True}), ("Suite", {})],
 )
 def test_what_is_saved_is_loaded(
     tmp_path: Path, name: str, arguments: dict[str, Any], make_model: Any, file_name: Any

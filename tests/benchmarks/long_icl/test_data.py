@@ -342,12 +342,7 @@ PAIR = {"token": ["a", "b"], "subj_start": 0, "subj_end": 0, "obj_start": 1, "ob
             "its text",
             "'a' appears twice",
         ),
-        (
-            "few_nerd",
-            '[{"sentence": "a",\n "entities": {"a": tru}}]',
-            "its text",
-            "Expecting value: line 2",
-        ),
+        ("few_nerd", '[{"sentence": "a",\n "entities": {"a": tru}}]', "its text", "Expecting value: line 2"),
         ("few_nerd", "[\n" + "[" * 100000, "its text", "nested"),
         ("few_nerd", "[\n" + "7" * 10000 + "]", "its text", "too large"),
         ("dialogre", '[[["a"], []], [["a"]]]', "record 2", "expected a pair"),

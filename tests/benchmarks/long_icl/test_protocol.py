@@ -310,11 +310,7 @@ def test_every_label_survives_its_wrapping(name: str, around: str, data: st.Data
             "1. FC Ox beat Bram at Sentence Hall.",
             "Sure!\n\nHere they are:\n- Bram: `Person-Other`\n* 1. FC Ox: organization-sportsteam\n2) Sentence Hall: "
             "building-other\n\nLater: art-film",
-            [
-                ["Bram", "person-other"],
-                ["1. FC Ox", "organization-sportsteam"],
-                ["Sentence Hall", "building-other"],
-            ],
+            [["Bram", "person-other"], ["1. FC Ox", "organization-sportsteam"], ["Sentence Hall", "building-other"]],
         ),
         ("1. FC Ox.", "1. FC Ox: other-god", [["1. FC Ox", "other-god"]]),
         ("Bram", "Bram: person-other\nSentence: Next: art-film", [["Bram", "person-other"]]),

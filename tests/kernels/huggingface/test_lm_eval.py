@@ -61,12 +61,7 @@ def harness(model: Any, tokenizer: Any, folder: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("family", ["GPT2", "Llama", "GPTNeoX"])
 @pytest.mark.parametrize("start", [False, True])
 def test_label_by_label(
-    make_model: Any,
-    make_tokenizer: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    family: str,
-    start: bool,
+    make_model: Any, make_tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str, start: bool
 ) -> None:
     """With and without a token at the beginning: every label of every query gets the same probability."""
     sizes = LONG if family == "GPT2" else {"max_position_embeddings": 1024}

@@ -222,11 +222,7 @@ def all_trained() -> list[Any]:
     prior = [ContextualCalibration(LABELS), DomainCalibration(LABELS, variant="0.1.1")]
     for made in prior:
         made.train(write, answers([0.8, 0.2]), ROWS, calibration_number=3)
-    near = [
-        HiddenCalibration(LABELS),
-        KNNPrompting(LABELS, 5),
-        KNNPromptingCentroid(LABELS, variant="0.1.1"),
-    ]
+    near = [HiddenCalibration(LABELS), KNNPrompting(LABELS, 5), KNNPromptingCentroid(LABELS, variant="0.1.1")]
     for other in near:
         other.train(write, Numbered(logits), ROWS, calibration_number=10)
     failed = HiddenCalibration(["no", "yes", "perhaps"], variant="0.1.1")
