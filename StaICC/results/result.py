@@ -91,13 +91,13 @@ _SCORE_TYPES: Mapping[str, Any] = {
 """Types of the scores of the library's own benchmarks; a benchmark of a user may report anything under other names."""
 
 
-def _check_scores(scores: Mapping[str, Any], where: str) -> None:
+def _check_scores(scores: Mapping[str, Any], where: str, nested: bool = True) -> None:
     """Refuse scores that have another type than this library writes, before anything reads their values."""
     for key, value in scores.items():
         place, kind = f"{where}, {key:.60}", _SCORE_TYPES.get(key, object)
         read_value(float | None if _ROUND.fullmatch(key) else kind, value, place)
-        if kind is object and isinstance(value, Mapping):
-            _check_scores(value, place)
+        if nested and kind is object and isinstance(value, Mapping):
+            _check_scores(value, place, nested=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,18 @@ def by_length(prompt: str, label_space: list[str]) -> list[float]:
     return [float(len(prompt) * (place + 1) % 11) for place in range(len(label_space))]
 
 
+def test_a_cut_of_prompts_is_a_setting(three: Benchmark) -> None:
+    settings = []
+    for three[0].prompt_former.cut_by_length in (3, 4):
+        settings.append(three[0].settings_for_signature())
+    assert settings[0] != settings[1]
+
+
+def test_a_withheld_interval_is_not_that_of_a_mean_of_one() -> None:
+    result = StaICC.Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: len(prompt) % len(label_space))
+    assert "macro_F1" in result.means.missing
+
+
 def test_re_initialize(three: Benchmark) -> None:
     default = three[0].prompt_set()
     three[0].prompt_former.change_instruction("Decide. ")

@@ -7,6 +7,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from StaICC import Normal
 from StaICC.errors import OutputError
 from StaICC.inference import Failure, Part, RunOptions, predict_queries
+from StaICC.inference.runner import AnswerCollector
 from StaICC.inference.workers import alike, is_too_long
 from StaICC.progress import Pace, Progress, ProgressLine
 from StaICC.prompting import Query
@@ -348,3 +350,21 @@ def test_alike_counts_everything_once(reported: list[tuple[str, int]]) -> None:
     assert len(found) == len({form for form, _ in reported})
     assert [count for _, count in found] == sorted((count for _, count in found), reverse=True)
     assert not any(".py" in reason for reason, _ in found)
+
+
+def test_an_interrupt_while_predictions_are_stored_forgets_none() -> None:
+    kept: list[Any] = []
+    calls = iter([KeyboardInterrupt])
+
+    def put_many(pairs: list[Any]) -> dict[Any, Any]:
+        for error in calls:
+            raise error
+        kept.extend(pairs)
+        return {}
+
+    collector = AnswerCollector(RunOptions(store=SimpleNamespace(put_many=put_many)), Part("Test"), 1, {})  # type: ignore[arg-type]
+    collector.add([("prompt", LABELS)], [1])
+    with pytest.raises(KeyboardInterrupt):
+        collector.commit()
+    collector.commit()
+    assert kept == [(("prompt", LABELS), 1)]

@@ -306,28 +306,6 @@ def test_p_values_and_best_scores_equal_enumeration(shapes: list[tuple[int, int,
         assert best[p_values <= level].sum() <= level * 1.001
 
 
-@pytest.mark.parametrize(
-    "guesses",
-    [
-        [(1 / 4096, 2, 1024), (1 / 4092, 2, 1023), (1 / 4088, 2, 1022), (1 / 24, 2, 6)],
-        [(1 / 400, 2, 200), (1 / 12, 6, 6)],
-        [(1 / (20 * rows), labels, 2 * rows) for rows, labels in zip(range(3, 13), (2, 3, 5, 6, 4) * 2, strict=True)],
-        *(
-            [(1 / (2 * n), labels, n) for n, labels in zip(rows, (2, 6), strict=True)]
-            for rows in ((20, 20), (128, 100))
-        ),
-    ],
-)
-def test_few_guesses_next_to_many_equal_simulation(guesses: list[tuple[float, int, int]]) -> None:
-    draw = np.random.default_rng(5)
-    scores = sum(weight * draw.binomial(count, 1 / labels, size=200_000) for weight, labels, count in guesses)
-    for level in (0.2, 0.05, 0.01):
-        score = float(np.quantile(scores, 1 - level))
-        assert guessing_p_value(guesses, score) == pytest.approx(np.mean(scores >= score - 1e-9), rel=0.06)
-    for tried in (10, 20):
-        assert expected_best(guesses, tried) == pytest.approx(scores.reshape(-1, tried).max(1).mean(), abs=2e-3)
-
-
 def test_thin_tails_next_to_enumeration() -> None:
     """Scores that are on a grid: all outcomes of the three other groups, and the exact tail of the third."""
     guesses = [(1 / 4096, 2, 1024), (1 / 4092, 2, 1023), (1 / 4088, 2, 1022), (1 / 24, 2, 6)]

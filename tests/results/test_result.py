@@ -166,6 +166,8 @@ def test_a_value_of_another_type_is_refused_or_does_no_harm() -> None:
                 assert result._repr_html_()
                 assert result.to_dict()
     assert refused > 120
+    whole["Divided results"]["mini"]["mine"] = {"a": {"mean": "of a user's own benchmark"}}
+    assert str(result_from_dict(whole, "file"))
 
 
 # -- groups

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import math
 import operator
 import os
 import shutil
@@ -18,7 +19,7 @@ import pytest
 from StaICC import Normal
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.inference.identity import identity_of, tolerance_of
-from StaICC.kernels.huggingface import live_state
+from StaICC.kernels.huggingface import batching, live_state
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 from StaICC.kernels.huggingface.prompts import NEUTRAL, KernelOptions
 from StaICC.kernels.huggingface.source import digest_of_file
@@ -401,6 +402,9 @@ def test_the_first_batch_is_compared_as_a_batch(make_model, tokenizer, prompts):
     found = kernel.batch(prompts, LABELS)
     assert "differ from single calls" in kernel.runner().forward.can.reason
     assert found == close((kernel(prompt, LABELS) for prompt in prompts), 1e-4)
+    forward = kernel.runner().forward
+    plain, not_finite = forward.plain_logits([1, 2])[-1], math.nan * forward.chains([[1, 2]])[:, -1:].states
+    assert batching._deviation(forward, batching.Hidden(not_finite[0]), plain) == math.inf
 
 
 # -- files

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from StaICC.errors import ArgumentError, SchemaError
+from StaICC.errors import ArgumentError, OutputError, SchemaError
 from StaICC.inference.identity import Identity
 from StaICC.methods.calibration import (
     ContextualCalibration,
@@ -95,6 +95,12 @@ def test_priors_by_hand(name: str, variant: str, learned: Any, prior: Any, row: 
     made.train(write, answers(*learned), ROWS, calibration_number=len(learned), k=1, **more)
     assert made.prior == pytest.approx(prior, abs=1e-12)
     assert made.inference(row) == made(row, None, None) == pytest.approx(expected)
+
+
+def test_a_prior_of_zero_is_refused() -> None:
+    made = sc.contextual_calibration(LABELS, variant="paper")
+    with pytest.raises(OutputError, match="probability 0"):
+        made.train(write, answers([1.0, 0.0]), ROWS, calibration_number=2, k=1)
 
 
 def test_logits_are_read_as_in_training() -> None:
