@@ -585,7 +585,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         model, given = split_options(rest, types, False, "a served model", options)
         if (written := given.pop("prompt_format", None)) is not None:  # the other kernels' word for it
             if "api" in given or written not in _FORMATS:
-                raise ArgumentError(f"prompt_format: got {written!r}, expected plain or chat; or api, one of the two")
+                both = " and api: give one of the two" if "api" in given else ", expected plain or chat"
+                raise ArgumentError(f"got prompt_format={written!r}{both}")
             given["api"] = _FORMATS[written]
         if not mark or not model or not address:
             missing = "the model" if address else "the address"  # what was given may hold a password
