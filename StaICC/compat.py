@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from StaICC import benchmarks
-from StaICC.benchmarks import GLER as GLER
-from StaICC.benchmarks import Normal as Normal
+from StaICC.benchmarks import GLER, Normal
+from StaICC.benchmarks import ContextualBias as Contextual_bias
+from StaICC.benchmarks import DemonstrationSensitivity as Demo_sens
+from StaICC.benchmarks import DomainBias as Domain_bias
+from StaICC.benchmarks import PosteriorBias as Post_bias
+from StaICC.benchmarks import TemplateSensitivity as Template_sens
+from StaICC.benchmarks import TripletBias as Triplet_bias
 
-Contextual_bias = benchmarks.ContextualBias
-Demo_sens = benchmarks.DemonstrationSensitivity
-Domain_bias = benchmarks.DomainBias
-Post_bias = benchmarks.PosteriorBias
-Template_sens = benchmarks.TemplateSensitivity
-Triplet_bias = benchmarks.TripletBias
+__all__ = [
+    "GLER",
+    "Contextual_bias",
+    "Demo_sens",
+    "Domain_bias",
+    "Normal",
+    "Post_bias",
+    "Template_sens",
+    "Triplet_bias",
+]
