@@ -16,4 +16,10 @@ def brier_score(ground_truth: list[int], prediction: list[list[float]]) -> float
     return math.fsum(errors) / len(errors)
 
 
-BRIER_SCORE = Metric("brier_score", brier_score, requires_probabilities=True, higher_is_better=False, range=(0.0, 2.0))
+BRIER_SCORE = Metric(
+    "brier_score",
+    brier_score,
+    requires_probabilities=True,
+    higher_is_better=False,
+    range=(0.0, 2.0),
+)
