@@ -78,9 +78,7 @@ class Example:
 
 
 MADE_UP = {
-    f"made_up_data/{name}"
-    for kind in ("train", "test")
-    for name in (f"banking77_{kind}.csv", f"discovery_{kind}.tsv")
+    f"made_up_data/{name}" for kind in ("train", "test") for name in (f"banking77_{kind}.csv", f"discovery_{kind}.tsv")
 }
 RUNS = frozenset({"order 12.json", "order 1.json"})
 KNOWN = {
