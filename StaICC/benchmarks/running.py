@@ -35,7 +35,7 @@ from StaICC.inference.identity import (
 )
 from StaICC.inference.runner import characters, chunks_of, distinct_keys
 from StaICC.inference.store import BoundStore, PredictionStore
-from StaICC.inference.workers import WorkerPool, solve_chunk
+from StaICC.inference.workers import WorkerPool, solver
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.progress import ProgressLine, drawn_progress
 from StaICC.prompting import Prompt, Query
@@ -468,7 +468,7 @@ def _probe(tasks: Sequence[tuple[Inference, _Chunk]], total: int, limit: float) 
     parts += [(own, some[len(some) // 3 :][:PROBED]) for own, some in tasks[:: max(1, len(tasks) // PROBED)]]
     for number, (function, part) in enumerate(parts):
         start = CLOCK()
-        predictions = solve_chunk(function, [prompt for prompt, _ in part], part[0][1], "collect")
+        predictions = solver(function, "collect")(part)
         taken = CLOCK() - start
         failed = [prediction for prediction in predictions if isinstance(prediction, Failure)]
         if len(failed) == len(predictions):

@@ -12,6 +12,7 @@ A query without a prediction is a :class:`Failure`. It is never scored as a wron
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections import Counter
@@ -40,9 +41,8 @@ from StaICC.inference.workers import (
     batch_answers,
     ends,
     read_reply,
-    solve,
-    solve_chunk,
     solve_in_workers,
+    solver,
 )
 from StaICC.progress import Progress, ProgressCallback
 from StaICC.prompting import Prompt, Query
@@ -80,7 +80,7 @@ class RunOptions:
     store: AnswerStore | None = None
     """The prediction store."""
     executor: Executor | Callable[[], Executor] | WorkerPool | None = None
-    """Runs chunks elsewhere: an executor, a function that makes one, or a pool that stays open from call to call."""
+    """Runs chunks elsewhere: an executor, or a function that makes one, which is called once."""
     on_error: OnError = "raise"
     """Stop at the first query without a prediction, or continue and report it."""
     chunk_size: int | None = None
@@ -110,7 +110,7 @@ class RunOptions:
         if self.chunk_size is not None:
             set_integers(self, chunk_size=1)
         if self.executor is not None and not isinstance(self.executor, WorkerPool):
-            WorkerPool(self.executor)  # refuses what is no executor
+            object.__setattr__(self, "executor", WorkerPool(self.executor))
         if self.progress is not None and not callable(self.progress):
             raise ArgumentError(f"progress must be a function of one Progress, not {self.progress!r}")
 
@@ -164,30 +164,29 @@ def predict_queries(
     for number, query in enumerate(queries):
         numbers.setdefault((query.prompt, query.label_space), number)
     keys = distinct_keys(queries, options.group_prefixes)
-    counter = options.counter
-    reused = options.store.get_many(keys) if options.store is not None else {}
+    counter, store = options.counter, options.store
+    reused = store.get_many(keys) if store is not None else {}
     counter.reuse(reused, lambda key: f"{part.name}, query {numbers[key]}")
-    collector = AnswerCollector(options, part, len(keys), reused)
-    if 0 < options.watched <= len(queries):
-        collector.watch(queries[: options.watched])
-    stored = frozenset(reused)
+    alone = options.executor is None and batch_form(function) is None
+    commit_size = (options.chunk_size or _COMMIT_ANSWERS) if alone else 1
+    collector = AnswerCollector(options, part, len(keys), reused, commit_size, queries)
     try:
-        computes = len(stored) < len(keys) and not ends(list(collector.answers.values()), options.on_error)
+        computes = len(reused) < len(keys) and not collector.ended
         rechecked = counter.due(part.parts - part.number, computes)
         if options.before_computing is not None and (computes or rechecked):
             options.before_computing()
         prompt_warnings = own_attribute(function, "prompt_warnings")
         if computes and options.warn is not None and prompt_warnings is not None:
-            for warning in prompt_warnings([key[0] for key in keys if key not in stored], keys[0][1]):
+            for warning in prompt_warnings([key[0] for key in keys if key not in reused], keys[0][1]):
                 options.warn(f"{part.name}: {warning}")
         if rechecked:
             _recheck(function, part, options, rechecked)
         if computes:
-            _solve(function, chunks_of(keys, stored, function, options), options, collector)
+            _solve(function, chunks_of(keys, reused, function, options), options, collector)
     finally:
-        failed_keys = {key for key, _ in collector.failures}
-        computed = len(collector.answers) - len(stored | failed_keys)
-        counter.counts += RunCounts(computed=computed, failed=len(failed_keys))
+        counter.counts += RunCounts(
+            computed=len(collector.answers) - len(reused.keys() | collector.failures), failed=len(collector.failures)
+        )
     reply_limit = own_attribute(function, "reply_limit")
     if options.warn is not None and reply_limit is not None:
         for warning in collector.ending_warnings(reply_limit):
@@ -252,21 +251,33 @@ def _predicted(answer: Answer | Failure) -> int:
 class AnswerCollector:
     """Collects predictions as chunks complete: stores them, counts them and reports progress."""
 
-    def __init__(self, options: RunOptions, part: Part, total: int, stored: Mapping[_Key, Answer]) -> None:
+    def __init__(
+        self,
+        options: RunOptions,
+        part: Part,
+        total: int,
+        stored: Mapping[_Key, Answer],
+        commit_size: int = 1,
+        queries: Sequence[Query] = (),
+    ) -> None:
         self.answers: dict[_Key, Answer | Failure] = {}
-        self.failures: list[tuple[_Key, Failure]] = []
+        self.failures: dict[_Key, Failure] = {}
         """The failed queries, without replies that may have no label."""
+        self.ended = False
+        """Whether the run ends, after the chunks in flight."""
         self._unlabelled: dict[_Key, str | None] = {}
         """How the replies without a label ended."""
         self._options, self._part, self._total, self._stored = options, part, total, len(stored)
+        self._commit_size, self._committed = commit_size, time.monotonic()
         self._uncommitted: list[tuple[_Key, Answer]] = []
-        self._watched: list[_Key] = []
-        self._committed = time.monotonic()
+        watched = queries[: options.watched] if options.watched <= len(queries) else []
+        several = len({query.label for query in watched}) > 1
+        self._watched = [(query.prompt, query.label_space) for query in watched] if several else []
         self._take(stored)
         self.report()
 
-    def _take(self, answers: Mapping[_Key, Answer | Failure]) -> list[Answer | Failure]:
-        """Keep predictions, with the labels of replies in place of their texts; return them."""
+    def _take(self, answers: Mapping[_Key, Answer | Failure]) -> None:
+        """Keep predictions, with the labels of replies in place of their texts."""
         options = self._options
         for key, answer in answers.items():
             prediction = answer if options.free_text else read_reply(answer, key[1], options.unparsed)
@@ -274,14 +285,18 @@ class AnswerCollector:
                 options.counter.replies |= not options.free_text
                 if isinstance(read_reply(prediction, key[1], "wrong"), Failure):
                     self._unlabelled[key] = answer.finish_reason
-            if isinstance(prediction, Failure) and prediction.reply is None:
-                self.failures.append((key, prediction))
+            if isinstance(prediction, Failure):
+                self.ended |= ends([prediction], options.on_error)
+                if prediction.reply is None:
+                    self.failures[key] = prediction
             self.answers[key] = prediction
-        return [self.answers[key] for key in answers]
+        if self._watched:
+            self._check_watched()
 
     def refuse_failures(self, numbers: Mapping[_Key, int]) -> None:
         """Raise the failure of the first query that ends the run, if there is one; given the queries' numbers."""
-        failed = {numbers[key]: failure for key, failure in self.failures if ends([failure], self._options.on_error)}
+        policy = self._options.on_error
+        failed = {numbers[key]: failure for key, failure in self.failures.items() if ends([failure], policy)}
         if failed:
             raise _error(f"{self._part.name}, query {min(failed)}", failed[min(failed)])
 
@@ -292,12 +307,6 @@ class AnswerCollector:
         cut = f"{ends['length']} {of} stopped at {limit} without a label; raise it"
         unknown = f"{ends[None]} {of} have no label, and how they ended is not stored; a new store records it"
         return [cut] * bool(ends["length"]) + [unknown] * bool(ends[None])
-
-    def watch(self, queries: Sequence[Query]) -> None:
-        """Warn as soon as these queries have one predicted label, though their true labels differ."""
-        if len({query.label for query in queries}) > 1:
-            self._watched = [(query.prompt, query.label_space) for query in queries]
-            self._check_watched()
 
     def _check_watched(self) -> None:
         if any(isinstance(self.answers.get(key, _LOST), Failure) for key in self._watched):
@@ -310,15 +319,17 @@ class AnswerCollector:
                 "the inference function: the order of its scores, the label words, the prompt"
             )
 
-    def add(self, keys: Sequence[_Key], predictions: Sequence[Answer | Failure]) -> bool:
-        """Add the predictions of a chunk (fewer than its queries if it ended early); returns whether to go on."""
+    def deliver(self, keys: Sequence[_Key], predictions: Sequence[Answer | Failure], usage: Usage = (0, 0, 0)) -> None:
+        """Take the predictions of a chunk (fewer than its queries if it ended early), and what a copy counted."""
+        if any(usage):  # adding counts field by field takes 12 µs, for each query of a plain function
+            self._options.counter.add(*usage)
         received = dict(zip(keys, predictions, strict=False))
         if self._options.store is not None:
             self._uncommitted += [(key, answer) for key, answer in received.items() if not isinstance(answer, Failure)]
-        taken = self._take(received)
-        if self._watched:
-            self._check_watched()
-        return not ends(taken, self._options.on_error)
+        self._take(received)
+        if len(self._uncommitted) >= self._commit_size or time.monotonic() - self._committed >= _COMMIT_SECONDS:
+            self.commit()
+        self.report()
 
     def commit(self) -> None:
         """Store the uncommitted predictions. Where the store has a different one already, that one is used."""
@@ -326,11 +337,6 @@ class AnswerCollector:
             self._take(self._options.store.put_many(self._uncommitted))
             self._uncommitted = []  # only now: after an interrupt, they are stored at the end of the run
         self._committed = time.monotonic()
-
-    def commit_if_due(self, size: int) -> None:
-        """Commit if at least `size` predictions are uncommitted, or the last commit was a second ago."""
-        if len(self._uncommitted) >= size or time.monotonic() - self._committed >= _COMMIT_SECONDS:
-            self.commit()
 
     def report(self) -> None:
         """Call the progress callback."""
@@ -355,12 +361,10 @@ def _evaluate_in_one_call(
     if isinstance(values, Failure):
         if ends([values], options.on_error):
             raise _error(part.name, values)
-        collector.add(keys, [values] * len(keys))
-    else:
-        collector.add(keys, values)
+        values = [values] * len(keys)
+    collector.deliver(keys, values)
     failed = len(collector.failures)
     options.counter.counts += RunCounts(computed=len(keys) - failed, failed=failed)
-    collector.report()
     collector.refuse_failures({key: number for number, key in enumerate(keys)})
     return list(collector.answers.values())
 
@@ -369,8 +373,8 @@ def chunks_of(
     keys: Sequence[_Key], cached: Container[_Key], function: Inference, options: RunOptions
 ) -> Iterator[list[_Key]]:
     """Split the distinct queries into chunks of one label space, in order, without those that are cached."""
-    usual = _BATCH if batch_form(function) is not None else _WORKER_CHUNK if options.executor is not None else 1
-    size = options.chunk_size or usual
+    usual = _BATCH if batch_form(function) is not None else _WORKER_CHUNK if options.executor is not None else None
+    size = options.chunk_size or usual if usual else 1  # a plain function has no chunks: they are commits
     alone = served_function(function) is not None and options.on_error == "raise"  # a fault there is mostly of all
     groups: dict[tuple[str, ...], list[_Key]] = {}
     for key in keys:
@@ -409,35 +413,14 @@ def _solve(function: Inference, chunks: Iterable[list[_Key]], options: RunOption
 
     After a failure that ends the run, the chunks in flight are finished.
     """
-    alone = options.executor is None and batch_form(function) is None  # a chunk is only what is committed together
-    size = (options.chunk_size or _COMMIT_ANSWERS) if alone else 1
-
-    def deliver(keys: Sequence[_Key], predictions: Sequence[Answer | Failure], usage: Usage = (0, 0, 0)) -> bool:
-        if any(usage):  # adding counts field by field takes 12 µs, for each query of a plain function
-            options.counter.add(*usage)
-        proceed = collector.add(keys, predictions)
-        collector.commit_if_due(size)
-        collector.report()
-        return proceed
-
-    if options.executor is None:
-        try:
-            for chunk in chunks:
-                if alone:
-                    proceed = all(deliver([key], [solve(function, *key)]) for key in chunk)
-                else:
-                    prompts = [key[0] for key in chunk]
-                    proceed = deliver(chunk, solve_chunk(function, prompts, chunk[0][1], options.on_error))
-                if not proceed:
-                    return
-        finally:  # also when the user interrupts
-            collector.commit()
+    chunks = itertools.takewhile(lambda _: not collector.ended, chunks)
+    if isinstance(options.executor, WorkerPool):
+        deliver, ahead = collector.deliver, options.store is None
+        solve_in_workers(options.executor, function, chunks, options.on_error, deliver, ahead)
         return
-    pool = options.executor if isinstance(options.executor, WorkerPool) else WorkerPool(options.executor)
-    hurry = True
+    solve = solver(function, options.on_error)
     try:
-        solve_in_workers(pool, function, chunks, options.on_error, deliver, ahead=options.store is None)
-        hurry = False
-    finally:
-        if pool is not options.executor:
-            pool.close(hurry)
+        for chunk in chunks:
+            collector.deliver(chunk, solve(chunk))
+    finally:  # also when the user interrupts
+        collector.commit()

@@ -19,6 +19,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import dataclasses
+import itertools
 import os
 import re
 import signal
@@ -58,6 +59,9 @@ OnError = Literal["raise", "collect"]
 """Stop at the first query without a prediction, or continue and report it."""
 Unparsed = Literal["error", "wrong", "excluded"]
 """How a reply without a label counts: as a failed query, as a wrong prediction, or not at all (with bounds)."""
+
+Chunk = Sequence[tuple[Prompt, tuple[str, ...]]]
+"""Prompts with their label space, which is the same for all."""
 
 _LONGEST = 2000  # characters of a reason, which is saved in results
 
@@ -209,42 +213,35 @@ def batch_answers(
     return answers if isinstance(answers, Failure) else [checked(value, label_space) for value in answers]
 
 
-def solve(function: Any, prompt: Prompt, label_space: tuple[str, ...]) -> Answer | Failure:
-    """Evaluate one prompt with a function that is not batched."""
-    value = _called("the inference function", function, prompt=as_argument(prompt), label_space=list(label_space))
-    return value if type(value) is Failure else checked(value, label_space)
-
-
-def solve_chunk(
-    function: Any,
-    prompts: Sequence[Prompt],
-    label_space: tuple[str, ...],
-    on_error: OnError,
-    stopped: Callable[[], bool] | None = None,
-) -> list[Answer | Failure]:
-    """Evaluate one chunk.
+def solver(
+    function: Any, on_error: OnError, stopped: Callable[[], bool] = lambda: False
+) -> Callable[[Chunk], list[Answer | Failure]]:
+    """Return what evaluates chunks of queries with one label space.
 
     Args:
         function: The inference function.
-        prompts: The prompts of the chunk.
-        label_space: Their label space.
-        on_error: With ``"raise"`` the chunk ends at the first failure.
-        stopped: Called before each prompt; if true, the chunk ends.
+        on_error: With ``"raise"`` a chunk ends at the first failure.
+        stopped: Called before each prompt of a function that is not batched; if true, the chunk ends.
 
     Returns:
-        One prediction or failure per prompt, in order; fewer if the chunk ended early.
+        A function that returns one prediction or failure per query, in order; fewer if the chunk ended early.
     """
     batch = batch_form(function)
-    if batch is not None:
-        return _solve_batch(batch, prompts, label_space, on_error)
-    answers: list[Answer | Failure] = []
-    for prompt in prompts:
-        if stopped is not None and stopped():
-            break
-        answers.append(solve(function, prompt, label_space))
-        if ends(answers[-1:], on_error):
-            break
-    return answers
+
+    def solve(chunk: Chunk) -> list[Answer | Failure]:
+        if batch is not None:
+            return _solve_batch(batch, [prompt for prompt, _ in chunk], chunk[0][1], on_error)
+        answers: list[Answer | Failure] = []
+        for prompt, labels in chunk:
+            if stopped():
+                break
+            value = _called("the inference function", function, prompt=as_argument(prompt), label_space=list(labels))
+            answers.append(value if type(value) is Failure else checked(value, labels))
+            if ends(answers[-1:], on_error):
+                break
+        return answers
+
+    return solve
 
 
 def _solve_batch(
@@ -320,8 +317,7 @@ def alike(reasons: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
 
 _LOG = logger(__name__)
 
-_Chunk = Sequence[tuple[Prompt, tuple[str, ...]]]
-_Deliver = Callable[[_Chunk, list[Answer | Failure], Usage], bool]
+_Deliver = Callable[[Chunk, list[Answer | Failure], Usage], None]
 _Solved = tuple[list[Answer | Failure], Usage]
 
 DEVICES = "CUDA_VISIBLE_DEVICES"
@@ -398,15 +394,13 @@ class RemoteFunction:
         return function
 
 
-def _solve(remote: RemoteFunction, prompts: Sequence[Prompt], labels: tuple[str, ...], on_error: OnError) -> _Solved:
+def _solve(remote: RemoteFunction, chunk: Chunk, on_error: OnError) -> _Solved:
     """Evaluate one chunk in a worker; return the predictions, and what a copy of the function counted."""
-    if not remote.is_copy:  # a thread of the process that runs
-        return solve_chunk(remote.function, prompts, labels, on_error, lambda: remote.stopped), (0, 0, 0)
-    function = remote.load()
+    function = remote.load() if remote.is_copy else remote.function  # else in a thread of the process that runs
     before = usage(function)
-    predictions = solve_chunk(function, prompts, labels, on_error)
+    predictions = solver(function, on_error, lambda: remote.stopped)(chunk)
     again, read, generated = (after - value for after, value in zip(usage(function), before, strict=True))
-    return predictions, (again, read, generated)
+    return predictions, (again, read, generated) if remote.is_copy else (0, 0, 0)
 
 
 # The executor.
@@ -539,7 +533,7 @@ def _explained() -> Iterator[None]:
 
 
 def solve_in_workers(
-    pool: WorkerPool, function: Any, chunks: Iterable[_Chunk], on_error: OnError, deliver: _Deliver, ahead: bool
+    pool: WorkerPool, function: Any, chunks: Iterable[Chunk], on_error: OnError, deliver: _Deliver, ahead: bool
 ) -> None:
     """Evaluate chunks through an executor.
 
@@ -547,9 +541,9 @@ def solve_in_workers(
         pool: The executor; it stays open.
         function: The inference function.
         chunks: The chunks, each of one label space.
-        on_error: See :func:`~StaICC.inference.workers.solve_chunk`.
-        deliver: Receives each chunk with its predictions and what a copy of the function counted; returns whether to
-            start further chunks. Chunks in flight are finished. After Ctrl-C it may receive the same chunk twice.
+        on_error: See :func:`~StaICC.inference.workers.solver`.
+        deliver: Receives each chunk with its predictions and what a copy of the function counted. After Ctrl-C it may
+            receive the same chunk twice.
         ahead: Submit chunks ahead, so that no worker waits. Otherwise there are at most as many unfinished chunks as
             workers, so that a kill loses at most one per worker.
 
@@ -557,18 +551,14 @@ def solve_in_workers(
         ArgumentError: The executor cannot run the chunks.
         RunEndingError: A worker died.
     """
-    source, in_flight, proceed = iter(chunks), dict[Future[_Solved], _Chunk](), True
+    source, in_flight = iter(chunks), dict[Future[_Solved], Chunk]()
     try:
         while True:
-            while proceed and (not in_flight or len(in_flight) < pool.capacity() * (1 + ahead)):
-                chunk = next(source, None)
-                if chunk is None:
-                    break
-                prompts, labels = [prompt for prompt, _ in chunk], chunk[0][1]
+            for chunk in itertools.islice(source, max(0, pool.capacity() * (1 + ahead) - len(in_flight))):
                 with _explained():
                     remote = pool.remote(function)  # multiprocessing ends a mask where it starts its own process
                     with _interrupts_held_back():
-                        future = pool.executor.submit(_solve, remote, prompts, labels, on_error)
+                        future = pool.executor.submit(_solve, remote, chunk, on_error)
                 in_flight[future] = chunk
             if not in_flight:
                 return
@@ -577,7 +567,7 @@ def solve_in_workers(
             for future in done:
                 with _explained():
                     solved = future.result()
-                proceed = deliver(in_flight[future], *solved) and proceed
+                deliver(in_flight[future], *solved)
                 del in_flight[future]  # only now: after an interrupt during the delivery it is delivered again
     except BaseException:
         pool.stop_threads()

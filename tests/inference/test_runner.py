@@ -363,8 +363,7 @@ def test_an_interrupt_while_predictions_are_stored_forgets_none() -> None:
         return {}
 
     collector = AnswerCollector(RunOptions(store=SimpleNamespace(put_many=put_many)), Part("Test"), 1, {})  # type: ignore[arg-type]
-    collector.add([("prompt", LABELS)], [1])
     with pytest.raises(KeyboardInterrupt):
-        collector.commit()
+        collector.deliver([("prompt", LABELS)], [1])
     collector.commit()
     assert kept == [(("prompt", LABELS), 1)]
