@@ -20,24 +20,23 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
-import inspect
 import os
 import shlex
 import sys
 import threading
 from collections.abc import Sequence
-from typing import Any
 
-from StaICC.cli.files import Parser, Printed, complete, escape_streams, print_json, safe_streams, show
+from StaICC.cli.files import Parser, Printed, add_command, complete, escape_streams, print_json, safe_streams, show
 from StaICC.errors import DataError, MissingDependencyError, StaICCError
 from StaICC.safe_text import one_line
 from StaICC.version import __version__
 
 __all__ = ["main", "script"]
 
-# Module and summary of each command. The module has ``add_NAME(parser)`` and ``NAME(args)``, which returns the exit
-# status or what is printed; its docstring after the first line is the text of --help. A command calls public functions
-# of the library and prints: data to stdout, messages to stderr. Only the module of the chosen command is imported.
+# Module and summary of each command. The module has ``add_NAME(parser)`` and ``NAME(args)``, which returns what is
+# printed, the exit status, or None for 0; its docstring after the first line is the text of --help. A command with
+# actions has a function for each of them, and the docstring of ``add_NAME``. A command calls public functions of the
+# library and prints: data to stdout, messages to stderr. Only the module of the chosen command is imported.
 _COMMANDS = {
     "run": ("run", "run a benchmark on a model and print its table"),
     "race": ("run", "evaluate two models until the better one is known, on as few test rows as needed"),
@@ -72,9 +71,9 @@ def _parser(wanted: str | None) -> Parser:
     Args:
         wanted: The command whose arguments are needed; ``None`` for all commands, another text for none.
     """
-    layout: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter}
-    about = "Standardised evaluation of in-context classification."
-    parser = Parser(prog="python -m StaICC", description=about, epilog=_EPILOG, **layout)
+    about, form = "Standardised evaluation of in-context classification.", argparse.RawDescriptionHelpFormatter
+    parser = Parser(prog="python -m StaICC", description=about, epilog=_EPILOG, formatter_class=form)
+    parser.set_defaults(json=False)
     parser.add_argument("--version", action="version", version=f"StaICC {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (module, text) in _COMMANDS.items():
@@ -82,11 +81,8 @@ def _parser(wanted: str | None) -> Parser:
             commands.add_parser(name, help=text)
             continue
         home = importlib.import_module(f"StaICC.cli.{module}")
-        function = getattr(home, name)
-        layout["epilog"] = (inspect.getdoc(function) or "").partition("\n\n")[2]
-        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", **layout)
-        getattr(home, f"add_{name}")(command)
-        command.set_defaults(run=function)
+        add = getattr(home, f"add_{name}")
+        add(add_command(commands, name, getattr(home, name, add), text))
     return parser
 
 
@@ -128,13 +124,13 @@ def _status(argv: list[str]) -> int:
         if place is not None and wanted in _COMMANDS:
             argv[place] = wanted
         args = _parser(wanted).parse_args(argv)
-        done: int | Printed = args.run(args)
+        done: int | Printed | None = args.run(args)
         if isinstance(done, Printed) and args.json:
             print_json(done.document)
         elif isinstance(done, Printed):
             show(done.blocks)
         print(end="", flush=True)
-        return done.status if isinstance(done, Printed) else done
+        return done.status if isinstance(done, Printed) else done or 0
     except (DataError, MissingDependencyError) as error:
         print(f"staicc: {error}", file=sys.stderr)
         return 3

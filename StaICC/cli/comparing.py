@@ -43,7 +43,7 @@ def _add_format(parser: argparse.ArgumentParser, formats: Iterable[str]) -> None
     parser.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
 
 
-def compare(args: argparse.Namespace) -> int:
+def compare(args: argparse.Namespace) -> None:
     """Compare saved results with paired significance tests.
 
     All pairs of results are compared, test row by test row, by the main metric of their benchmark or the one of
@@ -57,12 +57,12 @@ def compare(args: argparse.Namespace) -> int:
       python -m StaICC compare a.json b.json --json
     """
     comparisons, left_out = compare_all(files.load_named(args.results), args.metric, margin=args.margin)
-    return _print(args, display_comparisons(comparisons), partial(format_comparisons, comparisons), left_out)
+    _print(args, display_comparisons(comparisons), partial(format_comparisons, comparisons), left_out)
 
 
 def _print(
     args: argparse.Namespace, blocks: Iterable[Block], write: Callable[[str], str], left_out: Sequence[str]
-) -> int:
+) -> None:
     """Print blocks, or what is written in another format, and name what is left out."""
     if args.format == "text":
         files.show(blocks)
@@ -70,7 +70,6 @@ def _print(
         files.write_text(files.STDOUT, [write(args.format), "\n"], args.format in ("json", "csv"))
     if left_out:
         print(f"left out: {'; '.join(left_out)}", file=sys.stderr)
-    return 0
 
 
 def add_rank(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +79,7 @@ def add_rank(parser: argparse.ArgumentParser) -> None:
     _add_format(parser, tests.RANKING_FORMATS)
 
 
-def rank(args: argparse.Namespace) -> int:
+def rank(args: argparse.Namespace) -> None:
     """Rank saved results, with intervals of ranks.
 
     All pairs of results are tested as by compare. The intervals of ranks together contain all true ranks with
@@ -97,7 +96,7 @@ def rank(args: argparse.Namespace) -> int:
         results, lambda own: tests.rank(own, args.metric, draws=args.draws, seed=args.seed)
     )
     blocks = [block for place in rankings for block in (*place.display_blocks(), Line(""))][:-1]
-    return _print(args, blocks, partial(tests.format_rankings, rankings), left_out)
+    _print(args, blocks, partial(tests.format_rankings, rankings), left_out)
 
 
 def _runs(args: argparse.Namespace) -> dict[str, Result]:
@@ -114,7 +113,6 @@ def _runs(args: argparse.Namespace) -> dict[str, Result]:
 def add_components(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     files.add_results(parser, "results of run generalisation: one, or two to compare")
-    files.add_json(parser)
 
 
 def components(args: argparse.Namespace) -> files.Printed:
@@ -150,7 +148,6 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
     text = "of a query: tokens that the model reads and generates (default: 166 and 0, as measured for SmolLM2, k = 4)"
     parser.add_argument("--tokens", nargs=2, type=int, default=_TOKENS, metavar=("INPUT", "OUTPUT"), help=text)
     files.add_prices(parser)
-    files.add_json(parser)
 
 
 def plan(args: argparse.Namespace) -> files.Printed:
@@ -198,7 +195,6 @@ def add_published(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     files.add_arguments(parser, papers.figures, "benchmark", "model", "method", "dataset", "metric")
     parser.add_argument("--result", metavar="RESULT", help="a saved result to compare with the published figures")
-    files.add_json(parser)
 
 
 def _table(known: Sequence[papers.PublishedFigure]) -> list[Block]:
@@ -271,7 +267,6 @@ def add_cite(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="what to cite (default: the benchmark and its data)")
     parser.add_argument("--methods", action="store_true", help="also all methods of the paper")
-    files.add_json(parser)
 
 
 def _find(name: str) -> papers.Work:
@@ -325,7 +320,6 @@ def add_baseline(parser: argparse.ArgumentParser) -> None:
     add("--t", type=int, nargs="+", action="extend", help="number of settings tried (default: 1)")
     text = "accuracy to test against random guessing, as a share (0.6, not 60); rounded as in tables"
     add("--accuracy", help=text)
-    files.add_json(parser)
 
 
 def _power_of_ten(logarithm: float) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from StaICC.benchmarks.tasks import BENCHMARKS
 from StaICC.cli import files
-from StaICC.cli.files import add_action, raw
+from StaICC.cli.files import add_command, raw
 from StaICC.cli.options import LONG_ICL
 from StaICC.datasets import pack
 from StaICC.datasets.catalogue import MINI, catalogue, get_card, names
@@ -34,10 +34,19 @@ _KINDS = ("kernels", "methods", "datasets", "benchmarks", "metrics")
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Install, verify, list and find the frozen data.
+
+    examples:
+      python -m StaICC data install
+      python -m StaICC data install StaICC-0.1.1-py3-none-any.whl
+      python -m StaICC data install long-icl --from DIR
+      python -m StaICC data verify
+      python -m StaICC data list --json
+      python -m StaICC data path
+    """
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     text = "install every table of the benchmark that is missing or damaged"
-    install = add_action(actions, "install", _install, text)
+    install = add_command(actions, "install", _install, text)
     text = "the published wheel, for use without a network (default: pip fetches it); or long-icl, for its data"
     install.add_argument("file", nargs="?", type=Path, metavar="FILE", help=text)
     group = install.add_argument_group(LONG_ICL)
@@ -45,9 +54,9 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--hub", action="store_true", help="download data sets from the Hugging Face hub (extra hub)")
     text = "data sets (default: all six)"
     group.add_argument("--datasets", nargs="+", action="extend", metavar="NAME", help=text)
-    add_action(actions, "verify", _verify, "read every installed table and compare it with what was published")
-    add_action(actions, "list", _list, "list the data sets that the library knows")
-    add_action(actions, "path", _path, "print the folder of the data")
+    add_command(actions, "verify", _verify, "read every installed table and compare it with what was published")
+    add_command(actions, "list", _list, "list the data sets that the library knows")
+    add_command(actions, "path", _path, "print the folder of the data")
 
 
 def _install(args: argparse.Namespace) -> files.Printed:
@@ -131,28 +140,19 @@ def _path(args: argparse.Namespace) -> files.Printed:
     return files.Printed({"path": str(pack.data_home())}, [Line(str(pack.data_home()), "code")])
 
 
-def data(args: argparse.Namespace) -> Any:
-    """Install, verify, list and find the frozen data.
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """Inspect, export and merge prediction stores.
 
     examples:
-      python -m StaICC data install
-      python -m StaICC data install StaICC-0.1.1-py3-none-any.whl
-      python -m StaICC data install long-icl --from DIR
-      python -m StaICC data verify
-      python -m StaICC data list --json
-      python -m StaICC data path
+      python -m StaICC store info run.sqlite
+      python -m StaICC store export run.sqlite -o answers.jsonl
+      python -m StaICC store merge all.sqlite run.sqlite
     """
-    return args.action_function(args)
-
-
-def add_store(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    info = add_action(actions, "info", _info, "count the answers of each model")
-    text = "no difference: the output is JSON Lines anyway"
-    export = add_action(actions, "export", _export, "print every answer as a line of JSON", text)
+    info = add_command(actions, "info", _info, "count the answers of each model")
+    export = add_command(actions, "export", _export, "print every answer as a line of JSON")
     text = "copy the answers of other stores into one; where two differ, it keeps its own"
-    merge = add_action(actions, "merge", _merge, text)
+    merge = add_command(actions, "merge", _merge, text)
     for action in (info, export, merge):
         text = "the store that gets them; made if it is not there" if action is merge else "the store's file"
         action.add_argument("path", type=Path, metavar="STORE", help=text)
@@ -168,7 +168,7 @@ def _info(args: argparse.Namespace) -> files.Printed:
     return files.Printed({**dataclasses.asdict(info), "answers": info.answers}, [Line(line, "code") for line in lines])
 
 
-def _export(args: argparse.Namespace) -> int:
+def _export(args: argparse.Namespace) -> None:
     files.check_output(args.output, store=args.path)
     with PredictionStore(args.path, read_only=True) as store:
         if args.output is None:
@@ -179,7 +179,6 @@ def _export(args: argparse.Namespace) -> int:
                 lines = store.export(stream)
                 stream.detach()
     print(f"{lines} answers", file=sys.stderr)
-    return 0
 
 
 def _merge(args: argparse.Namespace) -> files.Printed:
@@ -197,24 +196,12 @@ def _merge(args: argparse.Namespace) -> files.Printed:
     return files.Printed(documents, [Line(line, "code") for line in lines])
 
 
-def store(args: argparse.Namespace) -> Any:
-    """Inspect, export and merge prediction stores.
-
-    examples:
-      python -m StaICC store info run.sqlite
-      python -m StaICC store export run.sqlite -o answers.jsonl
-      python -m StaICC store merge all.sqlite run.sqlite
-    """
-    return args.action_function(args)
-
-
 def add_show(parser: argparse.ArgumentParser, kind: str | None = None) -> None:
     """Add the arguments of the command; ``models`` and ``methods`` have a fixed kind."""
     parser.set_defaults(kind=kind)
     if kind is None:
         text = f"{', '.join(_KINDS)} (default: all)"
         parser.add_argument("kind", nargs="?", choices=_KINDS, metavar="KIND", help=text)
-    files.add_json(parser)
 
 
 def _entries(kind: str, entries: Registry[Any]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 from StaICC.benchmarks import exchange
 from StaICC.benchmarks.exchange import csv_lines, json_lines
 from StaICC.cli import files, options
-from StaICC.cli.files import add_action
+from StaICC.cli.files import add_command
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import own_attribute
 from StaICC.kernels.registry import load_kernel
@@ -28,7 +28,6 @@ def add_prompts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", default="", help="add the prompts as this model reads them, such as a conversation")
     options.add_model_options(parser)
     parser.add_argument("--with-truth", action="store_true", help="add ground_truth, the index of the true label")
-    files.add_json(parser, "no effect: the output is always JSON Lines")
 
 
 def _rendered(kernel: Any, prompt: Any) -> Any:
@@ -40,7 +39,7 @@ def _rendered(kernel: Any, prompt: Any) -> Any:
     return texts[0] if isinstance(prompt, str) else texts
 
 
-def prompts(args: argparse.Namespace) -> int:
+def prompts(args: argparse.Namespace) -> None:
     """Write the prompts of a benchmark for another engine.
 
     One line for each query: id, benchmark, dataset, condition, row, repeat, label_space, prompt. A prediction is a
@@ -65,7 +64,6 @@ def prompts(args: argparse.Namespace) -> int:
     files.write_text(args.output, csv_lines(records, verbatim=True) if as_csv else json_lines(records))
     if args.output != files.STDOUT:
         print(f"the prompts are in {args.output}", file=sys.stderr)
-    return 0
 
 
 def add_score(parser: argparse.ArgumentParser) -> None:
@@ -166,41 +164,6 @@ def _export_table(args: argparse.Namespace) -> None:
 
 
 def add_export(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    as_json = "print the names of the groups of tasks as JSON"
-    text = "write a benchmark as tasks of lm-evaluation-harness"
-    harness = add_action(actions, "lm-eval", _export_tasks, text, as_json)
-    harness.add_argument("folder", type=Path, metavar="DIR", help="the output folder; it is created if necessary")
-    options.add_benchmark(harness, option=True)
-    options.add_prompt_options(harness)
-    for provider in ("openai", "anthropic"):
-        text = f"write the requests for the prompts of a benchmark as a batch of {provider.capitalize()}"
-        batch = add_action(actions, f"{provider}-batch", _export_batch, text, "no effect: always JSON Lines")
-        options.add_benchmark(batch, option=True)
-        options.add_prompt_options(batch)
-        text = "the provider's name of the model; options of replies may follow: NAME;max_tokens=20"
-        batch.add_argument("--model", default="", help=text)
-        options.add_model_options(batch)
-        files.add_output(batch, "output file (default: stdout)")
-    output = "output file (default: stdout)"
-    of_table = "output file: JSON Lines if it ends in .jsonl, otherwise CSV"
-    latex = "write the mean scores of runs as LaTeX: scores as rows, runs as columns, the best and the tied ones marked"
-    card = "write scores as the metadata of a model card (model-index)"
-    scores = "write the scores of saved results with their intervals, one in each row"
-    queries = "write the true and the predicted label of each query of saved results"
-    for name, run, text, as_json, file in (
-        ("scores", _export_table, scores, "write JSON Lines for any file name", of_table),
-        ("queries", _export_table, queries, "write JSON Lines for any file name", of_table),
-        ("model-card", _export_model_card, card, "write only the list of the model index, as JSON", output),
-        ("latex", _export_latex, latex, "write a JSON object with the LaTeX text", output),
-    ):
-        action = add_action(actions, name, run, text, as_json)
-        files.add_results(action)
-        files.add_output(action, file)
-
-
-def export(args: argparse.Namespace) -> Any:
     """Write benchmarks as lm-evaluation-harness tasks or as batches of providers, and results as tables.
 
     lm-eval writes tasks for lm-evaluation-harness with the prompts of the benchmark. openai-batch and anthropic-batch
@@ -218,4 +181,28 @@ def export(args: argparse.Namespace) -> Any:
       python -m StaICC export latex a.json b.json -o scores.tex
       python -m StaICC export model-card result.json -o card.md
     """
-    return args.action_function(args) or 0
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    harness = add_command(actions, "lm-eval", _export_tasks, "write a benchmark as tasks of lm-evaluation-harness")
+    harness.add_argument("folder", type=Path, metavar="DIR", help="the output folder; it is created if necessary")
+    options.add_benchmark(harness, option=True)
+    options.add_prompt_options(harness)
+    for provider in ("openai", "anthropic"):
+        text = f"write the requests for the prompts of a benchmark as a batch of {provider.capitalize()}"
+        batch = add_command(actions, f"{provider}-batch", _export_batch, text)
+        options.add_benchmark(batch, option=True)
+        options.add_prompt_options(batch)
+        text = "the provider's name of the model; options of replies may follow: NAME;max_tokens=20"
+        batch.add_argument("--model", default="", help=text)
+        options.add_model_options(batch)
+        files.add_output(batch, "output file (default: stdout)")
+    of_table = "output file: JSON Lines if it ends in .jsonl, or with --json; otherwise CSV"
+    latex = "write the mean scores of runs as LaTeX: scores as rows, runs as columns, the best and the tied ones marked"
+    for name, run, text, file in (
+        ("scores", _export_table, "write the scores of saved results with their intervals, one in each row", of_table),
+        ("queries", _export_table, "write the true and the predicted label of each query of saved results", of_table),
+        ("model-card", _export_model_card, "write scores as the metadata of a model card (model-index)", "output file"),
+        ("latex", _export_latex, latex, "output file"),
+    ):
+        action = add_command(actions, name, run, text)
+        files.add_results(action)
+        files.add_output(action, file)

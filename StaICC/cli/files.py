@@ -279,25 +279,29 @@ def converted(convert: Callable[[str], Any], expected: str) -> Callable[[str], A
     return checked
 
 
-def add_json(parser: argparse.ArgumentParser, text: str = "print JSON instead of text") -> None:
-    """Add the option ``--json`` of commands that print."""
-    parser.add_argument("--json", action="store_true", help=text)
+def add_command(commands: Any, name: str, run: Callable[..., Any], text: str) -> argparse.ArgumentParser:
+    """Add a command, or an action of a command, and return its parser, which has the option ``--json``.
 
-
-def add_action(actions: Any, name: str, run: Any, text: str, *as_json: str) -> argparse.ArgumentParser:
-    """Add an action of a command, with the option ``--json``, and return its parser.
+    A command that writes JSON otherwise replaces the option by its own.
 
     Args:
-        actions: The actions of the command, from ``add_subparsers``.
+        commands: The commands, or the actions of a command, from ``add_subparsers``.
         name: Its name.
-        run: The function of the action.
+        run: Its function; the docstring after the first line is the text of ``--help``.
         text: What it does.
-        *as_json: What ``--json`` does.
     """
-    action: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-    add_json(action, *as_json)
-    action.set_defaults(action_function=run)
-    return action
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=text,
+        description=f"{text[0].upper()}{text[1:]}.",
+        epilog=(inspect.getdoc(run) or "").partition("\n\n")[2],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        conflict_handler="resolve",
+    )
+    about = "print JSON instead of text"
+    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=about)
+    parser.set_defaults(run=run)
+    return parser
 
 
 def complete(parser: argparse.ArgumentParser) -> None:

@@ -41,7 +41,6 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
     add("--data-dir", type=Path, metavar="DIR", help="data of LongICL (default: as installed)")
     text = "files of own data, under any name (default: searched next to the result and in the current folder)"
     add("--data", type=Path, nargs="+", action="extend", default=[], metavar="FILE", help=text)
-    files.add_json(parser)
     group = parser.add_argument_group("predict again")
     group.add_argument("--rerun", type=int, metavar="N", help="predict N random queries of each result again")
     options.add_model(group, "the model of the results, as for run")
@@ -135,7 +134,6 @@ def add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--title", default="StaICC report", help="title of the page")
     text = "add a view of every query with its prompt; the file then contains texts of the data sets"
     parser.add_argument("--queries", action="store_true", help=text)
-    files.add_json(parser, "print path, size and runs as JSON")
 
 
 def report(args: argparse.Namespace) -> files.Printed:
@@ -166,7 +164,6 @@ def add_leaderboard(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", nargs="+", type=Path, metavar="RESULT", help=text)
     parser.add_argument("--output", "-o", type=Path, default=Path("site"), metavar="SITE", help="default: site")
     parser.add_argument("--title", default="StaICC leaderboard", help="title of the page")
-    files.add_json(parser, "print the status of each file as JSON")
 
 
 _VERDICTS = "verdicts.json"

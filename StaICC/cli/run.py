@@ -221,7 +221,7 @@ def _evaluate(
     return Method(args.method, function, variant, **given).run(benchmark, **settings)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int | None:
     """Run a benchmark on a model and print its table.
 
     examples:
@@ -252,7 +252,7 @@ def run(args: argparse.Namespace) -> int:
         function, _ = options.load_model(args)
     if args.dry_run:
         _forecast(args, benchmark, function)
-        return 0
+        return None
     saver.check(args.records, result=args.json)  # imported modules are inputs, too
     settings = {"model_name": args.model_name, "on_error": args.on_error, "return_outputs": args.records is not None}
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shlex
@@ -15,6 +14,8 @@ import StaICC
 import StaICC.cli
 from StaICC.benchmarks.exchange import identified_queries
 from StaICC.cli import main
+from StaICC.cli.files import Printed
+from StaICC.layout import Line
 
 PROGRAM = "python -m StaICC "
 COMMANDS = tuple(StaICC.cli._COMMANDS)
@@ -141,19 +142,26 @@ def test_the_tables_name_examples_of_every_command() -> None:
 
 
 def test_options_are_the_same_everywhere() -> None:
-    """Every command, or each of its actions, has --json; an option has the same letters and kind in all commands."""
+    """An option has the same letters and kind in all commands."""
     kinds: dict[str, set[tuple[str | None, str]]] = {}
     for name in COMMANDS:
-        command = command_of(name)
-        actions = [action for action in command._actions if isinstance(action, argparse._SubParsersAction)]
-        for parser in actions[0].choices.values() if actions else [command]:
-            assert any("--json" in action.option_strings for action in parser._actions), parser.prog
-        for action in command._actions:
+        for action in command_of(name)._actions:
             for option in action.option_strings:
                 if option not in ("--json", "--output", "-o"):
                     kinds.setdefault(option, set()).add((action.metavar, getattr(action.type, "__name__", "")))
     assert kinds.pop("--k") == {("K", "int"), ("K", "checked")}  # only `run` takes several
     assert {option: kind for option, kind in kinds.items() if len(kind) > 1} == {}
+
+
+def test_what_a_command_returns_is_printed_as_text_and_as_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without an option of its own: this ended in a traceback."""
+    monkeypatch.setattr("StaICC.cli.comparing.add_cite", lambda parser: None)
+    monkeypatch.setattr("StaICC.cli.comparing.cite", lambda args: Printed({"a": 1}, [Line("one")]))
+    assert [main(["cite"]), main(["cite", "--json"])] == [0, 0]
+    text, _, printed = capsys.readouterr().out.partition("\n")
+    assert (text, json.loads(printed)) == ("one", {"a": 1})
 
 
 def test_json_output_is_json(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
