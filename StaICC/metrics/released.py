@@ -29,8 +29,8 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 
 from StaICC.errors import ArgumentError, UndefinedMetricError, validate_integer, whole_number
-from StaICC.metrics import classification
-from StaICC.metrics.classification import check_labels, numeric_rows, predicted_labels
+from StaICC.metrics import classification, diagnosis
+from StaICC.metrics.classification import check_labels, numeric_rows, predicted_labels, softmax
 from StaICC.metrics.diagnosis import Line, label_frequencies
 
 _BINS = 10
@@ -39,13 +39,6 @@ _BINS = 10
 def _total(values: Iterable[float]) -> float:
     """Add from left to right without compensation (`sum` compensates from Python 3.12 on)."""
     return reduce(operator.add, values, 0.0)
-
-
-def _softmax(row: list[float]) -> list[float]:
-    largest = max(row)
-    powers = [math.exp(value - largest) for value in row]
-    total = _total(powers)
-    return [power / total for power in powers]
 
 
 def _crashed(how: str, why: str) -> UndefinedMetricError:
@@ -77,7 +70,7 @@ def probability_like(row: Sequence[float]) -> bool:
 
 def _reshaped(rows: list[list[float]]) -> list[list[float]]:
     """Softmax every row unless every row is probability-like."""
-    return rows if all(map(probability_like, rows)) else list(map(_softmax, rows))
+    return rows if all(map(probability_like, rows)) else list(map(softmax, rows))
 
 
 def _scored(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> tuple[list[int], list[list[float]]]:
@@ -128,8 +121,7 @@ def averaged_truelabel_likelihood(ground_truth: Sequence[int], prediction: Seque
         >>> round(averaged_truelabel_likelihood([0], [[0.9, 0.1000001]]), 2)
         0.69
     """
-    truth, rows = _scored(ground_truth, prediction)
-    return _total(row[true] for row, true in zip(rows, truth, strict=True)) / len(rows)
+    return classification.averaged_truelabel_likelihood(*_scored(ground_truth, prediction))
 
 
 def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
@@ -151,14 +143,7 @@ def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
         >>> macro_F1([0, 0], [[1.0, 0.0], [1.0, 0.0]])
         0.5
     """
-    truth, rows = _scored(ground_truth, prediction)
-    predicted = predicted_labels(rows)
-    total = 0.0
-    for label in range(len(rows[0])):
-        if hits := sum(true == guess == label for true, guess in zip(truth, predicted, strict=True)):
-            precision, recall = hits / predicted.count(label), hits / truth.count(label)
-            total += 2 * precision * recall / (precision + recall)
-    return total / len(rows[0])
+    return classification.macro_F1(*_scored(ground_truth, prediction))
 
 
 def expected_calibration_error_1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
@@ -183,17 +168,10 @@ def expected_calibration_error_1(ground_truth: Sequence[int], prediction: Sequen
     truth, rows = _scored(ground_truth, prediction)
     if len(rows) < _BINS:
         raise _crashed("a ValueError", f"its calibration error needs at least {_BINS} queries; there are {len(rows)}")
-    confidences = list(map(max, rows))
-    predicted = predicted_labels(rows)
-    error = 0.0
-    for number in range(_BINS):
-        low, high = number / _BINS, (number + 1) / _BINS
-        inside = [query for query, confidence in enumerate(confidences) if low <= confidence < high]
-        if inside:
-            hit_rate = sum(truth[query] == predicted[query] for query in inside) / len(inside)
-            confidence = _total(confidences[query] for query in inside) / len(inside)
-            error += len(inside) / len(rows) * abs(hit_rate - confidence)
-    return error
+    binned = [(true, row) for true, row in zip(truth, rows, strict=True) if max(row) < 1.0]
+    if not binned:
+        return 0.0
+    return classification.expected_calibration_error_1(*zip(*binned, strict=True)) * len(binned) / len(rows)
 
 
 def expand_label_indexes(indexes: Sequence[int], ground_truth: Sequence[int] = ()) -> list[list[float]]:
@@ -415,13 +393,7 @@ def gler(values: Sequence[float]) -> Line:
         >>> round(gler([1.0, 0.75, 0.5, 0.25, 0.0]).slope, 4)  # a fall of 1 per unit of the noise rate
         0.3788
     """
-    abscissas = gler_abscissas(len(values))
-    count = len(values)
-    sum_x, sum_y = _total(abscissas), _total(values)
-    sum_xy = _total(map(operator.mul, abscissas, values))
-    sum_xx = _total(map(operator.mul, abscissas, abscissas))
-    slope = (count * sum_xy - sum_x * sum_y) / (count * sum_xx - sum_x * sum_x)
-    return Line(slope, (sum_y - slope * sum_x) / count)
+    return diagnosis.gler(values, gler_abscissas(len(values)))
 
 
 def consistency(prediction: Sequence[Sequence[float]], queries: int) -> float:
@@ -448,5 +420,4 @@ def consistency(prediction: Sequence[Sequence[float]], queries: int) -> float:
         raise ArgumentError(
             f"there are {len(predicted)} rows for runs of {queries} queries; expected a multiple of that"
         )
-    answers = [predicted[query::queries] for query in range(queries)]
-    return _total(max(map(labels.count, labels)) / len(labels) for labels in answers) / queries
+    return diagnosis.consistency([predicted[query::queries] for query in range(queries)])
