@@ -22,13 +22,13 @@ import os
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from itertools import cycle, islice, repeat
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, get_args
 
-from StaICC.datasets.storage import Row, parse_json, refuse_device, write_output
+from StaICC.datasets.storage import parse_json, refuse_device, write_output
 from StaICC.errors import ArgumentError, OutputError, SchemaError, validate_integer, whole_number
 from StaICC.inference import Inference
 from StaICC.inference.contract import Served, served_function
@@ -38,11 +38,8 @@ from StaICC.methods import specification as spec
 from StaICC.metrics import Kind, normalise
 from StaICC.metrics.classification import numeric_rows
 from StaICC.optional import require
-from StaICC.prompting import StableRandom, SubsetView
-from StaICC.prompting.prompt_writer import domain_queries, empty_queries
-
-CONTENT_FREE = ("N/A", "[MASK]", "")
-"""The three content-free texts of Zhao et al. (2021)."""
+from StaICC.prompting import StableRandom
+from StaICC.prompting.sampling import rows_by_label
 
 
 class CalibrationSet(Protocol):
@@ -61,63 +58,11 @@ class LabelledPrompts(NamedTuple):
     """Label index of each prompt's row."""
 
 
-def _checked(calibration_set: CalibrationSet | None, number: int, k: int) -> tuple[CalibrationSet, int, int]:
+def checked_set(calibration_set: CalibrationSet | None, number: int, k: int) -> tuple[CalibrationSet, int, int]:
+    """Return the arguments; refuse an empty set and numbers that are too small."""
     if calibration_set is None or not len(calibration_set):
         raise ArgumentError("the calibration set is empty. Pass experimentor.calibration_set()")
     return calibration_set, validate_integer("calibration_number", number, 1), validate_integer("k", k, 0)
-
-
-def neutral_prompts(
-    queries_of: Callable[[CalibrationSet, spec.Variant], Iterator[Sequence[str]]],
-    variant: spec.Variant,
-    make_prompt: spec.PromptMaker,
-    calibration_set: CalibrationSet | None,
-    number: int,
-    k: int,
-) -> LabelledPrompts:
-    """Return prompts with demonstrations of the calibration set and queries that should favour no label.
-
-    Args:
-        queries_of: Returns the queries, such as :func:`content_free_queries`.
-        variant: ``"0.1.1"`` draws demonstrations with repetition.
-        make_prompt: Writes a prompt.
-        calibration_set: Where words and demonstrations come from.
-        number: How many prompts.
-        k: Demonstrations per prompt.
-
-    Raises:
-        ArgumentError: A number is unfit, there is no calibration set, or it has no words.
-    """
-    rows, number, k = _checked(calibration_set, number, k)
-    generator, size = StableRandom(), len(rows)
-    prompts = []
-    for query in islice(queries_of(rows, variant), number):
-        if variant == "0.1.1":
-            positions = [generator.integer(0, size) for _ in range(k)]
-        else:
-            positions = generator.sample_indexes(size, k)
-        prompts.append(make_prompt([rows[position] for position in positions], list(query)))
-    return LabelledPrompts(prompts, [])
-
-
-def content_free_queries(rows: CalibrationSet, variant: spec.Variant) -> Iterator[Sequence[str]]:
-    """Return the texts of :data:`CONTENT_FREE` in turn; in ``"0.1.1"`` only the empty text."""
-    columns = len(rows[0][0])
-    return empty_queries(columns) if variant == "0.1.1" else ((text,) * columns for text in cycle(CONTENT_FREE))
-
-
-def random_word_queries(length: int, rows: CalibrationSet, variant: spec.Variant) -> Iterator[Sequence[str]]:
-    """Return texts of random words of the calibration set.
-
-    ``"0.1.1"`` draws a row, then a word of it, and never the last row or a row's last word; the others draw from all
-    words of the set, each occurrence alike.
-    """
-    length = validate_integer("sample_length", length, 1)
-    if variant == "0.1.1":
-        plain: Any = [Row(tuple(rows[index][0]), 0) for index in range(len(rows))]
-        return domain_queries(SubsetView("the calibration set", plain, range(len(rows)), []), length)
-    texts = [rows[index][0] for index in range(len(rows))]
-    return _random_texts(texts, [length] * len(texts[0]))
 
 
 def domain_texts(rows: CalibrationSet, number: int, length: int | None = None) -> list[tuple[str, ...]]:
@@ -131,11 +76,11 @@ def domain_texts(rows: CalibrationSet, number: int, length: int | None = None) -
     texts = [[text.lower() for text in rows[index][0]] for index in range(len(rows))]
     means = [sum(len(text.split()) for text in column) // len(texts) for column in zip(*texts, strict=True)]
     lengths = [max(1, mean) if length is None else validate_integer("sample_length", length, 1) for mean in means]
-    drawn = islice(_random_texts(texts, lengths), validate_integer("texts", number, 1))
+    drawn = islice(random_texts(texts, lengths), validate_integer("texts", number, 1))
     return [tuple(f"{text} ." for text in columns) for columns in drawn]
 
 
-def _random_texts(texts: Sequence[Sequence[str]], lengths: Sequence[int]) -> Iterator[list[str]]:
+def random_texts(texts: Sequence[Sequence[str]], lengths: Sequence[int]) -> Iterator[list[str]]:
     """Return texts of random words of each column, each occurrence alike."""
     bags = [[word for text in column for word in text.split()] for column in zip(*texts, strict=True)]
     if not bags or not all(bags):
@@ -175,9 +120,9 @@ def labelled_prompts(
     Raises:
         ArgumentError: A number is unfit, there is no calibration set, or a row's label is not in the label space.
     """
-    rows, number, k = _checked(calibration_set, number, k)
-    size = len(rows)
-    generator = StableRandom()
+    rows, number, k = checked_set(calibration_set, number, k)
+    size, generator = len(rows), StableRandom()
+    labels = [_label_index(rows[place][1], label_space) for place in range(size)]
     if variant == "0.1.1":
         drawn = [[generator.integer(0, size) for _ in range(k + 1)] for _ in range(number)]
         queries, lists = [positions[-1] for positions in drawn], [positions[:-1] for positions in drawn]
@@ -185,55 +130,45 @@ def labelled_prompts(
         raise ArgumentError("a calibration set of one row leaves no demonstration for it; use k = 0 or a larger set")
     else:
         if per_label is None:
-            queries = _covering(generator, rows, label_space, number)
+            queries = _covering(generator, labels, number)
         else:
-            queries = _balanced(generator, rows, label_space, validate_integer("samples_per_label", per_label, 1))
-        lists = [_others(generator, size, k, query) for query in queries]
-    prompts = [
-        make_prompt([rows[position] for position in positions], list(rows[query][0]))
-        for positions, query in zip(lists, queries, strict=True)
-    ]
-    return LabelledPrompts(prompts, [_label_index(rows[query][1], label_space) for query in queries])
+            queries = _balanced(generator, labels, validate_integer("samples_per_label", per_label, 1))
+        others = [generator.sample_indexes(size - 1, k) for _ in queries]  # demonstrations: all rows but the query's
+        lists = [[place + (place >= query) for place in own] for query, own in zip(queries, others, strict=True)]
+    shown = [[rows[place] for place in positions] for positions in lists]
+    prompts = [make_prompt(own, list(rows[query][0])) for own, query in zip(shown, queries, strict=True)]
+    return LabelledPrompts(prompts, [labels[query] for query in queries])
 
 
-def _others(generator: StableRandom, size: int, k: int, query: int) -> list[int]:
-    """Draw demonstrations from all rows but the query's."""
-    return [index + (index >= query) for index in generator.sample_indexes(size - 1, k)] if k else []
-
-
-def _balanced(generator: StableRandom, rows: CalibrationSet, label_space: Sequence[str], count: int) -> list[int]:
+def _balanced(generator: StableRandom, labels: Sequence[int], count: int) -> list[int]:
     """Draw equally many rows of each label."""
-    labels = [_label_index(rows[index][1], label_space) for index in range(len(rows))]
-    drawn: list[int] = []
-    for label in range(len(label_space)):
-        indexes = [index for index, row_label in enumerate(labels) if row_label == label]
-        drawn += [indexes[place] for place in generator.sample_indexes(len(indexes), min(count, len(indexes)))]
-    return drawn
+    groups = sorted(rows_by_label(labels), key=lambda rows: labels[rows[0]])
+    return [rows[place] for rows in groups for place in generator.sample_indexes(len(rows), min(count, len(rows)))]
 
 
-def _covering(generator: StableRandom, rows: CalibrationSet, label_space: Sequence[str], number: int) -> list[int]:
+def _covering(generator: StableRandom, labels: Sequence[int], number: int) -> list[int]:
     """Draw query rows, each label that the set has among them if the number allows."""
-    order = generator.sample_indexes(len(rows), len(rows))
-    labels = [_label_index(rows[index][1], label_space) for index in order]
-    places = [place % len(order) for place in range(number)]
-    absent = {*labels}.difference(labels[place] for place in places)
-    for label in sorted(absent):
-        drawn = [labels[place] for place in places]
-        frequent = max(range(len(label_space)), key=drawn.count)
+    order = generator.sample_indexes(len(labels), len(labels))
+    chosen = [order[place % len(order)] for place in range(number)]
+    for label in sorted({*labels}.difference(labels[row] for row in chosen)):
+        drawn = [labels[row] for row in chosen]
+        frequent = max(sorted({*drawn}), key=drawn.count)
         if drawn.count(frequent) < 2:
             break
         replaced = len(drawn) - 1 - drawn[::-1].index(frequent)
-        places[replaced] = labels.index(label)
-    return [order[place] for place in places]
+        chosen[replaced] = next(row for row in order if labels[row] == label)
+    return chosen
 
 
 def _label_index(label: object, label_space: Sequence[str]) -> int:
     index = whole_number(label)
-    if index is not None and 0 <= index < len(label_space):
-        return index
-    if isinstance(label, str) and label in label_space:
-        return list(label_space).index(label)
-    raise ArgumentError(f"the calibration set has the label {label!s}, which is not one of {', '.join(label_space)}")
+    if index is None and isinstance(label, str) and label in label_space:
+        index = list(label_space).index(label)
+    if index is None or not 0 <= index < len(label_space):
+        raise ArgumentError(
+            f"the calibration set has the label {label!s}, which is not one of {', '.join(label_space)}"
+        )
+    return index
 
 
 Self = TypeVar("Self", bound="Calibration")
@@ -389,14 +324,9 @@ class Calibration:
     # -- files
 
     def _head(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "calibration": self.name,
-            "variant": self.variant,
-            "label_space": self.label_space,
-            "options": {name: getattr(self, name) for name in self.options},
-            "training_prompts": self.training_prompts,
-        }
+        options = {name: getattr(self, name) for name in self.options}
+        head = {"format": FORMAT, "calibration": self.name, "variant": self.variant, "label_space": self.label_space}
+        return head | {"options": options, "training_prompts": self.training_prompts}
 
     def _learned(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the plain values and the arrays; what was not learned is left out."""
@@ -487,8 +417,6 @@ def load_calibration(path: str | os.PathLike[str]) -> Calibration:
                 head["learned"] |= {name: packed[name] for name in packed.files if name != "head"}
         else:
             head = parse_json(data, "its text")
-        if not isinstance(head, dict) or not isinstance(head.get("format"), int):
-            raise SchemaError("this is no saved calibration")
         if head["format"] > FORMAT:
             raise SchemaError(f"it has format {head['format']}, this version reads up to {FORMAT}; upgrade staicc")
         kind = Calibration.types.get(head["calibration"])
@@ -502,10 +430,9 @@ def load_calibration(path: str | os.PathLike[str]) -> Calibration:
         made.training_prompts = int(head["training_prompts"])
         made.trained = True
         return made
-    except SchemaError as error:
-        raise SchemaError(f"{os.fspath(path)}: {error}") from error
-    except (ValueError, TypeError, LookupError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise SchemaError(f"{os.fspath(path)}: the saved calibration cannot be read: {error!r}") from error
+    except (ValueError, TypeError, LookupError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        reason = error if isinstance(error, SchemaError) else f"the saved calibration cannot be read: {error!r}"
+        raise SchemaError(f"{os.fspath(path)}: {reason}") from error
 
 
 LABELS = "labels"
@@ -672,17 +599,15 @@ def logarithms(row: Sequence[float]) -> list[float]:
 # -- calibrations as methods
 
 Make = Callable[[spec.MethodData, Sequence[str]], Calibration]
-Arguments = Callable[[spec.MethodData], dict[str, Any]]
 
 
-def calibrated(make: Make, arguments: Arguments | None = None) -> Callable[[spec.MethodData], spec.Steps]:
+def calibrated(make: Make) -> Callable[[spec.MethodData], spec.Steps]:
     """Return the function of a method that is a calibration.
 
     Args:
-        make: Returns the untrained calibration for the data and a label space.
-        arguments: Returns further arguments of ``samples`` for the data.
+        make: Returns the untrained calibration for the data and a label space. Its ``samples`` gets the options.
     """
-    return partial(_calibrated, make, arguments)
+    return partial(_calibrated, make)
 
 
 def _prompt_makers(data: spec.MethodData) -> list[spec.PromptMaker]:
@@ -698,10 +623,10 @@ def _prompt_makers(data: spec.MethodData) -> list[spec.PromptMaker]:
     return [lambda _, query, maker=maker: maker(rows, query) for maker in makers]  # type: ignore[misc]
 
 
-def _calibrated(make: Make, arguments: Arguments | None, data: spec.MethodData) -> spec.Steps:
+def _calibrated(make: Make, data: spec.MethodData) -> spec.Steps:
     makers = _prompt_makers(data)
     experimentor, labels = data.experimentor, data.experimentor.get_label_space()
-    options = {} if arguments is None else arguments(data)
+    options = {option.name: getattr(data.options, option.name) for option in fields(data.options)}
     drawn = experimentor.calibration_set(), data.calibration_number, experimentor.get_k()
     calibrations = [make(data, labels) for _ in makers]  # one for each template
     pairs = zip(calibrations, makers, strict=True)
@@ -724,11 +649,7 @@ def _calibrated(make: Make, arguments: Arguments | None, data: spec.MethodData) 
 
 
 def calibration_method(
-    kind: type[Calibration],
-    title: str,
-    options: type[Any] = spec.NoOptions,
-    arguments: Arguments | None = None,
-    **record: Any,
+    kind: type[Calibration], title: str, options: type[Any] = spec.NoOptions, **record: Any
 ) -> spec.MethodSpec:
     """Return the record of a calibration.
 
@@ -736,7 +657,6 @@ def calibration_method(
         kind: The class; of the options, it gets those that it takes.
         title: As in Table 2.
         options: The record of its options.
-        arguments: Returns further arguments of ``samples`` for the data.
         **record: Other fields of the record.
     """
 
@@ -744,4 +664,4 @@ def calibration_method(
         taken = {name: getattr(data.options, name) for name in kind.options if hasattr(data.options, name)}
         return kind(labels, variant=data.variant, **taken)
 
-    return spec.MethodSpec(kind.name, title, calibrated(make, arguments), options=options, **{"trains": True, **record})
+    return spec.MethodSpec(kind.name, title, calibrated(make), options=options, **{"trains": True, **record})

@@ -17,7 +17,7 @@ from StaICC.errors import ArgumentError, OutputError, validate_integer
 from StaICC.kernels.protocol import Capability
 from StaICC.methods.calibration import base
 from StaICC.methods.features import Feature
-from StaICC.methods.specification import MethodData, MethodSpec, PromptMaker, option
+from StaICC.methods.specification import MethodSpec, PromptMaker, option
 from StaICC.metrics import softmax
 from StaICC.optional import require
 from StaICC.prompting import StableRandom
@@ -73,14 +73,17 @@ class _LabelledCalibration(base.Calibration):
     def samples(
         self, make_prompt: PromptMaker, calibration_set: base.CalibrationSet | None, number: int, k: int, **options: Any
     ) -> base.LabelledPrompts:
-        """Return labelled prompts; too small a number of them is refused."""
-        if options.get("per_label") is None:
-            self._check_number(number)
-        return super().samples(make_prompt, calibration_set, number, k, **options)
+        """Return labelled prompts; for methods, the options say how many of each label."""
+        per_label = options.get("samples_per_label")
+        if per_label is not None and self.variant == "0.1.1":
+            expected = "the release draws rows of any label. Use variant 'paper' or 'staicc'"
+            raise ArgumentError(f"samples_per_label: {expected}")
+        if "samples_per_label" in options and per_label is None and self.variant == "paper":
+            per_label = HIDDEN_SAMPLES if self.feature == "hidden" else max(1, number // self.n_label)
+        return super().samples(make_prompt, calibration_set, number, k, per_label=per_label)
 
     def learn(self, rows: Any, labels: Sequence[int]) -> None:
         """Learn from hidden states or logits."""
-        self._check_number(len(labels))
         matrix = finite_matrix(rows, f"calibration {_ROWS[self.feature]}")
         self.failed = self.variant == "0.1.1" and len(set(labels)) < self.n_label
         if not self.failed:
@@ -103,9 +106,6 @@ class _LabelledCalibration(base.Calibration):
             expected = f"expected {anchors.shape[1]} as in the anchors"
             raise ArgumentError(f"got rows of {rows.shape[1]} numbers, {expected}. Was it trained on another model?")
         return kullback_leibler(rows, anchors) if self._diverges else euclidean(rows, anchors)
-
-    def _check_number(self, calibration_number: int) -> None:
-        """Refuse a number of samples that cannot do."""
 
     def _learn(self, points: Any, labels: Sequence[int]) -> None:
         self.centroid = centroids(points, labels, self.label_space)
@@ -179,18 +179,24 @@ class KNNPrompting(_Neighbours):
     labels: Sequence[int] | None = None
     """The label index of each anchor."""
 
-    def _check_number(self, calibration_number: int) -> None:
-        if validate_integer("calibration_number", calibration_number, 1) < self.knn_k:
-            got = f"{calibration_number} calibration samples have no {self.knn_k} nearest"
+    def samples(self, *drawn: Any, **options: Any) -> base.LabelledPrompts:
+        """Return labelled prompts; too small a number of them is refused."""
+        prompts = super().samples(*drawn, **options)
+        self._check_number(len(prompts.labels))
+        return prompts
+
+    def _check_number(self, number: int) -> None:
+        if number < self.knn_k:
+            got = f"{number} calibration samples have no {self.knn_k} nearest"
             raise ArgumentError(f"{got}; lower knn_k or raise calibration_number")
 
     def _learn(self, points: Any, labels: Sequence[int]) -> None:
-        self.anchors = points
-        self.labels = list(labels)
+        self._check_number(len(labels))
+        self.anchors, self.labels = points, list(labels)
 
     def _scores(self, rows: Any) -> Any:
-        chosen = nearest(self._distances(rows, self.anchors), self.knn_k)
-        counts = count_votes(chosen, self.labels or (), self.n_label)
+        numpy, chosen = _numpy(), nearest(self._distances(rows, self.anchors), self.knn_k)
+        counts = numpy.eye(self.n_label)[numpy.asarray(self.labels)[chosen]].sum(axis=1)
         return _softmax(counts) if self.variant == "0.1.1" else counts / self.knn_k
 
     def check_state(self) -> None:
@@ -343,21 +349,6 @@ def nearest(distances: Any, count: int) -> Any:
     return _numpy().argsort(distances, axis=1, kind="stable")[:, :count]
 
 
-def count_votes(chosen: Any, labels: Sequence[int], width: int) -> Any:
-    """How many of the chosen anchors of each query have each label.
-
-    Args:
-        chosen: Indexes of anchors (n, count).
-        labels: Label index of each anchor.
-        width: How many labels there are.
-
-    Returns:
-        Array (n, width) of whole numbers, as floats.
-    """
-    numpy = _numpy()
-    return numpy.eye(width)[numpy.asarray(labels)[chosen]].sum(axis=1)
-
-
 def _softmax(scores: Any) -> Any:
     """Softmax of each row."""
     return _numpy().exp(_log_softmax(scores))
@@ -366,25 +357,13 @@ def _softmax(scores: Any) -> Any:
 # -- as methods
 
 
-def per_label(data: MethodData) -> dict[str, Any]:
-    """Return how many rows of each label are drawn."""
-    number: int | None = data.options.samples_per_label
-    if number is not None and data.variant == "0.1.1":
-        raise ArgumentError("samples_per_label: the release draws rows of any label. Use variant 'paper' or 'staicc'")
-    if number is None and data.variant == "paper":
-        width = len(data.experimentor.get_label_space())
-        anchors = isinstance(data.options, AnchorOptions)
-        number = max(1, data.calibration_number // width) if anchors else HIDDEN_SAMPLES
-    return {"per_label": number}
-
-
 def any_rows(options: SampleOptions, variant: str) -> bool:
     """Return whether ``calibration_number`` says how many rows are drawn."""
     return options.samples_per_label is None and (variant != "paper" or isinstance(options, AnchorOptions))
 
 
 def _method(kind: type[_LabelledCalibration], title: str, options: type[Any], capability: Capability) -> MethodSpec:
-    return base.calibration_method(kind, title, options, per_label, requires=frozenset({capability}), trains=any_rows)
+    return base.calibration_method(kind, title, options, requires=frozenset({capability}), trains=any_rows)
 
 
 KNN_PROMPT = _method(KNNPrompting, "k-NN", NeighbourOptions, Capability.FULL_VOCABULARY)

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from os.path import commonprefix
 from typing import Any, ClassVar
 
+from StaICC.datasets.storage import Row
 from StaICC.errors import ArgumentError, OutputError, validate_integer
 from StaICC.inference import Failure, Inference
 from StaICC.methods.calibration import base
 from StaICC.methods.features import apply_present
 from StaICC.methods.specification import MethodData, MethodSpec, PromptMaker, Steps, check_variant, option, with_query
 from StaICC.metrics import softmax
-from StaICC.prompting import StableRandom
+from StaICC.prompting import StableRandom, SubsetView
+from StaICC.prompting.prompt_writer import domain_queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,9 @@ class PremiseOptions:
     premise: str | None = option(None, "The domain premise; none: the text between query and label.")
 
 
+CONTENT_FREE = ("N/A", "[MASK]", "")
+"""The three content-free texts of Zhao et al. (2021)."""
+
 RELEASED_FLOOR = 1e-5
 """0.1.1 adds this to the sum of the predictions before dividing by their number."""
 
@@ -70,6 +77,22 @@ class PriorCalibration(base.FittedCalibration):
     def raw(self) -> bool:  # type: ignore[override]
         """Whether rows are left as they are."""
         return self.variant == "0.1.1"
+
+    def queries(self, rows: base.CalibrationSet, **options: Any) -> Iterator[Sequence[str]]:
+        """Return the texts of the prompts, without end."""
+        raise NotImplementedError
+
+    def samples(
+        self, make_prompt: PromptMaker, calibration_set: base.CalibrationSet | None, number: int, k: int, **options: Any
+    ) -> base.LabelledPrompts:
+        """Return prompts with demonstrations of the calibration set, drawn with repetition in ``"0.1.1"``."""
+        rows, number, k = base.checked_set(calibration_set, number, k)
+        generator, size = StableRandom(), len(rows)
+        prompts = []
+        for query in islice(self.queries(rows, **options), number):
+            places = [generator.integer(0, size) for _ in range(k)] if self.raw else generator.sample_indexes(size, k)
+            prompts.append(make_prompt([rows[place] for place in places], list(query)))
+        return base.LabelledPrompts(prompts, [])
 
     def _fit(self, rows: list[list[float]], labels: Sequence[int]) -> None:
         if self.raw:
@@ -111,9 +134,10 @@ class ContextualCalibration(PriorCalibration):
 
     name: ClassVar[str] = "contextual_calibration"
 
-    def samples(self, *drawn: Any, **options: Any) -> base.LabelledPrompts:
-        """Return content-free prompts."""
-        return base.neutral_prompts(base.content_free_queries, self.variant, *drawn)
+    def queries(self, rows: base.CalibrationSet, **options: Any) -> Iterator[Sequence[str]]:
+        """Return the texts of :data:`CONTENT_FREE` in turn; in ``"0.1.1"`` only the empty text."""
+        columns = len(rows[0][0])
+        return ((text,) * columns for text in itertools.cycle([""] if self.raw else CONTENT_FREE))
 
     @staticmethod
     def correct(row: Sequence[float], prior: Sequence[float]) -> list[float]:
@@ -155,18 +179,26 @@ class DomainCalibration(PriorCalibration):
             default_prompt_maker, feedforward, calibration_set, calibration_number, k, sample_length=sample_length
         )
 
-    def samples(self, *drawn: Any, **options: Any) -> base.LabelledPrompts:
-        """Return prompts about random words."""
-        queries_of = partial(base.random_word_queries, options.get("sample_length", 64))
-        return base.neutral_prompts(queries_of, self.variant, *drawn)
+    def queries(self, rows: base.CalibrationSet, **options: Any) -> Iterator[Sequence[str]]:
+        """Return texts of random words, each occurrence in the set alike.
 
-
-Correct = Callable[[Sequence[float], Sequence[float]], list[float]]
-"""Corrects one prediction by a prior."""
+        ``"0.1.1"`` draws a row, then a word of it, and never the last row or a row's last word.
+        """
+        length = options.get("sample_length")
+        length = validate_integer("sample_length", 64 if length is None else length, 1)
+        texts = [rows[place][0] for place in range(len(rows))]
+        if self.raw:
+            plain: Any = [Row(tuple(columns), 0) for columns in texts]
+            return domain_queries(SubsetView("the calibration set", plain, range(len(plain)), []), length)
+        return base.random_texts(texts, [length] * len(texts[0]))
 
 
 def calibrated_in_context(
-    rows: Sequence[Any], free: Sequence[Sequence[Any]], correct: Correct, width: int, logarithms: bool
+    rows: Sequence[Any],
+    free: Sequence[Sequence[Any]],
+    correct: Callable[..., list[float]],
+    width: int,
+    logarithms: bool,
 ) -> list[list[float] | Failure]:
     r"""Calibrate each prediction by the predictions on other texts after the same demonstrations.
 
@@ -229,28 +261,11 @@ class DomainPMI(PriorCalibration):
         premise = options.get("premise")
         if premise is None:
             columns = len(calibration_set[0][0]) if calibration_set is not None and len(calibration_set) else 1
-            first, other = (make_prompt([], [text] * columns) for text in ("0", "?"))
-            alike = [a == b for a, b in zip(reversed(first), reversed(other), strict=True)]
-            premise = first[len(first) - alike.index(False) :]
+            prompts = [make_prompt([], [text] * columns)[::-1] for text in ("0", "?")]
+            premise = commonprefix(prompts)[::-1]  # noqa: RUF071 - characters are meant
         if not premise.strip():
             raise ArgumentError("no text between query and label for the domain premise. Give the option premise")
         return base.LabelledPrompts([premise], [])
-
-
-def in_context(shared: Callable[[MethodData], Steps], correct: Correct, data: MethodData) -> Steps:
-    """Calibrate by texts after each query's own demonstrations, or by one prior for all."""
-    if one_prior(data.options, data.variant):
-        return (yield from shared(data))
-    experimentor, options = data.experimentor, data.options
-    if isinstance(options, DomainOptions):
-        texts = base.domain_texts(experimentor.calibration_set(), options.texts, options.sample_length)
-    else:
-        texts = [(text,) * len(experimentor.card.template.input_text_prefixes) for text in base.CONTENT_FREE]
-    logarithms = "log_probabilities" in data.provides and not experimentor.prompt_former.settings.noisy_channel
-    feature = "log_probabilities" if logarithms else "probabilities"
-    views = [with_query(experimentor, text) for text in texts]
-    rows, *free = yield [data.queries(), *(data.queries(feature, view) for view in views)]
-    return calibrated_in_context(rows, free, correct, len(experimentor.get_label_space()), logarithms)
 
 
 def one_prior(options: ContextOptions, variant: str) -> bool:
@@ -258,27 +273,28 @@ def one_prior(options: ContextOptions, variant: str) -> bool:
     return variant != "paper" or options.shared_contexts
 
 
-def context_method(
-    kind: type[ContextualCalibration | DomainCalibration],
-    title: str,
-    options: type[Any],
-    arguments: base.Arguments | None = None,
-) -> MethodSpec:
-    """Return the record of a calibration by texts after the query's own demonstrations."""
-    shared = base.calibration_method(kind, title, options, arguments, trains=one_prior)
-    return replace(shared, steps=partial(in_context, shared.steps, kind.correct))
+def context_method(kind: type[PriorCalibration], title: str, options: type[Any]) -> MethodSpec:
+    """Return the record of a calibration by texts after each query's own demonstrations, or by one prior for all."""
+    shared = base.calibration_method(kind, title, options, trains=one_prior)
+
+    def in_context(data: MethodData) -> Steps:
+        if one_prior(data.options, data.variant):
+            return (yield from shared.steps(data))
+        experimentor, given = data.experimentor, data.options
+        texts = [(text,) * len(experimentor.card.template.input_text_prefixes) for text in CONTENT_FREE]
+        if isinstance(given, DomainOptions):
+            texts = base.domain_texts(experimentor.calibration_set(), given.texts, given.sample_length)
+        logarithms = "log_probabilities" in data.provides and not experimentor.prompt_former.settings.noisy_channel
+        feature = "log_probabilities" if logarithms else "probabilities"
+        rows, *free = yield [data.queries(), *(data.queries(feature, with_query(experimentor, text)) for text in texts)]
+        return calibrated_in_context(rows, free, kind.correct, len(experimentor.get_label_space()), logarithms)
+
+    return replace(shared, steps=in_context)
 
 
 CONTEXTUAL_CALIBRATION = context_method(ContextualCalibration, "Contextual calibration", ContextOptions)
-DOMAIN_CALIBRATION = context_method(
-    DomainCalibration,
-    "Domain calibration",
-    DomainOptions,
-    lambda data: {"sample_length": data.options.sample_length or 64},
-)
-DC_PMI = base.calibration_method(
-    DomainPMI, "DC-PMI", PremiseOptions, lambda data: {"premise": data.options.premise}, trains=False
-)
+DOMAIN_CALIBRATION = context_method(DomainCalibration, "Domain calibration", DomainOptions)
+DC_PMI = base.calibration_method(DomainPMI, "DC-PMI", PremiseOptions, trains=False)
 
 
 # -- batch calibration
@@ -372,30 +388,24 @@ class LinearOptions:
     epochs: int | None = option(None, "How often each calibration sample is used; none: 15 or 50, chosen likewise.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Probe:
-    """A linear map of label probabilities to scores."""
+Probe = Sequence[Sequence[float]]
+"""A linear map of label probabilities to scores: for each label its weights, the bias last."""
 
-    weights: list[list[float]]
-    bias: list[float]
 
-    def scores(self, row: Sequence[float]) -> list[float]:
-        return [
-            math.fsum([bias, *(weight * value for weight, value in zip(weights, row, strict=True))])
-            for weights, bias in zip(self.weights, self.bias, strict=True)
-        ]
+def _scores(probe: Probe, row: Sequence[float]) -> list[float]:
+    return [math.fsum(map(operator.mul, line, [*row, 1.0])) for line in probe]
 
-    def descent(self, data: Sequence[tuple[list[float], int]], rate: float) -> Iterator[_Probe]:
-        """Yield the map after each epoch of stochastic gradient descent."""
-        weights, bias, generator = [*self.weights], [*self.bias], StableRandom()
-        while True:
-            for place in generator.sample_indexes(len(data), len(data)):
-                row, label = data[place]
-                for i, share in enumerate(softmax(_Probe(weights, bias).scores(row))):
-                    step = rate * (share - (i == label))  # the gradient of the cross-entropy
-                    bias[i] -= step
-                    weights[i] = [weight - step * value for weight, value in zip(weights[i], row, strict=True)]
-            yield _Probe([*weights], [*bias])
+
+def _descent(probe: Probe, data: Sequence[tuple[list[float], int]], rate: float) -> Iterator[Probe]:
+    """Yield the map after each epoch of stochastic gradient descent."""
+    lines, generator = [*probe], StableRandom()
+    while True:
+        for place in generator.sample_indexes(len(data), len(data)):
+            row, label = data[place]
+            for i, share in enumerate(softmax(_scores(lines, row))):
+                step = rate * (share - (i == label))  # the gradient of the cross-entropy
+                lines[i] = [weight - step * value for weight, value in zip(lines[i], [*row, 1.0], strict=True)]
+        yield [*lines]
 
 
 class LinearCalibration(base.FittedCalibration):
@@ -443,7 +453,7 @@ class LinearCalibration(base.FittedCalibration):
 
     def samples(self, *drawn: Any, **options: Any) -> base.LabelledPrompts:
         """Return content-free prompts (label -1) and labelled prompts."""
-        free, _ = base.neutral_prompts(base.content_free_queries, self.variant, *drawn)
+        free, _ = ContextualCalibration(self.label_space, variant=self.variant).samples(*drawn)
         prompts, labels = super().samples(*drawn)
         return base.LabelledPrompts([*free, *prompts], [*[-1] * len(free), *labels])
 
@@ -452,14 +462,13 @@ class LinearCalibration(base.FittedCalibration):
         free = [row for row, label in zip(rows, labels, strict=True) if label < 0] or [[1 / width] * width]
         data = [(row, label) for row, label in zip(rows, labels, strict=True) if label >= 0]
         prior = [max(1e-12, math.fsum(column) / len(free)) for column in zip(*free, strict=True)]
-        weights = [[1 / prior[i] if i == j else 0.0 for j in range(width)] for i in range(width)]
-        probe = _Probe(weights, [0.0] * width)
+        probe: Probe = [[1 / prior[i] if i == j else 0.0 for j in range(width)] + [0.0] for i in range(width)]
         rate, epochs = self._chosen(probe, data)
-        for trained in islice(probe.descent(data, rate), epochs):
+        for trained in islice(_descent(probe, data, rate), epochs):
             probe = trained
-        self.weights, self.bias = probe.weights, probe.bias
+        self.weights, self.bias = [[*line[:-1]] for line in probe], [line[-1] for line in probe]
 
-    def _chosen(self, start: _Probe, data: Sequence[tuple[list[float], int]]) -> tuple[float, int]:
+    def _chosen(self, start: Probe, data: Sequence[tuple[list[float], int]]) -> tuple[float, int]:
         """Return step size and epochs: those that are given, or those of the highest likelihood of left-out rows."""
         rates = RATES if self.learning_rate is None else (self.learning_rate,)
         epochs = EPOCHS if self.epochs is None else (self.epochs,)
@@ -467,16 +476,16 @@ class LinearCalibration(base.FittedCalibration):
         if len(losses) > 1 and len(data) > 1 and max(epochs):
             for rate, fold in itertools.product(rates, range(min(FOLDS, len(data)))):
                 kept = [pair for place, pair in enumerate(data) if place % FOLDS != fold]
-                for epoch, probe in enumerate(islice(start.descent(kept, rate), max(epochs)), 1):
+                for epoch, probe in enumerate(islice(_descent(start, kept, rate), max(epochs)), 1):
                     if epoch in epochs:
                         losses[rate, epoch] += sum(
-                            -base.logarithms(softmax(probe.scores(row)))[label] for row, label in data[fold::FOLDS]
+                            -base.logarithms(softmax(_scores(probe, row)))[label] for row, label in data[fold::FOLDS]
                         )
         return min(losses, key=losses.__getitem__)
 
     def _map(self, rows: list[list[float]]) -> list[list[float]]:
-        probe = _Probe(self.weights, self.bias)
-        return [softmax(probe.scores(row)) for row in rows]
+        probe = [[*weights, bias] for weights, bias in zip(self.weights, self.bias, strict=True)]
+        return [softmax(_scores(probe, row)) for row in rows]
 
 
 LINEAR_CALIBRATION = base.calibration_method(LinearCalibration, "Linear calibration", LinearOptions)
@@ -487,7 +496,7 @@ class TemperatureScaling(base.FittedCalibration):
 
     Predictions become :math:`\operatorname{softmax}(\log p / T)` with the temperature :math:`T` in [0.05, 20] that
     minimises the negative log-likelihood of the labels of ``calibration_number`` prompts. It is a convex function of
-    :math:`1 / T`, minimised by golden-section search. The predicted label never changes.
+    :math:`1 / T`, whose derivative is 0 there, found by bisection. The predicted label never changes.
     """
 
     name: ClassVar[str] = "temperature_scaling"
@@ -496,24 +505,15 @@ class TemperatureScaling(base.FittedCalibration):
 
     def _fit(self, rows: list[list[float]], labels: Sequence[int]) -> None:
         logs = [base.logarithms(row) for row in rows]
-
-        def loss(logarithm: float) -> float:
-            slope = math.exp(logarithm)
-            return math.fsum(_log_sum(row, slope) - slope * row[label] for row, label in zip(logs, labels, strict=True))
-
-        low, high = math.log(1 / 20), math.log(20)
-        ratio = (math.sqrt(5) - 1) / 2
-        left, right = high - ratio * (high - low), low + ratio * (high - low)
-        at_left, at_right = loss(left), loss(right)
-        for _ in range(80):
-            if at_left <= at_right:
-                high, right, at_right = right, left, at_left
-                left = high - ratio * (high - low)
-                at_left = loss(left)
+        low, high = math.log(1 / 20), math.log(20)  # of 1 / T
+        for _ in range(60):
+            middle = (low + high) / 2
+            shares = [softmax([math.exp(middle) * value for value in row]) for row in logs]
+            means = [math.fsum(map(operator.mul, share, row)) for share, row in zip(shares, logs, strict=True)]
+            if math.fsum(mean - row[label] for mean, row, label in zip(means, logs, labels, strict=True)) >= 0:
+                high = middle
             else:
-                low, left, at_left = left, right, at_right
-                right = low + ratio * (high - low)
-                at_right = loss(right)
+                low = middle
         self.temperature = math.exp(-(low + high) / 2)
 
     def _map(self, rows: list[list[float]]) -> list[list[float]]:
@@ -530,11 +530,6 @@ class TemperatureScaling(base.FittedCalibration):
         """Refuse a temperature that is not positive."""
         if not self.temperature > 0:
             raise ValueError("the temperature is not positive")
-
-
-def _log_sum(row: Sequence[float], slope: float) -> float:
-    top = slope * max(row)
-    return top + math.log(math.fsum(math.exp(slope * value - top) for value in row))
 
 
 TEMPERATURE_SCALING = base.calibration_method(TemperatureScaling, "Temperature scaling")
