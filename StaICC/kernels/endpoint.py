@@ -60,12 +60,12 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, field, fields
 from os.path import commonprefix
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from StaICC.errors import ArgumentError, OutputError, SchemaError, WithheldReplyError, set_integers, unknown_name
+from StaICC.errors import ArgumentError, OutputError, SchemaError, WithheldReplyError
 from StaICC.inference.contract import Text, ending
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability, LastBlank, checked_labels, softmax, with_blank, without_blank
@@ -79,6 +79,7 @@ from StaICC.kernels.transport import (
     Transport,
     UnusableEndpointError,
     clip,
+    edition_text,
     has_key,
     reasoning_tokens,
 )
@@ -461,11 +462,9 @@ _APPLIES = {
 
 
 def _check_prompts(prompts: Sequence[str]) -> None:
-    kinds = ["one text"] if isinstance(prompts, str) else [type(p).__name__ for p in prompts if not isinstance(p, str)]
-    if kinds:
-        raise ArgumentError(
-            f"prompts: got {kinds[0]}, expected a list of texts; the noisy channel needs a local kernel"
-        )
+    if isinstance(prompts, str) or not all(isinstance(prompt, str) for prompt in prompts):
+        advice = "expected a list of texts; the noisy channel needs a local kernel"
+        raise ArgumentError(f"prompts: got {prompts!r:.80}, {advice}")
 
 
 def _checked_url(given: object) -> str:
@@ -515,7 +514,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
     """The blank before a label: the end of the prompt, or, as in most methods' papers, the beginning of the
     ``"label"``: prompts are sent without the blank at their end."""
 
-    top_n: int = 20
+    top_n: int = field(default=20, metadata={"least": 2})
     """Number of requested next tokens (``"top-logprobs"``); most servers allow 5 to 20."""
 
     unlisted: Unlisted = "refuse"
@@ -531,19 +530,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         object.__setattr__(self, "base_url", _checked_url(self.base_url))
         self._open(())
         super().__post_init__()
-        choices = {"scoring": Scoring, "api": Api, "unlisted": Unlisted, "guided": Guided, "last_blank": LastBlank}
-        for name, legal in choices.items():
-            if getattr(self, name) not in get_args(legal):
-                raise unknown_name(f"value of {name}", getattr(self, name), get_args(legal))
-        if not isinstance(self.model, str) or not self.model:
-            raise ArgumentError(f"model must be the name of a model as the server calls it, not {self.model!r}")
-        set_integers(self, top_n=2, concurrency=1, retries=0)
-        for name in ("timeout", "backoff", "longest_wait"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-                raise ArgumentError(f"{name} must be a number of seconds above 0, not {value!r}")
-        if not isinstance(self.allow_edition_change, bool):
-            raise ArgumentError(f"allow_edition_change must be True or False, not {self.allow_edition_change!r}")
+        if not self.model:
+            raise ArgumentError("model must be the name of a model as the server calls it, not empty")
         for name in ("base_url", "model", "served_model", "system"):
             if has_key(getattr(self, name) or ""):
                 raise ArgumentError(f"{name} holds the key from {KEY_VARIABLE}, and is shown in results; leave it out")
@@ -633,7 +621,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
     @property
     def editions(self) -> tuple[str, ...]:
         """The editions seen in this process since the last :meth:`pin_edition`, in order of appearance."""
-        return tuple(text for text in map(str, self._live["editions"]) if text)
+        return tuple(filter(None, map(edition_text, self._live["editions"])))
 
     @property
     def usage(self) -> EndpointUsage:
@@ -833,7 +821,11 @@ def read_batch(lines: Iterable[tuple[int, Mapping[str, Any]]], where: str) -> Ba
             raise SchemaError(f"{where}, line {number}: expected {expected}")
         try:
             body = _body(record)
-            text = _text(body)
+            text = reply(body)
+            if text.finish_reason is None:
+                raise EndpointError("the reply may be incomplete: expected the finish reason stop or length")
+        except WithheldReplyError:
+            text = Text("")
         except OutputError as error:
             failures[key] = str(error)
             continue
@@ -864,13 +856,3 @@ def _body(record: Mapping[str, Any]) -> Mapping[str, Any]:
             return {"model": message.get("model"), "choices": [choice]}
     said = record.get("error") or record.get("response") or record.get("result")
     raise EndpointError(f"the request failed: {clip(said)}")
-
-
-def _text(body: Mapping[str, Any]) -> Text:
-    try:
-        text = reply(body)
-    except WithheldReplyError:
-        return Text("")
-    if text.finish_reason is None:
-        raise EndpointError("the reply may be incomplete: expected the finish reason stop or length")
-    return text

@@ -19,18 +19,21 @@ import functools
 import inspect
 import itertools
 import json
+import math
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from StaICC.errors import ArgumentError, UnknownNameError, unknown_name
+from StaICC.errors import ArgumentError, UnknownNameError, set_integers, unknown_name
 from StaICC.registry import Registry, is_reference
 
 if TYPE_CHECKING:
     from StaICC.kernels.protocol import LoadedKernel
+
+T = TypeVar("T")
 
 
 def _texts(text: str) -> tuple[str, ...]:
@@ -55,6 +58,11 @@ class OptionFact:
     help: str
 
 
+@functools.cache
+def _types(record: type[Any]) -> Mapping[str, Any]:
+    return get_type_hints(record, localns={"KW_ONLY": Any})  # Python 3.10 refuses this mark as a type
+
+
 def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:
     """Return the options that a dataclass declares, without those left out.
 
@@ -65,12 +73,50 @@ def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:
         record: The dataclass.
         *left_out: Names of fields that are no options.
     """
-    hints = get_type_hints(record, localns={"KW_ONLY": Any})  # Python 3.10 refuses this mark as a type
+    hints = _types(record)
     texts = {name: text for base in reversed(record.__mro__[:-1]) for name, text in _docstrings(base).items()}
     texts |= {field.name: field.metadata["help"] for field in fields(record) if "help" in field.metadata}
     types = {name: _type_text(hints[name], text) for name, text in option_types(record, *left_out).items()}
     defaults = {field.name: field.default for field in fields(record)}
     return [OptionFact(name, text, defaults[name], texts.get(name, "")) for name, text in types.items()]
+
+
+def choose(name: str, value: T, legal: Any) -> T:
+    """Return the value, if it is one of a closed set of names; an error that lists them if not."""
+    if value not in get_args(legal):
+        raise ArgumentError(f"{name} must be one of {', '.join(map(repr, get_args(legal)))}, not {value!r}")
+    return value
+
+
+def check_types(record: Any) -> None:
+    """Check the fields of a frozen record by their types; an optional text is not empty.
+
+    The metadata ``least`` of a field is its smallest value; by default, integers are at least 1, and numbers above 0.
+
+    Raises:
+        ArgumentError: A value is illegal.
+    """
+    hints = _types(type(record))
+    for field in fields(record):
+        name, value, kind = field.name, getattr(record, field.name), hints[field.name]
+        if optional := type(None) in get_args(kind):
+            kind = get_args(kind)[0]
+        least = field.metadata.get("least")
+        if value is None and optional:
+            continue
+        if get_origin(kind) is Literal:
+            choose(name, value, kind)
+        elif kind is bool and not isinstance(value, bool):
+            raise ArgumentError(f"{name} must be True or False, not {value!r}")
+        elif kind is str and (not isinstance(value, str) or (value == "" and optional)):
+            raise ArgumentError(f"{name} must be a {'non-empty ' * optional}text, not {value!r}")
+        elif kind is int:
+            set_integers(record, **{name: 1 if least is None else least})
+        elif kind is float:
+            number = isinstance(value, (int, float)) and not isinstance(value, bool) and value < math.inf
+            if not number or not (value > 0 or value == least):
+                span = "above 0" if least is None else f"of at least {least}"
+                raise ArgumentError(f"{name} must be a number {span}, not {value!r}")
 
 
 def _type_text(hint: Any, annotation: str) -> str:
@@ -157,11 +203,7 @@ def unknown_option(model: str, option: str, legal: Iterable[str]) -> UnknownName
 
 
 def split_options(
-    text: str,
-    types: Mapping[str, str],
-    others: bool = False,
-    model: str = "",
-    given: Mapping[str, Any] | None = None,
+    text: str, types: Mapping[str, str], others: bool = False, model: str = "", given: Mapping[str, Any] | None = None
 ) -> tuple[str, dict[str, Any]]:
     """Split the name of a model from its options.
 

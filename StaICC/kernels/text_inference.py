@@ -13,18 +13,17 @@ environment variable, and repeats requests after transient failures.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeVar
 
-from StaICC.errors import ArgumentError, OutputError, RunEndingError, WithheldReplyError, set_integers
+from StaICC.errors import ArgumentError, OutputError, RunEndingError, WithheldReplyError
 from StaICC.inference.contract import Forecast, Text, ending, forecast_prompts, retried, served_function, tokens_used
 from StaICC.inference.identity import TOLERANCE, Identity, combined, identity_of, tolerance_of
 from StaICC.inference.reply_parser import is_cut_thought
 from StaICC.inference.workers import is_too_long
 from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed, without_blank
-from StaICC.kernels.registry import load_kernel, names_option, option_types, split_options
+from StaICC.kernels.registry import check_types, load_kernel, names_option, option_types, split_options
 from StaICC.kernels.transport import Requests, redact
 from StaICC.optional import require
 
@@ -46,10 +45,10 @@ class ReplySettings:
     max_completion_tokens: int | None = None
     """Replaces ``max_tokens`` for models that refuse that name; it includes the tokens of the reasoning."""
 
-    temperature: float | None = 0
+    temperature: float | None = field(default=0, metadata={"least": 0})
     """Sampling temperature; some reasoning models accept no value (``None``)."""
 
-    top_p: float | None = None
+    top_p: float | None = field(default=None, metadata={"least": 0})
     """Nucleus sampling: the share of probability from which tokens are drawn."""
 
     reasoning_effort: str | None = None
@@ -62,14 +61,7 @@ class ReplySettings:
     """A system message before the prompt."""
 
     def __post_init__(self) -> None:
-        for name in ("max_tokens", "max_completion_tokens"):
-            if getattr(self, name) is not None:
-                set_integers(self, **{name: 1})
-        for name in ("temperature", "top_p"):
-            value = getattr(self, name)
-            number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
-            if value is not None and not number:
-                raise ArgumentError(f"{name}: got {value!r}, expected a number of at least 0, or none")
+        check_types(self)
         if self.stop is not None:
             check_generation(1, self.stop)
             object.__setattr__(self, "stop", tuple(self.stop))
@@ -416,7 +408,7 @@ class LiteLLMKernel(ReplyKernel):
     timeout: float = 60.0
     """Timeout of one request, in seconds."""
 
-    retries: int = 6
+    retries: int = field(default=6, metadata={"least": 0})
     """Maximum number of retries after a transient failure."""
 
     mock_response: str | None = None
@@ -424,9 +416,8 @@ class LiteLLMKernel(ReplyKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.model, str) or not self.model:
-            raise ArgumentError(f"model: got {self.model!r}, expected a name such as 'anthropic/claude-sonnet-4-5'")
-        set_integers(self, concurrency=1, retries=0)
+        if not self.model:
+            raise ArgumentError("model: got none, expected a name such as 'anthropic/claude-sonnet-4-5'")
 
     @classmethod
     def from_spec(cls, text: str, **options: Any) -> LiteLLMKernel:

@@ -22,12 +22,12 @@ from __future__ import annotations
 
 import contextlib
 import email.utils
-import hashlib
 import itertools
 import json
 import logging
 import math
 import os
+import random
 import re
 import threading
 import time
@@ -35,8 +35,8 @@ import traceback
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, NamedTuple, TypeVar
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from StaICC.errors import ArgumentError, EditionError, OutputError, RunEndingError, WithheldReplyError
@@ -113,7 +113,6 @@ Value = TypeVar("Value")
 _LARGEST_BODY = 64 * 2**20
 _LARGEST_ERROR_BODY = 2**16
 _LONGEST_BACKOFF = 30.0
-_MOST_DOUBLINGS = 64  # of the backoff: after a thousand it would be no number any more
 _MAY_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _WITHHELD = re.compile(r"content[ _-]?(filter|policy|management|moderation)|flagged|safety", re.I)
 _QUOTA = re.compile(r"quota|billing|credit balance|insufficient (balance|funds)", re.I)
@@ -173,25 +172,13 @@ def reasoning_tokens(body: Mapping[str, Any]) -> int:
     return 0
 
 
-class Edition(NamedTuple):
-    """Which edition of a model served a response, as far as the response says."""
+Edition: TypeAlias = "dict[str, str]"
+"""Which edition of a model served responses: ``model`` and ``system_fingerprint``, as far as they name them."""
 
-    model: str | None = None
-    """The model that the server names."""
 
-    system_fingerprint: str | None = None
-    """The ``system_fingerprint`` of the response: model and configuration of the server."""
-
-    def __str__(self) -> str:
-        parts = [(name, value) for name, value in zip(self._fields, self, strict=True) if value is not None]
-        return "; ".join(f"{name} {clip(value)}" for name, value in parts)
-
-    def merged(self, other: Edition) -> Edition | None:
-        """Return the edition with the fields of both; ``None`` if they contradict each other."""
-        pairs = list(zip(self, other, strict=True))
-        if any(None not in pair and pair[0] != pair[1] for pair in pairs):
-            return None
-        return Edition(*(theirs if mine is None else mine for mine, theirs in pairs))
+def edition_text(edition: Edition) -> str:
+    """Return an edition in one line."""
+    return "; ".join(f"{name} {clip(value)}" for name, value in sorted(edition.items()))
 
 
 @dataclass(frozen=True)
@@ -215,7 +202,7 @@ class ServerOptions:
     timeout: float = 60.0
     """Timeout of one request with its complete response, in seconds."""
 
-    retries: int = 6
+    retries: int = field(default=6, metadata={"least": 0})
     """Maximum number of retries after a transient failure."""
 
     backoff: float = 0.5
@@ -257,19 +244,12 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
         with contextlib.suppress(KeyError, ValueError):
             if math.isfinite(seconds := float(headers[name]) * scale):
                 return max(seconds, 0.0)
-    try:
-        until = email.utils.parsedate_to_datetime(headers["retry-after"]).timestamp()
-    except (KeyError, ValueError, TypeError, OverflowError):
-        return None
     with contextlib.suppress(KeyError, ValueError, TypeError, OverflowError):
-        now = email.utils.parsedate_to_datetime(headers["date"]).timestamp()  # the server's clock, not ours
-    return max(until - now, 0.0)
-
-
-def _jitter(payload: Mapping[str, Any], attempt: int) -> float:
-    """A number from 0 to 1 that depends on the request and the attempt only."""
-    text = json.dumps([payload, attempt], sort_keys=True)
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") / 2**56
+        until = email.utils.parsedate_to_datetime(headers["retry-after"]).timestamp()
+        with contextlib.suppress(KeyError, ValueError, TypeError, OverflowError):
+            now = email.utils.parsedate_to_datetime(headers["date"]).timestamp()  # the server's clock, not ours
+        return max(until - now, 0.0)
+    return None
 
 
 class Requests:
@@ -375,41 +355,34 @@ class Transport(Requests):
         Raises:
             EndpointError: There is no usable response.
         """
-        with self._free:
-            try:
-                return self._retried(api, payload)
-            except RunEndingError as error:
-                self.ended = error
-                raise
-
-    def _retried(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any]:
         attempt = 0
-        while True:
-            while (early := self._not_before - time.monotonic()) > 0:
-                time.sleep(early)
-            if self.ended is not None:
-                raise self.ended
-            outcome = self._attempt(api, payload)
-            if not isinstance(outcome, _Fault):
+        with self._free:
+            while True:
+                while (early := self._not_before - time.monotonic()) > 0:
+                    time.sleep(early)
+                if self.ended is not None:
+                    raise self.ended
+                outcome = self._attempt(api, payload)
+                if not isinstance(outcome, _Fault):
+                    with self._lock:
+                        return self._accepted(outcome)
+                wait = self._wait(outcome, attempt, payload)
+                if wait is None:
+                    tries = f" (asked {attempt + 1} times)" if attempt else ""
+                    raise outcome.error(f"{self._options.base_url}: {outcome.reason}{tries}")
+                _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, wait, outcome.reason)
+                attempt += 1
                 with self._lock:
-                    return self._accepted(outcome)
-            wait = self._wait(outcome, attempt, payload)
-            if wait is None:
-                tries = f" (asked {attempt + 1} times)" if attempt else ""
-                raise outcome.error(f"{self._options.base_url}: {outcome.reason}{tries}")
-            _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, wait, outcome.reason)
-            attempt += 1
-            with self._lock:
-                self._counts["retries"] += 1
-            time.sleep(wait)
+                    self._counts["retries"] += 1
+                time.sleep(wait)
 
     def _wait(self, fault: _Fault, attempt: int, payload: Mapping[str, Any]) -> float | None:
         """Seconds until the next attempt; None if there is none."""
         if not fault.may_pass or attempt >= self._options.retries:
             return None
-        jitter = _jitter(payload, attempt)
+        jitter = random.Random(json.dumps([payload, attempt], sort_keys=True)).random()
         if not fault.wait:
-            doubled = math.ldexp(self._options.backoff, min(attempt, _MOST_DOUBLINGS))
+            doubled = self._options.backoff * 2.0 ** min(attempt, 64)  # a thousand doublings give no number any more
             return min(doubled, _LONGEST_BACKOFF) * (0.5 + jitter / 2)
         self._not_before = max(self._not_before, time.monotonic() + fault.wait)
         return fault.wait + jitter * min(1.0, 0.1 * fault.wait)
@@ -522,21 +495,22 @@ class Transport(Requests):
             if type(count := usage.get(name)) is int and count >= 0:
                 self._counts[name] += count
         self._counts["reasoning_tokens"] += reasoning_tokens(body)
-        named, fingerprint, url = body.get("model"), body.get("system_fingerprint"), self._options.base_url
+        named, url = body.get("model"), self._options.base_url
         if named not in (None, "") and not _same_model(self._options.model, self._options.served_model, named):
             asked = self._options.served_model or self._options.model
             raise UnusableEndpointError(
                 f"{url}: the model {asked!r} was asked, but {clip(named)} answered; ask for it, or set served_model=..."
             )
-        seen = Edition(*(redact(str(value)) if value not in (None, "") else None for value in (named, fingerprint)))
+        names = {"model": named, "system_fingerprint": body.get("system_fingerprint")}
+        seen = {name: redact(str(value)) for name, value in names.items() if value not in (None, "")}
         for place, known in enumerate(self._editions):
-            merged = known.merged(seen)
-            if merged is not None:
-                self._editions[place] = merged
+            if {**known, **seen} == {**seen, **known}:  # they name nothing otherwise
+                self._editions[place] = known | seen
                 return body
         if self._editions and not self._options.allow_edition_change:
-            change = f"{self._editions[0]} to {seen}. Use a new store, or allow_edition_change=True"
-            raise EditionError(f"{url}: the served edition of {self._options.model!r} changed from {change}")
+            change = f"{edition_text(self._editions[0])} to {edition_text(seen)}"
+            advice = "Use a new store, or allow_edition_change=True"
+            raise EditionError(f"{url}: the served edition of {self._options.model!r} changed from {change}. {advice}")
         self._editions.append(seen)
         return body
 

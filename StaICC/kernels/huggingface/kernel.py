@@ -59,7 +59,7 @@ from StaICC.kernels.huggingface.batching import (
 )
 from StaICC.kernels.huggingface.forward import Forward, distinct_positions, guard, without_last
 from StaICC.kernels.huggingface.live_state import digest_of_weights, live_state, numerics
-from StaICC.kernels.huggingface.prompts import KernelOptions, LabelIssue, PromptFormat, Reading, Variant, choose
+from StaICC.kernels.huggingface.prompts import KernelOptions, LabelIssue, PromptFormat, Reading, Variant
 from StaICC.kernels.huggingface.source import Loaded, ModelSource, number_type
 from StaICC.kernels.protocol import (
     TEXT_SCORES,
@@ -70,7 +70,7 @@ from StaICC.kernels.protocol import (
     checked_labels,
     softmax,
 )
-from StaICC.kernels.registry import OptionFact, option_types, options_of, split_options
+from StaICC.kernels.registry import OptionFact, choose, option_types, options_of, split_options
 from StaICC.prompting import Prompt
 from StaICC.safe_text import logger
 

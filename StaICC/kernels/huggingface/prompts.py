@@ -26,19 +26,19 @@ that shows the current date gets a constant one, so that the same prompt has the
 from __future__ import annotations
 
 import datetime
-import functools
 import json
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from os.path import commonprefix
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
-from StaICC.errors import ArgumentError, PromptError, StaICCError, set_integers
+from StaICC.errors import ArgumentError, PromptError, StaICCError
 from StaICC.kernels.huggingface import text_config
 from StaICC.kernels.huggingface.forward import shared_length
 from StaICC.kernels.protocol import LastBlank, after_label, with_blank, without_blank
+from StaICC.kernels.registry import check_types
 from StaICC.safe_text import logger
 
 LEAST_SAVING = 100_000
@@ -67,39 +67,8 @@ _DECIDES = {"last": slice(-1, None), "first": slice(1), "full": slice(None)}
 LabelScoring = Literal["last", "first", "full"]
 IssueKind = Literal["no-token", "shared-token", "special-token"]
 Variant = Literal["paper", "0.1.1"]
-Choice = TypeVar("Choice")
 Tokens = tuple[int, ...]
 _log = logger(__name__)
-
-
-def choose(name: str, value: Choice, legal: Any) -> Choice:
-    """The value, if it is one of a closed set of names; an error that lists them if not."""
-    if value not in get_args(legal):
-        raise ArgumentError(f"{name} must be one of {', '.join(map(repr, get_args(legal)))}, not {value!r}")
-    return value
-
-
-_types = functools.cache(get_type_hints)
-
-
-def check_types(record: Any) -> None:
-    """Check the fields of a frozen record by their types; an optional text is not empty.
-
-    Raises:
-        ArgumentError: A value is illegal.
-    """
-    for name, kind in _types(type(record)).items():  # type: ignore[arg-type]
-        value, kinds = getattr(record, name), get_args(kind) if type(None) in get_args(kind) else (kind,)
-        if value is None and type(None) in kinds:
-            continue
-        if get_origin(kinds[0]) is Literal:
-            choose(name, value, kinds[0])
-        elif kinds[0] is bool and not isinstance(value, bool):
-            raise ArgumentError(f"{name} must be True or False, not {value!r}")
-        elif kinds[0] is str and (not isinstance(value, str) or (value == "" and len(kinds) > 1)):
-            raise ArgumentError(f"{name} must be a {'non-empty ' * (len(kinds) > 1)}text, not {value!r}")
-        elif kinds[0] is int:
-            set_integers(record, **{name: 1})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

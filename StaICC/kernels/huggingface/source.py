@@ -41,7 +41,7 @@ from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, Sta
 from StaICC.inference.identity import Identity
 from StaICC.kernels.huggingface import FEATURE, torch_module
 from StaICC.kernels.huggingface.live_state import live_state, versions
-from StaICC.kernels.huggingface.prompts import check_types
+from StaICC.kernels.registry import check_types
 from StaICC.optional import require
 from StaICC.safe_text import logger
 
