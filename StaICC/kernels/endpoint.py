@@ -66,11 +66,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from StaICC.errors import ArgumentError, OutputError, SchemaError, WithheldReplyError
-from StaICC.inference.contract import Text, ending
+from StaICC.inference.contract import Text
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability, LastBlank, checked_labels, softmax, with_blank, without_blank
 from StaICC.kernels.registry import option_types, split_options
-from StaICC.kernels.text_inference import ReplyKernel, ReplySettings, first_result
+from StaICC.kernels.text_inference import ReplyKernel, ReplySettings, first_result, reply
 from StaICC.kernels.transport import (
     KEY_VARIABLE,
     Api,
@@ -81,13 +81,12 @@ from StaICC.kernels.transport import (
     clip,
     edition_text,
     has_key,
-    reasoning_tokens,
+    only_choice,
 )
 from StaICC.kernels.transport import EndpointError as EndpointError
 from StaICC.kernels.transport import EndpointUsage as EndpointUsage
 from StaICC.safe_text import logger
 
-Json: TypeAlias = "Mapping[str, Any]"
 Unlisted = Literal["refuse", "bound"]
 
 _SPECIAL = re.compile(r"(?:<\|[^<>|\s]+\|>|</?[A-Za-z_]+>|\[[A-Z]+\])$")  # <|im_start|>, </s>, [BOS]
@@ -118,15 +117,6 @@ def _log_probability(value: object, what: str) -> float:
     return min(float(value), 0.0)
 
 
-def _choice(body: Json) -> Json:
-    match body.get("choices"):
-        case [Mapping() as choice]:
-            return choice
-        case list() as choices:
-            raise EndpointError(f"the server answered with {len(choices)} choices, where one was expected")
-    raise EndpointError("the server answered with no list of choices")
-
-
 # -- prompt log-probabilities ---------------------------------------------------------------------------------------
 
 
@@ -142,7 +132,7 @@ class EchoedToken(NamedTuple):
     """What the server gave for it; not yet checked."""
 
 
-def echoed_tokens(body: Json, text: str) -> list[EchoedToken]:
+def echoed_tokens(body: Mapping[str, Any], text: str) -> list[EchoedToken]:
     """Return the last tokens of a text that the server echoed, as far back as they spell it.
 
     The text is followed by the few tokens that were generated after it; special tokens may come before it.
@@ -155,7 +145,7 @@ def echoed_tokens(body: Json, text: str) -> list[EchoedToken]:
         EchoError: The echo is of another text, or its log-probabilities are missing, cut short, constant, or not
             those of the text's tokens.
     """
-    choice = _choice(body)
+    choice = only_choice(body)
     echoed = choice.get("text")
     if not isinstance(echoed, str) or not echoed.startswith(text):
         raise EchoError(
@@ -253,7 +243,7 @@ def joint_log_probabilities(
 # -- top log-probabilities of the next token ------------------------------------------------------------------------
 
 
-def next_tokens(body: Json, most: int) -> dict[str, float]:
+def next_tokens(body: Mapping[str, Any], most: int) -> dict[str, float]:
     """Read the list of the most probable next tokens.
 
     Args:
@@ -267,7 +257,7 @@ def next_tokens(body: Json, most: int) -> dict[str, float]:
         EndpointError: The list is missing, too short to be one, constant, or not of log-probabilities.
     """
     listed: list[tuple[object, object]] = []
-    match _choice(body).get("logprobs"):
+    match only_choice(body).get("logprobs"):
         case {"content": [{"top_logprobs": list(entries)}, *_]}:  # of chat completions
             listed = [(entry.get("token"), entry.get("logprob")) for entry in entries if isinstance(entry, Mapping)]
         case {"top_logprobs": [Mapping() as entry, *_]}:  # of completions
@@ -346,37 +336,6 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
 def _shown(tokens: Mapping[str, float]) -> str:
     shown = [f"{token!r} {math.exp(value):.3g}" for token, value in list(tokens.items())[:6]]
     return ", ".join(shown) + (", ..." if len(tokens) > 6 else "")
-
-
-# -- text -----------------------------------------------------------------------------------------------------------
-
-
-def reply(body: Json) -> Text:
-    """Return the text of a completion or chat completion, and how it ended.
-
-    A reply that was cut off during its reasoning begins with ``<think>``, so that no parser takes it for an answer.
-
-    Raises:
-        EndpointError: There is no text.
-        WithheldReplyError: The server withheld the text (a content filter).
-    """
-    choice = _choice(body)
-    source = message if isinstance(message := choice.get("message"), Mapping) else choice
-    reason = ending(choice.get("finish_reason"))
-    if reason == "withheld":
-        raise WithheldReplyError("the server withheld the reply (content filter)")
-    text = source.get("content" if source is message else "text")
-    if isinstance(text, list):  # parts of a message
-        text = "".join(str(part.get("text") or "") for part in text if isinstance(part, Mapping))
-    if text is None and isinstance(source.get("refusal"), str):
-        text = source["refusal"]
-    is_reply = source is message or "text" in choice
-    if is_reply and reason is not None and text in (None, ""):  # all of it is reasoning, or there was nothing to say
-        reasoning = source.get("reasoning_content") or source.get("reasoning")
-        text = f"<think>{reasoning or ''}" if reasoning or reasoning_tokens(body) else ""
-    if not isinstance(text, str):
-        raise EndpointError(f"the server's reply holds no text (finish reason {clip(choice.get('finish_reason'))})")
-    return Text(text, reason)
 
 
 Request: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]

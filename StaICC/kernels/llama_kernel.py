@@ -82,13 +82,7 @@ class Vocabulary:
         return buffer.raw[:size].decode("utf-8", "replace")
 
     def apply_chat_template(
-        self,
-        messages: Sequence[Any],
-        *,
-        add_generation_prompt: bool,
-        tokenize: bool = False,
-        chat_template: str | None = None,
-        **arguments: Any,
+        self, messages: Sequence[Any], add_generation_prompt: bool, chat_template: str | None = None, **arguments: Any
     ) -> str:
         """Return messages as the template writes them."""
         names = {f"{name}_token": token for name, token in (("bos", self.bos_token_id), ("eos", self.eos_token_id))}

@@ -58,7 +58,6 @@ class OptionFact:
     help: str
 
 
-@functools.cache
 def _types(record: type[Any]) -> Mapping[str, Any]:
     return get_type_hints(record, localns={"KW_ONLY": Any})  # Python 3.10 refuses this mark as a type
 

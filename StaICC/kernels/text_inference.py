@@ -24,7 +24,7 @@ from StaICC.inference.reply_parser import is_cut_thought
 from StaICC.inference.workers import is_too_long
 from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed, without_blank
 from StaICC.kernels.registry import check_types, load_kernel, names_option, option_types, split_options
-from StaICC.kernels.transport import Requests, redact
+from StaICC.kernels.transport import EndpointError, Requests, clip, only_choice, reasoning_tokens, redact
 from StaICC.optional import require
 
 Value = TypeVar("Value")
@@ -113,6 +113,34 @@ def first_result(results: Sequence[Value | OutputError]) -> Value:
     if isinstance(results[0], OutputError):
         raise results[0]
     return results[0]
+
+
+def reply(body: Mapping[str, Any]) -> Text:
+    """Return the text of a completion or chat completion, and how it ended.
+
+    A reply that was cut off during its reasoning begins with ``<think>``, so that no parser takes it for an answer.
+
+    Raises:
+        EndpointError: There is no text.
+        WithheldReplyError: The server withheld the text (a content filter).
+    """
+    choice = only_choice(body)
+    source = message if isinstance(message := choice.get("message"), Mapping) else choice
+    reason = ending(choice.get("finish_reason"))
+    if reason == "withheld":
+        raise WithheldReplyError("the server withheld the reply (content filter)")
+    text = source.get("content" if source is message else "text")
+    if isinstance(text, list):  # parts of a message
+        text = "".join(str(part.get("text") or "") for part in text if isinstance(part, Mapping))
+    if text is None and isinstance(source.get("refusal"), str):
+        text = source["refusal"]
+    is_reply = source is message or "text" in choice
+    if is_reply and reason is not None and text in (None, ""):  # all of it is reasoning, or there was nothing to say
+        reasoning = source.get("reasoning_content") or source.get("reasoning")
+        text = f"<think>{reasoning or ''}" if reasoning or reasoning_tokens(body) else ""
+    if not isinstance(text, str):
+        raise EndpointError(f"the server's reply holds no text (finish reason {clip(choice.get('finish_reason'))})")
+    return Text(text, reason)
 
 
 def with_thoughts(
@@ -446,7 +474,7 @@ class LiteLLMKernel(ReplyKernel):
             del settings["seed"]  # litellm refuses it; the samples differ all the same
         settings |= {"timeout": self.timeout, "num_retries": self.retries, "mock_response": self.mock_response}
 
-        def reply(prompt: str) -> Text:
+        def work(prompt: str) -> Text:
             for _ in range(self.retries + 1):
                 try:
                     response = litellm.completion(self.model, messages=self.messages(prompt), **settings)
@@ -455,16 +483,10 @@ class LiteLLMKernel(ReplyKernel):
                     kind: type[OutputError] = WithheldReplyError if _WITHHELD in names else OutputError
                     kind = RunEndingError if names & {*_ENDS_RUN} else kind
                     raise kind(f"{self.model}: {type(error).__name__}: {redact(str(error))[:300]}") from None
-                (choice,) = response.choices
-                reason = ending(choice.finish_reason)
-                if reason == "withheld":
-                    raise WithheldReplyError(f"{self.model}: the provider withheld the reply (content filter)")
-                if reason is not None:
-                    thought = getattr(choice.message, "reasoning_content", None)
-                    return Text(choice.message.content or (f"<think>{thought}" if thought else ""), reason)
-            raise OutputError(
-                f"{self.model}: the reply may be incomplete: got the finish reason {choice.finish_reason!r:.80}, "
-                f"expected stop or length (asked {self.retries + 1} times)"
-            )
+                reason = only_choice(body := response.model_dump()).get("finish_reason")
+                if ending(reason) is not None:
+                    return reply(body)
+            expected = f"got the finish reason {clip(reason)}, expected stop or length"
+            raise OutputError(f"{self.model}: the reply may be incomplete: {expected} (asked {self.retries + 1} times)")
 
-        return Requests(self.concurrency, understood=True).all(prompts, reply)
+        return Requests(self.concurrency, understood=True).all(prompts, work)

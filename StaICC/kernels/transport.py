@@ -144,6 +144,16 @@ def clip(text: object, length: int = 160) -> str:
     return repr(line if len(line) <= length else line[: length - 3] + "...")
 
 
+def only_choice(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the choice of a response that has one."""
+    match body.get("choices"):
+        case [Mapping() as choice]:
+            return choice
+        case list() as choices:
+            raise EndpointError(f"the server answered with {len(choices)} choices, where one was expected")
+    raise EndpointError("the server answered with no list of choices")
+
+
 @dataclass(frozen=True, slots=True)
 class EndpointUsage:
     """Requests and tokens of a kernel in this process so far."""

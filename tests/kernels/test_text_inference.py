@@ -81,8 +81,8 @@ def litellm(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def completion(*_: Any, **__: Any) -> Any:
         text, reason = module.endings.pop(0) if module.endings else ("food", "stop")
-        message = types.SimpleNamespace(content=text)
-        return types.SimpleNamespace(choices=[types.SimpleNamespace(message=message, finish_reason=reason)])
+        body = {"choices": [{"message": {"content": text}, "finish_reason": reason}]}
+        return types.SimpleNamespace(model_dump=lambda: body)
 
     module.completion = completion
     monkeypatch.setitem(sys.modules, "litellm", module)
