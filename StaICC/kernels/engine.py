@@ -116,10 +116,9 @@ class EngineKernel(TokenKernel):
 
 def _unidentified(value: Any) -> list[str]:
     """Return why the text of an engine argument does not say what it is."""
-    if isinstance(value, Mapping):
-        return [why for item in value.values() for why in _unidentified(item)]
-    if isinstance(value, (list, tuple)):
-        return [why for item in value for why in _unidentified(item)]
+    if isinstance(value, (Mapping, list, tuple)):
+        items = value.values() if isinstance(value, Mapping) else value
+        return [why for item in items for why in _unidentified(item)]
     if isinstance(value, str):
         return ["names a file or folder, which can change"] if os.path.exists(value) else []
     return [] if value is None or isinstance(value, (bool, int, float)) else [f"is a {type(value).__qualname__}"]

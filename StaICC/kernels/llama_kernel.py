@@ -55,12 +55,9 @@ class Vocabulary:
         numbers = range(model.n_vocab())
         self.all_special_ids = [n for n in numbers if library.llama_vocab_is_control(self._vocabulary, n)]
         self.end_tokens = [n for n in numbers if library.llama_vocab_is_eog(self._vocabulary, n)]
-        self.bos_token_id = self._known(model.token_bos())
-        self.eos_token_id = self._known(model.token_eos())
+        known = (None if token < 0 else token for token in (model.token_bos(), model.token_eos()))
+        self.bos_token_id, self.eos_token_id = known
         self.chat_template = model.metadata.get("tokenizer.chat_template")
-
-    def _known(self, token: int) -> int | None:
-        return None if token < 0 else token
 
     def __call__(self, texts: Sequence[str], add_special_tokens: bool = True) -> dict[str, list[list[int]]]:
         """Return the tokens of texts; names of special tokens in them are these tokens."""

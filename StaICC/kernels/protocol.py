@@ -47,16 +47,14 @@ TEXT_SCORES = frozenset({Capability.NOISY_CHANNEL, Capability.LOSSES})
 """The capabilities that score the text of a prompt."""
 
 METHODS = {
-    Capability.LABEL_SCORES: "__call__",
-    Capability.NOISY_CHANNEL: "__call__",
+    Capability.NOISY_CHANNEL: "noisy_channel",
     Capability.TEXT: "generate",
     Capability.HIDDEN_STATES: "hidden_states",
     Capability.LAYER_STATES: "layer_states",
     Capability.FULL_VOCABULARY: "full_vocabulary_logits",
     Capability.LOSSES: "losses",
-    Capability.BATCH: "batch",
 }
-"""The method that provides each capability."""
+"""The methods that provide capabilities. Label scores and batches are those of calls and of ``batch``."""
 
 _NO_SCORES = frozenset({"capabilities", "identity", "recheck_tolerance"})
 """Members of a kernel that compute no score."""
@@ -149,15 +147,9 @@ def capabilities_of(function: Any) -> frozenset[Capability]:
         if not isinstance(declared, Set) or not all(isinstance(item, Capability) for item in declared):
             raise ArgumentError(f"capabilities: got {declared!r:.80}, expected a set of Capability")
         return frozenset(declared)
-    capabilities = {Capability.LABEL_SCORES}
-    for capability, method in METHODS.items():
-        if method != "__call__" and capability is not Capability.BATCH and callable(own_attribute(function, method)):
-            capabilities.add(capability)
-    if batch_form(function) is not None:
-        capabilities.add(Capability.BATCH)
-    if callable(own_attribute(function, "noisy_channel")):
-        capabilities.add(Capability.NOISY_CHANNEL)
-    return frozenset(capabilities)
+    capabilities = {capability for capability, method in METHODS.items() if callable(own_attribute(function, method))}
+    batch = {Capability.BATCH} if batch_form(function) is not None else set()
+    return frozenset({Capability.LABEL_SCORES, *capabilities, *batch})
 
 
 def softmax(scores: Sequence[float]) -> list[float]:

@@ -506,8 +506,9 @@ class Transport(Requests):
                 self._counts[name] += count
         self._counts["reasoning_tokens"] += reasoning_tokens(body)
         named, url = body.get("model"), self._options.base_url
-        if named not in (None, "") and not _same_model(self._options.model, self._options.served_model, named):
-            asked = self._options.served_model or self._options.model
+        asked = self._options.served_model or self._options.model
+        dated = "" if self._options.served_model else r"(-+(\d-*){4}((\d-*){4})?)?"  # such as NAME-2025-01-31
+        if named not in (None, "") and not re.fullmatch(re.escape(asked) + dated, str(named)):
             raise UnusableEndpointError(
                 f"{url}: the model {asked!r} was asked, but {clip(named)} answered; ask for it, or set served_model=..."
             )
@@ -523,13 +524,3 @@ class Transport(Requests):
             raise EditionError(f"{url}: the served edition of {self._options.model!r} changed from {change}. {advice}")
         self._editions.append(seen)
         return body
-
-
-def _same_model(asked: str, accepted: str | None, named: object) -> bool:
-    """Whether the model that answered is the one that was asked, or a dated edition of it (``NAME-2025-01-31``)."""
-    if not isinstance(named, str):
-        return False
-    if accepted is not None:
-        return named == accepted
-    rest = named[len(asked) :].replace("-", "")
-    return named == asked or (named.startswith(asked + "-") and rest.isdigit() and len(rest) in (4, 8))
