@@ -13,8 +13,6 @@ from StaICC.benchmarks.task import Scoring as Scoring
 from StaICC.benchmarks.task import Statistics as Statistics
 from StaICC.benchmarks.task import Task as Task
 from StaICC.benchmarks.task import TaskInput as TaskInput
-from StaICC.benchmarks.task import classification_scores as classification_scores
-from StaICC.benchmarks.task import condition_missing as condition_missing
 from StaICC.benchmarks.tasks import GLER as GLER
 from StaICC.benchmarks.tasks import Benchmark as Benchmark
 from StaICC.benchmarks.tasks import BenchmarkGroup as BenchmarkGroup
@@ -30,6 +28,8 @@ from StaICC.benchmarks.tasks import Suite as Suite
 from StaICC.benchmarks.tasks import TaskBenchmark as TaskBenchmark
 from StaICC.benchmarks.tasks import TemplateSensitivity as TemplateSensitivity
 from StaICC.benchmarks.tasks import TripletBias as TripletBias
+from StaICC.benchmarks.tasks import classification_scores as classification_scores
+from StaICC.benchmarks.tasks import condition_missing as condition_missing
 from StaICC.optional import lazy_names
 
 if TYPE_CHECKING:

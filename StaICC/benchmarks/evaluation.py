@@ -613,7 +613,7 @@ _ORDERED_LABELS = 4
 
 
 _Found = tuple[int, str]
-"""How many predictions a warning concerns, and its text, with places for ``{count}`` and ``{total}``."""
+"""How many predictions a warning concerns (0: there is none), and its text, with places for both numbers."""
 
 
 def find_warnings(outcomes: Sequence[Outcome], content_free: bool = False) -> tuple[str, ...]:
@@ -630,7 +630,7 @@ def find_warnings(outcomes: Sequence[Outcome], content_free: bool = False) -> tu
         if content_free and check in (_collapsed, _ordered, *_BROKEN_MODELS):
             continue
         checked = shown if shown and check in _BROKEN_MODELS else answered  # models may follow demonstrations' noise
-        found = [(outcome, *warned) for outcome in checked if (warned := check(outcome)) is not None]
+        found = [(outcome, *warned) for outcome in checked if (warned := check(outcome))[0]]
         if found:
             count, total = sum(count for _, count, _ in found), sum(len(outcome.rows) for outcome, _, _ in found)
             warning = found[0][2].replace("{count}", str(count), 1).replace("{total}", str(total), 1)
@@ -641,17 +641,19 @@ def find_warnings(outcomes: Sequence[Outcome], content_free: bool = False) -> tu
     return tuple(warnings)
 
 
-# -- checks of a condition with predictions: each returns what a warning says, or ``None``
+# -- checks of a condition with predictions
 
 
-def _same(outcome: Outcome) -> _Found | None:
+_NONE: _Found = (0, "")
+
+
+def _same(outcome: Outcome) -> _Found:
     """All scores are equal to rounding, although the prompts and the test rows differ."""
     if not _equal_scores(outcome) or len({query.prompt for query in outcome.queries}) < 2:
-        return None
+        return _NONE
     coarse = all(math.isclose(value, round(value, 2)) for value in outcome.rows[0] if math.isfinite(value))
     enough = _other_rows(outcome) >= _OTHER_ROWS if coarse else len({query.row for query in outcome.queries}) > 1
-    text = "all {count} predictions are the same: they do not depend on the query"
-    return (len(outcome.rows), text) if enough else None
+    return enough * len(outcome.rows), "all {count} predictions are the same: they do not depend on the query"
 
 
 def _other_rows(outcome: Outcome) -> int:
@@ -676,55 +678,47 @@ def _equal(a: float, b: float) -> bool:
     return math.isclose(a, b, rel_tol=_ROUNDING)
 
 
-def _collapsed(outcome: Outcome) -> _Found | None:
+def _collapsed(outcome: Outcome) -> _Found:
     """All predictions are one label, whatever their probabilities."""
-    if len(outcome.rows) < _PREDICTIONS or len(set(outcome.answered)) > 1 or _equal_scores(outcome):
-        return None
-    label = outcome.answered[0]
+    label, count = outcome.answered[0], len(outcome.rows)
+    collapsed = count >= _PREDICTIONS and len(set(outcome.answered)) == 1 and _other_rows(outcome) >= _OTHER_ROWS
     named = f"{outcome.queries[0].label_space[label]!r}{' (the first label)' * (label == 0)}"
     text = f"all {{count}} predictions are one label, {named}"
-    return (len(outcome.rows), text) if _other_rows(outcome) >= _OTHER_ROWS else None
+    return (collapsed and not _equal_scores(outcome)) * count, text
 
 
-def _tied(outcome: Outcome) -> _Found | None:
+def _tied(outcome: Outcome) -> _Found:
     """The largest scores are equal, or differ by rounding only."""
-    if outcome.hard:
-        return None
-    largest = [sorted(row)[:-3:-1] for row in outcome.rows if len(row) > 1]
+    largest = [sorted(row)[:-3:-1] for row in outcome.rows if len(row) > 1 and not outcome.hard]
     tied = sum(_equal(*pair) for pair in largest)
-    text = (
-        "{count} of {total} predictions have a tie for the largest score, to rounding: the first, or rounding, decides"
-    )
-    return (tied, text) if tied and tied >= _TIED * len(outcome.rows) else None
+    text = "predictions have a tie for the largest score, to rounding: the first, or rounding, decides"
+    return tied * (tied >= _TIED * len(outcome.rows)), f"{{count}} of {{total}} {text}"
 
 
-def _ordered(outcome: Outcome) -> _Found | None:
+def _ordered(outcome: Outcome) -> _Found:
     """The scores of every row rise, or fall, in the order of the labels."""
     rows = outcome.rows
     if outcome.hard or len(rows[0]) < _ORDERED_LABELS or _equal_scores(outcome):
-        return None
-    falls = all(a > b for row in rows for a, b in pairwise(row))
-    if not falls and not all(a < b for row in rows for a, b in pairwise(row)):
-        return None
-    return len(rows), "the scores of all {count} predictions follow the order of the labels"
+        return _NONE
+    ordered = any(all(sign * a > sign * b for row in rows for a, b in pairwise(row)) for sign in (1, -1))
+    return ordered * len(rows), "the scores of all {count} predictions follow the order of the labels"
 
 
-def _saturated(outcome: Outcome) -> _Found | None:
+def _saturated(outcome: Outcome) -> _Found:
     """The largest probability is 1 to rounding in most rows."""
     rows = () if outcome.hard else outcome.normalised.probabilities or ()
     saturated = sum(max(row) > _SATURATED for row in rows if len(row) > 1)
-    if len(rows) < _PREDICTIONS or saturated < _MOSTLY * len(rows):
-        return None
     text = "in {count} of {total} predictions the largest probability is 1 to rounding: "
-    return saturated, f"{text}likelihood and ECE-1 add nothing to accuracy"
+    many = len(rows) >= _PREDICTIONS and saturated >= _MOSTLY * len(rows)
+    return many * saturated, f"{text}likelihood and ECE-1 add nothing to accuracy"
 
 
-def _ambiguous(outcome: Outcome) -> _Found | None:
+def _ambiguous(outcome: Outcome) -> _Found:
     text = "the numbers are not clearly probabilities or logits: set outputs='probabilities' or outputs='logits'"
-    return (len(outcome.rows), text) if outcome.kind == "ambiguous" else None
+    return (outcome.kind == "ambiguous") * len(outcome.rows), text
 
 
-def _renamed(outcome: Outcome) -> _Found | None:
+def _renamed(outcome: Outcome) -> _Found:
     """A renaming that one half of the rows chooses raises the accuracy on the other half, also above chance.
 
     The half that tests the renaming did not choose it, so the test needs no correction for the number of renamings.
@@ -733,7 +727,7 @@ def _renamed(outcome: Outcome) -> _Found | None:
     renaming = _renaming(_units(rows[::2], outcome)) if len(rows) > 3 else []
     pairs = [f"{space[old]!r} to {space[new]!r}" for old, new in enumerate(renaming) if old != new]
     if not pairs:
-        return None
+        return _NONE
     tested = _units(rows[1::2], outcome)
     renamed = [
         unit._replace(matches=[unit.matches[renaming.index(label)] for label in range(len(renaming))])
@@ -745,7 +739,7 @@ def _renamed(outcome: Outcome) -> _Found | None:
     ]
     _, gain, z = _association(gains)
     if min(z, _association(renamed)[2]) <= _Z:
-        return None
+        return _NONE
     more = f" and {len(pairs) - 3} more" if len(pairs) > 3 else ""
     return (
         len(outcome.rows),
@@ -754,11 +748,11 @@ def _renamed(outcome: Outcome) -> _Found | None:
     )
 
 
-def _below_chance(outcome: Outcome) -> _Found | None:
+def _below_chance(outcome: Outcome) -> _Found:
     """The accuracy is below that of random predictions with the same frequencies, and no renaming explains it."""
     chance, excess, z = _association(_units(_rows(outcome), outcome))
-    if z >= -_Z or _renamed(outcome):
-        return None
+    if z >= -_Z or _renamed(outcome)[0]:
+        return _NONE
     return (
         len(outcome.rows),
         f"the accuracy of {{count}} predictions is {chance + excess:.3f}, below the {chance:.3f} of random predictions "
@@ -766,27 +760,25 @@ def _below_chance(outcome: Outcome) -> _Found | None:
     )
 
 
-def _echo(outcome: Outcome) -> _Found | None:
+def _echo(outcome: Outcome) -> _Found:
     """The predictions are the label of the last demonstration, also where this label is wrong."""
     shown = [query.last_label for query in outcome.queries if query.last_label is not None]
     agreeing = sum(map(eq, outcome.answered, shown))
     if not shown or len(shown) < len(outcome.queries) or agreeing < _ECHO * len(shown):
-        return None
-    wrong = [place for place, label in enumerate(shown) if label != outcome.truth[place]]
-    queries = _units(zip(((label,) for label in outcome.answered), shown, strict=True), outcome)
-    chance, excess, z = _association(queries)
-    if len(wrong) < _OTHER_LABELS or z <= _Z or excess < _ECHO * (1 - chance):
-        return None
-    if sum(outcome.answered[place] == shown[place] for place in wrong) < _ECHO * len(wrong):
-        return None
-    return agreeing, "{count} of {total} predictions are the label of the last demonstration, also where it is wrong"
+        return _NONE
+    echoed = [
+        last == given for last, given, true in zip(shown, outcome.answered, outcome.truth, strict=True) if last != true
+    ]
+    chance, excess, z = _association(_units(zip(((label,) for label in outcome.answered), shown, strict=True), outcome))
+    echo = len(echoed) >= _OTHER_LABELS and sum(echoed) >= _ECHO * len(echoed) and z > _Z
+    text = "{count} of {total} predictions are the label of the last demonstration, also where it is wrong"
+    return (echo and excess >= _ECHO * (1 - chance)) * agreeing, text
 
 
-def _leak(outcome: Outcome) -> _Found | None:
+def _leak(outcome: Outcome) -> _Found:
     """All predictions are right."""
-    if outcome.sample.n_rows < _LEAK_ROWS or outcome.answered != outcome.truth:
-        return None
-    return len(outcome.rows), "all {count} predictions are right: does the model see the true labels?"
+    leaked = outcome.sample.n_rows >= _LEAK_ROWS and outcome.answered == outcome.truth
+    return leaked * len(outcome.rows), "all {count} predictions are right: does the model see the true labels?"
 
 
 _BROKEN_MODELS = (_renamed, _below_chance, _echo, _leak)

@@ -398,8 +398,7 @@ def score_predictions(
     failed = [f"{query}: {answer.reason}" for query, answer in lost if answer.reply is None]
     if failed and not partial:
         raise OutputError(
-            f"{len(failed)} of {len(given)} replies are unparsed, the first is of {failed[0]}. A partial result leaves "
-            "them out, too"
+            f"{len(failed)} of {len(given)} replies are unparsed, the first: {failed[0]}. Partial results omit them"
         )
     (kind,) = kinds
     cut = {query for query, _ in lost if getattr(given[query]["reply"], "finish_reason", None) == "length"}
@@ -525,8 +524,7 @@ def export_tasks(
     for record in prompt_records(benchmark, with_truth=True):
         if not isinstance(record["prompt"], str):
             raise ArgumentError(
-                "the noisy channel scores the text after each label, which is not multiple choice among labels; export "
-                "the direct channel"
+                "the noisy channel scores the text after each label, not a choice of labels; export the direct channel"
             )
         by_task.setdefault((record["benchmark"], record["dataset"], record["condition"]), []).append(record)
     several = Counter((name, dataset) for name, dataset, _ in by_task)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import unicodedata
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
@@ -476,9 +477,7 @@ class Experimentor(FixedAttributes, DatasetTask):
             given = read_predictions(preentered_prediction, self.all_queries(), part.name)
             return self.assemble(self.conditions(), given, part.name)
         if forward_inference is None:
-            raise ArgumentError(
-                "give forward_inference (a function) or preentered_prediction (one prediction for each prompt)"
-            )
+            raise ArgumentError("got neither, expected forward_inference or preentered_prediction (for each prompt)")
         (run,) = run_together(forward_inference, {part.name: self}, part, options or RunOptions())
         return run
 
@@ -503,9 +502,7 @@ class Experimentor(FixedAttributes, DatasetTask):
     def data_digest(self) -> str:
         """The digest by which comparisons know the data: labels may be renamed or in another order."""
         test = self.triplet_dataset.test
-        if self.task.content_free:
-            return self.dataset.table.digest
-        return digest([test.texts(row) for row in range(len(test))])
+        return self.dataset.table.digest if self.task.content_free else digest([*map(test.texts, range(len(test)))])
 
     def _scoring(self) -> Scoring:
         return Scoring(self.metric_set, self._k, self.statistics)
@@ -672,11 +669,8 @@ def _of_rows(dataset: Dataset, tested: int) -> tuple[str, ...]:
         if leaked:
             where = f"also in the {part} set, with their labels"
             sentences.append(f"{leaked} different test texts are {where}. Remove duplicate rows")
-    labels: dict[tuple[str, ...], set[int]] = {}
-    for texts in (test, *others):
-        for text, of_text in texts.items():
-            labels.setdefault(text, set()).update(of_text)
-    unclear = sum(len(of_text) > 1 for of_text in labels.values())
+    pairs = {(text, label) for texts in (test, *others) for text, labels in texts.items() for label in labels}
+    unclear = sum(labels > 1 for labels in Counter(text for text, _ in pairs).values())
     if unclear:
         sentences.append(f"{unclear} texts have two or more labels in different rows. Correct their labels")
     missing = sorted(set(range(len(space))).difference(*test.values()))

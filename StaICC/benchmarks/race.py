@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from StaICC.benchmarks.evaluation import DatasetRun
@@ -96,13 +97,11 @@ class StoppingRule:
             if not any(metric.name == name and metric.known for metric in experimentor.metric_set.metrics):
                 raise ArgumentError(f"early stopping needs the standard metric {name}. Use metrics='standard'")
             if name == _LIKELIHOOD and experimentor.outputs == "auto":
-                raise ArgumentError(
-                    "early stopping by likelihood cannot infer the kind of scores from all rows: got outputs='auto', "
-                    "expected 'probabilities' or 'logits'"
-                )
+                expected = "'probabilities' or 'logits', because 'auto' needs the scores of all rows"
+                raise ArgumentError(f"early stopping by likelihood: got outputs='auto', expected {expected}")
             if (tried := experimentor.statistics.tried) > 1:
                 raise ArgumentError(
-                    f"early stopping has no baseline for the best of several settings: got tried={tried}, expected 1"
+                    f"early stopping has no baseline of several settings: got tried={tried}, expected 1"
                 )
         return cls(kind, name, target, first.statistics.level)
 
@@ -165,68 +164,53 @@ def follow(
     return sequence, reason
 
 
-class _Evaluation:
-    """The predictions of one model, or of the two of a race, and the rule that is followed over them.
+def decide(
+    rule: StoppingRule,
+    experimentors: Sequence[Experimentor],
+    answers: Sequence[_Answers],
+    predict: Callable[[range, list[tuple[int, Query]]], None] = lambda look, queries: None,
+) -> EarlyStopping:
+    """Follow a rule over the predictions of one model, or of the two of a race; return the record of the decision.
 
     Args:
         rule: When to stop.
         experimentors: The data sets of the full benchmark.
         answers: For each model, its predictions so far.
+        predict: Called with the rounds of each look and their queries, before they are scored.
+
+    Raises:
+        KeyError: A query has no prediction.
+        OutputError: The score needs label scores, and a prediction is a label.
     """
+    by_round: dict[int, list[tuple[int, Query]]] = {}
+    for number, own in enumerate(experimentors):
+        rounds = {row: place for place, row in enumerate(row_order(own))}
+        for query in own.all_queries():
+            by_round.setdefault(rounds[query.row], []).append((number, query))
 
-    def __init__(self, rule: StoppingRule, experimentors: Sequence[Experimentor], answers: Sequence[_Answers]) -> None:
-        self.rule, self.answers, self.experimentors = rule, answers, experimentors
-        self.sizes = [experimentor.row_count for experimentor in experimentors]
-        self._queries: list[dict[int, list[Query]]] = [{} for _ in experimentors]
-        """For each data set, the queries of its rows by the round of their evaluation."""
-        for of_rounds, experimentor in zip(self._queries, experimentors, strict=True):
-            rounds = {row: place for place, row in enumerate(row_order(experimentor))}
-            for query in experimentor.all_queries():
-                of_rounds.setdefault(rounds[query.row], []).append(query)
-
-    def queries(self, rounds: range) -> list[tuple[int, Query]]:
-        """Return the queries of some rounds, each with the number of its data set."""
-        return [
-            (number, query)
-            for number, of_rounds in enumerate(self._queries)
-            for place in rounds
-            for query in of_rounds.get(place, ())
-        ]
-
-    def _score(self, number: int, place: int) -> float:
-        """Return the mean score of the repeats of a row: of one model, or that of the first minus that of the second.
-
-        Raises:
-            KeyError: A query has no prediction.
-        """
-        statistic, queries, scores = STATISTICS[self.rule.score], self._queries[number][place], []
-        for known in self.answers:
-            answers = [known[number, query] for query in queries]
-            outcome = Outcome(Condition("row", queries), answers, self.experimentors[number].outputs)
+    def score(number: int, place: int) -> float | None:
+        """Return the mean score of the repeats of a row: of one model, or the first minus the second."""
+        statistic, scores = STATISTICS[rule.score], []
+        queries = [query for of_dataset, query in by_round[place] if of_dataset == number]
+        for known in answers if queries else ():
+            predicted = [known[number, query] for query in queries]
+            outcome = Outcome(Condition("row", queries), predicted, experimentors[number].outputs)
             if (predictions := outcome.read(statistic)) is None:
                 raise OutputError("labels have no likelihood: got a label, expected one score for each label")
             scores.append(statistic.value(outcome.sample, predictions))
-        return scores[0] - sum(scores[1:])
+        return scores[0] - sum(scores[1:]) if scores else None
 
-    def decide(self, predict: Callable[[range], None] = lambda look: None) -> EarlyStopping:
-        """Follow the rule; return the record of the decision.
+    def evaluate(look: range) -> Iterator[list[float | None]]:
+        predict(look, sorted((pair for place in look for pair in by_round[place]), key=itemgetter(0)))
+        for place in look:
+            yield [score(number, place) for number in range(len(experimentors))]
 
-        Args:
-            predict: Called with the rounds of each look before they are scored.
-        """
-
-        def evaluate(look: range) -> Iterator[list[float | None]]:
-            predict(look)
-            for place in look:
-                yield [self._score(number, place) if place < size else None for number, size in enumerate(self.sizes)]
-
-        rule = self.rule
-        sequence, reason = follow(rule, self.sizes, evaluate)
-        asked = len(self.queries(range(sequence.rounds)))
-        complete = sum(own.row_count * own.get_repeat_times() for own in self.experimentors)
-        interval = Interval(*sequence.interval, rule.level, f"confidence sequence {CONFIDENCE_SEQUENCE_VERSION}")
-        measured = sequence.estimate, interval, sequence.rounds, sequence.all_rounds
-        return EarlyStopping(rule.kind, rule.score, float(rule.target), *measured, asked, complete, reason)
+    sequence, reason = follow(rule, [own.row_count for own in experimentors], evaluate)
+    asked = sum(len(by_round[place]) for place in range(sequence.rounds))
+    complete = sum(own.row_count * own.get_repeat_times() for own in experimentors)  # of which there may be a part only
+    interval = Interval(*sequence.interval, rule.level, f"confidence sequence {CONFIDENCE_SEQUENCE_VERSION}")
+    measured = sequence.estimate, interval, sequence.rounds, sequence.all_rounds
+    return EarlyStopping(rule.kind, rule.score, float(rule.target), *measured, asked, complete, reason)
 
 
 def first_rows(benchmark: _B, rounds: int) -> _B:
@@ -286,14 +270,12 @@ def run_early(
         ):
             if refused:
                 raise ArgumentError(
-                    "early stopping needs an inference function and the label of every reply, each query on its own: "
-                    f"got {got}. Leave it out"
+                    f"early stopping needs a function and a label per reply, query by query: got {got}. Leave it out"
                 )
         context.warn(*benchmark.data_warnings())
-        evaluation = _Evaluation(rule, benchmark.experimentor, answers)
+        looks = -(-max(experimentor.row_count for experimentor in benchmark) // LOOK)
 
-        def predict(look: range) -> None:
-            looks, places = -(-max(evaluation.sizes) // LOOK), evaluation.queries(look)
+        def predict(look: range, places: list[tuple[int, Query]]) -> None:
             for model, functions in enumerate(models):
                 which = f", model {model + 1}" if len(models) > 1 else ""
                 part = Part(f"{name}{which}, rounds {look[0] + 1} to {look[-1] + 1}", look[0] // LOOK, looks)
@@ -303,7 +285,7 @@ def run_early(
                     predictions = predict_queries(function, [query for _, query in own], part, options)
                     answers[model].update(zip(own, predictions, strict=True))
 
-        stopping = evaluation.decide(predict)
+        stopping = decide(rule, benchmark.experimentor, answers, predict)
     finished = first_rows(benchmark, stopping.rounds)
     written = [(own, own.conditions()) for own in finished]
     results = []
@@ -343,7 +325,7 @@ def replay(
         for of_model in runs
     ]
     try:
-        return _Evaluation(rule, experimentors, answers).decide()
+        return decide(rule, experimentors, answers)
     except KeyError as error:
         raise ArgumentError("by its rule the run goes on, but further rows have no prediction") from error
 

@@ -21,18 +21,9 @@ from StaICC.benchmarks.task import Condition
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, FixedAttributes, IdentityError, OutputError, unknown_name
 from StaICC.inference import Answer, Failure, Inference, OnError, Part, ProgressCallback, RunOptions
+from StaICC.inference import identity as identities
 from StaICC.inference.contract import Forecast, forecast_prompts, retried, served_function, token_cost, tokens_used
-from StaICC.inference.identity import (
-    Identity,
-    RunCounter,
-    RunCounts,
-    RunRecord,
-    check_model_name,
-    display_name,
-    identity_of,
-    name_in_store,
-    tolerance_of,
-)
+from StaICC.inference.identity import Identity, RunCounter, RunCounts, RunRecord, identity_of, tolerance_of
 from StaICC.inference.runner import characters, chunks_of, distinct_keys
 from StaICC.inference.store import BoundStore, PredictionStore
 from StaICC.inference.workers import WorkerPool, solver
@@ -101,7 +92,7 @@ class _Tracked:
         """Return what the run records about this function."""
         counts = self.counter.counts + RunCounts(retried=retried(self.function) - self._retried)
         editions = self._served.editions if self._pinned and self._served is not None else ()
-        name = model_name or display_name(self.function)
+        name = model_name or identities.display_name(self.function)
         return RunRecord(self.identity, name, self.started, utc_now(), counts, editions, self.counter.replies)
 
     def pin_edition(self) -> None:
@@ -158,8 +149,6 @@ class RunContext:
         ArgumentError: The settings do not go together.
 
     Attributes:
-        records: The record of each inference function, in the order of their first use; available after the
-            with-block.
         warnings: What the run warned of, in order.
         progress: Called with the progress of the run; ``None`` if it is not shown.
         batched: Whether the functions are called with the list of all prompts.
@@ -170,7 +159,6 @@ class RunContext:
         if unknown:
             known = ", ".join(["batched_inference", *RunSettings.__annotations__])
             raise ArgumentError(f"a run has no setting {unknown[0]!r}; there are: {known}")
-        self.records: tuple[RunRecord, ...] = ()
         self.warnings: dict[str, None] = {}
         self.progress: ProgressCallback | None = None
         self.batched = batched
@@ -178,17 +166,17 @@ class RunContext:
         self._closing = contextlib.ExitStack()
         self._settings = settings
         self._store: PredictionStore | None = None
-        self._tracked: list[_Tracked] = []
+        self._tracked: dict[int, _Tracked] = {}
+        self._records: dict[int, RunRecord] = {}
         executor = settings.get("executor")
         self._pool = WorkerPool(executor) if executor is not None else None
         if not isinstance(settings.get("recheck", True), bool):
             raise ArgumentError(f"recheck must be True or False, not {settings['recheck']!r}")
-        check_model_name(settings.get("model_name"))
+        identities.check_model_name(settings.get("model_name"))
         if batched and (settings.get("store") is not None or settings.get("executor") is not None):
             raise ArgumentError(
-                "batched_inference=True passes complete lists, whose predictions may depend on each other; they can "
-                "neither be cached one by one nor be split over workers. Give the function a 'batch' attribute "
-                "instead, if each prediction depends on its own prompt only"
+                "batched_inference=True passes complete lists, which can neither be cached query by query nor be split "
+                "over workers. If each prediction depends on its own prompt only, use the attribute 'batch' instead"
             )
 
     @property
@@ -216,12 +204,7 @@ class RunContext:
         given = self._settings.get("store")
         if given is not None and not isinstance(given, (str, os.PathLike, PredictionStore)):
             raise ArgumentError(f"store must be the path of a file or a PredictionStore, not {given!r:.60}")
-        if isinstance(given, PredictionStore):
-            self._store = given
-        elif given is not None:
-            self._closing.callback(lambda: self._store.close() if self._store is not None else None)
-            if os.path.exists(given):  # a file that is no store is refused first
-                self._open_store()
+        self._opened = self._closing.enter_context(contextlib.ExitStack())  # closed last
         self._closing.push(self._end)
         if (pool := self._pool) is not None:
             self._closing.push(lambda *raised: pool.close(hurry=raised[0] is not None))
@@ -234,9 +217,9 @@ class RunContext:
     def _open_store(self) -> PredictionStore:
         """Return the store. A new file is made when the first options are, so a run that is refused makes none."""
         if self._store is None:
-            given = self._settings.get("store")
-            assert isinstance(given, (str, os.PathLike))
-            self._store = PredictionStore(given)
+            given: Any = self._settings.get("store")
+            made = None if isinstance(given, PredictionStore) else contextlib.closing(PredictionStore(given))
+            self._store = given if made is None else self._opened.enter_context(made)
         return self._store
 
     def _end(self, *raised: Unpack[_Raised]) -> None:
@@ -246,10 +229,10 @@ class RunContext:
             IdentityError: An inference function changed during the run. (After Ctrl-C it is only logged.)
         """
         error = raised[1]
-        changes = [change for tracked in self._tracked if (change := tracked.verify()) is not None]
+        changes = [change for tracked in self._tracked.values() if (change := tracked.verify()) is not None]
         if error is None:
             name = self._settings.get("model_name")
-            self.records = tuple(tracked.record(name) for tracked in self._tracked)
+            self._records = {key: tracked.record(name) for key, tracked in self._tracked.items()}
         if changes and isinstance(error, Exception | None):
             raise IdentityError(
                 f"{' '.join(changes)} Its predictions are not those of one model. Keep the model, its settings and the "
@@ -320,14 +303,14 @@ class RunContext:
                 _LOG.warning("%s", warning)
 
     def _track(self, function: Inference) -> _Tracked:
-        for known in self._tracked:
-            if known.function is function:
-                return known
-        tracked = _Tracked(function, self._settings.get("recheck", True))
-        if self._settings.get("store") is not None:  # refuses a function without a name
-            tracked.name_in_store = name_in_store(tracked.identity, self._settings.get("model_name"))
-        self._tracked.append(tracked)
-        return tracked
+        key = id(function)  # what is tracked keeps the function
+        if key not in self._tracked:
+            tracked = _Tracked(function, self._settings.get("recheck", True))
+            if self._settings.get("store") is not None:  # refuses a function without a name
+                model_name = self._settings.get("model_name")
+                tracked.name_in_store = identities.name_in_store(tracked.identity, model_name)
+            self._tracked[key] = tracked
+        return self._tracked[key]
 
     def identity_of(self, function: Inference) -> Identity:
         """Return the identity of an inference function as it was when the run started."""
@@ -335,8 +318,7 @@ class RunContext:
 
     def record_of(self, function: Inference) -> RunRecord:
         """Return the record of an inference function; available after the with-block."""
-        pairs = zip(self._tracked, self.records, strict=True)
-        return next(record for tracked, record in pairs if tracked.function is function)
+        return self._records[id(function)]
 
 
 PROBE_SECONDS = 4.0
@@ -768,11 +750,10 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
                 f"got {'neither' if given is None else 'both'}, expected an inference function (the function itself, "
                 "not what it returns), a list with one for each data set, or preentered_prediction"
             )
-        functions: Sequence[Any] = [None] * len(self) if given is None else self.functions_for_datasets(given)
-        predictions_given: Sequence[Any] = [None] * len(self)
-        if given is None:
-            what = "lists of predictions (preentered_prediction)"
-            predictions_given = self._for_datasets(preentered_prediction, what)
+        nothing: Sequence[Any] = [None] * len(self)
+        functions = nothing if given is None else self.functions_for_datasets(given)
+        what = "lists of predictions (preentered_prediction)"
+        predictions_given = self._for_datasets(preentered_prediction, what) if given is None else nothing
         if precision is not None or score is not None:
             settings = (batched_inference, return_outputs, return_divided_results, run)
             return self.run_to_precision(precision, score, functions, settings)
@@ -791,11 +772,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
     __call__ = auto_run
 
     def run_to_precision(
-        self,
-        precision: float | None,
-        score: str | None,
-        functions: Sequence[Inference],
-        settings: EarlySettings,
+        self, precision: float | None, score: str | None, functions: Sequence[Inference], settings: EarlySettings
     ) -> Result:
         """Run until half the width of the interval of a score is at most ``precision``; arguments as for a run.
 

@@ -9,7 +9,7 @@ written once, in :mod:`~StaICC.benchmarks.experimentor`, :mod:`~StaICC.benchmark
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol
@@ -99,11 +99,7 @@ class Outcome:
     """
 
     def __init__(
-        self,
-        condition: Condition,
-        answers: Sequence[Answer | Failure],
-        outputs: Kind,
-        assume: Assumed = None,
+        self, condition: Condition, answers: Sequence[Answer | Failure], outputs: Kind, assume: Assumed = None
     ) -> None:
         self.condition = condition
         self.answers = answers
@@ -215,10 +211,7 @@ def _row(answer: Answer, width: int, others: float = 0.0, certain: float = 1.0) 
     """Return the numbers of a prediction; for a label, a row in which it is certain."""
     if isinstance(answer, list):
         return answer
-    assert isinstance(answer, int)
-    row = [others] * width
-    row[answer] = certain
-    return row
+    return [certain if label == answer else others for label in range(width)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,49 +347,3 @@ class Task(Protocol):
             UndefinedMetricError: There are no intervals (too few test rows); the reason becomes a remark.
         """
         return {}
-
-
-NO_PREDICTIONS = "no query has a prediction"
-
-
-def attempt(missing: dict[str, str], key: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Compute a value that may be undefined.
-
-    Args:
-        missing: The reason is added to it under the key.
-        key: Name of the value.
-        function: Computes the value.
-        arguments: The arguments of the function.
-
-    Returns:
-        The value; ``None`` if it is undefined or not finite.
-    """
-    try:
-        value = function(*arguments)
-    except UndefinedMetricError as error:
-        missing[key] = str(error)
-        return None
-    if not all(map(math.isfinite, value if isinstance(value, list) else [value])):
-        missing[key] = f"the value is {value}"
-        return None
-    return value
-
-
-def classification_scores(outcome: Outcome, metric_set: MetricSet) -> tuple[dict[str, Any], dict[str, str]]:
-    """Score an outcome with the metrics of a set.
-
-    Returns:
-        Values by metric (``None`` where undefined), and the reasons for undefined ones.
-    """
-    if not outcome.queries:
-        names = [metric.name for metric in metric_set.metrics]
-        return dict.fromkeys(names), dict.fromkeys(names, NO_PREDICTIONS)
-    normalised = None if metric_set.as_released else outcome.normalised
-    scores = metric_set.score(outcome.truth, outcome.rows, outcome.outputs, outcome.hard, normalised)
-    missing = {name: score.reason for name, score in scores.items() if score.reason is not None}
-    return {name: score.value for name, score in scores.items()}, missing
-
-
-def condition_missing(condition: str, missing: dict[str, str]) -> dict[str, str]:
-    """Prefix the reasons of one condition with its name."""
-    return {f"{condition}.{name}": reason for name, reason in missing.items()}

@@ -31,36 +31,18 @@ The latter two report consistency: per query the share of its most frequent pred
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypedDict
 
+from StaICC import errors
 from StaICC.benchmarks.evaluation import DatasetRun, Intervals, consistency_intervals, score_intervals, slope_intervals
 from StaICC.benchmarks.experimentor import Experimentor, MetricTable, data_warnings, run_together
 from StaICC.benchmarks.running import BaseBenchmark, EarlySettings, Predictions, RunContext, RunSettings, forecast
-from StaICC.benchmarks.task import (
-    NO_PREDICTIONS,
-    Condition,
-    Outcome,
-    Scores,
-    Scoring,
-    Statistics,
-    Task,
-    TaskInput,
-    attempt,
-    classification_scores,
-    condition_missing,
-)
+from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Statistics, Task, TaskInput
 from StaICC.datasets import Card, Dataset, names
-from StaICC.errors import (
-    ArgumentError,
-    FixedAttributes,
-    UndefinedMetricError,
-    known_name,
-    set_integers,
-    unknown_name,
-    validate_integer,
-)
 from StaICC.inference import Inference, Part, Unparsed
 from StaICC.inference.contract import Forecast
 from StaICC.inference.identity import code_mark, in_library
@@ -147,24 +129,20 @@ class Benchmark(BaseBenchmark[Experimentor]):
         for unknown in [name for name in settings if name not in Settings.__annotations__]:
             kind = f"argument of {type(self).__name__}"
             known = ["k", "noisy_channel", "metrics", "datasets", *Settings.__annotations__]
-            raise TypeError(str(unknown_name(kind, unknown, known, "The benchmark may have further arguments.")))
+            raise TypeError(str(errors.unknown_name(kind, unknown, known, "The benchmark may have further arguments.")))
         if callable(k) or isinstance(k, (str, list, tuple, Dataset)):
             name = type(self).__name__
             use = f"{name}()(function)" if callable(k) else f"{name}(datasets=[...])"
-            raise ArgumentError(
+            raise errors.ArgumentError(
                 f"k must be an integer of at least 0, not {k!r:.60}. For data sets or a function, write {use}"
             )
         self.task = task
         self.metrics = MetricTable(metrics)
         self._settings = settings
         self.experimentor = self._make(_read_datasets(datasets), k, noisy_channel)
-        given: dict[str, str] = {}
-        for name in self.dataset_names:
-            if (before := given.setdefault(name.casefold(), name)) != name or self.dataset_names.count(name) > 1:
-                raise ArgumentError(
-                    f"datasets: got {before!r} and {name!r}, expected each data set once, and names that do not only "
-                    "differ in case"
-                )
+        for first, second in combinations(self.dataset_names, 2):
+            if first.casefold() == second.casefold():
+                raise errors.ArgumentError(f"datasets: got {first!r} and {second!r}, expected each once, case ignored")
 
     def _make(self, datasets: Sequence[str | Dataset], k: int, noisy_channel: bool) -> list[Experimentor]:
         common: dict[str, Any] = {"k": k, "noisy_channel": noisy_channel, "metrics": self.metrics, **self._settings}
@@ -258,13 +236,12 @@ class Benchmark(BaseBenchmark[Experimentor]):
         fields["limit"] = next((settings["limit"] for settings in all_settings if settings["limit"] is not None), None)
         tables = [[own.dataset.table.digest, list(own.card.label_space)] for own in self.experimentor]
         options = ",".join(f"{key}={value}" for key, value in self.task.options().items())
+        datasets = "+".join(labelled(escaped(own.name), own.dataset.origin) for own in self.experimentor)
         return Signature(
             {
                 **fields,
                 "benchmark": labelled(self.task.name, self._origin()),
-                "datasets": None
-                if tuple(self.dataset_names) == names()
-                else "+".join(labelled(escaped(own.name), own.dataset.origin) for own in self.experimentor),
+                "datasets": None if tuple(self.dataset_names) == names() else datasets,
                 "data": short_digest(tables),
                 "sampler": SAMPLER_VERSION,
                 "options": options or None,
@@ -308,14 +285,13 @@ def _read_datasets(datasets: Datasets) -> Sequence[str | Dataset]:
     listed = [datasets] if isinstance(datasets, (str, Dataset)) else datasets
     chosen = list(listed) if isinstance(listed, Sequence) else []
     if not chosen or not all(isinstance(dataset, (str, Dataset)) for dataset in chosen):
-        raise ArgumentError(
-            f"datasets: got {datasets!r:.80}, expected the name of a data set, a Dataset, or a list of these; leave it "
-            "out for all ten"
+        raise errors.ArgumentError(
+            f"datasets: got {datasets!r:.80}, expected a name, a Dataset, or a list of these; leave it out for all ten"
         )
     return chosen
 
 
-class BenchmarkGroup(Displayed, FixedAttributes):
+class BenchmarkGroup(Displayed, errors.FixedAttributes):
     """Benchmarks that run together.
 
     Args:
@@ -336,17 +312,17 @@ class BenchmarkGroup(Displayed, FixedAttributes):
     def __init__(self, name: str, members: Mapping[str, Benchmark]) -> None:
         self.name, self.members = name, dict(members)
         if name in SWEEPS:
-            raise ArgumentError(f"name: got {name!r}, the name of another kind of results. Choose another one")
+            raise errors.ArgumentError(f"name: got {name!r}, the name of another kind of results. Choose another one")
         if not members:
-            raise ArgumentError(f"the group {name!r} has no members; give at least one benchmark")
+            raise errors.ArgumentError(f"the group {name!r} has no members; give at least one benchmark")
         over: dict[str, list[str]] = {}
         for part, member in self.members.items():
             if not isinstance(member, Benchmark):
-                raise ArgumentError(f"the member {part!r} of {name!r}: got {member!r:.60}, expected a benchmark")
+                raise errors.ArgumentError(f"the member {part!r} of {name!r}: got {member!r:.60}, expected a benchmark")
             over[part] = member.dataset_names
             if len(set(map(tuple, over.values()))) > 1:
                 got = "; ".join(f"{part} has {', '.join(datasets)}" for part, datasets in over.items())
-                raise ArgumentError(f"the members of {name!r} must run over the same data sets, but {got}")
+                raise errors.ArgumentError(f"the members of {name!r} must run over the same data sets, but {got}")
 
     def __len__(self) -> int:
         return len(self.members)
@@ -356,7 +332,7 @@ class BenchmarkGroup(Displayed, FixedAttributes):
 
     def __getitem__(self, part: str) -> Benchmark:
         """Return a member by the name of its part."""
-        return self.members[known_name(f"part of {self.name}", part, self.members)]
+        return self.members[errors.known_name(f"part of {self.name}", part, self.members)]
 
     def __repr__(self) -> str:
         return one_line(f"<{self.name}: {', '.join(self.members)}>")
@@ -419,11 +395,9 @@ class BenchmarkGroup(Displayed, FixedAttributes):
 
     def forecast(self, function: Inference, **options: Any) -> Forecast:
         """Forecast the run of a function: as for a single benchmark, with each distinct prompt once."""
-        parts: dict[str, list[Query]] = {}
-        for member in self.members.values():
-            for experimentor in member:
-                parts.setdefault(experimentor.name, []).extend(experimentor.all_queries())
-        return forecast(parts.values(), function, True, **options)
+        parts = zip(*self.members.values(), strict=True)  # by data set
+        queries = [[query for experimentor in part for query in experimentor.all_queries()] for part in parts]
+        return forecast(queries, function, True, **options)
 
 
 def members(benchmark: Benchmark | BenchmarkGroup) -> dict[str, Benchmark]:
@@ -433,6 +407,52 @@ def members(benchmark: Benchmark | BenchmarkGroup) -> dict[str, Benchmark]:
         benchmark: A benchmark or a group of benchmarks.
     """
     return benchmark.members if isinstance(benchmark, BenchmarkGroup) else {benchmark.task.name: benchmark}
+
+
+NO_PREDICTIONS = "no query has a prediction"
+
+
+def attempt(missing: dict[str, str], key: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Compute a value that may be undefined.
+
+    Args:
+        missing: The reason is added to it under the key.
+        key: Name of the value.
+        function: Computes the value.
+        arguments: The arguments of the function.
+
+    Returns:
+        The value; ``None`` if it is undefined or not finite.
+    """
+    try:
+        value = function(*arguments)
+    except errors.UndefinedMetricError as error:
+        missing[key] = str(error)
+        return None
+    if not all(map(math.isfinite, value if isinstance(value, list) else [value])):
+        missing[key] = f"the value is {value}"
+        return None
+    return value
+
+
+def classification_scores(outcome: Outcome, metric_set: MetricSet) -> tuple[dict[str, Any], dict[str, str]]:
+    """Score an outcome with the metrics of a set.
+
+    Returns:
+        Values by metric (``None`` where undefined), and the reasons for undefined ones.
+    """
+    if not outcome.queries:
+        names = [metric.name for metric in metric_set.metrics]
+        return dict.fromkeys(names), dict.fromkeys(names, NO_PREDICTIONS)
+    normalised = None if metric_set.as_released else outcome.normalised
+    scores = metric_set.score(outcome.truth, outcome.rows, outcome.outputs, outcome.hard, normalised)
+    missing = {name: score.reason for name, score in scores.items() if score.reason is not None}
+    return {name: score.value for name, score in scores.items()}, missing
+
+
+def condition_missing(condition: str, missing: dict[str, str]) -> dict[str, str]:
+    """Prefix the reasons of one condition with its name."""
+    return {f"{condition}.{name}": reason for name, reason in missing.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -491,12 +511,12 @@ def _bias(outcome: Outcome, key: str) -> Any:
     """Return a score of the mean prediction, or this prediction itself."""
     probabilities = outcome.normalised.probabilities if outcome.queries else None
     if probabilities is None:
-        raise UndefinedMetricError((outcome.queries and outcome.normalised.reason) or NO_PREDICTIONS)
+        raise errors.UndefinedMetricError((outcome.queries and outcome.normalised.reason) or NO_PREDICTIONS)
     if key == "distribution":
         return diagnosis.mean_distribution(probabilities)
     predictions = outcome.read(STATISTICS[key])
     if predictions is None:
-        raise UndefinedMetricError("the predictions are bare labels, which have no entropy")
+        raise errors.UndefinedMetricError("the predictions are bare labels, which have no entropy")
     return STATISTICS[key].value(outcome.sample, predictions)
 
 
@@ -565,7 +585,7 @@ class DomainBiasTask(_PriorBiasTask):
     domain_query_length: int = prompt_writer.DOMAIN_QUERY_LENGTH
 
     def __post_init__(self) -> None:
-        set_integers(self, domain_query_length=0)
+        errors.set_integers(self, domain_query_length=0)
 
     def options(self) -> Mapping[str, Any]:
         """Return the number of words per query."""
@@ -658,7 +678,7 @@ class GLERTask(Task):
     interpolations: int = 5
 
     def __post_init__(self) -> None:
-        set_integers(self, interpolations=2)
+        errors.set_integers(self, interpolations=2)
 
     def options(self) -> Mapping[str, Any]:
         """Return the number of noise rates."""
@@ -688,11 +708,11 @@ class GLERTask(Task):
         """Return slope and intercept of a metric over the share of correct labels."""
         shares, known = diagnosis.noisy_label_shares(scoring.k, len(series)), [v for v in series if v is not None]
         if len(known) < len(series):
-            raise UndefinedMetricError("the metric is undefined at some noise rate")
+            raise errors.UndefinedMetricError("the metric is undefined at some noise rate")
         if scoring.metric_set.as_released:
             return list(released.gler(known))
         if len(set(shares)) < 2:
-            raise UndefinedMetricError("without demonstrations, labels cannot be wrong")
+            raise errors.UndefinedMetricError("without demonstrations, labels cannot be wrong")
         return list(diagnosis.gler(known, shares))
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
@@ -733,13 +753,13 @@ class _ConsistencyTask(Task, Protocol):
 
 def _consistency(outcomes: Sequence[Outcome], scoring: Scoring) -> float:
     if len(outcomes) < 2:
-        raise UndefinedMetricError(
+        raise errors.UndefinedMetricError(
             "there is only one condition to compare (demonstrations set by hand give one list for each query)"
         )
     by_query = zip(*(outcome.predictions for outcome in outcomes), strict=True)
     complete = [[label for label in labels if label is not None] for labels in by_query if None not in labels]
     if not complete:
-        raise UndefinedMetricError("no query has a prediction in every condition")
+        raise errors.UndefinedMetricError("no query has a prediction in every condition")
     if scoring.metric_set.as_released and len(complete) == len(outcomes[0].answers):
         return released.consistency([row for outcome in outcomes for row in outcome.rows], len(complete))
     return diagnosis.consistency(complete)
@@ -762,7 +782,7 @@ def template_of_levels(task_input: TaskInput, levels: str) -> PromptSettings:
     """Return the settings with the template of one row of the array."""
     alternatives = task_input.card.alternatives
     if alternatives is None:
-        raise ArgumentError(
+        raise errors.ArgumentError(
             f"the card of {task_input.card.name} has no alternative templates, which template sensitivity needs; give "
             "its card 'alternatives' (three levels of instruction, input prefixes, label prefix, label affix)"
         )
@@ -795,8 +815,8 @@ class GeneralisationTask(Task):
     templates: int = 3
 
     def __post_init__(self) -> None:
-        set_integers(self, draws=2)
-        object.__setattr__(self, "templates", validate_integer("templates", self.templates, 2, len(L9)))
+        errors.set_integers(self, draws=2)
+        object.__setattr__(self, "templates", errors.validate_integer("templates", self.templates, 2, len(L9)))
 
     @property
     def repeats(self) -> int:
@@ -816,7 +836,7 @@ class GeneralisationTask(Task):
         """
         lists, rows = task_input.demonstration_lists, len(task_input.split.test)
         if task_input.repeats < 2 or any(lists[place] != lists[place - place % rows] for place in range(len(lists))):
-            raise ArgumentError(
+            raise errors.ArgumentError(
                 f"{self.name}: got other demonstrations for each test row, or one draw, expected "
                 f"{self.draws} lists that all test rows share (sampler='nested-shared', the default)"
             )
@@ -994,7 +1014,7 @@ class _Parts(BenchmarkGroup):
         **settings: Unpack[Settings],
     ) -> None:
         if Normal in self.kinds and not isinstance(metrics, str):
-            raise ArgumentError("a suite scores by a named metric set, 'standard' or '0.1.1', for all its parts")
+            raise errors.ArgumentError("a suite scores by a named metric set, 'standard' or '0.1.1', for all its parts")
         common: dict[str, Any] = {"k": k, "noisy_channel": noisy_channel, "metrics": metrics, "datasets": datasets}
         super().__init__(self.task_name, {kind.task_name: kind(**common, **settings) for kind in self.kinds})
 

@@ -34,6 +34,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from StaICC import errors
 from StaICC.benchmarks.evaluation import DatasetRun, Written, compare_prompts, digest_prompts, distinct_prompts
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.race import first_rows, marked, replay
@@ -43,22 +44,13 @@ from StaICC.benchmarks.tasks import BENCHMARKS, Benchmark, BenchmarkGroup, membe
 from StaICC.datasets import Dataset, load_dataset
 from StaICC.datasets.catalogue import refuse_builtin
 from StaICC.datasets.source import file_digest
-from StaICC.errors import (
-    ArgumentError,
-    DataError,
-    SchemaError,
-    StaICCError,
-    UnknownNameError,
-    set_integers,
-    validate_integer,
-)
 from StaICC.inference import Answer, Failure, Inference, Part, predict_queries
 from StaICC.inference.identity import TOLERANCE, Identity, RunCounts, RunRecord, difference, identity_of, tolerance_of
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.inference.workers import unlabelled
 from StaICC.metrics import MetricSet, metric_set
 from StaICC.metrics.registry import METRICS
-from StaICC.prompting import Prompt, PromptRenderer, Query
+from StaICC.prompting import Prompt, PromptRenderer
 from StaICC.results import DIVIDED, DatasetDetails, Result, ResultGroup, Signature
 from StaICC.results.provenance import FIELDS, GIVEN
 from StaICC.results.result import DIGESTS, RACE, SWEEPS, Sweep, digest_problems, read_result_file, result_from_dict
@@ -72,12 +64,15 @@ _MOST = 4096
 _SETS = ("standard", "0.1.1")
 
 
-_UNREADABLE = (StaICCError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_UNREADABLE = (errors.StaICCError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What arguments and records that no run writes can raise."""
 
 
-class UnknownBenchmarkError(ArgumentError):
+class UnknownBenchmarkError(errors.ArgumentError):
     """The benchmark of a result cannot be made again from what is here: pass it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{reason}; pass the benchmark itself")
 
 
 def rebuild(
@@ -102,19 +97,15 @@ def rebuild(
     """
     parts = list(result.results())
     if not all(part.arguments for part in parts) or not parts:
-        raise UnknownBenchmarkError(
-            "the file does not record the arguments of the benchmark; pass the benchmark itself"
-        )
+        raise UnknownBenchmarkError("the file does not record the arguments of the benchmark")
     first = parts[0]
     long_icl = result is first and first.benchmark == "LongICL"
     make = None if long_icl else _class_of(result)
     changed = ", ".join(dict.fromkeys(name for part in parts for name in part.arguments.get("changed", ())))
     if changed:
-        raise UnknownBenchmarkError(
-            f"changed by hand, or not the same for all data sets: {changed:.99}; pass the benchmark itself"
-        )
+        raise UnknownBenchmarkError(f"changed by hand, or not the same for all data sets: {changed:.99}")
     if isinstance(result, ResultGroup) and any(part.arguments["metrics"]["own"] for part in parts):
-        raise UnknownBenchmarkError("the group has metrics of the user's own; pass the group itself")
+        raise UnknownBenchmarkError("the group has metrics of the user's own")
     evaluated = [name for name, details in first.details.items() if details.asked or not long_icl]
     datasets = [_dataset(first, name, data_files) for name in evaluated]
     if make is None:
@@ -144,12 +135,10 @@ def _dataset(result: Result, name: str, data_files: Sequence[str | os.PathLike[s
             return card(name).name
         else:
             dataset = load_dataset(name, references=False)
-    except (ArgumentError, UnknownNameError) as error:
-        raise UnknownBenchmarkError(
-            f"the result is over the user's own data ({error}); pass the benchmark itself"
-        ) from error
+    except (errors.ArgumentError, errors.UnknownNameError) as error:
+        raise UnknownBenchmarkError(f"the result is over the user's own data ({error})") from error
     if dataset.card.name != name:  # a run writes the exact name
-        raise SchemaError(f"the data set {name!r:.60} is recorded with the name {dataset.card.name!r:.60}")
+        raise errors.SchemaError(f"the data set {name!r:.60} is recorded with the name {dataset.card.name!r:.60}")
     return dataset
 
 
@@ -157,10 +146,10 @@ def _constructor_arguments(parts: Sequence[Result], make: Callable[..., Any]) ->
     """Return the arguments of the first part, and the options of all parts that the constructor takes."""
     recorded, known = parts[0].arguments, inspect.signature(make).parameters
     given = {name: value for part in reversed(parts) for name, value in part.arguments["options"].items()}
-    options = {name: validate_integer(name, value, 0, _MOST) for name, value in given.items()}
+    options = {name: errors.validate_integer(name, value, 0, _MOST) for name, value in given.items()}
     metrics = _metrics(recorded["metrics"])
     return {
-        "k": validate_integer("k", recorded["k"], 0, _MOST),
+        "k": errors.validate_integer("k", recorded["k"], 0, _MOST),
         **{name: recorded[name] for name in ("noisy_channel", "limit", "outputs", "unparsed", "sampler")},
         "metrics": metrics.name if metrics in map(metric_set, _SETS) else metrics,
         "statistics": Statistics(**recorded["statistics"]),
@@ -184,9 +173,8 @@ def _restore(result: Result, experimentor: Experimentor) -> None:
     least = rows * experimentor.get_repeat_times() * options.get("templates", options.get("interpolations", 1))
     recorded = 0 if details is None else sum(len(record.truth) for record in details.conditions)
     if details is not None and least > recorded:  # of a group, the part may have other data sets
-        raise SchemaError(
-            f"limit and options give {least} queries or more on {experimentor.name}, but the file has records of "
-            f"{recorded}"
+        raise errors.SchemaError(
+            f"limit and options give {least} queries or more on {experimentor.name}, the file has records of {recorded}"
         )
     if result.arguments["demonstrations"] == "in-domain":
         experimentor.set_in_domain_mode()
@@ -202,9 +190,7 @@ def _class_of(result: Result | ResultGroup) -> type[Any]:
     for known in BENCHMARKS.values():
         if isinstance(known, type) and issubclass(known, kind) and known.task_name == name:
             return cast("type[Any]", known)
-    raise UnknownBenchmarkError(
-        f"this library has no benchmark {name!r:.60} to verify the result with; pass the benchmark itself"
-    )
+    raise UnknownBenchmarkError(f"this library has no benchmark {name!r:.60} to verify the result with")
 
 
 class _PartRenderer(PromptRenderer):
@@ -399,61 +385,40 @@ class Rerun:
     """Chooses the queries; random by default. The finding names it."""
 
     def __post_init__(self) -> None:
-        set_integers(self, queries=1)
+        errors.set_integers(self, queries=1)
         if not callable(self.model):
-            raise ArgumentError(f"model: got {self.model!r:.60}, expected an inference function or a kernel")
+            raise errors.ArgumentError(f"model: got {self.model!r:.60}, expected an inference function or a kernel")
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A data set whose queries can be predicted again, because its prompts are those of the result."""
-
-    place: str
-    """Path of the data set within its file."""
-    result: Result
-    experimentor: DatasetTask
-    queries: Sequence[tuple[str, Query]]
-    """Each with its path."""
-    stored: Sequence[Answer | Failure]
-    """The stored prediction of each query."""
-
-    @property
-    def predictor(self) -> Identity:
-        """The model that predicted the data set."""
-        predictors = self.result.provenance.predictors
-        own = (Identity(one.who, one.how) for one in predictors if self.experimentor.name in one.datasets)
-        return next(own, Identity({}))
-
-
-def predict_again(rerun: Rerun, name: str, sources: Sequence[Source]) -> Verification:
+def predict_again(rerun: Rerun, name: str, sources: Sequence[tuple[_Scored, str]]) -> Verification:
     """Predict random queries again, and compare within the tolerance that the model declares.
 
     Args:
         rerun: The model, and how many queries.
         name: Name of the result.
-        sources: The data sets to draw from. With predictions of several models, those of this one.
+        sources: The data sets to draw from, whose prompts are those of the result, each with the result that has it.
+            With predictions of several models, those of this one.
     """
     findings: list[Finding] = []
     drawn_from: list[tuple[int, int]] = []
-    model = identity_of(rerun.model)
-    several = len({source.predictor.digest for source in sources if GIVEN not in source.predictor.who}) > 1
-    for place, source in enumerate(sources):
-        predictor = source.predictor
-        known = {} if GIVEN in predictor.who else predictor.differences(model)
+    model, predictors = identity_of(rerun.model), [scored.predictor(dataset) for scored, dataset in sources]
+    several = len({predictor.digest for predictor in predictors if GIVEN not in predictor.who}) > 1
+    for place, ((scored, dataset), predictor) in enumerate(zip(sources, predictors, strict=True)):
+        result, known = scored.result, {} if GIVEN in predictor.who else predictor.differences(model)
         settings = {key: pair for key, pair in known.items() if key in {**predictor.settings, **model.settings}}
         listed = ", ".join(f"{name} was {before}, is {now}" for name, (before, now) in (settings or known).items())
-        if source.result.method != "vanilla":
-            why = f"not predicted again, its method is {source.result.method:.60}"
+        if result.method != "vanilla":
+            why = f"not predicted again, its method is {result.method:.60}"
         elif settings:
             why = f"not predicted again, {listed:.300}; give the options of the run"
         elif several and predictor.digest != model.digest:
             why = "not predicted again, another model predicted it"
-        elif [own.identity for own in source.result.provenance.predictors].count(predictor.digest) > 1:
+        elif [own.identity for own in result.provenance.predictors].count(predictor.digest) > 1:
             why = "not predicted again, two functions of the run have its identity"
         else:
-            drawn_from += [(place, number) for number in range(len(source.stored))]
+            drawn_from += [(place, number) for number in range(len(scored.runs[dataset].answers))]
             why = f"another model: {listed:.300}" if known else ""
-        findings += [Unchecked(f"{source.place}: {why}")] if why else []
+        findings += [Unchecked(f"{scored.where}{dataset}: {why}")] if why else []
     if not drawn_from:
         findings.append(Unchecked("rerun: no query has a known prompt and a prediction of this model"))
     chosen = sorted(random.Random(rerun.seed).sample(drawn_from, min(rerun.queries, len(drawn_from))))
@@ -463,17 +428,22 @@ def predict_again(rerun: Rerun, name: str, sources: Sequence[Source]) -> Verific
     with RunContext(False, on_error="collect", progress=False) as context:
         context.start([rerun.model])
         for place, drawn in groupby(chosen, itemgetter(0)):
-            source, numbers = sources[place], [number for _, number in drawn]
-            options = context.options_for(rerun.model, free_text=source.experimentor.free_text)
-            queries = [source.queries[number][1] for number in numbers]
-            answers = predict_queries(rerun.model, queries, Part("rerun"), replace(options, unparsed="wrong"))
-            for number, again in source.experimentor.read_again(dict(zip(numbers, answers, strict=True))).items():
-                where, stored = source.queries[number][0], source.stored[number]
-                pair = (("when predicted again", again), ("in the run", stored))
-                lost = [(when, own) for when, own in pair if isinstance(own, Failure) and own.reply is None]
-                findings += [Unchecked(f"{where}: it failed {when}: {own.reason}") for when, own in lost[:1]]
+            (scored, dataset), numbers = sources[place], [number for _, number in drawn]
+            own = scored.benchmark[dataset]
+            queries = [
+                (f"{scored.where}{dataset} / {condition.name} / query {number} (test row {query.row})", query)
+                for condition in own.conditions()
+                for number, query in enumerate(condition.queries)
+            ]
+            options = replace(context.options_for(rerun.model, free_text=own.free_text), unparsed="wrong")
+            answers = predict_queries(rerun.model, [queries[number][1] for number in numbers], Part("rerun"), options)
+            for number, again in own.read_again(dict(zip(numbers, answers, strict=True))).items():
+                where, stored = queries[number][0], scored.runs[dataset].answers[number]
+                pair = {"when predicted again": again, "in the run": stored}
+                lost = [(when, it) for when, it in pair.items() if isinstance(it, Failure) and it.reply is None]
+                findings += [Unchecked(f"{where}: it failed {when}: {it.reason}") for when, it in lost[:1]]
                 if not lost:
-                    distances.append(difference(*(None if isinstance(own, Failure) else own for _, own in pair)))
+                    distances.append(difference(*(None if isinstance(it, Failure) else it for it in pair.values())))
                     if distances[-1] > tolerance:
                         text = f"{where}: saved {short_value(stored)}, predicted again {short_value(again)}"
                         kind = Unchecked if declared is None else Contradicted  # its predictions may change
@@ -554,7 +524,9 @@ def verify(
         DataMissingError: A file or folder is not there.
     """
     if not isinstance(result, (Result, ResultGroup)):
-        raise ArgumentError(f"result: got {result!r:.80}, expected a result or a group. For a file use verify_file")
+        raise errors.ArgumentError(
+            f"result: got {result!r:.80}, expected a result or group. For a file use verify_file"
+        )
     verifier = _Verifier(rerun, data_dir, matching_files([result], data_files)[0])
     return list(verifier.findings(result, result.to_dict(), benchmark))
 
@@ -573,20 +545,14 @@ def matching_files(
         DataMissingError: A file or folder is not there.
     """
     digests = {file: None if Path(file).is_dir() else file_digest(file) for file in data_files}
-    recorded = [
-        {
-            str(record.get("sha256")): str(record.get("file"))
-            for part in result.results()
-            for record in part.files.values()
-        }
-        for result in results
-    ]
+    records = [[record for part in result.results() for record in part.files.values()] for result in results]
+    recorded = [{str(record.get("sha256")): str(record.get("file")) for record in of_result} for of_result in records]
     expected = {digest: name for names in recorded for digest, name in names.items()}
     for file, digest in digests.items():
         if digest is not None and digest not in expected:
             listed = " or ".join(f"{key:.64} ({name:.80})" for key, name in expected.items())
             wanted = f"expected {listed}" if listed else "but no data set of the result is from a file"
-            raise ArgumentError(f"{os.fspath(file)} is not the data of the result: its SHA-256 is {digest}, {wanted}")
+            raise errors.ArgumentError(f"{file} is not the data of the result: its SHA-256 is {digest}, {wanted}")
     return [[file for file, digest in digests.items() if digest is None or digest in names] for names in recorded]
 
 
@@ -600,7 +566,7 @@ class _Verifier:
     """Folder with the data of LongICL."""
     data_files: Sequence[str | os.PathLike[str]]
     """Files and folders of the user's own data."""
-    sources: list[Source] = field(default_factory=list)
+    sources: list[tuple[_Scored, str]] = field(default_factory=list)
     """The queries that can be predicted again."""
 
     def findings(
@@ -621,14 +587,14 @@ class _Verifier:
         raced: list[_Scored] | None = None,
     ) -> Iterator[Verification]:
         """Yield the findings about a result or a group; ``raced`` gets results of a race whose data sets are scored."""
-        single = result if isinstance(result, Result) else None
-        name = result.benchmark if isinstance(result, Result) else result.name
-        sweep = None if single is not None else SWEEPS.get(name)
-        fitting: Any = BaseBenchmark if single is not None or sweep is RACE else BenchmarkGroup if sweep is None else ()
+        group = isinstance(result, ResultGroup)
+        name = result.name if isinstance(result, ResultGroup) else result.benchmark
+        sweep = SWEEPS.get(name) if group else None
+        fitting: Any = BaseBenchmark if not group or sweep is RACE else BenchmarkGroup if sweep is None else ()
         if benchmark is not None and not isinstance(benchmark, fitting):
             got = f"{where}benchmark: got {benchmark!r:.60} for results of {name!r:.60}"
             if not where:
-                raise ArgumentError(f"{got}. Pass its own benchmark, or verify the parts of a group one by one")
+                raise errors.ArgumentError(f"{got}. Pass its own benchmark, or verify the parts of a group one by one")
             yield Verification(name, None, "nothing was computed again", (Contradicted(got),))
             return
         own: Sequence[str] = ()
@@ -636,15 +602,15 @@ class _Verifier:
         try:
             if benchmark is None and sweep is None:
                 benchmark = rebuild(result, self.data_dir, self.data_files)
-                own = list(map(str, () if single is None else single.arguments.get("metrics", {}).get("own", ())))
-            elif isinstance(benchmark, Benchmark) and single is not None and single.stopping is not None:
-                benchmark = first_rows(benchmark, single.stopping.rounds)
-            if isinstance(benchmark, Benchmark) and single is not None:
-                outputs = single.setting("outputs")  # the kind of given scores is that of their file
-                if outputs is not None and any(GIVEN in predictor.who for predictor in single.provenance.predictors):
+                own = [str(own) for one in result.results() for own in one.arguments.get("metrics", {}).get("own", ())]
+            if isinstance(benchmark, Benchmark) and isinstance(result, Result):
+                if result.stopping is not None:
+                    benchmark = first_rows(benchmark, result.stopping.rounds)
+                outputs = result.setting("outputs")  # the kind of given scores is that of their file
+                if outputs is not None and any(GIVEN in predictor.who for predictor in result.provenance.predictors):
                     benchmark = benchmark.copy_with(experimentor=[one.copy_with(outputs=outputs) for one in benchmark])
         except _UNREADABLE as error:
-            kind = Unchecked if isinstance(error, (UnknownBenchmarkError, DataError)) else Contradicted
+            kind = Unchecked if isinstance(error, (UnknownBenchmarkError, errors.DataError)) else Contradicted
             refused.append(kind(f"{where}benchmark: {error!s:.999}"))
         if isinstance(result, ResultGroup):
             yield from self._group(result, saved, benchmark, where, refused)
@@ -680,10 +646,9 @@ class _Verifier:
         if raced is not None:
             findings += compare_values(f"{where}parts", sorted(group), ["first", "second"])
             models = sorted(raced, key=lambda scored: scored.where)  # the first, the second
-            if len(models) != 2:
-                reason = "the decision follows from predictions that cannot be scored"
-                findings.append(Unchecked(f"{where}stopping: {reason}"))
-            findings += [finding for model in models if len(models) == 2 for finding in model.replayed(models)]
+            unscored = Unchecked(f"{where}stopping: the decision follows from predictions that cannot be scored")
+            replayed = (finding for model in models for finding in model.replayed(models))
+            findings += replayed if len(models) == 2 else [unscored]
         others = {"parts", *(sweep.recorded if sweep is not None else ())}
         entries = {key: value for key, value in saved.items() if key not in others}
         expected = {"schema": RESULT_SCHEMA, "kind": "group", "name": name}
@@ -703,10 +668,15 @@ class _Scored:
     """Path of the result within its file."""
     unknown: Mapping[str, str]
     """As for :func:`compare_values`."""
-    sources: list[Source] | None
+    sources: list[tuple[_Scored, str]] | None
     """Gets the data sets that can be predicted again; ``None`` if none is."""
     runs: dict[str, DatasetRun] = field(default_factory=dict)
     """The scored data sets."""
+
+    def predictor(self, name: str) -> Identity:
+        """Return the identity of the model that predicted a data set."""
+        predictors = (own for own in self.result.provenance.predictors if name in own.datasets)
+        return next((Identity(own.who, own.how) for own in predictors), Identity({}))
 
     def dataset(self, name: str) -> Verification:
         """Write the prompts of a data set, score its records, and compare."""
@@ -723,7 +693,7 @@ class _Scored:
                 findings.append(Contradicted(f"{place} / {'prompts' if first is None else 'query_digests'}: {message}"))
             run = absent or self._score(name, conditions, seen)
         except _UNREADABLE as error:
-            missing = isinstance(error, DataError)
+            missing = isinstance(error, errors.DataError)
             findings.append(
                 Unchecked(f"{place}: {error}") if missing else Contradicted(f"{place} / conditions: {error}")
             )
@@ -738,13 +708,7 @@ class _Scored:
             expected = run.details.to_dict() | compared
             findings += compare_values(place, self.saved["details"][name], expected, self.unknown)
             if same and run.answers and self.sources is not None:
-                listed = [
-                    (f"{self.where}{name} / {condition.name} / query {number} (test row {query.row})", query)
-                    for condition in conditions
-                    for number, query in enumerate(condition.queries)
-                ]
-                source = Source(f"{self.where}{name}", self.result, self.benchmark[name], listed, run.answers)
-                self.sources.append(source)
+                self.sources.append((self, name))
         return Verification(self.result.benchmark, name, message, limited(place, findings), same, first)
 
     def _score(self, name: str, conditions: Sequence[Condition], seen: Sequence[Written]) -> DatasetRun:
@@ -763,7 +727,7 @@ class _Scored:
         written = [(condition.name, len(condition.queries)) for condition in conditions]
         recorded = [(record.name, len(record.truth)) for record in details.conditions]
         if written != recorded:
-            raise SchemaError(f"saved {short_value(recorded)}, written {short_value(written)}")
+            raise errors.SchemaError(f"saved {short_value(recorded)}, written {short_value(written)}")
         run = own.assemble(conditions, list(_answers(details, len(own.get_label_space()))))
         if own.free_text:  # the run recorded the kind of its predictions, and the labels that were read
             pairs = zip(run.details.conditions, details.conditions, strict=True)
@@ -811,7 +775,7 @@ class _Scored:
             return
         try:
             expected = replay(stopping, self.benchmark.experimentor, [model.runs for model in models])
-        except (StaICCError, LookupError) as error:
+        except (errors.StaICCError, LookupError) as error:
             yield Contradicted(f"{place}: {error}")
         else:
             yield from compare_values(place, stopping.to_dict(), expected.to_dict())
@@ -890,5 +854,5 @@ def _answers(details: DatasetDetails, labels: int) -> Iterator[Answer | Failure]
         for number, known in enumerate(zip(failed, rows, record.predictions, strict=True)):
             answer = next((answer for answer in known if answer is not None), None)
             if answer is None or (isinstance(answer, int) and not 0 <= answer < labels):
-                raise SchemaError(f"prediction {number} is {answer}, but there are {labels} labels")
+                raise errors.SchemaError(f"prediction {number} is {answer}, but there are {labels} labels")
             yield answer

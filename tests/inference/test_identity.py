@@ -36,8 +36,7 @@ def run(function: Any, store: Any = None, queries: Any = None, **settings: Any) 
     with RunContext(False, store=store, **settings) as running:
         running.start([function])
         found = predict_queries(function, queries or QUERIES, "Test", running.options_for(function))
-    (record,) = running.records
-    return found, record
+    return found, running.record_of(function)
 
 
 def direct(function: Any, queries: Any = None) -> list[Any]:
