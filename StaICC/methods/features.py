@@ -24,7 +24,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
 from StaICC.benchmarks import Experimentor
-from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name
+from StaICC.errors import ArgumentError, OutputError, unknown_name
 from StaICC.inference import Answer, Failure, Inference, OnError, Part, RunOptions, Unparsed, contract, predict_queries
 from StaICC.inference.contract import Features, Forecast
 from StaICC.inference.identity import Identity, RunCounter, RunCounts, combined, identity_of, tolerance_of
@@ -80,23 +80,19 @@ def features_of(function: Inference, prompts: Sequence[Any], label_space: Sequen
         ArgumentError: The function does not return the feature.
     """
     batch, capability = contract.batch_form(function), CAPABILITIES[feature]
-
-    def predicted(some: Sequence[Any]) -> list[Any]:
-        if batch is None:
-            return [function(prompt=prompt, label_space=list(label_space)) for prompt in some]
-        return list(contract.check_batch(batch(list(some), list(label_space)), len(some)))
-
-    if feature == "probabilities":
-        return predicted(prompts)
-    if capability in protocol.capabilities_of(function):
+    if feature != "probabilities" and capability in protocol.capabilities_of(function):
         return getattr(function, protocol.METHODS[capability])(list(prompts))
+    answers: Iterable[Any] = (function(prompt=prompt, label_space=list(label_space)) for prompt in prompts)
+    if batch is not None:
+        answers = contract.check_batch(batch(list(prompts), list(label_space)), len(prompts))
+    if feature == "probabilities":
+        return list(answers)
     rows = []
-    for part in (prompts[:1], prompts[1:]):  # one prompt is enough to find out that a function does not return it
-        for answer in predicted(part) if part else ():
-            if not isinstance(answer, tuple) or len(answer) < 2:
-                got = f"it returned a {type(answer).__name__}, expected a tuple of label probabilities and features"
-                raise ArgumentError(f"{_name(function)} does not provide {capability.value}: {got}. {_LOCAL}")
-            rows.append(answer[1 if feature == "hidden" else -1])
+    for answer in answers:
+        if not isinstance(answer, tuple) or len(answer) < 2:
+            got = f"it returned a {type(answer).__name__}, expected a tuple of label probabilities and features"
+            raise ArgumentError(f"{_name(function)} does not provide {capability.value}: {got}. {_LOCAL}")
+        rows.append(answer[1 if feature == "hidden" else -1])
     return rows
 
 
@@ -482,7 +478,7 @@ class Request:
         return [key for condition in self.conditions for key in condition]
 
 
-def _of_kernel(feature: Any) -> bool:
+def of_kernel(feature: Any) -> bool:
     """Return whether the kernel computes a feature, not another function of texts."""
     return isinstance(feature, (str, TextInference, KernelFunction))
 
@@ -502,7 +498,7 @@ class FeatureCache:
         digest: Digest of the kernel's identity in the current run, or the last one; what is in memory belongs to it.
     """
 
-    def __init__(self, kernel: Inference, compute: Callable[..., list[Answer | Failure]] = predict_queries) -> None:
+    def __init__(self, kernel: Inference, compute: Callable[..., Sequence[Answer | Failure]] = predict_queries) -> None:
         self.kernel = self.predictor = kernel
         self.digest = ""
         self.computed = self.reused = 0
@@ -520,25 +516,6 @@ class FeatureCache:
         """Tokens that the kernel has read and generated so far, in workers too; ``None`` if it does not count them."""
         used = contract.tokens_used(self.kernel)
         return None if used is None else _sums(used, self._tokens_of_workers)
-
-    def forecast(self, requests: Iterable[Request]) -> Forecast:
-        """Return the forecast of all that was requested, as if nothing had been computed before."""
-        wanted: dict[Key, dict[Any, None]] = {}
-        for request in requests:
-            for key in request.keys if _of_kernel(request.feature) else ():
-                wanted.setdefault(key, {})[request.feature] = None
-        calls: dict[Any, list[Any]] = {}
-        for _, of_names in self._calls(wanted):
-            for (prompt, labels), names in of_names.items():
-                calls.setdefault((frozenset(names), isinstance(prompt, str), labels), []).append(prompt)
-        total = Forecast()
-        for (names, _, labels), prompts in calls.items():
-            function = self.function(*names) if len(names) == 1 else FeatureFunction(self.kernel, names)
-            try:
-                total += contract.forecast_prompts(function, prompts, labels)
-            except StaICCError:  # a prompt that the model cannot read; it fails when it is computed
-                total += contract.UNKNOWN
-        return total
 
     def function(self, feature: Any) -> Inference:
         """Return the inference function of a feature, under whose identity a store keeps it."""
@@ -582,7 +559,7 @@ class FeatureCache:
         found = {place: self._memory[place] for place in places.keys() & self._memory.keys()}
         for feature, number in Counter(feature for feature, _ in found).items():
             self.reused += number
-            if _of_kernel(feature):
+            if of_kernel(feature):
                 self._options(feature).counter.counts += RunCounts(reused=number)
         wanted: dict[Key, dict[Any, None]] = {}
         for place, key in places.items():
@@ -596,7 +573,7 @@ class FeatureCache:
             rows.append(apply_present(own, list))
         return rows
 
-    def _ask(self, function: Inference, keys: Iterable[Key], part: Part, options: RunOptions) -> list[Answer | Failure]:
+    def _ask(self, function: Inference, keys: Iterable[Key], part: Part, options: RunOptions) -> Sequence[Any]:
         """Evaluate a function on prompts, and count what was computed."""
         queries = [Query(prompt, labels, 0, number, 0) for number, (prompt, labels) in enumerate(keys)]
         total = options.counter
@@ -651,7 +628,7 @@ class FeatureCache:
                 function = FeatureFunction(self.kernel, names, fewer)
                 options = replace(options, store=_FeatureStore(stores, wanted) if stores else None)
             answers = self._ask(function, wanted, part, options)
-        elif _of_kernel(names[0]):
+        elif of_kernel(names[0]):
             options = self._options(names[0])
             if isinstance(names[0], TextInference):
                 options = replace(options, free_text=True, on_error="collect")

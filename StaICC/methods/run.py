@@ -249,9 +249,7 @@ class Method:
                     with self._named(experimentor):
                         data, predictions, requests = self.predict(experimentor, cache, part, cost)
                     if isinstance(cache, SharedFeatures):
-                        forecast = cache.forecast(requests)
-                        alone = (forecast.tokens, forecast.output_tokens)
-                        cost.add(tokens_alone=math.nan if None in alone else sum(filter(None, alone)))
+                        cost.add(tokens_alone=_tokens_of(requests, cache.kernel))
                 except OutputError as error:
                     if run.get("on_error") != "collect":
                         raise
@@ -293,12 +291,11 @@ class Method:
         prompts: dict[str, set[Any]] = {"training": set(), "test": set()}
         requested: list[Request] = []
         data, steps, requests, predictions = self.begin(experimentor)
-        phase = ""
+        phase = "test"
         while requests is not None:
-            before, phase = phase, "training" if any(request.phase for request in requests) else "test"
+            phase = "training" if any(request.phase for request in requests) else "test"
             if only_prompts and phase == "test":
                 break
-            cost.charge(before or phase)
             answers: dict[int, list[Any]] = {}
             for name, keys in prompts.items():
                 chosen = [r for r in requests if bool(r.phase) is (name == "training") and not r.ahead]
@@ -311,7 +308,7 @@ class Method:
                     keys.update((kind, key) for request, kind in kinds for key in request.keys)
                     cost.charge(name)
             requests, predictions = self._next(steps, [answers.get(id(request), []) for request in requests])
-        cost.charge(phase or "test")
+            cost.charge(phase)
         cost.add(**{f"{name}_prompts": len(keys) for name, keys in prompts.items()})
         return data, predictions, requested
 
@@ -321,13 +318,12 @@ class Method:
         if not hasattr(answers, "__len__") or len(answers) != len(queries):
             given = len(answers) if hasattr(answers, "__len__") else type(answers).__name__
             raise ArgumentError(f"{part.name}: got {given} predictions, expected {len(queries)}, one for each query")
-        numbers: dict[Any, int] = {(str(number), query.label_space): number for number, query in enumerate(queries)}
+        known, rows = (Failure, ReplyLabel), zip(queries, answers, strict=True)
+        read = [row if isinstance(row, known) else checked(row, query.label_space) for query, row in rows]
+        taken: dict[Any, Any] = {(str(n), query.label_space): read[n] for n, query in enumerate(queries)}
         options = replace(options, store=None, progress=None, unparsed=view.unparsed)
-        collector = AnswerCollector(options, part, len(queries), {})
-        known = (Failure, ReplyLabel)
-        pairs = zip(answers, numbers, strict=True)
-        collector.add([*numbers], [row if isinstance(row, known) else checked(row, key[1]) for row, key in pairs])
-        collector.refuse_failures(numbers)
+        collector = AnswerCollector(options, part, len(queries), taken)
+        collector.refuse_failures({key: number for number, key in enumerate(taken)})
         return view.assemble(view.conditions(), [*collector.answers.values()], part.name)
 
     def _signed(self, signature: Signature, benchmark_ks: Set[str | None] = frozenset({None})) -> Signature:
@@ -364,13 +360,12 @@ class Cost:
     """
 
     def __init__(self, cache: FeatureCache) -> None:
-        names = ("training_prompts", "training_seconds", "test_prompts", "seconds", "reused_prompts")
-        self.timing = dict.fromkeys(("loading_seconds", *names), 0.0)
+        names = ["loading_seconds", "training_prompts", "training_seconds", "test_prompts", "seconds", "reused_prompts"]
+        if cache.tokens is not None:
+            names += [f"{phase}_tokens_{kind}" for phase in ("training", "test") for kind in ("read", "generated")]
+        self.timing = dict.fromkeys(names, 0.0)
         self._cache = cache
         self.start()
-        if self._tokens is not None:
-            phases = ("training", "test")
-            self.add(**{f"{phase}_tokens_{kind}": 0.0 for phase in phases for kind in ("read", "generated")})
 
     def start(self) -> None:
         """Measure from now on."""
@@ -389,6 +384,23 @@ class Cost:
         if tokens is not None and self._tokens is not None and phase != "loading":
             used = zip(("read", "generated"), tokens, self._tokens, strict=True)
             self.add(**{f"{phase}_tokens_{kind}": after - before for kind, before, after in used})
+
+
+def _tokens_of(requests: Sequence[Request], kernel: Inference) -> float:
+    """Return the tokens that all requests read, and generate at most, if nothing is cached; NaN if that is unknown."""
+    tasks = Tasks(kernel)
+
+    def count(function: Inference, queries: Sequence[Query], part: Part, options: RunOptions) -> list[Failure]:
+        tasks.add(function, queries, options)
+        return [Failure("it is only counted")] * len(queries)
+
+    FeatureCache(kernel, count).rows([request for request in requests if features.of_kernel(request.feature)])
+    try:
+        forecast = tasks.forecast(ForecastOptions(probe_seconds=0))
+    except StaICCError:  # a prompt that the model cannot read; it fails when it is computed
+        return math.nan
+    tokens = forecast.tokens, forecast.output_tokens
+    return math.nan if None in tokens else sum(filter(None, tokens))
 
 
 def check_benchmark(benchmark: object) -> None:
@@ -418,30 +430,27 @@ class SharedFeatures(FeatureCache):
 
     def compute(self, experimentor: Experimentor, part: Part) -> None:
         """Compute the features of one data set, unless that was done; failures are left to the methods."""
-        if any(experimentor is done for done in self._done) or len(self._runs) < 2:
+        if experimentor in self._done or len(self._runs) < 2:
             return
-        runs = [
-            (method, experimentor if self._same_data else benchmark[experimentor.name])
-            for method, benchmark in self._runs
-        ]
+        name, same = experimentor.name, self._same_data
+        runs = [(method, experimentor if same else benchmark[name]) for method, benchmark in self._runs]
         self._done += [own for _, own in runs]
         cost, computed = Cost(self), self.computed
         requests: list[Request] = []
         for method, own in runs:
             with contextlib.suppress(Exception):  # the run of the method reports it
                 requests += method.begin(own)[2] or ()
+        requests = [request for request in requests if isinstance(request.feature, str)]
         try:
             self.rows(
-                [request for request in requests if isinstance(request.feature, str)],
-                replace(part, name=f"features of {len(runs)} runs: {experimentor.name}"),
-                None if self._same_data else "collect",
+                requests, replace(part, name=f"features of {len(runs)} runs: {name}"), None if same else "collect"
             )
         except Exception as error:
-            _log.warning("%s: features could not be computed for all runs together: %s", experimentor.name, error)
+            _log.warning("%s: features could not be computed for all runs together: %s", name, error)
         cost.charge("test")
         self.cost["prompts"] += self.computed - computed
-        for name in {"seconds", "test_tokens_read", "test_tokens_generated"} & cost.timing.keys():
-            self.cost[name.removeprefix("test_")] += cost.timing[name]
+        for kind in {"seconds", "test_tokens_read", "test_tokens_generated"} & cost.timing.keys():
+            self.cost[kind.removeprefix("test_")] += cost.timing[kind]
 
 
 def _signed_value(value: Any) -> str:
@@ -453,39 +462,35 @@ def _signed_value(value: Any) -> str:
 
 
 def chosen_methods(
-    kernel: Inference,
-    variant: str,
-    calibration_number: int,
-    methods: Sequence[str | MethodSpec] | None,
-    options: Mapping[str, Any] | None,
+    kernel: Inference, names: Sequence[str | MethodSpec] | None, options: Mapping[str, Any], variant: str, number: int
 ) -> tuple[list[Method], dict[str, str]]:
     """Return the methods that the kernel supports, and why others are left out; see :func:`run_all`.
 
     Raises:
         ArgumentError: No method could be run, two methods have one name, or no method has an option.
     """
-    if methods is None:
+    if names is None:
         k_nn = "knn_prompt" if specification.check_variant(variant) == "paper" else "knn_prompt_centroid"
-        methods = [k_nn if name == "knn_prompt" else name for name in TABLE_2]
-    specs = [_find(name) for name in methods]
-    names = [spec.name for spec in specs]
-    if len(set(names)) < len(names):
-        raise ArgumentError(f"got two methods of one name: {', '.join(names)}; expected different names")
-    declared = [{fact.name for fact in options_of(spec.options)} for spec in specs]
-    given, known = options or {}, set().union(*declared)
-    if unknown := [name for name in given if name not in known]:
+        names = [k_nn if name == "knn_prompt" else name for name in TABLE_2]
+    specs = [_find(name) for name in names]
+    declared = {spec.name: {fact.name for fact in options_of(spec.options)} for spec in specs}
+    listed = ", ".join(spec.name for spec in specs)
+    if len(declared) < len(specs):
+        raise ArgumentError(f"got two methods of one name: {listed}; expected different names")
+    known = set().union(*declared.values())
+    if unknown := [name for name in options if name not in known]:
         raise unknown_name("option of these methods", unknown[0], sorted(known))
     made: list[Method] = []
     skipped: dict[str, str] = {}
-    for spec, own in zip(specs, declared, strict=True):
+    for spec in specs:
+        settings = {name: value for name, value in options.items() if name in declared[spec.name]}
         try:
-            settings = {name: value for name, value in given.items() if name in own}
-            made.append(Method(spec, kernel, variant, calibration_number, **settings))
+            made.append(Method(spec, kernel, variant, number, **settings))
         except features.CapabilityError as error:
             skipped[spec.name] = str(error)
             _log.warning("left out: %s", error)
     if not made:
-        raise ArgumentError(f"none of the methods {', '.join(names)} could be run: {'; '.join(skipped.values())}")
+        raise ArgumentError(f"none of the methods {listed} could be run: {'; '.join(skipped.values())}")
     return made, skipped
 
 
@@ -524,7 +529,7 @@ def run_all(
     """
     check_benchmark(benchmark)
     methods = [methods] if isinstance(methods, str) else methods
-    made, skipped = chosen_methods(kernel, variant, calibration_number, methods, options)
+    made, skipped = chosen_methods(kernel, methods, options or {}, variant, calibration_number)
     table = MethodTable(OF_METHODS.name, {}, {method.spec.name: method.spec.title for method in made}, skipped)
     runs = {method.spec.name: (method.spec.title, method, benchmark) for method in made}
     return _run_each(table, runs, finished, **run)
@@ -643,16 +648,9 @@ class MethodTable(ResultGroup):
         skipped: The reasons of the methods that could not be run.
     """
 
-    def __init__(
-        self,
-        name: str,
-        parts: Mapping[str, Result | ResultGroup],
-        titles: Mapping[str, str] | None = None,
-        skipped: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, name: str, parts: Mapping[str, Any], titles: dict[str, str], skipped: dict[str, str]) -> None:
         super().__init__(name, parts)
-        self.titles = dict(titles or {})
-        self.skipped = dict(skipped or {})
+        self.titles, self.skipped = titles, skipped
         self.shared: dict[str, float] = {}
         """Prompts that were computed for several methods together, and the seconds that this took."""
 
@@ -709,6 +707,12 @@ class MethodTable(ResultGroup):
         return super().to_dict() | {"skipped": self.skipped, "shared": self.shared}
 
 
+def refuse_groups(benchmarks: Sequence[Any]) -> None:
+    """Refuse groups where several ``k`` are compared."""
+    if not all(isinstance(benchmark, Benchmark) for benchmark in benchmarks):
+        raise ArgumentError("several k need one benchmark: got a group. Run its members one by one")
+
+
 def different(ks: Iterable[int]) -> list[int]:
     """Return numbers of demonstrations in order.
 
@@ -755,8 +759,7 @@ def run_many_shot(
     """
     numbers = different(ks)
     runs = {f"k={k}": (f"k = {k}", method, make_benchmark(k)) for k in numbers}
-    if not all(isinstance(benchmark, Benchmark) for _, _, benchmark in runs.values()):
-        raise ArgumentError("several k need one benchmark: got a group. Run its members one by one")
+    refuse_groups([benchmark for _, _, benchmark in runs.values()])
     texts: set[str] = set()
 
     def measured(table: MethodTable) -> None:
@@ -770,7 +773,7 @@ def run_many_shot(
         if finished is not None:
             finished(table)
 
-    table = MethodTable(OF_SHOTS.name, {}, {f"k={k}": f"{method.spec.title}, k = {k}" for k in numbers})
+    table = MethodTable(OF_SHOTS.name, {}, {f"k={k}": f"{method.spec.title}, k = {k}" for k in numbers}, {})
     return _run_each(table, runs, measured, same_data=False, **run)
 
 
@@ -813,14 +816,13 @@ def forecast_method(
         8
     """
     chosen, given = ForecastOptions(**how), specification.read_options(options)
-    methods, _ = chosen_methods(kernel, variant, calibration_number, None if name == "all" else [name], given)
+    methods, _ = chosen_methods(kernel, None if name == "all" else [name], given, variant, calibration_number)
     for benchmark in benchmarks:
         check_benchmark(benchmark)
     if len(methods) > 1 < len(benchmarks):
         raise ArgumentError(f"got {len(benchmarks)} benchmarks for all methods, expected one")
-    groups = [benchmark for benchmark in benchmarks if isinstance(benchmark, BenchmarkGroup)]
-    if groups and len(benchmarks) > 1:
-        raise ArgumentError("several k need one benchmark: got a group. Run its members one by one")
+    if len(benchmarks) > 1:
+        refuse_groups(benchmarks)
     runs = [(method, benchmark) for method in methods for benchmark in benchmarks]
     first, second = (_tasks_of(runs, seed, chosen) for seed in (0, 1))
     certain = [chunk for _, chunk in first.chunks] == [chunk for _, chunk in second.chunks]
@@ -868,9 +870,8 @@ class _MadeUp:
 
     def _prediction(self, function: Inference, key: features.Key) -> Answer:
         if isinstance(function, features.FeatureFunction):
-            return Features(
-                {name: features.packed_row(name, self._row(name, key), key[1]) for name in function.features(*key)}
-            )
+            rows = {name: self._row(name, key) for name in function.features(*key)}
+            return Features({name: features.packed_row(name, row, key[1]) for name, row in rows.items()})
         if isinstance(function, TextInference):
             return Text(" ".join(str(self._random.randrange(10)) for _ in range(function.max_new_tokens)))
         row: list[float] = self._row("probabilities", key)
