@@ -64,23 +64,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from StaICC.errors import ArgumentError, StaICCError, UnknownNameError, known_name, validate_integer
 from StaICC.layout import Block, Displayed, Line, TextTable, layout, shared_lines
+from StaICC.metrics import paired_tests
 from StaICC.metrics.diagnosis import noisy_label_shares
 from StaICC.metrics.intervals import Interval
-from StaICC.metrics.paired_tests import (
-    LEVEL,
-    PairedDifference,
-    detectable_difference,
-    difference_interval,
-    directional_holm,
-    holm,
-    mean_difference,
-    p_value,
-    paired_difference,
-    too_few_rows,
-    upper_p_value,
-)
+from StaICC.metrics.paired_tests import LEVEL, PairedDifference, directional_holm, mean_difference, paired_difference
 from StaICC.metrics.registry import CONSISTENCY, HEADLINE, Contributions, Mean, MicroF1, Sample, Statistic, score_record
-from StaICC.results.provenance import DatasetDetails, Key, query_keys
+from StaICC.results.provenance import ConditionRecord, Key, query_keys
 from StaICC.results.result import Result, ResultGroup, by_benchmark, split_runs
 from StaICC.safe_text import csv_cell, one_line
 
@@ -130,12 +119,6 @@ def _certain(label: int, width: int) -> list[float]:
     return [float(place == label) for place in range(width)]
 
 
-def _by_query(rows: Sequence[int], truth: Iterable[int], answers: Iterable[Any]) -> dict[Key, tuple[int, Any]]:
-    """Return the true label and the prediction of each query that has one."""
-    queries = zip(query_keys(rows), truth, answers, strict=True)
-    return {key: (label, answer) for key, label, answer in queries if answer is not None}
-
-
 def _weights(result: Result, names: Sequence[str]) -> tuple[float, ...]:
     """Return the weights of the conditions: a regression slope for label noise, else their mean."""
     if result.benchmark != "GLER":
@@ -157,71 +140,65 @@ def _read(result: Result, name: str, metric: str, statistic: Statistic) -> _Reco
     Raises:
         _LeftOutError: The metric, or the records, are missing.
     """
-    details, values = result.details.get(name), result.divided.get(name)
+    details, values, long_icl = result.details.get(name), result.divided.get(name), result.benchmark == "LongICL"
     if details is None or values is None:
         raise _LeftOutError("not in this run")
-    saved = saved_value(values, metric)
-    if saved is None and not (details.failed and result.benchmark == "LongICL"):
+    if saved_value(values, metric) is None and not (details.failed and long_icl):
         reason = details.missing.get(metric) or details.missing.get(f"sensitivity.{metric}")
         raise _LeftOutError(reason or next(iter(details.notes), None) or f"the run has no {metric} here")
-    if result.benchmark == "LongICL":
-        return _read_long_icl(details, values, metric)
-    if not details.conditions:
-        raise _LeftOutError("the file has no records of its queries")
-    conditions: dict[str, dict[Key, tuple[int, Any]]] = {}
-    wrong = result.counted_wrong(name) if statistic.of_classification else set()
-    own = result.query_scores.get(metric)
-    for record in details.conditions:
-        width = len(details.labels) or 1 + max(*record.truth, *(label or 0 for label in record.predictions))
-        answers: list[Any] = list(record.predictions)
-        if own is not None:
-            answers = list(own.values.get(name, {}).get(record.name) or ())
-            if len(answers) != len(record.truth):
-                raise _LeftOutError(f"the file has {metric} of {len(answers)} queries, expected {len(record.truth)}")
-            if any(score is not None and not own.low <= score <= own.high for score in answers):
-                raise _LeftOutError(f"the file has {metric} of a query outside its range {own.low:g} to {own.high:g}")
-        elif statistic.reads == "distributions" and record.output == "labels":
-            answers = [label if label is None else _certain(label, width) for label in answers]
-        elif statistic.reads != "labels":
-            if record.scores is None or record.output not in ("probabilities", "logits"):
-                kind = {"labels": "bare labels"}.get(record.output, record.output)
-                raise _LeftOutError(f"the predictions are {kind}, which have no probabilities")
-            answers = list(record.probabilities(width))
-        for number in (query for condition, query in wrong if condition == record.name):
-            label = (record.truth[number] + 1) % width
-            answers[number] = label if statistic.reads == "labels" else _certain(label, width)
-        conditions[record.name] = _by_query(record.rows, record.truth, answers)
-    queries = sum(len(record.truth) for record in details.conditions)
-    return _Records(conditions, details.labels, _weights(result, list(conditions)), queries, details.data)
-
-
-def _read_long_icl(details: DatasetDetails, values: Mapping[str, Any], metric: str) -> _Records:
-    rounds = values.get("rounds") or {}
     records = {record.name: record for record in details.conditions}
+    rounds = (values.get("rounds") or {}) if long_icl else {}
+    names = list(records) if not long_icl else list(rounds) if metric == "mean" else [metric]
+    if not names:
+        raise _LeftOutError("the run has no rounds here" if long_icl else "the file has no records of its queries")
+    f1 = long_icl and values.get("metric") == "micro_f1"
     conditions: dict[str, dict[Key, tuple[int, Any]]] = {}
     most, queries = (1.0, 1.0), 0
-    f1 = values.get("metric") == "micro_f1"
-    for name in rounds if metric == "mean" else [metric]:
-        if (record := records.get(name)) is not None:
-            rows, truth, answers = list(record.rows), list(record.truth), list[Any](record.predictions)
+    for condition in names:
+        answers: list[Any]
+        if (record := records.get(condition)) is not None:
+            rows, truth = record.rows, record.truth
+            answers = list(record.predictions) if long_icl else _answers(result, name, record, metric, statistic)
             if f1:
-                pairs = zip(truth, answers, strict=True)
-                answers = [
-                    guess if guess is None else (int(guess == label), 1 + (guess >= 0)) for label, guess in pairs
-                ]
-        elif (items := rounds.get(name, {}).get("items")) is not None:  # several labels per item
-            rows, truth = [item[0] for item in items], [item[1] for item in items]
+                guesses = zip(truth, answers, strict=True)
+                answers = [None if guess is None else (int(guess == own), 1 + (guess >= 0)) for own, guess in guesses]
+        elif (items := rounds.get(condition, {}).get("items")) is not None:  # several labels per item
+            rows, truth = (tuple(item[place] for item in items) for place in (0, 1))
             answers = [None if gold is None else (correct, gold + predicted) for _, gold, predicted, correct in items]
             counts = [(float(gold), float(predicted)) for _, gold, predicted, _ in items if gold is not None]
             most = max([most[0], *(gold for gold, _ in counts)]), max([_LONGEST_REPLY, *(size for _, size in counts)])
         else:
-            raise _LeftOutError(f"the file has no records of the queries of {name}; run again with this version")
+            raise _LeftOutError(f"the file has no records of the queries of {condition}; run again with this version")
         queries += len(rows)
-        conditions[name] = _by_query(rows, truth, answers)
-    if not conditions:
-        raise _LeftOutError("the run has no rounds here")
-    weights = (1.0 / len(conditions),) * len(conditions)
+        keyed = zip(query_keys(rows), truth, answers, strict=True)
+        conditions[condition] = {key: (label, answer) for key, label, answer in keyed if answer is not None}
+    weights = _weights(result, names)
     return _Records(conditions, details.labels, weights, queries, details.data, most if f1 else None)
+
+
+def _answers(result: Result, name: str, record: ConditionRecord, metric: str, statistic: Statistic) -> list[Any]:
+    """Return what a statistic needs of each prediction of a condition; ``None`` for queries without it."""
+    labels, own = result.details[name].labels, result.query_scores.get(metric)
+    width = len(labels) or 1 + max(*record.truth, *(label or 0 for label in record.predictions))
+    answers: list[Any] = list(record.predictions)
+    if own is not None:
+        answers = list(own.values.get(name, {}).get(record.name) or ())
+        if len(answers) != len(record.truth):
+            raise _LeftOutError(f"the file has {metric} of {len(answers)} queries, expected {len(record.truth)}")
+        if any(score is not None and not own.low <= score <= own.high for score in answers):
+            raise _LeftOutError(f"the file has {metric} of a query outside its range {own.low:g} to {own.high:g}")
+    elif statistic.reads == "distributions" and record.output == "labels":
+        answers = [label if label is None else _certain(label, width) for label in answers]
+    elif statistic.reads != "labels":
+        if record.scores is None or record.output not in ("probabilities", "logits"):
+            kind = {"labels": "bare labels"}.get(record.output, record.output)
+            raise _LeftOutError(f"the predictions are {kind}, which have no probabilities")
+        answers = list(record.probabilities(width))
+    for condition, number in result.counted_wrong(name) if statistic.of_classification else ():
+        if condition == record.name:
+            label = (record.truth[number] + 1) % width
+            answers[number] = label if statistic.reads == "labels" else _certain(label, width)
+    return answers
 
 
 def saved_value(values: Mapping[str, Any], metric: str) -> float | None:
@@ -911,12 +888,12 @@ def compare_runs(
     outcomes = of_datasets = corrected(list(map(difference_outcome, means)), chosen_from=chosen_from)
     if len(datasets) > 1:
         tests = [difference_outcome(step) for own in steps for step in own]
-        of_datasets = corrected(tests, holm, chosen_from * len(datasets))
+        of_datasets = corrected(tests, paired_tests.holm, chosen_from * len(datasets))
     lines = iter(of_datasets)
     margins: list[Iterator[Outcome]] = []
     for gains in () if margin is None else (means, [mean.negated for mean in means]):
         above = [_above(gain if better else gain.negated, -(margin or 0.0)) for gain in gains]
-        margins.append(iter(corrected(above, holm, chosen_from)))
+        margins.append(iter(corrected(above, paired_tests.holm, chosen_from)))
     notes = {run: list(_table_notes(run, aligned)) for run in aligned.runs}
     made = []
     for number, pair in enumerate(pairs):
@@ -1124,9 +1101,9 @@ def difference_outcome(difference: PairedDifference) -> Outcome:
     Args:
         difference: The difference.
     """
-    if (reason := too_few_rows(difference)) is not None:
+    if (reason := paired_tests.too_few_rows(difference)) is not None:
         return Untested(reason)
-    p = p_value(difference)
+    p = paired_tests.p_value(difference)
     return Tested(p, p)
 
 
@@ -1134,13 +1111,13 @@ def _above(difference: PairedDifference, least: float) -> Outcome:
     """Return the one-sided test of "the difference is at most `least`"."""
     if difference.unbounded:
         return Untested("one more row could change the metric without limit")
-    p = upper_p_value(difference, least)
+    p = paired_tests.upper_p_value(difference, least)
     return Tested(p, p)
 
 
 def _figures(name: str, difference: PairedDifference, queries: int, outcome: Outcome) -> DatasetComparison:
-    values, interval = (difference.first, difference.second), difference_interval(difference, COVERAGE)
-    detectable, rows = detectable_difference(difference), len(difference.steps)
+    values, interval = (difference.first, difference.second), paired_tests.difference_interval(difference, COVERAGE)
+    detectable, rows = paired_tests.detectable_difference(difference), len(difference.steps)
     return DatasetComparison(name, rows, queries, values, difference.difference, interval, outcome, detectable)
 
 
@@ -1315,7 +1292,9 @@ def _bounds(aligned: AlignedRuns) -> Callable[[str, str], float | None]:
         low, high = above.low - below.high, above.high - below.low
         if (p := _chernoff(size, square, width, -low, rows)) > LEVEL / hypotheses:
             steps = list(map(sub, above.steps, below.steps))
-            p = upper_p_value(PairedDifference(above.first, below.first, steps, low, high, strata=above.strata))
+            p = paired_tests.upper_p_value(
+                PairedDifference(above.first, below.first, steps, low, high, strata=above.strata)
+            )
         return 1.0 if p > last_step else 2.0 * p
 
     return bound
@@ -1394,7 +1373,9 @@ def _wins(aligned: AlignedRuns) -> dict[str, Wins]:
     wins = {}
     for run, own in rates.items():
         steps = [(rate - 0.5) / count for rate in own]
-        interval = difference_interval(PairedDifference(means[run], 0.5, steps, -0.5 / count, 0.5 / count, 0.5))
+        interval = paired_tests.difference_interval(
+            PairedDifference(means[run], 0.5, steps, -0.5 / count, 0.5 / count, 0.5)
+        )
         assert interval is not None  # a rate has bounds
         interval = replace(interval, low=interval.low + 0.5, high=interval.high + 0.5)
         rivals = [*(strength for other, strength in strengths.items() if other != run), 0.0]
@@ -1562,14 +1543,9 @@ def _markdown(blocks: Iterable[Block]) -> str:
     return "\n\n".join("\n".join(map(_markdown_block, group)) for _, group in groups)
 
 
-_LATEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-}
+_SYMBOLS = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater", "|": "bar"}
+_LATEX = {letter: f"\\{letter}" for letter in "&%$#_{}"}
+_LATEX |= {letter: rf"\text{name}{{}}" for letter, name in _SYMBOLS.items()}
 
 
 def latex_cell(text: str) -> str:

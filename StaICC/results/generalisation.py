@@ -282,23 +282,8 @@ class Components:
             raise ArgumentError(f"shared: got {self.shared}, expected a part of the variance of templates")
 
 
-_ONE_MODEL = {
-    "rows": 0.055,
-    "draws": 0.0036,
-    "templates": 0.0002,
-    "rows x draws": 0.09,
-    "rows x templates": 0.0036,
-    "draws x templates": 0.0068,
-    "rest": 0.068,
-}
-_TWO_MODELS = {
-    "rows": 0.085,
-    "draws": 0.0083,
-    "rows x draws": 0.138,
-    "rows x templates": 0.001,
-    "draws x templates": 0.0075,
-    "rest": 0.0965,
-}
+_ONE_MODEL = dict(zip(SOURCES.values(), (0.055, 0.0036, 0.0002, 0.09, 0.0036, 0.0068, 0.068), strict=True))
+_TWO_MODELS = dict(zip(SOURCES.values(), (0.085, 0.0083, 0.0, 0.138, 0.001, 0.0075, 0.0965), strict=True))
 _RUNS = "GLUE-SST2, TREC and AGNews, k = 4 (docs/comparing.md)"
 MEASURED = {
     False: Components(_ONE_MODEL, 0.0002, False, f"SmolLM2-135M with two label scorings on {_RUNS}"),

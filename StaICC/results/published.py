@@ -39,6 +39,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -139,49 +140,32 @@ def _fold(name: str) -> str:
     return "".join(letter for letter in name.casefold() if letter.isalnum() or letter == ".")
 
 
-def find_method(name: str) -> str:
-    """Return the name of a method in the paper.
+def find(kind: str, name: str) -> tuple[str, ...]:
+    """Return the values of a field of the figures that a name means.
 
     Args:
-        name: The name; case, blanks, hyphens and underscores are ignored.
+        kind: The field: ``"benchmark"``, ``"model"``, ``"method"``, ``"dataset"`` or ``"metric"``.
+        name: The name, or a family of models (``"Pythia"``: all its sizes). Case, blanks, hyphens, underscores and the
+            B of a size are ignored.
 
     Raises:
-        UnknownNameError: There is no such method; the message suggests the nearest.
+        UnknownNameError: There is no such name; the message suggests the nearest.
 
     Example:
-        >>> find_method("hidden-calibration")
-        'Hidden Calibration'
-    """
-    folded = {_fold(method): method for method in METHODS} | _ALIASES
-    if _fold(name) not in folded:
-        raise unknown_name("published method", name, METHODS)
-    return folded[_fold(name)]
-
-
-def find_models(name: str) -> tuple[str, ...]:
-    """Return the names of the published models that match a name.
-
-    Args:
-        name: A model's name, or a family (``"Pythia"``: all its sizes). Case, blanks, hyphens, underscores and the B of
-            the size are ignored.
-
-    Raises:
-        UnknownNameError: There is no such model; the message suggests the nearest.
-
-    Example:
-        >>> find_models("opt")
+        >>> find("method", "hidden-calibration"), find("model", "qwen2 72B instruct")
+        (('Hidden Calibration',), ('Qwen2 72B instruct',))
+        >>> find("model", "opt")
         ('OPT 2.7B', 'OPT 1.3B', 'OPT 6.7B')
-        >>> find_models("qwen2 72B instruct")
-        ('Qwen2 72B instruct',)
     """
-    known = list(dict.fromkeys(figure.model for figure in _all()))
-    families = {model.name: model.family for model in models()}
-    wanted = _fold(name)
-    exact = [model for model in known if wanted == _fold(model) or wanted + "b" == _fold(model)]
-    of_family = [model for model in known if wanted == _fold(families.get(model, ""))]
+    values = dict.fromkeys(getattr(figure, kind) for figure in _all())
+    known = {value: _fold(value) for value in values if value is not None}
+    wanted, families = _fold(name), {model.name: model.family for model in models()} if kind == "model" else {}
+    wanted = _fold(_ALIASES.get(wanted, name)) if kind == "method" else wanted
+    exact = [value for value, folded in known.items() if folded in (wanted, f"{wanted}b" if families else wanted)]
+    of_family = [value for value in known if _fold(families.get(value, value)) == wanted]
     if not exact and not of_family:
-        legal = [*dict.fromkeys(families.values()), *known]
-        raise unknown_name("published model", name, legal, "All names: python -m StaICC published.")
+        hint = "All names: python -m StaICC published." if families else ""
+        raise unknown_name(f"published {kind}", name, dict.fromkeys([*families.values(), *known]), hint)
     return tuple(exact or of_family)
 
 
@@ -197,8 +181,8 @@ def figures(
 
     Args:
         benchmark: ``"Normal"``, ``"Diagnosis"`` or ``"LongICL"``; all by default.
-        model: A model or a family of models (see :func:`find_models`).
-        method: An inference method (see :func:`find_method`).
+        model: A model or a family of models (see :func:`find`).
+        method: An inference method.
         dataset: A data set of LongICL.
         metric: A metric.
 
@@ -213,20 +197,10 @@ def figures(
         >>> found[0].value, found[0].doubtful
         (0.5678, True)
     """
-    matching: Sequence[PublishedFigure] = _all()
     given = {"benchmark": benchmark, "model": model, "method": method, "dataset": dataset, "metric": metric}
-    for kind, name in given.items():
-        if name is None:
-            continue
-        every = dict.fromkeys(getattr(figure, kind) for figure in _all())
-        legal = {_fold(value): value for value in every if value is not None}
-        if kind in ("benchmark", "dataset", "metric") and _fold(name) not in legal:
-            raise unknown_name(f"{kind} with published figures", name, legal.values())
-        names = (
-            find_models(name) if kind == "model" else (find_method(name) if kind == "method" else legal[_fold(name)],)
-        )
-        matching = [figure for figure in matching if getattr(figure, kind) in names]
-    return tuple(matching)
+    wanted = {kind: find(kind, name) for kind, name in given.items() if name is not None}
+    matching = (all(getattr(figure, kind) in names for kind, names in wanted.items()) for figure in _all())
+    return tuple(compress(_all(), matching))
 
 
 _REPEATS = {"Template_sens": "1", "Demo_sens": "8"}
@@ -348,7 +322,7 @@ def compare_with_published(result: Result, method: str | None = None) -> tuple[P
     used = (fields.get("method") or "").split()
     reason = None
     try:
-        chosen = find_method(method if method is not None else used[0] if used else chosen)
+        (chosen,) = find("method", method if method is not None else used[0] if used else chosen)
     except UnknownNameError:
         if method is not None:
             raise
