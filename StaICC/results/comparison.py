@@ -70,7 +70,7 @@ from StaICC.metrics.intervals import Interval
 from StaICC.metrics.paired_tests import LEVEL, PairedDifference, directional_holm, mean_difference, paired_difference
 from StaICC.metrics.registry import CONSISTENCY, HEADLINE, Contributions, Mean, MicroF1, Sample, Statistic, score_record
 from StaICC.results.provenance import ConditionRecord, Key, query_keys
-from StaICC.results.result import Result, ResultGroup, by_benchmark, split_runs
+from StaICC.results.result import Result, ResultGroup, by_benchmark, single_scores, split_runs
 from StaICC.safe_text import csv_cell, one_line
 
 _NOT_SCORES = frozenset({"distribution", "uniform", "majority"})
@@ -203,10 +203,8 @@ def _answers(result: Result, name: str, record: ConditionRecord, metric: str, st
 
 def saved_value(values: Mapping[str, Any], metric: str) -> float | None:
     """Return a score as a result has it; the slope, for a regression line."""
-    saved = values.get(metric, (values.get("sensitivity") or {}).get(metric))
-    if isinstance(saved, (list, tuple)):
-        saved = saved[0]
-    return saved if isinstance(saved, (int, float)) and not isinstance(saved, bool) else None
+    scores = dict(single_scores(values))
+    return scores.get(metric, scores.get(f"sensitivity.{metric}"))
 
 
 def _relabelled(records: _Records, labels: tuple[str, ...], are_scores: bool) -> _Records:
@@ -567,11 +565,8 @@ class NonInferiority:
     margin: float
     p_value: float | None
     """One-sided, corrected for the pairs of runs (Holm); ``None`` if undefined."""
-
-    @property
-    def shown(self) -> bool:
-        """Whether it is shown at the one-sided level 0.025, that of a 95 % interval."""
-        return self.p_value is not None and self.p_value <= (1.0 - COVERAGE) / 2.0
+    shown: bool
+    """Whether it is shown at the one-sided level 0.025, that of a 95 % interval."""
 
     def __str__(self) -> str:
         p_value = "undefined" if self.p_value is None else f"{self.p_value:.3g}"
@@ -638,7 +633,7 @@ class Comparison(Displayed):
         return [
             f"metric: {self.metric} ({'higher' if self.higher_is_better else 'lower'} is better)",
             *(f"{place}: {model}" for place, model in zip(("first", "second"), self.models, strict=True)),
-            *(f"they differ in {difference}" for difference in self.differences if None not in difference),
+            *(f"they differ in {difference}" for difference in self.differences if difference not in lone),
             *(
                 f"only the {place} has {'; '.join(facts)}"
                 for place in ("first", "second")
@@ -672,8 +667,6 @@ class Comparison(Displayed):
         """Return plain values for JSON."""
         plain = dataclasses.asdict(self)
         plain["differences"] = [difference._asdict() for difference in self.differences]
-        for direction, margin in zip(self.non_inferiority, plain["non_inferiority"], strict=True):
-            margin["shown"] = direction.shown
         for figures in filter(None, [*plain["datasets"], plain["mean"]]):
             outcome = figures["outcome"]
             figures |= {"outcome": outcome.pop("case"), "p_value": None, "holm": None, "reason": None, **outcome}
@@ -890,10 +883,14 @@ def compare_runs(
         tests = [difference_outcome(step) for own in steps for step in own]
         of_datasets = corrected(tests, paired_tests.holm, chosen_from * len(datasets))
     lines = iter(of_datasets)
-    margins: list[Iterator[Outcome]] = []
-    for gains in () if margin is None else (means, [mean.negated for mean in means]):
-        above = [_above(gain if better else gain.negated, -(margin or 0.0)) for gain in gains]
-        margins.append(iter(corrected(above, paired_tests.holm, chosen_from)))
+    not_worse: list[list[NonInferiority]] = [[] for _ in pairs]
+    for turn in () if margin is None else (1, -1):
+        gains = [mean if (turn == 1) is better else mean.negated for mean in means]
+        above = corrected([_above(gain, -(margin or 0.0)) for gain in gains], paired_tests.holm, chosen_from)
+        for own, pair, test in zip(not_worse, pairs, above, strict=True):
+            p, (run, than) = test.holm if isinstance(test, Tested) else None, pair[::turn]
+            shown = p is not None and p <= (1.0 - COVERAGE) / 2.0
+            own.append(NonInferiority(run, than, margin or 0.0, p, shown))
     notes = {run: list(_table_notes(run, aligned)) for run in aligned.runs}
     made = []
     for number, pair in enumerate(pairs):
@@ -914,10 +911,7 @@ def compare_runs(
                 (*_label_differences(first, second, datasets), *list_differences(first, second)),
                 tuple(figures),
                 of_mean if len(datasets) > 1 else None,
-                tuple(
-                    NonInferiority(*runs, margin or 0.0, test.holm if isinstance(test, Tested) else None)
-                    for runs, test in zip((pair, pair[::-1]), map(next, margins), strict=False)
-                ),
+                tuple(not_worse[number]),
                 tuple(dict.fromkeys([*aligned.left_out, *(note for run in pair for note in notes[run])])),
                 str(first.signature),
             )

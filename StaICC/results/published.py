@@ -206,6 +206,10 @@ def figures(
 _REPEATS = {"Template_sens": "1", "Demo_sens": "8"}
 """How often each test row is used; in the other benchmarks 2 times."""
 _OPTIONS = {"Domain_bias": "domain_query_length=128", "GLER": "interpolations=5"}
+_FIELDS = ("datasets", "data", "k", "limit", "stopping", "template", "demonstrations", "repeats", "options", "failed")
+"""The fields of a signature that the published prompts fix."""
+_UNSET = {"datasets": "the ten data sets", "template": "the default", "demonstrations": "the default"}
+"""What a field means that a signature does not have; for others, it is none."""
 _RELEASED = "0.1.1"
 _CHANGED_BY = {
     "PPL-ICL": ("template",),
@@ -354,25 +358,16 @@ def _other_prompts(result: Result, changed: Sequence[str]) -> str | None:
     """
     fields = result.signature.fields
     published = {
+        "data": published_data(),
+        "k": "4",
         "repeats": _REPEATS.get(result.benchmark, "2"),
         "options": _OPTIONS.get(result.benchmark),
-        "k": "4",
-        "data": published_data(),
     }
-    texts = {
-        "datasets": "the published figures are means over the ten data sets, this result has {}",
-        "data": "the rows or the labels are not the published ones (the data digest differs)",
-        "k": "the published figures are for k = 4, this result has k = {}",
-        "limit": "this result is limited to {} test examples",
-        "stopping": "this result stopped early ({})",
-        "template": "this result has other templates ({})",
-        "demonstrations": "this result has other demonstrations ({})",
-        "repeats": f"the published repeats are {published['repeats']}, this result has {{}}",
-        "options": f"the published options are {published['options']}, this result has {{}}",
-        "failed": "{} queries of this result failed",
-    }
-    differing = (name for name in texts if fields.get(name) != published.get(name) and name not in changed)
-    return next((texts[name].format(fields.get(name)) for name in differing), None)
+    for name in _FIELDS:
+        expected, own, unset = published.get(name), fields.get(name), _UNSET.get(name, "none")
+        if own != expected and name not in changed:
+            return f"the published figures are for {name} = {expected or unset}, this result has {own or unset}"
+    return None
 
 
 def published_data() -> str:

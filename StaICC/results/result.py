@@ -608,19 +608,20 @@ def result_from_dict(data: Any, where: str) -> Result | ResultGroup:
     Raises:
         SchemaError: The values are not a saved result, are damaged, or have a newer schema.
     """
-    kinds: dict[object, type[Result] | type[ResultGroup]] = {"result": Result, "group": ResultGroup}
     try:
-        if not isinstance(data, Mapping) or data.get("kind") not in list(kinds):
-            raise SchemaError("this is no saved result; expected JSON with 'kind': 'result' or 'group'")
-        return kinds[data["kind"]].from_dict(data)
+        _check_schema(data, "result", "group")
+        return (Result if data["kind"] == "result" else ResultGroup).from_dict(data)
     except SchemaError as error:
         raise SchemaError(f"{where}: {error}") from error
 
 
-def _check_schema(data: Mapping[str, Any], kind: str) -> None:
-    schema = data.get("schema")
-    if isinstance(schema, bool) or not isinstance(schema, int) or data.get("kind") != kind:
-        raise SchemaError(f"this is no saved {kind} (schema {schema!r:.60}, kind {data.get('kind')!r:.60})")
+def _check_schema(data: Any, *kinds: str) -> None:
+    schema, kind = (data.get("schema"), data.get("kind")) if isinstance(data, Mapping) else (None, None)
+    if type(schema) is not int or kind not in kinds:
+        expected = " or ".join(map(repr, kinds))
+        raise SchemaError(
+            f"this is no saved result: got schema {schema!r:.60} and kind {kind!r:.60}, expected {expected}"
+        )
     if schema > RESULT_SCHEMA:
         raise SchemaError(
             f"the file has result schema {schema}, this version of StaICC reads up to {RESULT_SCHEMA}. Update StaICC"
@@ -727,7 +728,7 @@ def by_benchmark(results: Mapping[str, Result | ResultGroup]) -> dict[str, dict[
 # -- records and tables
 
 
-def _figures(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float | None]]:
+def single_scores(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float | None]]:
     """Yield single scores by key, nested keys joined by dots; texts and settings are left out.
 
     A list under ``sensitivity`` is a regression line: slope and intercept.
@@ -736,7 +737,7 @@ def _figures(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
             if key not in ("rounds", "settings", "experiment"):  # records of their own, not scores
-                yield from _figures(value, f"{name}.")
+                yield from single_scores(value, f"{name}.")
         elif isinstance(value, (list, tuple)) and prefix == "sensitivity." and len(value) == 2:
             yield name, value[0]
             yield f"{name} (intercept)", value[1]
@@ -753,12 +754,10 @@ def origin(result: Result, dataset: str | None) -> dict[str, Any]:
 
 def _scored(result: Result, dataset: str, metric: str) -> int:
     """Return the number of scored queries of a score: of its condition or round, if it belongs to one."""
-    details = result.details[dataset]
-    rounds = result.divided.get(dataset, {}).get("rounds")
-    condition = metric.rpartition(".")[0]
-    if isinstance(rounds, Mapping) and isinstance(rounds.get(metric), Mapping):
-        lost = rounds[metric].get("unparsed", 0) if result.setting("unparsed") == "excluded" else 0
-        return int(rounds[metric].get("answered", details.scored)) - int(lost)
+    details, condition = result.details[dataset], metric.rpartition(".")[0]
+    if scored_round := (result.divided[dataset].get("rounds") or {}).get(metric):
+        lost = scored_round.get("unparsed", 0) if result.setting("unparsed") == "excluded" else 0
+        return int(scored_round.get("answered", details.scored)) - int(lost)
     for record in details.conditions:
         if record.name == condition:
             wrong = result.counted_wrong(dataset)
@@ -791,7 +790,7 @@ def score_records(result: _Saved) -> Iterator[dict[str, Any]]:
         stopped = stopping.score if stopping and stopping.rule == "precision" else None
         for dataset, values in [*single.divided.items(), (None, single.averaged)]:
             own = single.means if dataset is None else single.details.get(dataset, MeanDetails())
-            for metric, value in _figures(values):
+            for metric, value in single_scores(values):
                 interval = own.intervals.get(metric)
                 if stopping and dataset is None and metric == stopped and value is not None:
                     interval = stopping.interval
