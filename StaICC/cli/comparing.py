@@ -7,11 +7,12 @@ import dataclasses
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from functools import partial
 
 from StaICC.cli import files
 from StaICC.datasets import names
-from StaICC.errors import ArgumentError, UnknownNameError, unknown_name
+from StaICC.errors import ArgumentError
 from StaICC.inference.contract import token_cost
 from StaICC.layout import Block, Line, TextTable
 from StaICC.metrics.random_baselines import RandomBaseline
@@ -167,24 +168,24 @@ def plan(args: argparse.Namespace) -> files.Printed:
         raise ArgumentError(f"--tokens: got {args.tokens}, expected two numbers of at least 0")
     given = {name: getattr(args, name) for name in _GOALS}
     planned = plan_run(components_of(*runs) if runs else None, **given)
-    head = ["data sets", "rows", "draws", "templates", "queries", "tokens", "half width"]
-    head += ["power"] * (args.difference is not None) + ["cost"] * (args.prices is not None)
-    table, lines = [], []
+    rows: list[dict[str, object]] = []
+    lines = []
     for design in planned.designs:
         tokens, output_tokens = (design.queries * of_query for of_query in args.tokens)
-        counts = {"queries": design.queries, "tokens": tokens, "output_tokens": output_tokens}
-        lines.append(dataclasses.asdict(design) | counts)
-        row = [str(lines[-1][name]) for name in ("datasets", "rows", "draws", "templates")]
-        row += [f"{design.queries:,}", f"{tokens + output_tokens:,}", f"{design.half_width:.3f}"]
-        row += [] if design.power is None else [f"{design.power:.2f}"]
+        counts: dict[str, float] = {"queries": design.queries, "tokens": tokens, "output_tokens": output_tokens}
+        row = {"data sets": design.datasets, "rows": design.rows, "draws": design.draws, "templates": design.templates}
+        row |= {"queries": f"{design.queries:,}", "tokens": f"{tokens + output_tokens:,}"}
+        row |= {"half width": f"{design.half_width:.3f}"}
+        row |= {} if design.power is None else {"power": f"{design.power:.2f}"}
         if args.prices is not None:
-            lines[-1]["cost"] = token_cost(tokens, output_tokens, args.prices)
-            row.append(f"{lines[-1]['cost']:.2f}")
-        table.append(row)
+            counts["cost"] = token_cost(tokens, output_tokens, args.prices)
+            row["cost"] = f"{counts['cost']:.2f}"
+        rows.append(row)
+        lines.append(dataclasses.asdict(design) | counts)
     best = planned.designs[0]
     command = "python -m StaICC run generalisation"
     command += f" --limit {best.rows} --draws {best.draws} --templates {best.templates}"
-    blocks: list[Block] = [TextTable(head, table), Line(f"sources of variance: {planned.components.source}")]
+    blocks: list[Block] = [files.table(rows), Line(f"sources of variance: {planned.components.source}")]
     for k in dict.fromkeys(result.signature.fields.get("k") for result in runs) if runs else ["4"]:
         more = "" if k == "4" else f" --k {k}"
         blocks.append(Line(f"for {best.datasets} data set{'s' * (best.datasets > 1)}: {command}{more}", "code"))
@@ -207,9 +208,8 @@ def _table(known: Sequence[papers.PublishedFigure]) -> list[Block]:
     lines: dict[tuple[str, ...], dict[str, str]] = {}
     notes: dict[str, int] = {}
     for figure in known:
-        marks = "".join(f"[{notes.setdefault(warning, len(notes) + 1)}]" for warning in figure.warnings)
-        if figure.absent is not None:
-            marks = f"[{notes.setdefault(figure.absent, len(notes) + 1)}]"
+        warnings = figure.warnings if figure.absent is None else (figure.absent,)
+        marks = "".join(f"[{notes.setdefault(warning, len(notes) + 1)}]" for warning in warnings)
         line = lines.setdefault(tuple(getattr(figure, field) or "" for field in down), {})
         line[getattr(figure, across)] = ("-" if figure.value is None else f"{figure.value:.4f}") + marks
     rows = [[*key, *(cells.get(head, "") for head in heads)] for key, cells in lines.items()]
@@ -249,38 +249,22 @@ def published(args: argparse.Namespace) -> files.Printed:
     """
     if args.result is not None:
         return _compare_with_papers(args)
-    benchmark, metric = args.benchmark, args.metric
-    wanted = {"model": args.model, "method": args.method, "dataset": args.dataset, "metric": metric}
-    known = papers.figures(benchmark, **wanted)
-    if benchmark is None and known and not args.json:
-        benchmark = papers.LONG_ICL if args.dataset else known[0].benchmark
-        known = papers.figures(benchmark, **wanted)
+    wanted = {name: getattr(args, name) for name in ("model", "method", "dataset", "metric")}
+    known = papers.figures(args.benchmark, **wanted)
     if not known:
         raise ArgumentError("no published figure matches all of these options; remove one of them")
     document = [{**dataclasses.asdict(figure), "doubtful": figure.doubtful} for figure in known]
-    if metric is None and len({figure.method for figure in known}) > 1 and len({figure.model for figure in known}) > 3:
-        known = papers.figures(benchmark, model=args.model, metric="accuracy")  # too large: only the first metric
-    return files.Printed(document, _table(known))
+    shown = [figure for figure in known if figure.benchmark == known[0].benchmark]
+    methods, models = ({getattr(figure, key) for figure in shown} for key in ("method", "model"))
+    if args.metric is None and len(methods) > 1 and len(models) > 3:  # too large: only the first metric
+        shown = [figure for figure in shown if figure.metric == "accuracy"]
+    return files.Printed(document, _table(shown))
 
 
 def add_cite(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="what to cite (default: the benchmark and its data)")
     parser.add_argument("--methods", action="store_true", help="also all methods of the paper")
-
-
-def _find(name: str) -> papers.Work:
-    """Return the work of a name; the data sets of LongICL are loaded only if nothing else matches."""
-    try:
-        return papers.find_work(name)
-    except UnknownNameError:
-        from StaICC.benchmarks.long_icl import cards
-
-        card = cards(None).get(name.casefold().replace("-", "_"))
-        if card is None:
-            legal = [*names(), *cards(None), *(known for work in papers.works() for known in work.names)]
-            raise unknown_name("data set, method or benchmark", name, legal) from None
-        return papers.Work((card.name,), "data set", card.citation)
 
 
 def cite(args: argparse.Namespace) -> files.Printed:
@@ -295,9 +279,12 @@ def cite(args: argparse.Namespace) -> files.Printed:
       python -m StaICC cite LongICL banking77
       python -m StaICC cite --methods --json
     """
+    from StaICC.benchmarks.long_icl import cards
+
     methods = [work.names[0] for work in papers.works() if work.kind == "method"] if args.methods else []
     chosen = [*args.names, *methods] or list(names())
-    cited = list(dict.fromkeys(_find(name) for name in ["StaICC", *chosen]))
+    more = [papers.Work((card.name,), "data set", card.citation) for card in cards(None).values()]
+    cited = list(dict.fromkeys(papers.find_work(name, more) for name in ["StaICC", *chosen]))
     records = [{"names": list(work.names), "kind": work.kind, "bibtex": work.bibtex.strip()} for work in cited]
     return files.Printed(records, [Line(line, "code") for line in "\n\n".join(papers.entries(cited)).split("\n")])
 
@@ -322,16 +309,6 @@ def add_baseline(parser: argparse.ArgumentParser) -> None:
     add("--accuracy", help=text)
 
 
-def _power_of_ten(logarithm: float) -> str:
-    """Write a p-value from its natural logarithm, also where floating point has no such number."""
-    if logarithm > math.log(1e-4):
-        return f"{math.exp(logarithm):.4f}"
-    if logarithm == -math.inf:
-        return "0"
-    exponent = math.floor(logarithm / math.log(10))
-    return f"{math.exp(logarithm - exponent * math.log(10)):.2f}e{exponent}"
-
-
 def baseline(args: argparse.Namespace) -> files.Printed:
     """Print random baselines, and the p-value of an accuracy.
 
@@ -347,20 +324,22 @@ def baseline(args: argparse.Namespace) -> files.Printed:
     guessing = RandomBaseline(args.n, uniform)
     correct = None if args.accuracy is None else guessing.count_of_rounded(args.accuracy)
     lines: list[dict[str, float | None]] = []
-    table = [["t", "baseline", f"p <= {_ALPHA} from", *([] if correct is None else [f"p-value of {correct}/{args.n}"])]]
+    table: list[dict[str, object]] = []
     for t in args.t or [1]:
         if args.n >= _LONG:
             print(f"computing the baselines of {args.n:,} queries for t = {t} ...", file=sys.stderr, flush=True)
         count = guessing.critical_count(t, _ALPHA)
         needed, expected = None if count is None else count / args.n, guessing.max_random_baseline(t)
         lines.append({"t": t, "baseline": expected, "significant_from": needed})
-        table.append([str(t), f"{expected:.5f}", "never" if needed is None else f"{needed:.5f}"])
+        from_share = "never" if needed is None else f"{needed:.5f}"
+        table.append({"t": t, "baseline": f"{expected:.5f}", f"p <= {_ALPHA} from": from_share})
         if correct is not None:
-            logarithm = guessing.log_p_value(correct / args.n, t)
+            logarithm, p_value = guessing.log_p_value(correct / args.n, t), guessing.p_value_of_count(correct, t)
             log10 = logarithm / math.log(10) if math.isfinite(logarithm) else None
-            lines[-1] |= {"p_value": guessing.p_value_of_count(correct, t), "log10_p_value": log10}
-            table[-1].append(_power_of_ten(logarithm))
+            lines[-1] |= {"p_value": p_value, "log10_p_value": log10}
+            small = f"{Decimal(logarithm).exp():.2e}"  # floating point may have no such number
+            table[-1][f"p-value of {correct}/{args.n}"] = f"{p_value:.4f}" if p_value > 1e-4 else small
     labels = {str(labels): queries for labels, queries in uniform.items()}
     accuracy = None if correct is None else float(args.accuracy)
     document = {"n": args.n, "labels": labels, "accuracy": accuracy, "correct": correct, "alpha": _ALPHA}
-    return files.Printed({**document, "baselines": lines}, [TextTable(table[0], table[1:], ())])
+    return files.Printed({**document, "baselines": lines}, [files.table(table, ())])

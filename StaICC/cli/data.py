@@ -8,7 +8,7 @@ import dataclasses
 import io
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -98,15 +98,9 @@ def _verify(args: argparse.Namespace) -> files.Printed:
     for command, of_command in commands.items():
         if not all(table.usable for table in of_command):
             print(f"install it again: python -m StaICC data {command}", file=sys.stderr)
-    rows = [(table.name, table.state, table.rows, table.found) for table in tables]
-    documents = [dataclasses.asdict(table) for table in tables]
-    return files.Printed(documents, [_table(("NAME", "STATE", "ROWS", "SHA-256"), rows)], 1 if bad else 0)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> TextTable:
-    """Return a table of texts; ``None`` is shown as ``-``."""
-    cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
-    return TextTable(head, cells, range(len(head)))
+    rows = [{"NAME": own.name, "STATE": own.state, "ROWS": own.rows, "SHA-256": own.found} for own in tables]
+    document = [dataclasses.asdict(table) for table in tables]
+    return files.Printed(document, [files.table(rows, range(4))], 1 if bad else 0)
 
 
 def _list(args: argparse.Namespace) -> files.Printed:
@@ -122,13 +116,14 @@ def _list(args: argparse.Namespace) -> files.Printed:
         | {key: getattr(long_icl_card(table.name), key) for key in keys}
         for table in status()
     ]
-    head = ("INDEX", "NAME", "TITLE", "TASK", "LABELS", "ROWS", "STATE", "LICENCE")
+    head = ("index", "name", "title", "task", "labels", "rows", "state", "licence")
 
-    def cells(card: dict[str, Any], labels: str) -> list[object]:
-        return [len(card[labels]) if key == "LABELS" else card.get(key.lower()) for key in head]
+    def shown(cards: list[dict[str, Any]]) -> TextTable:
+        counted = [card | {"labels": len(card["labels" if "labels" in card else "label_space"])} for card in cards]
+        rows = [{key.upper(): card[key] for key in head if key in card} for card in counted]
+        return files.table(rows, range(len(rows[0])))
 
-    blocks: list[Block] = [_table(head, [cells(card, "label_space") for card in listed]), Line(""), Line("LongICL:")]
-    blocks.append(_table(head[1:], [cells(card, "labels")[1:] for card in others]))
+    blocks: list[Block] = [shown(listed), Line(""), Line("LongICL:"), shown(others)]
     for card in others:
         if card["state"] == "missing":
             blocks.append(Line(f"{card['name']}: {card['obtain']}{' ' + card['terms'] if card['restricted'] else ''}"))

@@ -25,8 +25,7 @@ def add_prompts(parser: argparse.ArgumentParser) -> None:
     options.add_benchmark(parser)
     options.add_prompt_options(parser)
     files.add_output(parser, "output file: CSV if it ends in .csv, otherwise JSON Lines")
-    parser.add_argument("--model", default="", help="add the prompts as this model reads them, such as a conversation")
-    options.add_model_options(parser)
+    options.add_model(parser, "add the prompts as this model reads them, such as a conversation")
     parser.add_argument("--with-truth", action="store_true", help="add ground_truth, the index of the true label")
 
 
@@ -192,8 +191,7 @@ def add_export(parser: argparse.ArgumentParser) -> None:
         options.add_benchmark(batch, option=True)
         options.add_prompt_options(batch)
         text = "the provider's name of the model; options of replies may follow: NAME;max_tokens=20"
-        batch.add_argument("--model", default="", help=text)
-        options.add_model_options(batch)
+        options.add_model(batch, text)
         files.add_output(batch, "output file (default: stdout)")
     of_table = "output file: JSON Lines if it ends in .jsonl, or with --json; otherwise CSV"
     latex = "write the mean scores of runs as LaTeX: scores as rows, runs as columns, the best and the tied ones marked"

@@ -17,7 +17,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from StaICC.datasets.pack import data_home
 from StaICC.datasets.storage import StrPath, check_outputs, write_output
 from StaICC.errors import ArgumentError, DataMissingError, StaICCError, unknown_name
 from StaICC.kernels.registry import FOREIGN
-from StaICC.layout import Block, print_blocks
+from StaICC.layout import Block, TextTable, print_blocks
 from StaICC.registry import fold
 from StaICC.results import Result, ResultGroup, Signature, load, save_records
 from StaICC.results.result import DIGESTS, check_result_name, read_result_file, with_digests, write_result_file
@@ -103,6 +103,11 @@ def safe_streams() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
+def flag(name: str) -> str:
+    """Return the option of an argument, such as ``--max-tokens`` of ``max_tokens``."""
+    return f"--{name.replace('_', '-')}"
+
+
 _FOREIGN_NAMES = {
     "rows, demonstrations and prompts are fixed, so there is nothing to seed": "seed",
     "use --k for the number of demonstrations": "shots",
@@ -121,8 +126,8 @@ _FOREIGN_NAMES = {
     "tensor_parallel_size": "tensor-parallel-size",
     "gpu_memory_utilization": "gpu-memory-utilization",
 }
-INSTEAD = {f"--{name.replace('_', '-')}": target for name, target in FOREIGN.items()}
-INSTEAD |= {f"--{name}": target for target, listed in _FOREIGN_NAMES.items() for name in listed.split()}
+INSTEAD = {flag(name): target for name, target in FOREIGN.items()}
+INSTEAD |= {flag(name): target for target, listed in _FOREIGN_NAMES.items() for name in listed.split()}
 """Options of other tools: the option of the command that has the same meaning, or what :data:`FOREIGN` has for it."""
 
 
@@ -136,7 +141,7 @@ def _model_options() -> dict[str, str]:
     from StaICC.kernels.registry import KERNELS, declared_options  # costly, and rarely needed
 
     facts = [fact for kind in KERNELS for fact in declared_options(KERNELS.find(kind).value)]
-    return {_dashed(f"--{fact.name}"): fact.type for fact in facts}
+    return {flag(fact.name): fact.type for fact in facts}
 
 
 class Parser(argparse.ArgumentParser):
@@ -258,8 +263,7 @@ def add_arguments(parser: argparse.ArgumentParser, function: Callable[..., Any],
         about = " ".join(written[1].split()).rstrip(".").replace("``", "").replace("%", "%%") if written else ""
         about = about[:1].lower() + re.sub(r" \(see :.*?\)", "", about[1:])
         about += "" if default is None else f" (default: {default})"
-        option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, default=default, help=about, **kind)
+        parser.add_argument(flag(name), default=default, help=about, **kind)
 
 
 def converted(convert: Callable[[str], Any], expected: str) -> Callable[[str], Any]:
@@ -381,6 +385,18 @@ class Printed:
 def show(blocks: Iterable[Block]) -> None:
     """Print tables and lines, as they fit the terminal."""
     print_blocks(blocks, raw(sys.stdout))
+
+
+def table(rows: Iterable[Mapping[str, object]], texts: Collection[int] = (0,)) -> TextTable:
+    """Return records with the same keys as a table; ``None`` is shown as ``-``.
+
+    Args:
+        rows: The records, at least one.
+        texts: Columns with text.
+    """
+    listed = list(rows)
+    cells = [["-" if cell is None else str(cell) for cell in row.values()] for row in listed]
+    return TextTable(list(listed[0]), cells, texts)
 
 
 def add_prices(parser: argparse._ActionsContainer) -> None:
@@ -551,19 +567,18 @@ class ResultSaver:
         Returns:
             Whether it is where the user wants it.
         """
-        messages, saved = [], self._file is None
-        if self._file is not None:
-            error = _error_of(self._save_in_file, result)
-            saved, replaced = not error, f"{self._file} was replaced" if self._replaces else ""
-            messages.append(f"staicc: not saved in {self._file}: {error}" if error else replaced)
-        if not saved or (self._file is None and self._args.save):
-            error = _error_of(self._save_in_folder, result)
-            saved = saved and not error
+        messages, errors = [], [] if self._file is None else [_error_of(self._save_in_file, result)]
+        if any(errors):
+            messages.append(f"staicc: not saved in {self._file}: {errors[0]}")
+        elif self._replaces:
+            messages.append(f"{self._file} was replaced")
+        if any(errors) or (self._file is None and self._args.save):
+            errors.append(error := _error_of(self._save_in_folder, result))
             lost = f"staicc: the result is not saved in {self._args.output}: {error}"
             messages.append(lost if error else f"the result is in {self.path}")
-        for message in filter(None, messages if final else ()):
+        for message in messages if final else ():
             print(one_line(message), file=sys.stderr)
-        return saved
+        return not any(errors)
 
     def _save_in_file(self, result: Result | ResultGroup) -> None:
         """Save the result in the file of ``--json``."""

@@ -26,11 +26,6 @@ LONG_ICL = "long-icl"
 """Name of the benchmark LongICL and its data on the command line."""
 
 
-def flag(name: str) -> str:
-    """Return the option of an argument, such as ``--max-tokens`` of ``max_tokens``."""
-    return f"--{name.replace('_', '-')}"
-
-
 class Names:
     """The names of benchmarks as choices of an argument; plug-ins are loaded only if a name is not built in.
 
@@ -104,17 +99,7 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
 
 
 _OF_DATA = ("text", "label", "card", "encoding")
-_BENCHMARK_ARGUMENTS = (
-    "k",
-    "sampler",
-    "noisy_channel",
-    "limit",
-    "metrics",
-    "outputs",
-    "unparsed",
-    "draws",
-    "templates",
-)
+_OF_BENCHMARK = ("k", "sampler", "noisy_channel", "limit", "metrics", "outputs", "unparsed", "draws", "templates")
 
 
 def datasets_of(args: argparse.Namespace) -> list[Any] | None:
@@ -157,7 +142,7 @@ def make(args: argparse.Namespace, **changes: Any) -> Any:
     Raises:
         StaICCError: A name is unknown, a value is invalid, or data is missing.
     """
-    given = {name: getattr(args, name, None) for name in _BENCHMARK_ARGUMENTS}
+    given = {name: getattr(args, name, None) for name in _OF_BENCHMARK}
     options: dict[str, Any] = {name: value for name, value in given.items() if value not in (None, "default")}
     if hasattr(args, "tried"):
         options["statistics"] = Statistics(tried=args.tried)
@@ -184,38 +169,22 @@ class _OfModel(argparse.Action):
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
         if ";" in values:
             parser.error(f"--model-option: got {values!r}, expected one NAME=VALUE without a semicolon")
-        if isinstance(namespace.model, str):
-            namespace.model_option = [*namespace.model_option, values]
-        elif not namespace.model:
-            parser.error(f"--model-option {values}: got no --model before it. Put it after the model that it is about")
-        else:
+        if namespace.model:
             namespace.model = [*namespace.model[:-1], f"{namespace.model[-1]};{values}"]
+        else:
+            namespace.model_option = [*namespace.model_option, values]
 
 
-class _OneModel(argparse.Action):
-    """Stores the model; a second one is refused, since only one would run."""
-
-    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
-        if namespace.model != self.default:
-            parser.error(
-                f"--model: got {namespace.model} and {values}, expected one. Run each, then compare the results"
-            )
-        namespace.model = values
-
-
-def add_model(parser: argparse._ActionsContainer, text: str, default: str | None = None) -> None:
-    """Add the option ``--model`` of commands that need one model.
+def add_model(parser: argparse._ActionsContainer, text: str, default: str = "") -> None:
+    """Add the options ``--model``, and ``--model-option`` for shells in which a semicolon ends the command.
 
     Args:
         parser: The parser of the command, or a group of its options.
-        text: Its help.
+        text: The help of ``--model``.
         default: The model if it is not given.
     """
-    parser.add_argument("--model", action=_OneModel, default=default, help=text)
-
-
-def add_model_options(parser: argparse._ActionsContainer) -> None:
-    """Add the options of the model, for shells in which a semicolon ends the command."""
+    parser.set_defaults(default_model=default)
+    parser.add_argument("--model", action="append", default=[], help=text)
     text = "an option of the last model before it; repeat it for several (python -m StaICC models lists them)"
     parser.add_argument("--model-option", action=_OfModel, default=[], metavar="NAME=VALUE", help=text)
 
@@ -233,11 +202,14 @@ def model_of(args: argparse.Namespace) -> str:
     """Return the name of the model with its options; empty if the command needs none.
 
     Raises:
-        ArgumentError: There are options without a model.
+        ArgumentError: There are several models, or options without a model.
     """
-    if args.model_option and not args.model:
+    model, *others = args.model or [args.default_model]
+    if others:
+        raise ArgumentError(f"--model: got {model} and {others[0]}, expected one. Run each, then compare the results")
+    if args.model_option and not model:
         raise ArgumentError(f"got {args.model_option[0]}, an option of models, but no model. Name it with --model")
-    return ";".join([args.model, *args.model_option])
+    return ";".join([model, *args.model_option])
 
 
 def load_model(args: argparse.Namespace, for_long_icl: bool = False) -> tuple[Any, bool]:
@@ -261,7 +233,7 @@ def load_model(args: argparse.Namespace, for_long_icl: bool = False) -> tuple[An
                 raise
     for name in ("max_tokens", "stop"):
         if getattr(args, name) is not None:
-            raise ArgumentError(f"{flag(name)} is about generated text: got no --answers text. Add it")
+            raise ArgumentError(f"{files.flag(name)} is about generated text: got no --answers text. Add it")
     return load_kernel(args.model), False
 
 

@@ -45,7 +45,6 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--rerun", type=int, metavar="N", help="predict N random queries of each result again")
     options.add_model(group, "the model of the results, as for run")
     group.add_argument("--seed", type=int, metavar="N", help="choose the queries of an earlier --rerun again")
-    options.add_model_options(group)
     options.add_text_options(group)
 
 
@@ -66,9 +65,9 @@ def verify(args: argparse.Namespace) -> files.Printed:
     """
     checked: dict[Path, list[Verification]] = {}
     data = _data_files(args)
-    if (args.rerun is None) != (args.model is None):
+    args.model = options.model_of(args)
+    if (args.rerun is None) is not (not args.model):
         raise ArgumentError("--rerun N and --model belong together: got one of them. Give both")
-    args.model = None if args.model is None else options.model_of(args)
     models: dict[bool, Any] = {}  # of LongICL, and of all other benchmarks
     for path in args.results:
         try:

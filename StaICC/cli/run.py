@@ -12,8 +12,8 @@ from typing import Any
 
 from StaICC.benchmarks.task import Statistics
 from StaICC.cli import files, options
-from StaICC.cli.files import INSTEAD
-from StaICC.cli.options import LONG_ICL, flag
+from StaICC.cli.files import INSTEAD, flag
+from StaICC.cli.options import LONG_ICL
 from StaICC.errors import ArgumentError
 from StaICC.kernels.registry import DESCRIPTIONS, load_kernel
 from StaICC.layout import Block, Line
@@ -36,7 +36,6 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     options.add_benchmark(parser, LONG_ICL)
     kinds = "; ".join(f"{kind}: {text}" for kind, text in DESCRIPTIONS.items())
     options.add_model(parser, f"{kinds}; or the name of a plug-in, or package.module:name", "ppm")
-    options.add_model_options(parser)
     options.add_text_options(parser)
     text = "an inference method, such as hidden-calibration, or all: the ten of the paper's Table 2"
     add("--method", help=text)
@@ -279,8 +278,7 @@ def add_race(parser: argparse.ArgumentParser) -> None:
     from StaICC.benchmarks.race import race as race_models
 
     parser.set_defaults(benchmark="normal", race=race_models)
-    parser.add_argument("--model", action="append", required=True, help="a model as for run; give it twice")
-    options.add_model_options(parser)
+    options.add_model(parser, "a model as for run; give it twice")
     files.add_arguments(parser, race_models, "margin", "score")
     options.add_prompt_options(parser)
     options.add_execution_options(parser)
@@ -301,6 +299,8 @@ def race(args: argparse.Namespace) -> int:
     """
     if len(args.model) != 2:
         raise ArgumentError(f"wrong number of models: got {len(args.model)}, expected two. Give --model twice")
+    if args.model_option:
+        raise ArgumentError(f"--model-option {args.model_option[0]}: put it after the model that it is about")
     inputs = [*options.inputs_of(args), *(file for model in args.model for file in options.model_files(model))]
     saver = files.ResultSaver(args, inputs, args.store)
     benchmark = options.make(args)

@@ -518,12 +518,13 @@ def works() -> tuple[Work, ...]:
     return tuple(Work(tuple(work["names"]), work["kind"], work["bibtex"]) for work in data["works"])
 
 
-def find_work(name: str) -> Work:
+def find_work(name: str, more: Sequence[Work] = ()) -> Work:
     """Return what to cite for a name.
 
     Args:
         name: A benchmark, a diagnosis, a method, a statistic or a data set; case, blanks, hyphens and underscores do
             not matter.
+        more: Further works, such as data sets that are not in the catalogue.
 
     Raises:
         UnknownNameError: Nothing has that name; the message suggests the nearest.
@@ -534,13 +535,14 @@ def find_work(name: str) -> Work:
         >>> find_work("trec").kind
         'data set'
     """
-    for work in works():
+    known = (*works(), *more)
+    for work in known:
         if fold(name) in map(fold, work.names):
             return work
     try:
         card = get_card(name)
     except UnknownNameError:
-        legal = [*names(), *(name for work in works() for name in work.names)]
+        legal = [*names(), *(name for work in known for name in work.names)]
         raise unknown_name("data set, method or benchmark", name, legal) from None
     return Work((card.name,), "data set", card.citation)
 

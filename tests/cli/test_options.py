@@ -46,11 +46,14 @@ def test_a_model_of_the_command_line_is_that_of_python(make_model: Any, make_tok
     make_model("Llama", max_position_embeddings=4096).save_pretrained(tmp_path)
     make_tokenizer().save_pretrained(tmp_path)
     for model in ("ppm", str(tmp_path), f"{tmp_path};label_scoring=full"):
-        args = parsed("run", "long-icl", "--model", model, "--answers", "labels")
+        args = parsed("run", "long-icl", "--answers", "labels")
+        args.model = model
         function, writes = load_model(args, for_long_icl=True)
         assert not writes
         assert identity_of(function) == identity_of(load_kernel(model))
-    function, writes = load_model(parsed("run", "long-icl", "--model", str(tmp_path)), for_long_icl=True)
+    args = parsed("run", "long-icl")
+    args.model = str(tmp_path)
+    function, writes = load_model(args, for_long_icl=True)
     assert writes
     assert identity_of(function) == identity_of(text_inference(load_kernel(str(tmp_path))))
 
