@@ -286,9 +286,7 @@ class RandomBaseline:
         Raises:
             ArgumentError: num_correct is no integer from 0 to n, or t is no positive one.
         """
-        k, t = self._count(num_correct), validate_integer("t", t, 1)
-        log_F, tail = self._below(k)
-        return math.exp(min(0.0, math.log(t) + tail)) if tail < _FLOATS else -math.expm1(t * log_F)
+        return math.exp(self._log_p_value(self._count(num_correct), t))
 
     def log_p_value(self, acc: float, t: int = 1) -> float:
         """Natural logarithm of the p-value, also where the p-value itself is too small for floating point.
@@ -307,12 +305,7 @@ class RandomBaseline:
             >>> round(RandomBaseline(1024, 1 / 6).log_p_value(1.0) / math.log(10), 3)  # 6 ** -1024
             -796.827
         """
-        t = validate_integer("t", t, 1)
-        log_F, tail = self._below(self.count(acc))
-        if tail > _FLOATS:
-            return math.log(-math.expm1(t * log_F))
-        # 1 - (1 - s)^t is t s to within t s, a relative error far below rounding
-        return min(0.0, math.log(t) + tail)
+        return self._log_p_value(self.count(acc), t)
 
     def critical_count(self, t: int = 1, alpha: float = 0.05) -> int | None:
         """Smallest number of correct predictions with a p-value of at most alpha.
@@ -402,12 +395,14 @@ class RandomBaseline:
             raise ArgumentError(f"{k} correct answers are more than the n = {self.n} examples")
         return k
 
-    def _below(self, k: int) -> tuple[float, float]:
-        """Logarithms of P(X < k), from the smaller tail, and of P(X >= k); the latter 0 where it is not small."""
-        if k > _centre(self.p)[0]:
-            tail, _ = log_tail(self.p, k)
-            return math.log1p(-math.exp(tail)), tail
-        return log_tail(self.p, k - 1)[0] if k else -math.inf, 0.0
+    def _log_p_value(self, k: int, t: int) -> float:
+        t = validate_integer("t", t, 1)
+        if k <= _centre(self.p)[0]:  # P(X < k) is the smaller tail
+            return math.log(-math.expm1(t * log_tail(self.p, k - 1)[0])) if k else 0.0
+        tail, _ = log_tail(self.p, k)
+        if tail <= _FLOATS:  # 1 - (1 - s)^t is t s to within t s, a relative error far below rounding
+            return min(0.0, math.log(t) + tail)
+        return math.log(-math.expm1(t * math.log1p(-math.exp(tail))))
 
 
 Guesses = Sequence[tuple[float, int, int]]

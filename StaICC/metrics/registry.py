@@ -28,21 +28,10 @@ from types import ModuleType
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from StaICC.errors import ArgumentError, UndefinedMetricError, unknown_name
-from StaICC.metrics import classification, released
+from StaICC.metrics import classification, intervals, released
 from StaICC.metrics.classification import Kind, Normalised, normalise, numeric_rows
 from StaICC.metrics.diagnosis import empirical_bias, entropy, entropy_of_mean, label_frequencies
-from StaICC.metrics.intervals import (
-    LEAST_ROWS,
-    Interval,
-    MetricTerm,
-    NoInterval,
-    calibration_part,
-    divergence_interval,
-    folded_moments,
-    likelihood_part,
-    macro_part,
-    ratio_part,
-)
+from StaICC.metrics.intervals import Interval, MetricTerm, NoInterval
 from StaICC.registry import Registry, fold, labelled, origin_of
 
 MetricFunction = Callable[[list[int], list[list[float]]], float]
@@ -108,8 +97,8 @@ class Sample:
         """Why labels have too few test rows for a score that weighs all labels; ``None`` if they have enough."""
         rows_of = Counter(dict(zip(self.rows, self.truth, strict=True)).values())
         counts = [rows_of[label] for label in range(self.n_labels)]
-        few, without = sum(count < LEAST_ROWS for count in counts), counts.count(0)
-        text = f"{few} of {len(counts)} labels have fewer than {LEAST_ROWS} test rows"
+        few, without = sum(count < intervals.LEAST_ROWS for count in counts), counts.count(0)
+        text = f"{few} of {len(counts)} labels have fewer than {intervals.LEAST_ROWS} test rows"
         if without:
             return f"{text}, {without} of them none"
         return text if few else None
@@ -202,7 +191,7 @@ class Mean(Statistic):
         scores, (low, high) = self.scores(sample, predictions), self.range(sample.n_labels)
         width = high - low or 1.0
         distances = [distance / width for distance in sample.sums([high - score for score in scores])]
-        part = ratio_part(distances, sample.sizes, level, continuous=True)
+        part = intervals.ratio_part(distances, sample.sizes, level, continuous=True)
         return _from_the_top(math.fsum(scores) / len(scores), part.interval(level, self.method), low, high, width)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
@@ -283,7 +272,7 @@ class _Share(Mean):
     """A mean of scores that are counts: its interval knows rare events."""
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
-        return ratio_part(sample.sums(self.scores(sample, predictions)), sample.sizes, level)
+        return intervals.ratio_part(sample.sums(self.scores(sample, predictions)), sample.sizes, level)
 
     _interval = Statistic._interval
 
@@ -322,7 +311,7 @@ class _Likelihood(_Share):
         scores = self.scores(sample, predictions)
         hits = [float(row.index(max(row)) == true) for row, true in zip(predictions, sample.truth, strict=True)]
         of_hits = sample.sums(map(mul, scores, hits))
-        return likelihood_part(sample.sums(scores), sample.sums(hits), of_hits, sample.sizes, level)
+        return intervals.likelihood_part(sample.sums(scores), sample.sums(hits), of_hits, sample.sizes, level)
 
 
 class _MacroF1(Statistic):
@@ -337,7 +326,7 @@ class _MacroF1(Statistic):
             sizes[true][row] += 1.0
             sizes[guess][row] += 1.0
             hits[true][row] += 2.0 * (true == guess)
-        return macro_part(hits, sizes, level)
+        return intervals.macro_part(hits, sizes, level)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the macro F1 of one run.
@@ -433,7 +422,7 @@ class _CalibrationError(Statistic):
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
         bins = self._bins(sample, predictions)
-        return calibration_part([bins[number] for number in sorted(bins)], sample.sizes, level)
+        return intervals.calibration_part([bins[number] for number in sorted(bins)], sample.sizes, level)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the calibration error of one run.
@@ -454,7 +443,7 @@ class _CalibrationError(Statistic):
                 kinks.append(terms)
             sizes.append(abs(excess))
             centre = max(0.0, abs(excess) - 2.0 * deviation)
-            bias += (folded_moments(centre, deviation)[0] - centre) / count
+            bias += (intervals.folded_moments(centre, deviation)[0] - centre) / count
         total = math.fsum(sizes)
         low, high = (total - min(more, max(sizes))) / (count + more), (total + more) / (count + more)
         return Contributions(total / count, contributions, low, high, 1.0, raised=bias, kinks=tuple(kinks))
@@ -482,7 +471,7 @@ class _EntropyOfMean(Statistic):
         return entropy_of_mean(predictions)
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
-        interval = divergence_interval(_sums_of_labels(sample, predictions), None, sample.sizes, level)
+        interval = intervals.divergence_interval(_sums_of_labels(sample, predictions), None, sample.sizes, level)
         return _from_the_top(entropy_of_mean(predictions), interval, 0.0, math.log(sample.n_labels) or 1.0)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
@@ -515,7 +504,7 @@ class _Divergence(Statistic):
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
         counts = [sample.sums([float(label == true) for true in sample.truth]) for label in range(sample.n_labels)]
-        return divergence_interval(_sums_of_labels(sample, predictions), counts, sample.sizes, level)
+        return intervals.divergence_interval(_sums_of_labels(sample, predictions), counts, sample.sizes, level)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the divergence of the mean prediction of one run from the frequencies of the true labels.

@@ -171,7 +171,8 @@ def expected_calibration_error_1(ground_truth: Sequence[int], prediction: Sequen
     binned = [(true, row) for true, row in zip(truth, rows, strict=True) if max(row) < 1.0]
     if not binned:
         return 0.0
-    return classification.expected_calibration_error_1(*zip(*binned, strict=True)) * len(binned) / len(rows)
+    labels, inside = zip(*binned, strict=True)
+    return classification.expected_calibration_error_1(labels, inside) * len(binned) / len(rows)
 
 
 def expand_label_indexes(indexes: Sequence[int], ground_truth: Sequence[int] = ()) -> list[list[float]]:

@@ -29,18 +29,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from StaICC.benchmarks.evaluation import DatasetRun, Intervals, evaluate, reply_record
-from StaICC.benchmarks.long_icl import protocol
+from StaICC.benchmarks.long_icl import experiments, protocol
 from StaICC.benchmarks.long_icl.data import LongICLData, Skipped, default_folder, load_available, show_notice
-from StaICC.benchmarks.long_icl.experiments import (
-    DESIGNS,
-    METHOD,
-    Contexts,
-    Experiment,
-    Material,
-    analyse,
-    score_part,
-    to_bytes,
-)
+from StaICC.benchmarks.long_icl.experiments import DESIGNS, METHOD, Contexts, Experiment, Material, to_bytes
 from StaICC.benchmarks.long_icl.protocol import ROUNDS, Tally, cards, value_of, write_query
 from StaICC.benchmarks.running import BaseBenchmark, DatasetTask, Predictions, forecast, mean
 from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scores, Scoring, Statistics, Task
@@ -180,11 +171,8 @@ class LongICLOutcome(Outcome):
             tally, text, answer = own.read_response(self.number, place, response)
             if tally is not None and isinstance(answer, Failure):
                 if own.options.unparsed == "error":
-                    where, remedy = (
-                        own.place_of(self.number, place),
-                        "unparsed='wrong' or 'excluded' continues without it",
-                    )
-                    raise OutputError(f"{where}: {answer.reason}. {remedy}")
+                    remedy = "unparsed='wrong' or 'excluded' continues without it"
+                    raise OutputError(f"{own.place_of(self.number, place)}: {answer.reason}. {remedy}")
                 if assume != "wrong":
                     tally = None if assume is None else Tally(item.gold, item.gold, item.gold)
             self.answers.append(answer)
@@ -288,7 +276,11 @@ class LongICLTask(Task):
         level, rows = own.options.statistics.level, [item.row for item in own.test_items]
         parts: dict[str, Any] = {}
         for outcome in outcomes:
-            part = score_part(own.card, own.options.variant, outcome.tallies, level, rows) if outcome.score else None
+            part = (
+                experiments.score_part(own.card, own.options.variant, outcome.tallies, level, rows)
+                if outcome.score
+                else None
+            )
             parts |= {} if part is None else {outcome.condition.name: part}
         if len(parts) == len(outcomes):
             parts["mean"] = combine(list(parts.values()), [1 / len(parts)] * len(parts))
@@ -320,7 +312,7 @@ class LongICLExperimentor(DatasetTask):
     def __init__(self, data: LongICLData, **options: Any) -> None:
         self.data, self.card = data, data.card
         self.options = chosen = LongICLOptions(**options)
-        strict, experiment = chosen.variant == "strict", chosen.experiment
+        strict = chosen.variant == "strict"
         self.test_items = tuple(data.test_items(chosen.test_number, strict=strict))
         self.test_number = chosen.test_number
         if self.test_items == tuple(data.test_items(None, strict=strict)):
@@ -328,22 +320,16 @@ class LongICLExperimentor(DatasetTask):
         self._questions = tuple(write_query(self.card, item) for item in self.test_items)
         self.guessing = protocol.guessing_scores(self.card, self.test_items, chosen.variant)
         material = Material(data, self.test_items, chosen.instruct)
-        self.unavailable: dict[str, str] = {}
-        self.contexts: dict[int | str, Contexts] = {}
-        if experiment is None:
-            for number in chosen.rounds:
-                rows = data.demonstration_rows(number, strict=strict)
-                shown = protocol.arrange(self.card, rows, chosen.arrangement)
-                self.contexts[number] = replace(material.contexts(shown), demonstrations=len(rows))
+        made: Mapping[Any, Contexts | str]
+        if chosen.experiment is None:
+            made = {number: material.round(number, strict, chosen.arrangement) for number in chosen.rounds}
         else:
-            for name, made in experiment.conditions(material).items():
-                if isinstance(made, str):
-                    self.unavailable[name] = made
-                else:
-                    self.contexts[name] = made
-            if not self.contexts:
-                reasons = "; ".join(f"{name}: {reason}" for name, reason in self.unavailable.items())
-                raise ArgumentError(f"{self.card.title}: the experiment has no condition: {reasons}")
+            made = chosen.experiment.conditions(material)
+        self.unavailable = {name: reason for name, reason in made.items() if isinstance(reason, str)}
+        self.contexts = {name: own for name, own in made.items() if not isinstance(own, str)}
+        if not self.contexts:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in self.unavailable.items())
+            raise ArgumentError(f"{self.card.title}: the experiment has no condition: {reasons}")
         self.rounds = tuple(self.contexts)
 
     @property
@@ -531,18 +517,16 @@ class LongICLExperimentor(DatasetTask):
             tallies = {own.condition.name: () if own.value is None else own.tallies for own in run.outcomes}
             level = self.options.statistics.level if self.options.statistics.intervals else None
             of_task = self.options.experiment, self.card, self.options.variant, self.test_items
-            values["experiment"] = analyse(*of_task, contexts, tallies, level)
+            values["experiment"] = experiments.analyse(*of_task, contexts, tallies, level)
         bounded = [own.condition.name for own in run.outcomes if own.unparsed and not own.failed]
         bounded = [*bounded, "mean"] if bounded and self.options.unparsed == "excluded" else []
-        baselines = (
-            {} if structured else {own.condition.name: self._baselines(own) for own in run.outcomes if own.score}
-        )
+        single = () if structured else [own for own in run.outcomes if own.score]
         details = replace(
             run.details,
             conditions=() if structured else run.details.conditions,
             data=self.data_digest,
             notes=self._notes(run),
-            baselines=baselines,
+            baselines={own.condition.name: self._baselines(own) for own in single},
             bounds={key: run.details.bounds.get(key, (None, None)) for key in bounded},
         )
         return replace(run, values=values, details=details)

@@ -67,7 +67,6 @@ from StaICC.errors import (
     DataError,
     DataMissingError,
     SchemaError,
-    StaICCError,
     unknown_name,
     validate_integer,
 )
@@ -539,10 +538,9 @@ def _check_published(file: LoadedFile, card: TaskCard) -> None:
     """Refuse a file that is not the published one; if its digest is unknown, warn if the number of rows differs."""
     path, spec = file.path, file.spec
     if spec.sha256:
-        rows = f" It has {file.rows} rows, the published one {spec.rows}." if file.rows != spec.rows else ""
         raise DataDamagedError(
-            f"{path}: not the published file of {card.title}: SHA-256 {file.sha256}, expected "
-            f"{' or '.join(spec.sha256)}{', and its rows differ too' if spec.rows_sha256 else ''}.{rows} {card.obtain} "
+            f"{path}: not the published file of {card.title}: SHA-256 {file.sha256} ({file.rows} rows), expected "
+            f"{' or '.join(spec.sha256)} ({spec.rows} rows). {card.obtain} "
             "To use it as it is (the results will not be comparable), pass verify=False"
         )
     if file.rows != spec.rows:
@@ -934,7 +932,7 @@ def _records(hub: Any, card: TaskCard, split: str) -> Iterator[Mapping[str, Any]
                     raise DataDamagedError(f"{source.repository}, {name}: {got}. {card.obtain}")
                 for batch in file.iter_batches():
                     yield from batch.to_pylist()
-    except StaICCError:
+    except DataError:
         raise
     except Exception as error:
         where = f"the hub ({source.repository})"

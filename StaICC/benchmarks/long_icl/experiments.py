@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import random
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -133,6 +133,12 @@ class Material:
             there = f"the training data has {complete} demonstrations of every label"
             raise ArgumentError(f"{self.data.card.title}: got {number} shots, but {there}")
         return [self.data.train[place].item() for place in chain.from_iterable(turns)]
+
+    def round(self, number: int, strict: bool, arrangement: str) -> Contexts:
+        """Return the contexts of a round; the number of demonstrations is that before dialogues are merged."""
+        rows = self.data.demonstration_rows(number, strict=strict)
+        shown = protocol.arrange(self.data.card, rows, arrangement)
+        return replace(self.contexts(shown), demonstrations=len(rows))
 
     def contexts(self, shown: Sequence[Item], card: TaskCard | None = None, size: int = 0) -> Contexts:
         """Return the contexts that show demonstrations to all test items.
@@ -496,11 +502,9 @@ def score_part(
         level: Of the limits.
         units: The unit of each item: what another sample would draw again.
     """
-    hits: dict[Hashable, float] = defaultdict(float)
-    sizes: dict[Hashable, float] = defaultdict(float)
+    hits, sizes, accuracy = Counter[Hashable](), Counter[Hashable](), card.scoring.metric == "accuracy"
     for unit, tally in zip(units, protocol.scored(card.scoring, tallies, variant), strict=False):
         if tally is not None:
-            accuracy = card.scoring.metric == "accuracy"
             size = 1 if accuracy else len(tally.gold) + len(tally.predicted)
             hits[unit] += len(tally.correct) if accuracy else min(2 * len(tally.correct), size)
             sizes[unit] += size

@@ -79,7 +79,7 @@ from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from StaICC.datasets.storage import read_value
-from StaICC.errors import ArgumentError, OutputError, known_name, unknown_name
+from StaICC.errors import ArgumentError, OutputError, known_name
 from StaICC.inference.contract import check_answer
 from StaICC.inference.reply_parser import parse_reply, reply_text
 from StaICC.prompting.sampling import rows_by_label as rows_by_label
@@ -277,10 +277,7 @@ def card(name: str) -> TaskCard:
         >>> len(card("discovery").labels)
         174
     """
-    try:
-        return cards(None)[name]
-    except (KeyError, TypeError):
-        raise unknown_name("LongICL data set", name, cards(None)) from None
+    return cards(None)[known_name("LongICL data set", name, cards(None))]
 
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -884,11 +881,10 @@ def score_tallies(
     gold, predicted, correct = (sum(map(len, labels)) for labels in zip(*counted, strict=True))
     if rule.metric == "accuracy":
         return {"items": gold, "correct": correct, "accuracy": correct / gold}
-    if variant == "strict":
-        precision, recall = _ratio(correct, predicted), _ratio(correct, gold)
-        f1 = _ratio(2 * correct, predicted + gold)  # the harmonic mean of the two, without rounding them first
-    else:
-        precision, recall = _ratio(correct, predicted + SMALL), _ratio(correct, gold + SMALL)
+    small = 0.0 if variant == "strict" else SMALL
+    precision, recall = _ratio(correct, predicted + small), _ratio(correct, gold + small)
+    f1 = _ratio(2 * correct, predicted + gold)  # the harmonic mean of the two, without rounding them first
+    if small:
         f1 = _ratio(2 * precision * recall, precision + recall + rule.f1_constant)
     counts = {"gold": gold, "predicted": predicted, "correct": correct}
     return {**counts, "precision": precision, "recall": recall, "f1": f1}
