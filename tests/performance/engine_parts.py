@@ -21,7 +21,7 @@ from kernels import long_prompts
 from records import arguments, markdown, record
 
 from StaICC import Normal, Suite, load_kernel
-from StaICC.kernels.huggingface import batching, forward, prompts
+from StaICC.kernels.huggingface import batching, prompts
 
 
 @contextmanager
@@ -38,15 +38,12 @@ def without(kernel: Any, **capabilities: Any) -> Iterator[None]:
 
 def parts(kernel: Any) -> dict[str, Callable[[], AbstractContextManager[Any]]]:
     """Contexts in which a part of the kernel is off, by its name."""
-    plan = forward.plan
     return {
         "all parts": nullcontext,
         "segmented attention": lambda: without(kernel, flat=False),
         "oneDNN": lambda: without(kernel, onednn=False),
-        "packed rows": lambda: mock.patch.object(forward, "_joined", lambda pool, *_: [[one] for one in pool]),
-        "cached prefixes": lambda: mock.patch.object(
-            batching, "plan", lambda *given, **more: plan(*given, **{**more, "cache_from": math.inf})
-        ),
+        "packed rows": lambda: mock.patch.object(batching, "joined", lambda pool, *_: [[one] for one in pool]),
+        "cached prefixes": lambda: mock.patch.object(kernel.runner(), "cache_from", math.inf),
         "costs of attention": lambda: without(kernel, attention_weight=0.0),
         "shared encoding": lambda: mock.patch.object(prompts, "LEAST_SAVING", 1 << 60),
     }

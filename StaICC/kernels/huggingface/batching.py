@@ -25,7 +25,8 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from logging import INFO, WARNING
 from typing import Any
 
 from StaICC.errors import ArgumentError, OutputError, RunEndingError
@@ -34,12 +35,12 @@ from StaICC.kernels.huggingface.forward import (
     TRANSFORMS,
     Capabilities,
     Forward,
-    Hidden,
     Row,
     attention_weight,
     guard,
     is_out_of_memory,
-    plan,
+    joined,
+    lay_out,
     shared_length,
     uses_onednn,
     without_last,
@@ -88,7 +89,7 @@ class BatchRunner:
     def __init__(self, forward: Forward, token_budget: int, prefix_reuse: bool = True) -> None:
         self.forward = forward
         self.budget = token_budget
-        self.cache_from = CACHE_FROM
+        self.cache_from: float = CACHE_FROM
         self.prefix_reuse = prefix_reuse
         self.computed = 0
         """Positions that were computed so far, without padding."""
@@ -99,9 +100,7 @@ class BatchRunner:
         self.held: Tokens = ()
         self._cache: Any = None
 
-    def run(
-        self, sequences: Sequence[Tokens], wanted_from: Sequence[int], read: Callable[[Hidden, Picks], None]
-    ) -> None:
+    def run(self, sequences: Sequence[Tokens], wanted_from: Sequence[int], read: Callable[[Any, Picks], None]) -> None:
         """Compute the hidden states at the last positions of each sequence.
 
         The first batch of a run is compared with ``model(input_ids)`` for one of its shortest prompts. A single prompt
@@ -125,11 +124,11 @@ class BatchRunner:
             return self.compute(needed, wanted_from, read)
         # Of the shortest prompts, the one that the batch has last: what goes wrong with many positions is wrong there.
         number = max(range(len(needed)), key=lambda number: (-len(needed[number]), needed[number]))
-        seen: dict[int, Hidden] = {}
+        seen: list[Any] = []
 
-        def watch(hidden: Hidden, picks: Picks) -> None:
+        def watch(hidden: Any, picks: Picks) -> None:
             read(hidden, picks)
-            seen.update((key, hidden[list(picks[key][-1:])]) for key in picks if key == number)
+            seen.extend([hidden[list(picks[number][-1:])]] if number in picks else [])
 
         self.compute(needed, wanted_from, watch)
         prompt = needed[number]
@@ -137,7 +136,7 @@ class BatchRunner:
             needed, number = sorted(row[-TAIL:] for row in needed[:3]), min(len(needed), 3) - 1
             prompt = needed[number]
             self.compute(needed, [len(row) - 1 for row in needed], watch)
-        deviation = _deviation(self.forward, seen[number], self.forward.plain_logits(prompt)[-1])
+        deviation = _deviation(self.forward, seen[-1], self.forward.plain_logits(prompt)[-1])
         can.checked = min(len(sequences), 2)
         if deviation > 1.0:
             name = type(self.forward.model).__name__
@@ -155,7 +154,7 @@ class BatchRunner:
         self,
         sequences: Sequence[Tokens],
         wanted_from: Sequence[int],
-        read: Callable[[Hidden, Picks], None],
+        read: Callable[[Any, Picks], None],
         alone: bool = False,
     ) -> None:
         """Compute and read sequences unchecked; ``alone``: each in a row of its own, in plain batches."""
@@ -213,18 +212,54 @@ class BatchRunner:
     def plan(
         self, sequences: Sequence[Tokens], wanted_from: Sequence[int], share: bool, call_cost: float = 0.0
     ) -> list[Row]:
-        """Plan sequences that share what they begin with, or do not, given the cached prefix."""
-        return plan(
-            sequences,
-            wanted_from,
-            row_tokens=self.budget if share else 0,
-            attention_weight=self.forward.can.attention_weight,
-            cache_from=self.cache_from if share else math.inf,
-            resident=self.held,
-            call_cost=call_cost,
-        )
+        """Lay out sequences in rows.
 
-    def _computed(self, rows: Sequence[Row], share: bool) -> Iterator[tuple[Sequence[Row], Hidden]]:
+        Args:
+            sequences: Token sequences, none empty; equal ones are computed once.
+            wanted_from: For each sequence, the first position whose hidden state is wanted. A cached prefix ends before
+                it.
+            share: Whether sequences share what they begin with, in a row or as a cached prefix.
+            call_cost: Cost of one more row, in positions, where rows cannot be batched.
+
+        Returns:
+            Rows in the order in which they should run, so that a prefix extends the one before where possible. Every
+            sequence number occurs in exactly one row.
+        """
+        row_tokens, cache_from = (self.budget, self.cache_from) if share else (0, math.inf)
+        weight = self.forward.can.attention_weight
+        numbers: dict[tuple[int, ...], list[int]] = {}
+        for number, sequence in enumerate(sequences):
+            numbers.setdefault(sequence, []).append(number)
+        ordered = sorted(numbers)
+        limits = [min(wanted_from[number] for number in numbers[sequence]) for sequence in ordered]
+        shared = [0] + [shared_length(a, b) for a, b in pairwise(ordered)]
+
+        pools: dict[tuple[int, ...], list[tuple[int, ...]]] = {}  # prefix -> its sequences, in order
+        todo: list[tuple[int, int, tuple[int, ...]]] = [(0, len(ordered), ())] if ordered else []
+        while todo:
+            low, high, prefix = todo.pop()
+            base, inner = len(prefix), shared[low + 1 : high]
+            least = min(inner, default=len(ordered[low]))
+            size = sum(len(sequence) - base for sequence in ordered[low:high]) - sum(length - base for length in inner)
+            fits = size <= row_tokens or not inner
+            common = min(least, *limits[low:high])
+            # A cached prefix saves computing it even where all would fit in one row.
+            cached = min(shared_length(self.held, ordered[low]), common)
+            longer = common if not fits and common - base >= cache_from else cached
+            if longer - base >= cache_from:
+                todo.append((low, high, ordered[low][:longer]))
+            elif fits or cache_from == math.inf:
+                pools.setdefault(prefix, []).extend(ordered[low:high])
+            else:  # nothing long is shared by all: go down to the parts that share more
+                cuts = [low, *(i for i in range(low + 1, high) if shared[i] == least), high]
+                todo.extend((a, b, prefix) for a, b in reversed(list(pairwise(cuts))))
+        return [
+            lay_out(members, numbers, prefix)
+            for prefix, pool in sorted(pools.items())
+            for members in joined(pool, len(prefix), row_tokens, weight, call_cost)
+        ]
+
+    def _computed(self, rows: Sequence[Row], share: bool) -> Iterator[tuple[Sequence[Row], Any]]:
         """Compute rows in batches."""
         forward, flat = self.forward, share and self.forward.can.flat
         first = [row for row in rows if not row.prefix]
@@ -281,10 +316,10 @@ class BatchRunner:
             self.computed += len(piece)
         return self._cache
 
-    def _select(self, rows: Sequence[Row], hidden: Hidden, wanted_from: Sequence[int]) -> tuple[Picks, Hidden]:
+    def _select(self, rows: Sequence[Row], hidden: Any, wanted_from: Sequence[int]) -> tuple[Picks, Any]:
         """The wanted positions of a batch, each once, and the indexes of each sequence among them."""
         # One after the other in one sequence, or one below the other.
-        sizes = [len(row.tokens) if hidden.states.shape[0] == 1 else hidden.states.shape[1] for row in rows]
+        sizes = [len(row.tokens) if len(hidden) == 1 else hidden.shape[1] for row in rows]
         places: dict[int, int] = {}
         picks: dict[int, tuple[int, ...]] = {}
         for row, start in zip(rows, accumulate(sizes, initial=0), strict=False):
@@ -294,14 +329,204 @@ class BatchRunner:
                 picks[number] = tuple(places.setdefault(start + place, len(places)) for place in path)
         torch = self.forward.torch
         with torch.inference_mode():
-            order, length = torch.tensor(list(places), device=hidden.states.device), hidden.states.shape[1]
-            return picks, hidden[order // length, order % length]
+            return picks, hidden.flatten(0, 1)[torch.tensor(list(places), device=hidden.device)]
+
+    # Results
+
+    def last(self, sequences: Sequence[Tokens]) -> LastPosition:
+        """Compute the last position of each sequence."""
+        reader = LastPosition(self.forward, len(sequences))
+        self.run(sequences, [len(row) - 1 for row in sequences], reader.read)
+        return reader
+
+    def log_probabilities(self, sequences: Sequence[Tokens], wanted_from: Sequence[int]) -> list[list[float]]:
+        """Return the log-probability of each token of a sequence from a position on.
+
+        Args:
+            sequences: The token sequences, none empty.
+            wanted_from: For each sequence, the position before the first token that is scored.
+        """
+        torch = self.forward.torch
+        targets = [row[start + 1 :] for row, start in zip(sequences, wanted_from, strict=True)]
+        results: dict[int, list[float]] = {}
+
+        def read(hidden: Any, picks: Picks) -> None:
+            # The state at the last position predicts what follows the sequence, which is not needed.
+            wanted = {number: list(zip(own, targets[number], strict=False)) for number, own in picks.items()}
+            pairs = sorted({pair for own in wanted.values() for pair in own})
+            values: list[float] = []
+            with torch.inference_mode():
+                places, tokens = torch.tensor(pairs, dtype=torch.long, device=hidden.device).reshape(-1, 2).t()
+                for start, logits in _pieces(self.forward, hidden):
+                    inside = (places >= start) & (places < start + len(logits))
+                    rows = places[inside] - start
+                    values += (logits[rows, tokens[inside]] - logits.logsumexp(-1)[rows]).double().tolist()
+            numbers = dict(zip(pairs, values, strict=True))
+            results.update((number, [numbers[pair] for pair in own]) for number, own in wanted.items())
+
+        self.run(sequences, wanted_from, read)
+        return [results[number] for number in range(len(sequences))]
+
+    def generate(
+        self, sequences: Sequence[Tokens], most: int, ending: Ending, temperature: float, seed: int
+    ) -> list[list[int]]:
+        """Continue token sequences with the most probable tokens, or with samples.
+
+        A sample is the token with the largest sum of logit / temperature and Gumbel noise. The noise depends on the
+        seed, the tokens of the sequence and the step only, so a text does not depend on the other sequences.
+
+        Args:
+            sequences: The sequences, none empty.
+            most: Most new tokens for each.
+            ending: When a continuation is complete.
+            temperature: 0 for the most probable tokens.
+            seed: Seed of the samples.
+
+        Returns:
+            New tokens of each sequence, in order.
+        """
+        forward, torch = self.forward, self.forward.torch
+        seeds = [stable_seed(seed, tuple(row)) for row in sequences] if temperature else []
+        results: list[list[int]] = [[] for _ in sequences]
+
+        def continued(alive: list[int], logits: Any, following: Callable[[list[int], int], Any]) -> None:
+            """Continue sequences, given the logits after them and a function for those after the chosen tokens."""
+            for number in alive:
+                results[number] = []
+            for step in range(most):
+                if temperature:
+                    generators = [torch.Generator().manual_seed(stable_seed(seeds[number], step)) for number in alive]
+                    noise = [
+                        torch.rand(logits.shape[-1], generator=source, dtype=torch.float64) for source in generators
+                    ]
+                    logits = logits.double().cpu() / temperature - torch.log(-torch.log(torch.stack(noise)))
+                for number, token in zip(alive, logits.argmax(-1).tolist(), strict=True):
+                    results[number].append(token)
+                alive = [number for number in alive if not ending.complete(results[number])]
+                if not alive or step + 1 == most:
+                    return
+                logits = following(alive, step)
+
+        def grow(row: Row, ends: dict[int, int]) -> None:
+            """Generate for all sequences of one row, given where each ends."""
+            depths, base, length = row.depths(), len(row.prefix), len(row.prefix) + len(row.tokens)
+            cache = self.cached(row.prefix)
+            allowed = {number: torch.zeros(length + len(ends) * most, dtype=torch.bool) for number in ends}
+            for number, end in ends.items():
+                path = row.path(end, depths[end] - base + 1)
+                allowed[number][[*range(base), *(base + place for place in path)]] = True
+
+            def following(alive: list[int], step: int) -> Any:
+                nonlocal length
+                for number in alive:
+                    allowed[number][length] = True
+                    length += 1
+                mask = forward.additive(torch.stack([allowed[number][:length] for number in alive])[None, None])
+                depth = [depths[ends[number]] + step + 1 for number in alive]
+                self.computed += len(alive)
+                return forward.logits(
+                    forward.call([[results[number][-1] for number in alive]], mask, [depth], cache)[0]
+                )
+
+            hidden = forward.trees([row], cache)[0, list(ends.values())]
+            self.computed += len(row.tokens)
+            continued(list(ends), forward.logits(hidden), following)
+
+        def attempt(todo: list[int]) -> Iterator[int]:
+            part = [sequences[number] for number in todo]
+            for row in self.plan(part, [len(ids) - 1 for ids in part], self.prefix_reuse, GENERATION_COST):
+                grow(row, {todo[number]: end for number, end in row.ends})
+                yield from (todo[number] for number, _ in row.ends)
+
+        def again(alive: Sequence[int], step: int) -> Any:
+            return self.last([(*sequences[number], *results[number]) for number in alive]).whole()
+
+        if forward.can.sharing and forward.can.checked < min(len(sequences), 2):
+            self.last(sequences[:4])  # compares them with a plain call
+        if forward.can.sharing and max(map(len, sequences)) + most <= forward.exact_to:
+            self.persist(len(sequences), attempt)
+        else:
+            continued(list(range(len(sequences))), self.last(sequences).whole(), again)
+        return results
+
+    def decoder_layers(self) -> list[Any]:
+        """Return the decoder layers of the model, the first one first.
+
+        Raises:
+            ArgumentError: They are not found.
+        """
+        model, modules = self.forward.model, self.forward.torch.nn
+        number = getattr(text_config(model.config), "num_hidden_layers", None)
+        for module in model.modules():
+            if isinstance(module, modules.ModuleList) and len(module) == number:
+                return list(module)
+        raise ArgumentError(f"{type(model).__name__} has no list of {number} layers, so their states cannot be read")
+
+    def _hooked(
+        self,
+        sequences: Sequence[Tokens],
+        layers: Sequence[Any],
+        change: Callable[[Any], Any],
+        read: Callable[[Any, Picks], None],
+    ) -> None:
+        """Run sequences with changed layers.
+
+        Args:
+            sequences: The sequences, none empty.
+            layers: The layers.
+            change: Called with the state of each layer; returns what takes its place, or None.
+            read: Called with the last positions of a batch, and the index of each sequence, also in the batch.
+        """
+
+        def hook(layer: Any, inputs: Any, output: Any) -> Any:
+            state = change(output[0] if isinstance(output, tuple) else output)
+            return (state, *output[1:]) if state is not None and isinstance(output, tuple) else state
+
+        handles = [layer.register_forward_hook(hook) for layer in layers]
+        try:
+            self.compute(sequences, [len(row) - 1 for row in sequences], read, alone=True)
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def layer_states(self, sequences: Sequence[Tokens]) -> Any:
+        """Return the states of all layers at the last positions: a float32 tensor (sequences, layers, width)."""
+        torch, layers, forward = self.forward.torch, self.decoder_layers(), self.forward
+        states: list[Any] = [None] * len(sequences)
+        seen: list[Any] = []
+
+        def read(_: Any, picks: Picks) -> None:
+            rows = torch.stack(seen[-len(layers) :], 1)
+            seen.clear()
+            for number, (row,) in picks.items():
+                states[number] = rows[row]
+
+        self._hooked(sequences, layers, lambda state: seen.append(state[forward.ends].float().cpu()), read)
+        return torch.stack(states)
+
+    def patched_logits(
+        self, sequences: Sequence[Tokens], tokens: Sequence[int], layer: int, vector: Sequence[float]
+    ) -> list[list[float]]:
+        """Return the logits of tokens after each sequence, with a vector as a layer's state at its last position."""
+        layers, reader = self.decoder_layers(), LastPosition(self.forward, len(sequences))
+        if not 0 <= layer < len(layers):
+            raise ArgumentError(f"layer: got {layer}, expected 0 to {len(layers) - 1}")
+
+        def change(state: Any) -> Any:
+            if state.shape[-1] != len(vector):
+                raise ArgumentError(f"state of layer {layer}: got {len(vector)} numbers, expected {state.shape[-1]}")
+            state = state.clone()
+            state[self.forward.ends] = state.new_tensor(vector)
+            return state
+
+        self._hooked(sequences, [layers[layer]], change, reader.read)
+        return reader.labels(tokens, False)[0]
 
 
 # Readers
 
 
-def _deviation(forward: Forward, hidden: Hidden, plain: Any) -> float:
+def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:
     """Largest difference of one position's log-probabilities to those of a plain call, for its likeliest tokens.
 
     Args:
@@ -323,10 +548,10 @@ def _deviation(forward: Forward, hidden: Hidden, plain: Any) -> float:
     return error / ((1e-4 if forward.is_exact else 3e-2) * max(1.0, spread)) if math.isfinite(error) else math.inf
 
 
-def _pieces(forward: Forward, hidden: Hidden) -> Iterator[tuple[int, Any]]:
+def _pieces(forward: Forward, hidden: Any) -> Iterator[tuple[int, Any]]:
     """Logits of the whole vocabulary in pieces that fit into memory, with the index where each begins."""
     step = max(1, CHUNK // forward.can.vocabulary)
-    for start in range(0, hidden.states.shape[0], step):
+    for start in range(0, len(hidden), step):
         yield start, forward.logits(hidden[start : start + step])
 
 
@@ -343,27 +568,22 @@ class LastPosition:
 
     def __init__(self, forward: Forward, count: int) -> None:
         self.forward = forward
-        self._states: list[Any] = [None] * count
+        self._hidden: list[Any] = [None] * count
 
-    def read(self, hidden: Hidden, picks: Picks) -> None:
+    def read(self, hidden: Any, picks: Picks) -> None:
         """Read a batch."""
         for number, indexes in picks.items():
-            self._states[number] = hidden[indexes[-1]]
-
-    def _hidden(self) -> Hidden:
-        stack = self.forward.torch.stack
-        logits = [hidden.logits for hidden in self._states]
-        return Hidden(stack([hidden.states for hidden in self._states]), None if logits[0] is None else stack(logits))
+            self._hidden[number] = hidden[indexes[-1]]
 
     def states(self) -> Any:
         """Hidden states, a float32 tensor (sequences, width) on the CPU."""
-        return self._hidden().states.float().cpu()
+        return self.forward.states(self.forward.torch.stack(self._hidden)).float().cpu()
 
     def whole(self) -> Any:
         """Logits of the whole vocabulary, a float32 tensor (sequences, vocabulary) on the CPU."""
         torch = self.forward.torch
         with torch.inference_mode():
-            return torch.cat([logits.cpu() for _, logits in _pieces(self.forward, self._hidden())])
+            return torch.cat([logits.cpu() for _, logits in _pieces(self.forward, torch.stack(self._hidden))])
 
     def labels(self, tokens: Sequence[int], totals: bool) -> tuple[list[list[float]], list[float] | None]:
         """Logits of some tokens.
@@ -376,58 +596,13 @@ class LastPosition:
             For each sequence a row of logits; and the logarithm of the sum of all exponentials, or None.
         """
         torch = self.forward.torch
-        hidden = self._hidden()
+        hidden = torch.stack(self._hidden)
         with torch.inference_mode():
             rows: list[list[float]] = self.forward.logits(hidden, tokens).double().tolist()
             if not totals:
                 return rows, None
             sums = [logits.logsumexp(-1).double() for _, logits in _pieces(self.forward, hidden)]
             return rows, torch.cat(sums).tolist()
-
-
-def last_positions(runner: BatchRunner, sequences: Sequence[Tokens]) -> LastPosition:
-    """Compute the last position of each sequence."""
-    reader = LastPosition(runner.forward, len(sequences))
-    runner.run(sequences, [len(row) - 1 for row in sequences], reader.read)
-    return reader
-
-
-class TokenLogProbabilities:
-    """Reads the log-probability of each token of a sequence from a position on.
-
-    Args:
-        forward: The model.
-        sequences: The token sequences.
-        wanted_from: For each sequence, the position before the first token that is scored.
-    """
-
-    def __init__(self, forward: Forward, sequences: Sequence[Tokens], wanted_from: Sequence[int]) -> None:
-        self.forward = forward
-        self.targets = [row[start + 1 :] for row, start in zip(sequences, wanted_from, strict=True)]
-        self.log_probabilities: list[list[float]] = [[] for _ in sequences]
-
-    def read(self, hidden: Hidden, picks: Picks) -> None:
-        """Read a batch."""
-        torch, device = self.forward.torch, hidden.states.device
-        pairs: dict[tuple[int, int], int] = {}
-        wanted: dict[int, list[int]] = {}
-        for number, indexes in picks.items():
-            # The state at the last position predicts what follows the sequence, which is not needed.
-            keys = zip(indexes, self.targets[number], strict=False)
-            wanted[number] = [pairs.setdefault(key, len(pairs)) for key in keys]
-        if not pairs:
-            return
-        with torch.inference_mode():
-            places, tokens = torch.tensor(list(pairs), device=device).t()
-            needed, back = torch.unique(places, return_inverse=True)
-            values = torch.empty(len(pairs), dtype=torch.float64)
-            for start, logits in _pieces(self.forward, hidden[needed]):
-                inside = ((back >= start) & (back < start + logits.shape[0])).nonzero()[:, 0]
-                rows = back[inside] - start
-                values[inside.cpu()] = (logits[rows, tokens[inside]] - logits.logsumexp(-1)[rows]).double().cpu()
-            numbers = values.tolist()
-        for number, own in wanted.items():
-            self.log_probabilities[number] = [numbers[index] for index in own]
 
 
 # What a model does right
@@ -447,12 +622,10 @@ def examined(forward: Forward) -> Forward:
         foreign.append("an adapter of peft that is used from certain tokens of a prompt on")
     if foreign:
         can.run_alone("; ".join(foreign))
-        _log.info("every prompt is given to the model alone: %s", can.reason)
-    elif _tried(forward):
-        _log.debug("%s: %s", type(model).__name__, can)
-    else:
+    elif not _tried(forward):
         can.run_alone(f"batches of {type(model).__name__} differ from single calls of the model")
-        _log.warning("%s; each prompt is run alone", can.reason)
+    if can.reason:
+        _log.log(INFO if foreign else WARNING, "%s; each prompt is run alone", can.reason)
     can.guard = guard(model)
     _known[model] = can
     return forward
@@ -481,7 +654,7 @@ def _tried(forward: Forward) -> bool:
     logits = [forward.plain_logits(row) for row in sequences]
     can.vocabulary = int(logits[0].shape[-1])
     # What the end of the second sequence would be if it attended to everything before it in a row with the first one.
-    decoy = None if forward.is_exact else forward.plain_logits(sequences[0] + sequences[2])[-1]
+    decoy = None if forward.is_exact else forward.plain_logits(sequences[0] + sequences[2])[-1].cpu()
 
     def works(run: Callable[..., bool], *arguments: Any, **ways: bool) -> bool:
         for name, value in ways.items():
@@ -500,7 +673,7 @@ def _tried(forward: Forward) -> bool:
         with torch.inference_mode():
             hidden = forward.chains(sequences)
             # In the model's number type, as the model does it.
-            computed = hidden.logits if kind == "model" else forward.transformed(head(hidden.states))
+            computed = hidden[..., -can.vocabulary :] if kind == "model" else forward.transformed(head(hidden))
         return all(same(True, rows[: len(own)].float(), own) for rows, own in zip(computed, logits, strict=True))
 
     def packs(budget: int, rounds: int = 1) -> bool:
@@ -510,8 +683,7 @@ def _tried(forward: Forward) -> bool:
         for _ in range(rounds):
             runner.compute(sequences, [6, 5, 2], reader.read)
         ends = [own[-1].cpu() for own in logits]
-        decoys = [None, decoy if decoy is None else decoy.cpu(), None]
-        return all(map(same, [forward.is_exact] * 3, reader.whole(), ends, decoys))
+        return all(map(same, [forward.is_exact] * 3, reader.whole(), ends, [None, decoy, None]))
 
     head: Any = getattr(model, "get_output_embeddings", lambda: None)()
     kind = "rows" if type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook") else "module"
@@ -521,15 +693,12 @@ def _tried(forward: Forward) -> bool:
     if not separate and not works(pads, "model", ""):
         return False
     on_cpu = forward.device.type == "cpu"
-    cached = separate and forward.takes_positions and works(packs, 7, 2, sharing=True)
+    cached = separate and works(packs, 7, 2, sharing=True)
     can.flat = cached and on_cpu and works(packs, 64, flat=True)  # elsewhere many small calls cost more than padding
     can.sharing = can.flat or (cached and works(packs, 64, flat=False))
     can.onednn = on_cpu and forward.dtype is torch.float32 and uses_onednn()
     can.attention_weight = attention_weight(model.config, forward.body) if can.sharing else 0.0
     return True
-
-
-# Generation
 
 
 class Ending:
@@ -565,166 +734,3 @@ class Ending:
             return True
         text = self._decoded(tokens) if self.stop else ""
         return any(string in text for string in self.stop)
-
-
-def generate_tokens(
-    runner: BatchRunner, sequences: Sequence[Tokens], most: int, ending: Ending, temperature: float, seed: int
-) -> list[list[int]]:
-    """Continue token sequences with the most probable tokens, or with samples.
-
-    A sample is the token with the largest sum of logit / temperature and Gumbel noise. The noise depends on the seed,
-    the tokens of the sequence and the step only, so a text does not depend on the other sequences.
-
-    Args:
-        runner: The batch runner.
-        sequences: The sequences, none empty.
-        most: Most new tokens for each.
-        ending: When a continuation is complete.
-        temperature: 0 for the most probable tokens.
-        seed: Seed of the samples.
-
-    Returns:
-        New tokens of each sequence, in order.
-    """
-    forward, torch = runner.forward, runner.forward.torch
-    seeds = [stable_seed(seed, tuple(row)) for row in sequences] if temperature else []
-
-    def chosen(logits: Any, numbers: Sequence[int], step: int) -> list[int]:
-        """Return the token for each row of logits, given the numbers of their sequences and of the new token."""
-        if temperature:
-            generators = [torch.Generator().manual_seed(stable_seed(seeds[number], step)) for number in numbers]
-            noise = [torch.rand(logits.shape[-1], generator=source, dtype=torch.float64) for source in generators]
-            logits = logits.double().cpu() / temperature - torch.log(-torch.log(torch.stack(noise)))
-        return list(logits.argmax(-1).tolist())
-
-    results: list[list[int]] = [[] for _ in sequences]
-
-    def continued(alive: list[int], logits: Any, following: Callable[[list[int], int], Any]) -> None:
-        """Continue sequences, given the logits after them, and a function for those after the tokens chosen last."""
-        for number in alive:
-            results[number] = []
-        for step in range(most):
-            for number, token in zip(alive, chosen(logits, alive, step), strict=True):
-                results[number].append(token)
-            alive = [number for number in alive if not ending.complete(results[number])]
-            if not alive or step + 1 == most:
-                return
-            logits = following(alive, step)
-
-    def grow(row: Row, ends: dict[int, int]) -> None:
-        """Generate for all sequences of one row, given where each ends."""
-        depths, base, length = row.depths(), len(row.prefix), len(row.prefix) + len(row.tokens)
-        cache = runner.cached(row.prefix)
-        allowed = {number: torch.zeros(length + len(ends) * most, dtype=torch.bool) for number in ends}
-        for number, end in ends.items():
-            path = row.path(end, depths[end] - base + 1)
-            allowed[number][[*range(base), *(base + place for place in path)]] = True
-
-        def following(alive: list[int], step: int) -> Any:
-            nonlocal length
-            for number in alive:
-                allowed[number][length] = True
-                length += 1
-            mask = forward.additive(torch.stack([allowed[number][:length] for number in alive])[None, None])
-            depth = [depths[ends[number]] + step + 1 for number in alive]
-            runner.computed += len(alive)
-            return forward.logits(forward.call([[results[number][-1] for number in alive]], mask, [depth], cache)[0])
-
-        hidden = forward.trees([row], cache)[0, list(ends.values())]
-        runner.computed += len(row.tokens)
-        continued(list(ends), forward.logits(hidden), following)
-
-    def attempt(todo: list[int]) -> Iterator[int]:
-        part = [sequences[number] for number in todo]
-        for row in runner.plan(part, [len(ids) - 1 for ids in part], runner.prefix_reuse, GENERATION_COST):
-            grow(row, {todo[number]: end for number, end in row.ends})
-            yield from (todo[number] for number, _ in row.ends)
-
-    def again(alive: Sequence[int], step: int) -> Any:
-        return last_positions(runner, [(*sequences[number], *results[number]) for number in alive]).whole()
-
-    if forward.can.sharing and forward.can.checked < min(len(sequences), 2):
-        last_positions(runner, sequences[:4])  # compares them with a plain call
-    if forward.can.sharing and max(map(len, sequences)) + most <= forward.exact_to:
-        runner.persist(len(sequences), attempt)
-    else:
-        continued(list(range(len(sequences))), last_positions(runner, sequences).whole(), again)
-    return results
-
-
-def decoder_layers(runner: BatchRunner) -> list[Any]:
-    """Return the decoder layers of the model, the first one first.
-
-    Raises:
-        ArgumentError: They are not found.
-    """
-    model, modules = runner.forward.model, runner.forward.torch.nn
-    number = getattr(text_config(model.config), "num_hidden_layers", None)
-    for module in model.modules():
-        if isinstance(module, modules.ModuleList) and len(module) == number:
-            return list(module)
-    raise ArgumentError(f"{type(model).__name__} has no list of {number} layers, so their states cannot be read")
-
-
-def _run(
-    runner: BatchRunner,
-    sequences: Sequence[Tokens],
-    layers: Sequence[Any],
-    change: Callable[[Any], Any],
-    read: Callable[[Hidden, Picks], None],
-) -> None:
-    """Run sequences with changed layers.
-
-    Args:
-        runner: The batch runner.
-        sequences: The sequences, none empty.
-        layers: The layers.
-        change: Called with the state of each layer; returns what takes its place, or None.
-        read: Called with the last positions of a batch, and the index of each sequence, also in the batch.
-    """
-
-    def hook(layer: Any, inputs: Any, output: Any) -> Any:
-        state = change(output[0] if isinstance(output, tuple) else output)
-        return (state, *output[1:]) if state is not None and isinstance(output, tuple) else state
-
-    handles = [layer.register_forward_hook(hook) for layer in layers]
-    try:
-        runner.compute(sequences, [len(row) - 1 for row in sequences], read, alone=True)
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def layer_states(runner: BatchRunner, sequences: Sequence[Tokens]) -> Any:
-    """Return the states of all layers at the last positions: a float32 tensor (sequences, layers, width)."""
-    torch, layers, forward = runner.forward.torch, decoder_layers(runner), runner.forward
-    states: list[Any] = [None] * len(sequences)
-    seen: list[Any] = []
-
-    def read(_: Hidden, picks: Picks) -> None:
-        rows = torch.stack(seen[-len(layers) :], 1)
-        seen.clear()
-        for number, (row,) in picks.items():
-            states[number] = rows[row]
-
-    _run(runner, sequences, layers, lambda state: seen.append(state[forward.ends].float().cpu()), read)
-    return torch.stack(states)
-
-
-def patched_logits(
-    runner: BatchRunner, sequences: Sequence[Tokens], tokens: Sequence[int], layer: int, vector: Sequence[float]
-) -> list[list[float]]:
-    """Return the logits of tokens after each sequence, with a vector as the state of a layer at the last position."""
-    layers, reader = decoder_layers(runner), LastPosition(runner.forward, len(sequences))
-    if not 0 <= layer < len(layers):
-        raise ArgumentError(f"layer: got {layer}, expected 0 to {len(layers) - 1}")
-
-    def change(state: Any) -> Any:
-        if state.shape[-1] != len(vector):
-            raise ArgumentError(f"state of layer {layer}: got {len(vector)} numbers, expected {state.shape[-1]}")
-        state = state.clone()
-        state[runner.forward.ends] = state.new_tensor(vector)
-        return state
-
-    _run(runner, sequences, [layers[layer]], change, reader.read)
-    return reader.labels(tokens, False)[0]

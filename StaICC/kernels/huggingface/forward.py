@@ -174,7 +174,7 @@ def distinct_positions(sequences: Sequence[Any]) -> int:
     return total - sum(shared_length(a, b) for a, b in pairwise(ordered))
 
 
-def _lay_out(
+def lay_out(
     sequences: Sequence[tuple[int, ...]], numbers: Mapping[tuple[int, ...], Sequence[int]], prefix: tuple[int, ...]
 ) -> Row:
     """One row of sequences, which are sorted and distinct, after their prefix; ``numbers``: those of each sequence."""
@@ -196,7 +196,7 @@ def _lay_out(
     return Row(tuple(tokens), tuple(parents), tuple(ends), prefix)
 
 
-def _joined(
+def joined(
     sequences: Sequence[tuple[int, ...]], base: int, row_tokens: int, attention_weight: float, call_cost: float
 ) -> list[Sequence[tuple[int, ...]]]:
     """Which neighbours of a sorted pool go into one row."""
@@ -221,69 +221,6 @@ def _joined(
     return [sequences[index : end + 1] for index, end in enumerate(right) if left[end] == index]
 
 
-def plan(
-    sequences: Sequence[tuple[int, ...]],
-    wanted_from: Sequence[int],
-    *,
-    row_tokens: int,
-    attention_weight: float,
-    cache_from: float = math.inf,
-    resident: tuple[int, ...] = (),
-    call_cost: float = 0.0,
-) -> list[Row]:
-    """Lay out sequences in rows.
-
-    Args:
-        sequences: Token sequences, none empty; equal ones are computed once.
-        wanted_from: For each sequence, the first position whose hidden state is wanted. A cached prefix ends before
-            it.
-        row_tokens: Most positions in a row of more than one sequence.
-        attention_weight: Cost of an attended pair in units of a position (``w`` above).
-        cache_from: Shortest prefix that is worth a cache.
-        resident: Prefix whose keys and values are cached already, from an earlier plan.
-        call_cost: Cost of one more row, in positions, where rows cannot be batched.
-
-    Returns:
-        Rows in the order in which they should run, so that a prefix extends the one before where possible. Every
-        sequence number occurs in exactly one row.
-
-    Example:
-        >>> plan([(1, 2, 3), (1, 2, 4)], [2, 2], row_tokens=64, attention_weight=1e-3)
-        [Row(tokens=(1, 2, 3, 4), parents=(-1, 0, 1, 1), ends=((0, 2), (1, 3)), prefix=())]
-    """
-    numbers: dict[tuple[int, ...], list[int]] = {}
-    for number, sequence in enumerate(sequences):
-        numbers.setdefault(sequence, []).append(number)
-    ordered = sorted(numbers)
-    limits = [min(wanted_from[number] for number in numbers[sequence]) for sequence in ordered]
-    shared = [0] + [shared_length(a, b) for a, b in pairwise(ordered)]
-
-    pools: dict[tuple[int, ...], list[tuple[int, ...]]] = {}  # prefix -> its sequences, in order
-    todo: list[tuple[int, int, tuple[int, ...]]] = [(0, len(ordered), ())] if ordered else []
-    while todo:
-        low, high, prefix = todo.pop()
-        base, inner = len(prefix), shared[low + 1 : high]
-        least = min(inner, default=len(ordered[low]))
-        size = sum(len(sequence) - base for sequence in ordered[low:high]) - sum(length - base for length in inner)
-        fits = size <= row_tokens or not inner
-        common = min(least, *limits[low:high])
-        # A cached prefix saves computing it even where all would fit in one row.
-        cached = min(shared_length(resident, ordered[low]), common)
-        longer = common if not fits and common - base >= cache_from else cached
-        if longer - base >= cache_from:
-            todo.append((low, high, ordered[low][:longer]))
-        elif fits or cache_from == math.inf:
-            pools.setdefault(prefix, []).extend(ordered[low:high])
-        else:  # nothing long is shared by all: go down to the parts that share more
-            cuts = [low, *(i for i in range(low + 1, high) if shared[i] == least), high]
-            todo.extend((a, b, prefix) for a, b in reversed(list(pairwise(cuts))))
-    return [
-        _lay_out(members, numbers, prefix)
-        for prefix, pool in sorted(pools.items())
-        for members in _joined(pool, len(prefix), row_tokens, attention_weight, call_cost)
-    ]
-
-
 VARIANTS = 256
 """Maximum number of variants of one layer's code in a process: for number types, sizes, and settings of models."""
 LEAST_ROWS = 8
@@ -296,10 +233,8 @@ def uses_onednn() -> bool:
     torch = torch_module()
     if not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
         return False
-    try:
-        processor = Path("/proc/cpuinfo").read_text("utf-8", "replace")
-    except OSError:  # not Linux
-        processor = platform.processor()
+    linux = Path("/proc/cpuinfo")
+    processor = linux.read_text("utf-8", "replace") if linux.exists() else platform.processor()
     suits = "GenuineIntel" not in processor or not torch.backends.mkl.is_available()
     return suits and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
@@ -497,27 +432,14 @@ class Capabilities:
 
     def run_alone(self, reason: str) -> None:
         """Run each prompt alone from now on."""
-        self.reason, self.head, self.sharing, self.flat, self.onednn = reason, "model", False, False, False
-
-
-@dataclass(frozen=True, slots=True)
-class Hidden:
-    """Hidden states at selected positions.
-
-    Attributes:
-        states: Tensor (positions, width), the last hidden states.
-        logits: Tensor (positions, vocabulary), only where the head is ``"model"``.
-    """
-
-    states: Any
-    logits: Any = None
-
-    def __getitem__(self, place: Any) -> Hidden:
-        return Hidden(self.states[place], None if self.logits is None else self.logits[place])
+        self.reason, self.head, self.transform = reason, "model", ""
+        self.sharing = self.flat = self.onednn = False
 
 
 class Forward:
     """Runs a model in the ways that return its own numbers, which are found out first.
+
+    What it computes at a position is the last hidden state; where the head is ``"model"``, followed by the logits.
 
     Args:
         model: A causal language model of ``transformers``.
@@ -536,20 +458,18 @@ class Forward:
         accepted = inspect.signature((model if self.body is None else self.body).forward).parameters
         # transformers 5.24 has a new name, and warns of the old one.
         self._cache_name = "cache" if "cache" in accepted else "past_key_values"
-        more = any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values())
-        self.takes_positions = more or "position_ids" in accepted
         self.exact_to, self.same_to = limits(model)
         self.can = Capabilities(0, int(getattr(text_config(model.config), "vocab_size", 0) or 50_000))
 
     # Rows in, hidden states out
 
-    def chains(self, rows: Sequence[Sequence[int]]) -> Hidden:
+    def chains(self, rows: Sequence[Sequence[int]]) -> Any:
         """Plain batch; states of shape (rows, longest row, width), meaningless at padding."""
         self.ends = range(len(rows)), [len(row) - 1 for row in rows]
         longest = max(map(len, rows))
         return self.call([[*row, *[0] * (longest - len(row))] for row in rows])
 
-    def trees(self, rows: Sequence[Row], cache: Any = None) -> Hidden:
+    def trees(self, rows: Sequence[Row], cache: Any = None) -> Any:
         """Packed batch of rows; states of shape (rows, longest row, width).
 
         Args:
@@ -564,11 +484,10 @@ class Forward:
         ids, positions = padded((row.tokens for row in rows), [0] * longest), (row.depths() for row in rows)
         # Padding attends to itself.
         allowed = self.tree_mask(padded((row.subtree_ends() for row in rows), range(1, longest + 1)))
-        before = allowed.new_ones((len(rows), longest, len(rows[0].prefix)))
-        mask = self.additive(self.torch.cat([before, allowed], -1)[:, None])
-        return self.call(ids, mask, padded(positions, [0] * longest), cache)
+        allowed = self.torch.nn.functional.pad(allowed, (len(rows[0].prefix), 0), value=True)
+        return self.call(ids, self.additive(allowed[:, None]), padded(positions, [0] * longest), cache)
 
-    def flat(self, rows: Sequence[Row]) -> Hidden:
+    def flat(self, rows: Sequence[Row]) -> Any:
         """Rows without a prefix, one after the other in one sequence; states of shape (1, positions, width)."""
         torch = self.torch
         segments: list[Segment] = []
@@ -581,10 +500,8 @@ class Forward:
                 allowed = self.tree_mask(row.subtree_ends())[None, None, row.chain :]
                 segments.append((start, chain, end, self.additive(allowed)))
             start = end
-        ids, positions = (
-            [token for row in rows for token in row.tokens],
-            [depth for row in rows for depth in row.depths()],
-        )
+        ids = [token for row in rows for token in row.tokens]
+        positions = [depth for row in rows for depth in row.depths()]
         # One position alone needs no segments, and transformers takes the heads of a group for positions there.
         value = torch.nan if total > 1 else 0.0
         every = torch.full((1, 1, 1, 1), value, dtype=self.dtype, device=self.device).expand(1, 1, total, total)
@@ -618,7 +535,7 @@ class Forward:
 
     def call(
         self, ids: Sequence[Sequence[int]], mask: Any = None, positions: Sequence[Any] | None = None, cache: Any = None
-    ) -> Hidden:
+    ) -> Any:
         """Run the body of the model, or all of it where its head cannot be separated.
 
         Args:
@@ -638,9 +555,9 @@ class Forward:
         # Virtual tokens (prompt tuning of peft) precede the input in the output.
         return hidden[:, -len(ids[0]) :]
 
-    def _run(self, arguments: dict[str, Any]) -> Hidden:
-        if self.can.head != "model" and self.body is not None:
-            return Hidden(self.body(**arguments).last_hidden_state)
+    def _run(self, arguments: dict[str, Any]) -> Any:
+        if self.can.head != "model":
+            return self.body(**arguments).last_hidden_state
         # The last hidden states are the input of the output matrix, whatever hooks do.
         inputs: list[Any] = []
         head = getattr(self.model, "get_output_embeddings", lambda: None)()
@@ -650,9 +567,14 @@ class Forward:
         finally:
             if handle:
                 handle.remove()
-        if inputs and inputs[-1].shape[:2] == output.logits.shape[:2]:
-            return Hidden(inputs[-1], output.logits)
-        return Hidden(output.hidden_states[-1], output.logits)
+        logits, states = output.logits, output.hidden_states[-1]
+        states = inputs[-1] if inputs and inputs[-1].shape[:2] == logits.shape[:2] else states
+        self.can.vocabulary = logits.shape[-1]
+        return self.torch.cat([states.to(logits.device), logits], -1)
+
+    def states(self, hidden: Any) -> Any:
+        """Return the hidden states at the given positions."""
+        return hidden[..., : -self.can.vocabulary] if self.can.head == "model" else hidden
 
     def plain_logits(self, tokens: Sequence[int]) -> Any:
         """Logits of one plain call, ``model(input_ids)``: a float32 tensor (positions, vocabulary)."""
@@ -662,15 +584,14 @@ class Forward:
 
     def fast(self) -> AbstractContextManager[Any]:
         """Return a context in which matrix products use the library that suits the processor."""
-        return (
-            fast_linear() if self.can.onednn and self.compiled is None else nullcontext()
-        )  # compiled code has its own
+        # Compiled code has its own.
+        return fast_linear() if self.can.onednn and self.compiled is None else nullcontext()
 
-    def logits(self, hidden: Hidden, tokens: Sequence[int] | None = None) -> Any:
+    def logits(self, hidden: Any, tokens: Sequence[int] | None = None) -> Any:
         """Logits at the given positions, in float32.
 
         Args:
-            hidden: States of shape (positions, width).
+            hidden: What was computed at the positions, (positions, width).
             tokens: The tokens whose logits are wanted; None for the whole vocabulary.
 
         Returns:
@@ -678,12 +599,13 @@ class Forward:
         """
         torch = self.torch
         with torch.inference_mode(), self.fast():
-            head = self.model.get_output_embeddings() if hidden.logits is None else None
+            head = None if self.can.head == "model" else self.model.get_output_embeddings()
             if head is None or self.can.head == "module" or tokens is None:
-                whole = hidden.logits.float() if head is None else self.transformed(head(hidden.states).float())
+                whole = hidden[..., -self.can.vocabulary :] if head is None else head(hidden)
+                whole = self.transformed(whole.float())
                 return whole if tokens is None else whole[:, list(tokens)]
             rows = torch.tensor(list(tokens), device=head.weight.device)
-            product = hidden.states.float() @ head.weight[rows].float().t()
+            product = hidden.float() @ head.weight[rows].float().t()
             return self.transformed(product if head.bias is None else product + head.bias[rows].float())
 
     def transformed(self, logits: Any) -> Any:
@@ -699,27 +621,23 @@ class Forward:
         """
         kinds = set(getattr(self.model, "_no_split_modules", None) or ())
         layers = [module for module in self.model.modules() if type(module).__name__ in kinds]
-        attention, problem = getattr(self.model.config, "_attn_implementation", None), self.can.reason
-        if not problem and not (self.can.flat and layers):
-            problem = (
-                f"got device {self.device}, number type {self.dtype}, attn_implementation={attention!r} and "
-                f"{len(layers)} layers, expected layers on a CPU with 'sdpa'"
-            )
-        if not problem:
-            compiled = self.torch.compile
-            self.compiled = [(layer, compiled(layer.forward, dynamic=True, fullgraph=True)) for layer in layers]
-            try:
-                self.flat([Row((5, 6, 8, 9), (-1, 0, 1, 1), ((0, 2), (1, 3)))])
-            except Exception as error:
-                if is_out_of_memory(error):
-                    raise
-                problem = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
-        if problem:
+        try:
+            if self.can.reason or not (self.can.flat and layers):
+                attention = getattr(self.model.config, "_attn_implementation", None)
+                needed = f"needs layers on a CPU with 'sdpa': got {len(layers)} on {self.device} with {attention!r}"
+                raise RuntimeError(self.can.reason or needed)
+            self.compiled = [
+                (layer, self.torch.compile(layer.forward, dynamic=True, fullgraph=True)) for layer in layers
+            ]
+            self.flat([Row((5, 6, 8, 9), (-1, 0, 1, 1), ((0, 2), (1, 3)))])
+        except Exception as error:
             self.compiled = None
-            name = type(self.model).__name__
+            if is_out_of_memory(error):
+                raise
+            name, reason = type(self.model).__name__, str(error).strip().partition("\n")[0]
             raise RunEndingError(
-                f"got compile=True, but {name} cannot be compiled here ({problem}). Leave the option out"
-            )
+                f"got compile=True, but {name} cannot be compiled here ({reason}). Leave the option out"
+            ) from error
 
 
 def _body(model: Any) -> Any:
@@ -766,9 +684,9 @@ def _layer_configs(config: Any) -> list[Any]:
 def attention_weight(config: Any, body: Any) -> float:
     """Cost of an attended pair over that of a position, from the sizes of the model."""
     text = _layer_configs(config)[0]
-    sizes = {"num_attention_heads": 1, "hidden_size": 1024, "num_hidden_layers": 1}
-    heads, width, layers = (getattr(text, name, None) or usual for name, usual in sizes.items())
-    pairs = PAIR_COST * 4.0 * heads * (getattr(text, "head_dim", None) or width // heads) * layers
+    pairs = (
+        PAIR_COST * 4.0 * (getattr(text, "hidden_size", None) or 1024) * (getattr(text, "num_hidden_layers", None) or 1)
+    )
     inside = sum(weight.numel() for weight in body.parameters()) - body.get_input_embeddings().weight.numel()
     return float(pairs / max(2.0 * inside, 1.0))
 

@@ -45,18 +45,7 @@ from StaICC.errors import ArgumentError, PromptError
 from StaICC.inference.contract import PROBABILITIES, Forecast, Text
 from StaICC.inference.identity import Identity, combined, hub_name, identity_of
 from StaICC.kernels.huggingface import torch_module
-from StaICC.kernels.huggingface.batching import (
-    BatchRunner,
-    Ending,
-    LastPosition,
-    TokenLogProbabilities,
-    Tokens,
-    examined,
-    generate_tokens,
-    last_positions,
-    layer_states,
-    patched_logits,
-)
+from StaICC.kernels.huggingface.batching import BatchRunner, Ending, LastPosition, Tokens, examined
 from StaICC.kernels.huggingface.forward import Forward, distinct_positions, guard, without_last
 from StaICC.kernels.huggingface.live_state import digest_of_weights, live_state, numerics
 from StaICC.kernels.huggingface.prompts import KernelOptions, LabelIssue, PromptFormat, Reading, Variant
@@ -124,11 +113,6 @@ class LabelScores:
 def _softmax(scores: Logs) -> Logs:
     """Return the probabilities of the labels of each prompt from their scores."""
     return [softmax(row) for row in scores]
-
-
-def _sequences(joined: Sequence[tuple[int, list[Tokens]]]) -> tuple[list[Tokens], list[int]]:
-    """Return prompts with labels one after the other, each with the position before its label's first token."""
-    return [row for _, rows in joined for row in rows], [given - 1 for given, rows in joined for _ in rows]
 
 
 class TokenKernel:
@@ -229,7 +213,7 @@ class TokenKernel:
             if not isinstance(prompts[0], str):
                 self.last_scores = self._channel(prompts, label_space, self.options.variant)
             elif self.options.label_scoring == "full":
-                self.last_scores = self._full(prompts, label_space)
+                self.last_scores = self._scored(prompts, label_space)
             else:
                 self.last_scores = self._single(prompts, label_space)
             return self.last_scores
@@ -310,39 +294,45 @@ class TokenKernel:
             mass = [min(1.0, math.fsum(map(math.exp, row))) for row in logs]
         return LabelScores(_softmax(logits), logits, mass, issues)
 
-    def _full(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
-        """Labels scored by all their tokens in context."""
-        reading = self._read([[prompt] for prompt in prompts], label_space)
+    def _sequences(
+        self, prompts: Sequence[Any], label_space: Sequence[str], variant: str, limited: bool = True
+    ) -> Iterator[tuple[list[Tokens], list[int]]]:
+        """Yield, some prompts at a time, token sequences and for each the position before its first scored token.
+
+        They are the prompts of a noisy channel; without a variant, prompts followed by each label.
+        """
+        if variant:
+            reading = self._read(prompts, limited=limited)
+            starts = self.format.channel_starts(reading, label_space, variant)
+            yield [ids for rows in reading.ids for ids in rows], starts
+            return
+        reading = self._read([[prompt] for prompt in prompts], label_space, limited=limited)
         texts = [text for (text,) in reading.texts]
-        issues = self._audit(label_space)
         step = max(1, TOKENS_AT_ONCE // (max(len(row) for (row,) in reading.ids) * len(label_space)))
-        logs: Logs = []
         for first in range(0, len(texts), step):
             joined = self.format.continuations(texts[first : first + step], label_space, first)
-            logs += self._log_probabilities(*_sequences(joined), labels=True)
-        sums = channel_scores(logs, len(label_space), False)
-        mass = [math.fsum(map(math.exp, row)) for row in sums] if self.options.label_mass else None
-        mean = self.options.label_normalisation == "mean"
-        scores = channel_scores(logs, len(label_space), True) if mean else sums
-        return LabelScores(_softmax(scores), scores, mass, issues)
+            starts = [given - 1 for given, rows in joined for _ in rows]
+            yield [row for _, rows in joined for row in rows], starts
 
-    def _channel_sequences(
-        self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str, limited: bool = True
-    ) -> tuple[list[Tokens], list[int]]:
-        """The token sequences of noisy-channel prompts, and the position before the first token that is scored."""
-        reading = self._read(prompts, limited=limited)
-        sequences = [ids for rows in reading.ids for ids in rows]
-        return sequences, self.format.channel_starts(reading, label_space, variant)
+    def _scored(self, prompts: Sequence[Any], label_space: Sequence[str], variant: str = "") -> LabelScores:
+        """Labels scored by all their tokens in context; with a variant, the text scored given each label."""
+        issues = () if variant else self._audit(label_space)
+        logs: Logs = []
+        for sequences, starts in self._sequences(prompts, label_space, variant):
+            logs += self._log_probabilities(sequences, starts, labels=not variant)
+        mean = variant == "0.1.1" if variant else self.options.label_normalisation == "mean"
+        scores, mass = channel_scores(logs, len(label_space), mean), None
+        if self.options.label_mass and not variant:
+            sums = channel_scores(logs, len(label_space), False)
+            mass = [math.fsum(map(math.exp, row)) for row in sums]
+        return LabelScores(_softmax(scores), scores, mass, issues)
 
     def _channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str) -> LabelScores:
         """The text scored given each label."""
         self.format.refuse_chat("the noisy channel")
         for index, query in enumerate(prompts):
             check_channel(query, label_space, index)
-        sequences, starts = self._channel_sequences(prompts, label_space, variant)
-        rows = self._log_probabilities(sequences, starts, labels=False)
-        scores = channel_scores(rows, len(label_space), variant == "0.1.1")
-        return LabelScores(_softmax(scores), scores, None, ())
+        return self._scored(prompts, label_space, variant)
 
     def forecast_prompts(
         self,
@@ -369,15 +359,11 @@ class TokenKernel:
         runs: list[Sequence[Tokens]] = []
         longest = positions = 0
         with self._running(prompts):
-            if channel:
-                whole, starts = self._channel_sequences(prompts, label_space, self.options.variant, limited)
-            elif full:
-                reading = self._read([[prompt] for prompt in prompts], label_space, limited=limited)
-                texts = [text for (text,) in reading.texts]
-                whole, starts = _sequences(self.format.continuations(texts, label_space))
             if channel or full:
-                runs.append(self._computed(whole, starts, labels=full))
-                longest = max(map(len, whole)) - full * self._least_new
+                variant = self.options.variant if channel else ""
+                for whole, starts in self._sequences(prompts, label_space, variant, limited):
+                    runs.append(self._computed(whole, starts, labels=full))
+                    longest = max(longest, max(map(len, whole)) - full * self._least_new)
             if vectors or not runs:
                 shared = self.format.deciding(label_space)[1] if scores and not runs else 0
                 reading = self._read([[prompt] for prompt in prompts], new_tokens=new_tokens, limited=limited)
@@ -666,7 +652,7 @@ class CausalLMKernel(TokenKernel):
     def _last(self, ids: Sequence[Tokens]) -> LastPosition:
         """The last position of each sequence."""
         self._count(ids)
-        return last_positions(self.runner(), ids)
+        return self.runner().last(ids)
 
     def _limit(self) -> int | None:
         return self.format.limit(self.model.config)
@@ -678,11 +664,8 @@ class CausalLMKernel(TokenKernel):
         return self._last(sequences).labels(tokens, totals)
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
-        runner = self.runner()
         self._count(self._computed(sequences, starts, labels))
-        reader = TokenLogProbabilities(runner.forward, sequences, starts)
-        runner.run(sequences, starts, reader.read)
-        return reader.log_probabilities
+        return self.runner().log_probabilities(sequences, starts)
 
     # What other methods are built on
 
@@ -720,7 +703,7 @@ class CausalLMKernel(TokenKernel):
         with self._running(prompts):
             sequences = self._read([[prompt] for prompt in prompts]).before()
             self._count(sequences)
-            return layer_states(self.runner(), sequences).numpy()
+            return self.runner().layer_states(sequences).numpy()
 
     def patched(
         self, prompts: Sequence[str], label_space: Sequence[str], layer: int, state: Sequence[float]
@@ -742,7 +725,7 @@ class CausalLMKernel(TokenKernel):
             tokens, shared = self.format.deciding(label_space)
             sequences = self._read([[prompt] for prompt in prompts]).before(shared)
             self._count(sequences)
-            return _softmax(patched_logits(self.runner(), sequences, tokens, layer, state))
+            return _softmax(self.runner().patched_logits(sequences, tokens, layer, state))
 
     def score_in_detail(self, prompts: Sequence[str], label_space: Sequence[str]) -> tuple[list[list[float]], Any, Any]:
         """Probabilities of the labels, whole logits and hidden states, all from one run.
@@ -755,7 +738,7 @@ class CausalLMKernel(TokenKernel):
             A list of probabilities for each prompt; a float32 array (prompts, vocabulary); a float32 array (prompts,
             width).
         """
-        features = self._joint(prompts, label_space, {"probabilities", "vocabulary", "hidden"})
+        features = self.features(prompts, label_space, {"probabilities", "vocabulary", "hidden"})
         return features["probabilities"], features["vocabulary"], features["hidden"]
 
     @property
@@ -776,33 +759,27 @@ class CausalLMKernel(TokenKernel):
         Returns:
             One sequence of rows for each name.
         """
-        if self.options.label_scoring == "full" and not {*_SCORES}.isdisjoint(wanted):
-            full = self.score(prompts, label_space)
-            others = self.features(prompts, label_space, {*wanted} - {*_SCORES})
-            return {"probabilities": full.probabilities, "log_probabilities": full.log_scores, **others}
-        return self._joint(prompts, label_space, wanted) if wanted else {}
-
-    def _joint(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Collection[str]) -> dict[str, Any]:
-        """Features of which labels are scored by one token each."""
         features: dict[str, Any] = {}
+        single = scored = not {*_SCORES}.isdisjoint(wanted)
+        if scored and self.options.label_scoring == "full":
+            scores, single = self.score(prompts, label_space), False
+            features = {"probabilities": scores.probabilities, "log_probabilities": scores.log_scores}
         with self._running(prompts):
             reading = self._read([[prompt] for prompt in prompts])
-            scores = not {*_SCORES}.isdisjoint(wanted)
-            tokens, shared = self.format.deciding(label_space) if scores else ([], 0)
-            reader = self._last(reading.before(shared))
-            if scores:
+            tokens, shared = self.format.deciding(label_space) if single else ([], 0)
+            if single:
                 self._audit(label_space)
+                reader = self._last(reading.before(shared))
                 logits, totals = reader.labels(tokens, "log_probabilities" in wanted)
                 features["probabilities"] = _softmax(logits)
                 if totals is not None:
                     pairs = zip(logits, totals, strict=True)
                     features["log_probabilities"] = [[value - total for value in row] for row, total in pairs]
-            if shared and {"vocabulary", "hidden"} & set(wanted):  # those of a prompt do not depend on the labels
-                reader = self._last(reading.before())
-            if "vocabulary" in wanted:
-                features["vocabulary"] = reader.whole().numpy()
-            if "hidden" in wanted:
-                features["hidden"] = reader.states().numpy()
+            if not {"vocabulary", "hidden"}.isdisjoint(wanted):
+                if shared or not single:  # those of a prompt do not depend on the labels
+                    reader = self._last(reading.before())
+                ways = {"vocabulary": reader.whole, "hidden": reader.states}
+                features |= {name: way().numpy() for name, way in ways.items() if name in wanted}
         return features
 
     def _continued(
@@ -815,7 +792,7 @@ class CausalLMKernel(TokenKernel):
             ends = getattr(self.tokenizer, "eos_token_id", None)
         listed = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
         end = Ending(self.tokenizer, listed, stop)
-        tokens = generate_tokens(self.runner(), ids, most, end, **sampling)
+        tokens = self.runner().generate(ids, most, end, **sampling)
         self._count(ids, tokens)
         return [Text(end.text(row), "stop" if end.complete(row) else "length") for row in tokens]
 
@@ -872,16 +849,14 @@ def _standard(
     """One result for each prompt; see the documented function."""
     texts = [_one_text(prompt, index) for index, prompt in enumerate(prompts)]
     kernel = _kernel(model, tokenizer)
-    if calibration_function is None and not return_hidden_state and not return_full_vocab_prob:
-        results: list[Any] = kernel.batch(texts, label_space)
-    else:
-        results = []
-        for start in range(0, len(texts), DETAILED_AT_ONCE):
-            detailed = kernel.score_in_detail(texts[start : start + DETAILED_AT_ONCE], label_space)
-            for row, logits, state in zip(*detailed, strict=True):
-                row = row if calibration_function is None else calibration_function(row, logits, state)
-                more = [state] * return_hidden_state + [logits] * return_full_vocab_prob
-                results.append((row, *more) if more else row)
+    plain = calibration_function is None and not return_hidden_state and not return_full_vocab_prob
+    results: list[Any] = kernel.batch(texts, label_space) if plain else []
+    for start in range(len(results), len(texts), DETAILED_AT_ONCE):
+        detailed = kernel.score_in_detail(texts[start : start + DETAILED_AT_ONCE], label_space)
+        for row, logits, state in zip(*detailed, strict=True):
+            row = row if calibration_function is None else calibration_function(row, logits, state)
+            more = [state] * return_hidden_state + [logits] * return_full_vocab_prob
+            results.append((row, *more) if more else row)
     if cache_empty is not None:
         cache_empty()
     return results
@@ -958,11 +933,11 @@ def _batched(prompts: Sequence[str], label_space: Sequence[str], **options: Any)
 
 
 def _noisy(
-    prompts: Sequence[Sequence[str]],
+    prompts: Any,
     label_space: Sequence[str],
     model: Any,
     tokenizer: Any,
-    cache_empty: Callable[[], Any] | None = None,
+    cache_empty: Any = None,
     variant: str = "paper",
 ) -> list[list[float]]:
     """One row for each query; see the documented function."""

@@ -22,6 +22,7 @@ import json
 import os
 import sys
 import types
+from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
@@ -110,10 +111,9 @@ def _code(model: Any) -> Iterator[tuple[str, bool]]:
     for kind in ("_global_forward_hooks", "_global_forward_pre_hooks"):
         if not all(map(is_library_code, getattr(every, kind, {}).values())):
             yield "a forward hook on all modules of torch", True
-    classes = set()
+    classes = {type(module) for module in model.modules()}
     for place, module in model.named_modules():
         name = place or "the model"
-        classes.add(type(module))
         for kind in HOOKS:
             if not all(map(is_library_code, module.__dict__[kind].values())):
                 yield f"a forward {'pre-hook' if 'pre' in kind else 'hook'} on {name}", True
@@ -158,13 +158,12 @@ def numerics() -> dict[str, str]:
     ]
     products = torch.backends.cuda.matmul
     try:
-        precision = torch.get_float32_matmul_precision()
-        settings += [f"float32 products {precision}"] if precision != "highest" else []
+        precisions = {"": torch.get_float32_matmul_precision()}
     except RuntimeError:  # raised once the precision of a single backend was set
-        places = {"all": torch.backends, "cuda": products, "mkldnn": torch.backends.mkldnn.matmul}
+        places = {"all ": torch.backends, "cuda ": products, "mkldnn ": torch.backends.mkldnn.matmul}
         precisions = {name: place.fp32_precision for name, place in places.items()}
-        lower = {name: value for name, value in precisions.items() if value not in ("none", "ieee")}
-        settings += [f"float32 products {name} {value}" for name, value in lower.items()]
+    exact = ("highest", "none", "ieee")
+    settings += [f"float32 products {name}{value}" for name, value in precisions.items() if value not in exact]
     switches = {
         "allow_fp16_accumulation": False,
         "allow_bf16_reduced_precision_reduction": True,
@@ -368,10 +367,9 @@ def live_state(model: Any, tokenizer: Any) -> Identity:
     """
     weights, reasons = digest_of_weights(model)
     reasons = sorted(reason for reason, _ in _code(model)) + reasons
-    sizes: dict[str, int] = {}
+    sizes: Counter[str] = Counter()
     for weight in model.parameters():
-        name = str(weight.dtype).removeprefix("torch.")
-        sizes[name] = sizes.get(name, 0) + weight.numel()
+        sizes[str(weight.dtype).removeprefix("torch.")] += weight.numel()
     who = {
         "model": type(model).__name__,
         "weights": weights,

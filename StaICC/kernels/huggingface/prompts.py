@@ -397,16 +397,14 @@ class PromptFormat:
         start = getattr(self.tokenizer, "bos_token_id", None)
         if start is None or not self.special:
             return
-        name = f"the beginning-of-sequence token {getattr(self.tokenizer, 'bos_token', start)!r}"
-        problem = ""
-        if ids[:2] == (start, start):
-            problem = f"begins with {name} twice: its text has one and the tokenizer adds another; take it out of the"
-        elif getattr(self.tokenizer, "add_bos_token", False) is True and ids[0] != start:
-            problem = (
-                f"lacks {name}, which the tokenizer should add (add_bos_token is True); update it, or put it into the"
+        doubled = ids[:2] == (start, start)
+        if doubled or (getattr(self.tokenizer, "add_bos_token", False) is True and ids[0] != start):
+            name, problem = getattr(self.tokenizer, "bos_token", start), "twice" if doubled else "not"
+            raise PromptError(
+                f"prompt {index} begins {problem} with the beginning-of-sequence token {name!r}, which the tokenizer "
+                "should add once. Change the text or the tokenizer, or pass add_special_tokens=False",
+                index,
             )
-        if problem:
-            raise PromptError(f"prompt {index} {problem} text, or pass add_special_tokens=False", index)
 
     def _fitted(self, query: Sequence[str], labels: Sequence[str], limit: int, index: int) -> tuple[Sequence[str], int]:
         """A query's prompts without as few demonstrations as possible, the same number for all; and that number."""
@@ -419,20 +417,19 @@ class PromptFormat:
         most = min(len(demonstrations) for demonstrations, _ in parts)
 
         def without(count: int) -> list[str]:
-            return ["".join(demonstrations[count:]) + rest for demonstrations, rest in parts] if count else list(query)
+            return ["".join(demonstrations[count:]) + rest for demonstrations, rest in parts]
 
         def longest(count: int) -> int:
             return max(map(len, self.encode([self.render(p) + label for p in without(count) for label in labels])))
 
-        size = longest(0)
-        if size <= limit:
+        count = bisect_left(range(most + 1), True, key=lambda count: longest(count) <= limit)
+        if not count:
             return query, 0
         what = "tokens with its label" if any(labels) else "tokens"
-        problem = f"prompt {index} has {size} {what}, but the model reads {limit} at most"
+        problem = f"prompt {index} has {longest(0)} {what}, but the model reads {limit} at most"
         if self.options.on_too_long == "error":
             remedy = "use fewer demonstrations, a model with a longer context, or on_too_long='drop-demonstrations'"
             raise PromptError(f"{problem}; {remedy}", index)
-        count = bisect_left(range(most + 1), True, key=lambda count: longest(count) <= limit)
         if count > most:
             raise PromptError(f"{problem}, and its query alone is too long", index)
         return without(count), count
@@ -523,25 +520,26 @@ class PromptFormat:
     def audit(self, label_space: Sequence[str]) -> tuple[LabelIssue, ...]:
         """Return what spoils the labels' scores."""
         special = set(getattr(self.tokenizer, "all_special_ids", ()))
-        found: list[tuple[IssueKind, list[str], Sequence[int], str]] = []
+        issues: list[LabelIssue] = []
         sharing: dict[Tokens, list[str]] = {}
-        for label, ids in zip(self.labels(label_space), self._label_tokens(label_space)[0], strict=True):
-            decides = ids[_DECIDES[self.options.label_scoring]]
-            if not ids:
-                found.append(("no-token", [label], (), "the label {labels} has no token"))
-                continue
-            sharing.setdefault(decides, []).append(label)
-            if hit := [token for token in decides if token in special]:
-                found.append(
-                    ("special-token", [label], hit, "the label {labels} is scored by the special token {tokens}")
-                )
-        message = "the labels {labels} are scored by the same token {tokens} and are not distinguished"
-        found += [("shared-token", labels, tokens, message) for tokens, labels in sharing.items() if len(labels) > 1]
-        issues = []
-        for kind, labels, tokens, message in found:
+
+        def report(kind: IssueKind, labels: Sequence[str], tokens: Sequence[int], message: str) -> None:
             names = tuple(map(str, self.tokenizer.convert_ids_to_tokens(list(tokens)))) if tokens else ()
             message = message.format(labels=", ".join(map(repr, labels)), tokens=", ".join(names))
             issues.append(LabelIssue(kind, tuple(labels), names, message))
+
+        for label, ids in zip(self.labels(label_space), self._label_tokens(label_space)[0], strict=True):
+            decides = ids[_DECIDES[self.options.label_scoring]]
+            if not ids:
+                report("no-token", [label], (), "the label {labels} has no token")
+                continue
+            sharing.setdefault(decides, []).append(label)
+            if hit := [token for token in decides if token in special]:
+                report("special-token", [label], hit, "the label {labels} is scored by the special token {tokens}")
+        message = "the labels {labels} are scored by the same token {tokens} and are not distinguished"
+        for tokens, labels in sharing.items():
+            if len(labels) > 1:
+                report("shared-token", labels, tokens, message)
         return tuple(issues)
 
     # Texts that are scored

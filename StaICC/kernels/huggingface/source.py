@@ -417,18 +417,11 @@ def _read(source: ModelSource) -> tuple[Any, Any]:
         model = transformers.AutoModelForCausalLM.from_pretrained(name, **arguments, **options)
         if source.adapter is not None:
             model = require("peft", "adapters", "an adapter").PeftModel.from_pretrained(model, source._adapter_folder())
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-        raise StaICCError(f"the model {source.spec!r} could not be loaded: {error}") from error
-    if "device_map" not in options:
-        device = source.resolved_device()
-        try:
-            model.to(device)
-        except (AssertionError, RuntimeError, ImportError) as error:  # PyTorch without the device, or it is full
-            reason = str(error).partition("\n")[0]
-            raise StaICCError(
-                f"the model {source.spec!r} cannot be put on the device {device!r}: {reason}. Give another device, "
-                "such as cpu"
-            ) from error
+        if "device_map" not in options:
+            model.to(source.resolved_device())
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError, AssertionError) as error:
+        place = f"on the device {source.resolved_device()!r}"  # PyTorch may not support it, or it is full
+        raise StaICCError(f"the model {source.spec!r} could not be loaded {place}: {error}") from error
     model.eval()
     if source.quantization is not None:  # bitsandbytes packs its weights in the first call
         with torch.inference_mode():

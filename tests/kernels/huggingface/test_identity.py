@@ -403,8 +403,8 @@ def test_the_first_batch_is_compared_as_a_batch(make_model, tokenizer, prompts):
     assert "differ from single calls" in kernel.runner().forward.can.reason
     assert found == close((kernel(prompt, LABELS) for prompt in prompts), 1e-4)
     forward = kernel.runner().forward
-    plain, not_finite = forward.plain_logits([1, 2])[-1], math.nan * forward.chains([[1, 2]])[:, -1:].states
-    assert batching._deviation(forward, batching.Hidden(not_finite[0]), plain) == math.inf
+    plain, not_finite = forward.plain_logits([1, 2])[-1], math.nan * forward.chains([[1, 2]])[:, -1:]
+    assert batching._deviation(forward, not_finite[0], plain) == math.inf
 
 
 # -- files

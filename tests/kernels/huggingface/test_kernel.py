@@ -65,7 +65,7 @@ class Failing:
             found = self.inner(*given, **more) if self.after else None
             if self.count in self.calls:
                 raise self.error("CUDA out of memory. Tried to allocate 1 GiB")
-            return found or self.inner(*given, **more)
+            return self.inner(*given, **more) if found is None else found
 
         self.forward.call = call
         return self

@@ -82,13 +82,13 @@ def test_rows_one_after_the_other_have_the_states_of_single_calls(make_model, fa
     forward = batching.examined(Forward(make_model(family).to(dtype)))
     assert forward.can.flat
     rows = [CHAIN, TREE, FOREST, TREE, CHAIN]
-    found = forward.flat(rows).states
+    found = forward.flat(rows)
     assert found.shape[:2] == (1, 21)
     start = 0
     for row in rows:
         for _, end in row.ends:
             path = row.path(end, row.depths()[end] + 1)
-            alone = forward.chains([[row.tokens[i] for i in path]]).states[0]
+            alone = forward.chains([[row.tokens[i] for i in path]])[0]
             together = found[0, [start + i for i in path]]
             assert torch.allclose(together, alone, atol=1e-5 if dtype is torch.float32 else 0.1)
         start += len(row.tokens)

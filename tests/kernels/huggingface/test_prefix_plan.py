@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from StaICC.kernels.huggingface.forward import distinct_positions, plan
+from StaICC.kernels.huggingface.batching import BatchRunner
+from StaICC.kernels.huggingface.forward import distinct_positions
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12).map(tuple), min_size=1, max_size=14)
 
@@ -34,15 +36,11 @@ def check(sequences, rows, wanted):
 def test_every_sequence_is_answered_once_and_whole(sequences, data):
     wanted = [data.draw(st.integers(0, len(sequence) - 1)) for sequence in sequences]
     row_tokens = data.draw(st.sampled_from([0, 1, 4, 9, 100]))
-    rows = plan(
-        sequences,
-        wanted,
-        row_tokens=row_tokens,
-        attention_weight=data.draw(st.sampled_from([0.0, 0.01, 1.0])),
-        cache_from=data.draw(st.sampled_from([math.inf, 1, 2, 5])),
-        resident=data.draw(st.sampled_from([(), sequences[0], (0, 1, 0, 1, 1, 0)])),
-        call_cost=data.draw(st.sampled_from([0.0, 50.0])),
-    )
+    can = SimpleNamespace(attention_weight=data.draw(st.sampled_from([0.0, 0.01, 1.0])))
+    runner = BatchRunner(SimpleNamespace(can=can), row_tokens)
+    runner.cache_from = data.draw(st.sampled_from([math.inf, 1, 2, 5]))
+    runner.held = data.draw(st.sampled_from([(), sequences[0], (0, 1, 0, 1, 1, 0)]))
+    rows = runner.plan(sequences, wanted, True, data.draw(st.sampled_from([0.0, 50.0])))
     check(sequences, rows, wanted)
     for row in rows:
         assert len({end for _, end in row.ends}) == 1 or len(row.tokens) <= row_tokens
@@ -50,7 +48,9 @@ def test_every_sequence_is_answered_once_and_whole(sequences, data):
 
 @given(SEQUENCES)
 def test_free_attention_computes_every_prefix_once_and_subtrees_are_what_the_parents_say(sequences):
-    rows = plan(sequences, [0] * len(sequences), row_tokens=10_000, attention_weight=0.0)
+    runner = BatchRunner(SimpleNamespace(can=SimpleNamespace(attention_weight=0.0)), 10_000)
+    runner.cache_from = math.inf
+    rows = runner.plan(sequences, [0] * len(sequences), True)
     computed = sum(len(row.tokens) for row in rows)
     prefixes = {sequence[:end] for sequence in sequences for end in range(1, len(sequence) + 1)}
     assert computed == distinct_positions(sequences) == len(prefixes)
