@@ -1,9 +1,9 @@
 """Driving a model over many token sequences: plan, batches, memory, what is read off hidden states, and generation.
 
 A run computes for each token sequence the hidden states at some of its last positions. The rest (label logits, whole
-distributions, log-probabilities of continuations) is read off them by a *reader*, whose method ``read(hidden, picks)``
-is called for each batch as soon as it is computed, so that nothing large is kept. Results are written by sequence
-number, so reading a sequence twice changes nothing.
+distributions, log-probabilities of continuations) is read off them by a function ``read(hidden, picks)``, which is
+called for each batch as soon as it is computed, so that nothing large is kept. Results are written by sequence number,
+so reading a sequence twice changes nothing.
 
 Memory is a budget of positions in one call of the model. When memory runs out, the budget is halved, what is not
 computed yet is planned anew, and the run goes on. Plans change the order of the work and the order of additions inside
@@ -25,6 +25,8 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from itertools import accumulate, pairwise
 from logging import INFO, WARNING
 from typing import Any
@@ -60,8 +62,6 @@ LEAST_FILL = 0.97
 """A row shorter than this share of the longest begins a new batch, once the batch is large enough."""
 GENERATION_COST = 1000.0
 """Cost of one more row in generation, in positions: every row has its own steps."""
-CHUNK = 1 << 23
-"""Most logits that are held at once where only sums over the vocabulary are wanted."""
 LONG = 512
 """A prompt of more tokens is compared in full only if it is no more than a tenth of the batch."""
 TAIL = 64
@@ -333,11 +333,19 @@ class BatchRunner:
 
     # Results
 
-    def last(self, sequences: Sequence[Tokens]) -> LastPosition:
-        """Compute the last position of each sequence."""
-        reader = LastPosition(self.forward, len(sequences))
-        self.run(sequences, [len(row) - 1 for row in sequences], reader.read)
-        return reader
+    def last(self, sequences: Sequence[Tokens], run: Callable[..., None] | None = None) -> Any:
+        """Return what is computed at the last position of each sequence, a tensor (sequences, width).
+
+        The output matrix is applied to all of them together afterwards: reading a matrix of the size of the vocabulary
+        for a few positions costs as much as for many.
+        """
+        states: dict[int, Any] = {}
+
+        def read(hidden: Any, picks: Picks) -> None:
+            states.update((number, hidden[indexes[-1]]) for number, indexes in picks.items())
+
+        (run or self.run)(sequences, [len(row) - 1 for row in sequences], read)
+        return self.forward.torch.stack([states[number] for number in range(len(sequences))])
 
     def log_probabilities(self, sequences: Sequence[Tokens], wanted_from: Sequence[int]) -> list[list[float]]:
         """Return the log-probability of each token of a sequence from a position on.
@@ -357,7 +365,7 @@ class BatchRunner:
             values: list[float] = []
             with torch.inference_mode():
                 places, tokens = torch.tensor(pairs, dtype=torch.long, device=hidden.device).reshape(-1, 2).t()
-                for start, logits in _pieces(self.forward, hidden):
+                for start, logits in self.forward.pieces(hidden):
                     inside = (places >= start) & (places < start + len(logits))
                     rows = places[inside] - start
                     values += (logits[rows, tokens[inside]] - logits.logsumexp(-1)[rows]).double().tolist()
@@ -439,14 +447,14 @@ class BatchRunner:
                 yield from (todo[number] for number, _ in row.ends)
 
         def again(alive: Sequence[int], step: int) -> Any:
-            return self.last([(*sequences[number], *results[number]) for number in alive]).whole()
+            return forward.whole(self.last([(*sequences[number], *results[number]) for number in alive]))
 
         if forward.can.sharing and forward.can.checked < min(len(sequences), 2):
             self.last(sequences[:4])  # compares them with a plain call
         if forward.can.sharing and max(map(len, sequences)) + most <= forward.exact_to:
             self.persist(len(sequences), attempt)
         else:
-            continued(list(range(len(sequences))), self.last(sequences).whole(), again)
+            continued(list(range(len(sequences))), forward.whole(self.last(sequences)), again)
         return results
 
     def decoder_layers(self) -> list[Any]:
@@ -462,21 +470,9 @@ class BatchRunner:
                 return list(module)
         raise ArgumentError(f"{type(model).__name__} has no list of {number} layers, so their states cannot be read")
 
-    def _hooked(
-        self,
-        sequences: Sequence[Tokens],
-        layers: Sequence[Any],
-        change: Callable[[Any], Any],
-        read: Callable[[Any, Picks], None],
-    ) -> None:
-        """Run sequences with changed layers.
-
-        Args:
-            sequences: The sequences, none empty.
-            layers: The layers.
-            change: Called with the state of each layer; returns what takes its place, or None.
-            read: Called with the last positions of a batch, and the index of each sequence, also in the batch.
-        """
+    @contextmanager
+    def _changed(self, layers: Sequence[Any], change: Callable[[Any], Any]) -> Iterator[None]:
+        """Context in which ``change`` gets the state of each layer, and returns what takes its place, or None."""
 
         def hook(layer: Any, inputs: Any, output: Any) -> Any:
             state = change(output[0] if isinstance(output, tuple) else output)
@@ -484,7 +480,7 @@ class BatchRunner:
 
         handles = [layer.register_forward_hook(hook) for layer in layers]
         try:
-            self.compute(sequences, [len(row) - 1 for row in sequences], read, alone=True)
+            yield
         finally:
             for handle in handles:
                 handle.remove()
@@ -492,23 +488,21 @@ class BatchRunner:
     def layer_states(self, sequences: Sequence[Tokens]) -> Any:
         """Return the states of all layers at the last positions: a float32 tensor (sequences, layers, width)."""
         torch, layers, forward = self.forward.torch, self.decoder_layers(), self.forward
-        states: list[Any] = [None] * len(sequences)
+        states: dict[int, Any] = {}
         seen: list[Any] = []
 
         def read(_: Any, picks: Picks) -> None:
             rows = torch.stack(seen[-len(layers) :], 1)
             seen.clear()
-            for number, (row,) in picks.items():
-                states[number] = rows[row]
+            states.update((number, rows[row]) for number, (row,) in picks.items())
 
-        self._hooked(sequences, layers, lambda state: seen.append(state[forward.ends].float().cpu()), read)
-        return torch.stack(states)
+        with self._changed(layers, lambda state: seen.append(state[forward.ends].float().cpu())):
+            self.compute(sequences, [len(row) - 1 for row in sequences], read, alone=True)
+        return torch.stack([states[number] for number in range(len(sequences))])
 
-    def patched_logits(
-        self, sequences: Sequence[Tokens], tokens: Sequence[int], layer: int, vector: Sequence[float]
-    ) -> list[list[float]]:
-        """Return the logits of tokens after each sequence, with a vector as a layer's state at its last position."""
-        layers, reader = self.decoder_layers(), LastPosition(self.forward, len(sequences))
+    def patched(self, sequences: Sequence[Tokens], layer: int, vector: Sequence[float]) -> Any:
+        """Return :meth:`last`, with a vector as the state of a layer at the last position of each sequence."""
+        layers = self.decoder_layers()
         if not 0 <= layer < len(layers):
             raise ArgumentError(f"layer: got {layer}, expected 0 to {len(layers) - 1}")
 
@@ -519,11 +513,8 @@ class BatchRunner:
             state[self.forward.ends] = state.new_tensor(vector)
             return state
 
-        self._hooked(sequences, [layers[layer]], change, reader.read)
-        return reader.labels(tokens, False)[0]
-
-
-# Readers
+        with self._changed([layers[layer]], change):
+            return self.last(sequences, partial(self.compute, alone=True))
 
 
 def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:
@@ -546,63 +537,6 @@ def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:
     pairs = (whole[top], plain.log_softmax(-1)[top]), (rows.log_softmax(-1), plain[top].log_softmax(-1))
     error = max(float((computed.double().cpu() - expected.double().cpu()).abs().max()) for computed, expected in pairs)
     return error / ((1e-4 if forward.is_exact else 3e-2) * max(1.0, spread)) if math.isfinite(error) else math.inf
-
-
-def _pieces(forward: Forward, hidden: Any) -> Iterator[tuple[int, Any]]:
-    """Logits of the whole vocabulary in pieces that fit into memory, with the index where each begins."""
-    step = max(1, CHUNK // forward.can.vocabulary)
-    for start in range(0, len(hidden), step):
-        yield start, forward.logits(hidden[start : start + step])
-
-
-class LastPosition:
-    """Reads the last position of each sequence.
-
-    The hidden states are gathered first and the output matrix is applied to all of them together at the end:
-    reading a matrix of the size of the vocabulary once for a few positions costs as much as for many.
-
-    Args:
-        forward: The model.
-        count: Number of sequences.
-    """
-
-    def __init__(self, forward: Forward, count: int) -> None:
-        self.forward = forward
-        self._hidden: list[Any] = [None] * count
-
-    def read(self, hidden: Any, picks: Picks) -> None:
-        """Read a batch."""
-        for number, indexes in picks.items():
-            self._hidden[number] = hidden[indexes[-1]]
-
-    def states(self) -> Any:
-        """Hidden states, a float32 tensor (sequences, width) on the CPU."""
-        return self.forward.states(self.forward.torch.stack(self._hidden)).float().cpu()
-
-    def whole(self) -> Any:
-        """Logits of the whole vocabulary, a float32 tensor (sequences, vocabulary) on the CPU."""
-        torch = self.forward.torch
-        with torch.inference_mode():
-            return torch.cat([logits.cpu() for _, logits in _pieces(self.forward, torch.stack(self._hidden))])
-
-    def labels(self, tokens: Sequence[int], totals: bool) -> tuple[list[list[float]], list[float] | None]:
-        """Logits of some tokens.
-
-        Args:
-            tokens: The tokens, one for each label.
-            totals: Whether the sums over the whole vocabulary are wanted.
-
-        Returns:
-            For each sequence a row of logits; and the logarithm of the sum of all exponentials, or None.
-        """
-        torch = self.forward.torch
-        hidden = torch.stack(self._hidden)
-        with torch.inference_mode():
-            rows: list[list[float]] = self.forward.logits(hidden, tokens).double().tolist()
-            if not totals:
-                return rows, None
-            sums = [logits.logsumexp(-1).double() for _, logits in _pieces(self.forward, hidden)]
-            return rows, torch.cat(sums).tolist()
 
 
 # What a model does right
@@ -678,12 +612,12 @@ def _tried(forward: Forward) -> bool:
 
     def packs(budget: int, rounds: int = 1) -> bool:
         """Whether packed rows have the ends of plain calls; with a small budget over a prefix that is cached."""
-        runner, reader = BatchRunner(forward, budget), LastPosition(forward, 3)
+        runner = BatchRunner(forward, budget)
         runner.cache_from = 3
         for _ in range(rounds):
-            runner.compute(sequences, [6, 5, 2], reader.read)
+            computed = forward.whole(runner.last(sequences, runner.compute))
         ends = [own[-1].cpu() for own in logits]
-        return all(map(same, [forward.is_exact] * 3, reader.whole(), ends, [None, decoy, None]))
+        return all(map(same, [forward.is_exact] * 3, computed, ends, [None, decoy, None]))
 
     head: Any = getattr(model, "get_output_embeddings", lambda: None)()
     kind = "rows" if type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook") else "module"

@@ -223,6 +223,8 @@ def joined(
 
 VARIANTS = 256
 """Maximum number of variants of one layer's code in a process: for number types, sizes, and settings of models."""
+CHUNK = 1 << 23
+"""Most logits that are held at once where only sums over the vocabulary are wanted."""
 LEAST_ROWS = 8
 """Fewer rows than this are left to the default: laying out the weights would cost more than the product."""
 
@@ -573,8 +575,8 @@ class Forward:
         return self.torch.cat([states.to(logits.device), logits], -1)
 
     def states(self, hidden: Any) -> Any:
-        """Return the hidden states at the given positions."""
-        return hidden[..., : -self.can.vocabulary] if self.can.head == "model" else hidden
+        """Return the hidden states at the given positions, a float32 tensor (positions, width) on the CPU."""
+        return (hidden[..., : -self.can.vocabulary] if self.can.head == "model" else hidden).float().cpu()
 
     def plain_logits(self, tokens: Sequence[int]) -> Any:
         """Logits of one plain call, ``model(input_ids)``: a float32 tensor (positions, vocabulary)."""
@@ -607,6 +609,24 @@ class Forward:
             rows = torch.tensor(list(tokens), device=head.weight.device)
             product = hidden.float() @ head.weight[rows].float().t()
             return self.transformed(product if head.bias is None else product + head.bias[rows].float())
+
+    def pieces(self, hidden: Any) -> Iterator[tuple[int, Any]]:
+        """Logits of the whole vocabulary in pieces that fit into memory, with the index where each begins."""
+        step = max(1, CHUNK // self.can.vocabulary)
+        for start in range(0, len(hidden), step):
+            yield start, self.logits(hidden[start : start + step])
+
+    def whole(self, hidden: Any) -> Any:
+        """Logits of the whole vocabulary, a float32 tensor (positions, vocabulary) on the CPU."""
+        with self.torch.inference_mode():
+            return self.torch.cat([logits.cpu() for _, logits in self.pieces(hidden)])
+
+    def rows(self, hidden: Any, tokens: Sequence[int], totals: bool) -> tuple[list[list[float]], list[float] | None]:
+        """Return the logits of tokens at each position; and, if wanted, the log of the sum over the vocabulary."""
+        with self.torch.inference_mode():
+            rows = self.logits(hidden, tokens).double().tolist()
+            sums = [logits.logsumexp(-1).double() for _, logits in self.pieces(hidden)] if totals else []
+            return rows, self.torch.cat(sums).tolist() if totals else None
 
     def transformed(self, logits: Any) -> Any:
         """Do to the product what the model does."""

@@ -45,7 +45,7 @@ from StaICC.errors import ArgumentError, PromptError
 from StaICC.inference.contract import PROBABILITIES, Forecast, Text
 from StaICC.inference.identity import Identity, combined, hub_name, identity_of
 from StaICC.kernels.huggingface import torch_module
-from StaICC.kernels.huggingface.batching import BatchRunner, Ending, LastPosition, Tokens, examined
+from StaICC.kernels.huggingface.batching import BatchRunner, Ending, Tokens, examined
 from StaICC.kernels.huggingface.forward import Forward, distinct_positions, guard, without_last
 from StaICC.kernels.huggingface.live_state import digest_of_weights, live_state, numerics
 from StaICC.kernels.huggingface.prompts import KernelOptions, LabelIssue, PromptFormat, Reading, Variant
@@ -649,8 +649,8 @@ class CausalLMKernel(TokenKernel):
                 for module in training:
                     module.training = True
 
-    def _last(self, ids: Sequence[Tokens]) -> LastPosition:
-        """The last position of each sequence."""
+    def _last(self, ids: Sequence[Tokens]) -> Any:
+        """What is computed at the last position of each sequence."""
         self._count(ids)
         return self.runner().last(ids)
 
@@ -661,7 +661,7 @@ class CausalLMKernel(TokenKernel):
         return sequences if self.runner().forward.can.reason else super()._computed(sequences, starts, labels)
 
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> Logits:
-        return self._last(sequences).labels(tokens, totals)
+        return self.runner().forward.rows(self._last(sequences), tokens, totals)
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
         self._count(self._computed(sequences, starts, labels))
@@ -725,7 +725,8 @@ class CausalLMKernel(TokenKernel):
             tokens, shared = self.format.deciding(label_space)
             sequences = self._read([[prompt] for prompt in prompts]).before(shared)
             self._count(sequences)
-            return _softmax(self.runner().patched_logits(sequences, tokens, layer, state))
+            hidden = self.runner().patched(sequences, layer, state)
+            return _softmax(self.runner().forward.rows(hidden, tokens, False)[0])
 
     def score_in_detail(self, prompts: Sequence[str], label_space: Sequence[str]) -> tuple[list[list[float]], Any, Any]:
         """Probabilities of the labels, whole logits and hidden states, all from one run.
@@ -767,19 +768,20 @@ class CausalLMKernel(TokenKernel):
         with self._running(prompts):
             reading = self._read([[prompt] for prompt in prompts])
             tokens, shared = self.format.deciding(label_space) if single else ([], 0)
+            forward = self.runner().forward
             if single:
                 self._audit(label_space)
-                reader = self._last(reading.before(shared))
-                logits, totals = reader.labels(tokens, "log_probabilities" in wanted)
+                hidden = self._last(reading.before(shared))
+                logits, totals = forward.rows(hidden, tokens, "log_probabilities" in wanted)
                 features["probabilities"] = _softmax(logits)
                 if totals is not None:
                     pairs = zip(logits, totals, strict=True)
                     features["log_probabilities"] = [[value - total for value in row] for row, total in pairs]
-            if not {"vocabulary", "hidden"}.isdisjoint(wanted):
+            vectors = {"vocabulary": forward.whole, "hidden": forward.states}
+            if not vectors.keys().isdisjoint(wanted):
                 if shared or not single:  # those of a prompt do not depend on the labels
-                    reader = self._last(reading.before())
-                ways = {"vocabulary": reader.whole, "hidden": reader.states}
-                features |= {name: way().numpy() for name, way in ways.items() if name in wanted}
+                    hidden = self._last(reading.before())
+                features |= {name: read(hidden).numpy() for name, read in vectors.items() if name in wanted}
         return features
 
     def _continued(
