@@ -20,7 +20,6 @@ import inspect
 import itertools
 import json
 import math
-import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -83,7 +82,7 @@ def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:
 def choose(name: str, value: T, legal: Any) -> T:
     """Return the value, if it is one of a closed set of names; an error that lists them if not."""
     if value not in get_args(legal):
-        raise ArgumentError(f"{name} must be one of {', '.join(map(repr, get_args(legal)))}, not {value!r}")
+        raise ArgumentError(str(unknown_name(f"value of {name}", value, get_args(legal))))
     return value
 
 
@@ -342,20 +341,16 @@ def load_kernel(spec: str, **options: Any) -> LoadedKernel:
     """
     if not isinstance(spec, str):
         raise ArgumentError(f"a kernel is loaded by its name, such as 'ppm' or 'hf:gpt2', not from {spec!r:.80}")
-    kind = re.match(r"[^:;]*", spec)[0]  # type: ignore[index]
-    argument = spec[len(kind) + 1 :] if spec[len(kind) :].startswith(":") else ""
-    path = any(mark in kind for mark in "/\\.")
-    if kind in KERNELS or (not path and KERNELS.knows(kind)):
-        entry = KERNELS.find(kind)
-        rest = spec[len(kind) :]
+    name, _, given = spec.partition(";")
+    kind, _, argument = name.partition(":")
+    if kind in KERNELS or (not any(mark in kind for mark in "/\\.") and KERNELS.knows(kind)):
+        entry, rest = KERNELS.find(kind), spec[len(kind) :]
         return _make(kind, entry.value, entry.name + rest, options, rest[1:])
-    reference, _, given = spec.partition(";")
-    reference = ":".join(reference.split(":", 2)[:2])
+    reference = ":".join(name.split(":")[:2])
     if is_reference(reference):
         if given:
             raise ArgumentError(f"{reference}: got the option {given}, but only built-in models have options")
-        return _make(reference, KERNELS.find(reference).value, argument, options, spec[len(reference) + 1 :])
-    name = spec.partition(";")[0]
+        return _make(reference, KERNELS.find(reference).value, argument, options, name[len(reference) + 1 :])
     if name.endswith(".gguf") or "/" in name or "\\" in name or Path(name).is_dir():
         return cast("LoadedKernel", KERNELS["hf"](spec, **options))
     hint = KERNELS.hint.replace("hf:NAME", f"hf:{spec}") if kind == name else KERNELS.hint

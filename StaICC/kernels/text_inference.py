@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 from StaICC.errors import ArgumentError, OutputError, RunEndingError, WithheldReplyError
@@ -68,12 +68,9 @@ class ReplySettings:
 
     def reply_settings(self) -> dict[str, str]:
         """Return the settings that are sent, as text, for the identity."""
-        values = {field.name: getattr(self, field.name) for field in fields(ReplySettings)}
-        if self.max_completion_tokens is not None:
-            values["max_tokens"] = None
-        sent = {name: value for name, value in values.items() if value not in (None, "")}
-        whole = {name: int(value) for name, value in sent.items() if isinstance(value, float) and value.is_integer()}
-        texts = {name: json.dumps(value) for name, value in (sent | whole).items()}
+        values = {**self.reply_request(None, ()), "stop": self.stop, "system": self.system or None}
+        whole = {name: int(value) for name, value in values.items() if isinstance(value, float) and value.is_integer()}
+        texts = {name: json.dumps(value) for name, value in (values | whole).items() if value is not None}
         if self._thinks(None):
             texts["max_tokens"] += _THOUGHTS
         return texts
