@@ -24,12 +24,13 @@ import contextlib
 import hashlib
 import json
 import math
+import operator
 import os
 import struct
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -55,12 +56,14 @@ _TABLES = [
     "PRIMARY KEY (model, query)) WITHOUT ROWID",
 ]
 _KEYS_PER_SELECT = 400
+_ROWS_PER_MERGE = 10_000
 _UNNAMED = "an edition without a name"
 _CHANGING = "editions that were allowed to change during a run"
 # SQLite's messages when the machine, not the file, is at fault.
 _ENVIRONMENT = ("locked", "busy", "full", "readonly", "unable to open", "disk i/o error", "permission", "authoriz")
 
 _Query = tuple[Prompt, tuple[str, ...]]
+_Row = tuple[bytes, bytes | str]
 
 
 class StoreError(StaICCError, OSError):
@@ -342,11 +345,11 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             with connection:  # commits or rolls back
                 yield connection
 
-    def _model(self, connection: sqlite3.Connection, name: str) -> int:
-        """Return the number of a model; it is added if it is new."""
-        connection.execute("INSERT OR IGNORE INTO models (name) VALUES (?)", (_encode_name(name),))
-        number: int = connection.execute("SELECT id FROM models WHERE name = ?", (_encode_name(name),)).fetchone()[0]
-        return number
+    def _model(self, connection: sqlite3.Connection, name: bytes) -> tuple[int, str]:
+        """Return the number of a model, and its editions; it is added if it is new."""
+        connection.execute("INSERT OR IGNORE INTO models (name) VALUES (?)", (name,))
+        number, editions = connection.execute("SELECT id, editions FROM models WHERE name = ?", (name,)).fetchone()
+        return number, editions
 
     def get_many(self, name: str, keys: Sequence[bytes]) -> dict[bytes, Answer]:
         """Look up predictions of one model.
@@ -373,7 +376,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
                 predictions.update(self._decoded(rows))
         return predictions
 
-    def _decoded(self, rows: Iterable[tuple[bytes, bytes | str]]) -> Iterator[tuple[bytes, Answer]]:
+    def _decoded(self, rows: Iterable[_Row]) -> Iterator[tuple[bytes, Answer]]:
         for key, stored in rows:
             try:
                 yield key, _decode(stored)
@@ -397,24 +400,31 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             StoreError: The file cannot be written (disk full, locked, ...). Nothing is stored.
         """
         rows = [(key, _encode(prediction)) for key, prediction in items]
-        stored: list[tuple[bytes, bytes | str]] = []
         with self._writing() as connection:
-            model, before = self._model(connection, name), connection.total_changes
-            insert = f"INSERT OR IGNORE INTO predictions VALUES ({model}, ?, ?)"
-            connection.executemany(insert, rows)
-            if connection.total_changes - before < len(rows):
-                select = f"SELECT query, prediction FROM predictions WHERE model = {model} AND query = ?"
-                stored = [connection.execute(select, (key,)).fetchone() for key, _ in rows]
-        kept = dict(self._decoded(there for there, row in zip(stored, rows, strict=False) if there[1] != row[1]))
-        given = dict(rows)
-        different = [key for key, prediction in kept.items() if prediction != _decode(given[key])]
-        if different and not self._warned:
+            kept, report = self._insert(connection, self._model(connection, _encode_name(name))[0], rows)
+        if report.different and not self._warned:
             self._warned = True
             _LOG.warning(
-                f"{self.path}: the model {name!r} predicted {len(different)} queries differently before; the "
+                f"{self.path}: the model {name!r} predicted {report.different} queries differently before; the "
                 "first predictions are kept. Either it is not deterministic, or two models have one name. (Said once.)"
             )
         return kept
+
+    def _insert(
+        self, connection: sqlite3.Connection, model: int, rows: Sequence[_Row]
+    ) -> tuple[dict[bytes, Answer], MergeReport]:
+        """Insert rows of a model; return the other predictions that are kept for their keys."""
+        before, stored = connection.total_changes, list[_Row]()
+        connection.executemany(f"INSERT OR IGNORE INTO predictions VALUES ({model}, ?, ?)", rows)
+        added = connection.total_changes - before
+        if added < len(rows):
+            select = f"SELECT query, prediction FROM predictions WHERE model = {model} AND query = ?"
+            stored = [connection.execute(select, (key,)).fetchone() for key, _ in rows]
+        others = [(there, row) for there, row in zip(stored, rows, strict=False) if there[1] != row[1]]
+        kept = dict(self._decoded(there for there, _ in others))
+        given = dict(self._decoded(row for _, row in others))
+        different = sum(prediction != given[key] for key, prediction in kept.items())  # not only in their endings
+        return kept, MergeReport(added, len(rows) - added - different, different)
 
     def remove(self, name: str, keys: Iterable[bytes]) -> int:
         """Remove predictions of one model; return how many of the keys were stored."""
@@ -431,8 +441,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             The other editions that were recorded before.
         """
         with self._writing() as connection:
-            model = self._model(connection, name)
-            (text,) = connection.execute("SELECT editions FROM models WHERE id = ?", (model,)).fetchone()
+            model, text = self._model(connection, _encode_name(name))
             editions: list[str] = json.loads(text)
             others = [other for other in editions if other != edition]
             if edition not in editions and (allowed or not others):
@@ -497,38 +506,23 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         with contextlib.suppress(OSError):
             if os.path.samefile(other, self.path):
                 raise ArgumentError(f"{self.path}: a store cannot be merged into itself; give the path of another one")
-        with PredictionStore(other, read_only=True, timeout=self._timeout) as source, self._using() as connection:
-            connection.execute("ATTACH ? AS other", (source._address(),))
-            try:
-                with self._writing():
-                    return self._merge_attached(connection)
-            finally:
-                connection.execute("DETACH other")
-
-    def _merge_attached(self, connection: sqlite3.Connection) -> MergeReport:
-        differing = connection.execute(
-            "SELECT name, mine.editions, theirs.editions FROM models AS mine JOIN other.models AS theirs USING (name) "
-            "WHERE mine.editions NOT IN ('[]', theirs.editions) AND theirs.editions != '[]'"
-        ).fetchone()
-        if differing is not None:
-            name, mine, theirs = differing
-            of = f"predictions of {_decode_name(name)!r} in the editions {mine}"
-            raise StoreError(f"{self.path}: this store has {of}, the other in {theirs}. Keep the stores apart")
-        connection.execute(
-            "INSERT INTO models (name, editions) SELECT name, editions FROM other.models WHERE true "
-            "ON CONFLICT (name) DO UPDATE SET editions = excluded.editions WHERE editions = '[]'"
-        )
-        pairs = "other.predictions AS theirs JOIN other.models AS their ON their.id = theirs.model"
-        pairs += " JOIN main.models AS my USING (name)"
-        connection.create_function("differ", 2, lambda mine, theirs: _decode(mine) != _decode(theirs))  # not endings
-        (both, different) = connection.execute(
-            "SELECT COUNT(*), COALESCE(SUM(mine.prediction != theirs.prediction AND "
-            f"differ(mine.prediction, theirs.prediction)), 0) FROM {pairs} "
-            "JOIN main.predictions AS mine ON mine.model = my.id AND mine.query = theirs.query"
-        ).fetchone()
-        before = connection.total_changes
-        connection.execute(f"INSERT OR IGNORE INTO main.predictions SELECT my.id, query, prediction FROM {pairs}")
-        return MergeReport(connection.total_changes - before, both - different, different)
+        total = [0, 0, 0]
+        source = PredictionStore(other, read_only=True, timeout=self._timeout)
+        with source, source._using() as reading, self._writing() as connection:
+            for theirs, name, editions in reading.execute("SELECT id, name, editions FROM models"):
+                model, own = self._model(connection, name)
+                if own == "[]":
+                    connection.execute("UPDATE models SET editions = ? WHERE id = ?", (editions, model))
+                elif editions not in ("[]", own):
+                    of = f"predictions of {_decode_name(name)!r} in the editions {own}"
+                    raise StoreError(
+                        f"{self.path}: this store has {of}, the other in {editions}. Keep the stores apart"
+                    )
+                cursor = reading.execute(f"SELECT query, prediction FROM predictions WHERE model = {theirs}")
+                while rows := cursor.fetchmany(_ROWS_PER_MERGE):
+                    _, report = self._insert(connection, model, rows)
+                    total = list(map(operator.add, total, astuple(report)))
+        return MergeReport(*total)
 
     def close(self) -> None:
         """Close the file. A closed store cannot be used again; closing twice is no error."""
