@@ -13,10 +13,9 @@ import os
 import re
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
 from StaICC.errors import ArgumentError
 from StaICC.safe_text import one_line
@@ -30,6 +29,7 @@ INSTALLING = "installing"
 _REDRAW_SECONDS = 0.2
 _FIRST_SECONDS = 0.5  # a shorter run draws nothing
 _LINE_SECONDS = 60.0
+_RATE_SECONDS = 60.0
 _BAR = 20
 
 
@@ -59,74 +59,6 @@ ProgressCallback = Callable[[Progress], None]
 """A function that is called with reports."""
 
 
-class Estimate(NamedTuple):
-    """How fast a run is, and how long it may go on."""
-
-    rate: float | None
-    """Recently predicted queries per second; ``None`` while nothing is known."""
-    seconds_left: float | None
-    """Seconds until the run ends, if the parts to come are as large as those so far and none of their predictions is
-    stored."""
-
-
-class Pace:
-    """Rate and time left of a run, from its reports.
-
-    The rate counts predictions that were computed, not those from the store, over the last minute or the last reports,
-    whichever is longer.
-
-    Args:
-        clock: Seconds that only grow.
-
-    Example:
-        >>> seconds = iter([0.0, 10.0])
-        >>> pace = Pace(lambda: next(seconds))
-        >>> pace.update(Progress(100, 400, "Normal, TREC", 0, 2, stored=100)).rate
-        >>> pace.update(Progress(200, 400, "Normal, TREC", 0, 2, stored=100))
-        Estimate(rate=10.0, seconds_left=60.0)
-    """
-
-    _SECONDS = 60.0
-    _REPORTS = 8
-    _APART = 0.5  # reports that follow each other faster count as one
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._seen: deque[tuple[float, int]] = deque()
-        self._before = 0  # predictions that were computed in the parts that are over
-        self._totals: dict[int, int] = {}
-        self._last: Progress | None = None
-        self._estimate = Estimate(None, None)
-
-    def update(self, progress: Progress) -> Estimate:
-        """Take a report.
-
-        Args:
-            progress: The report; those of one run, in order. Reports of a phase do not change the estimate.
-        """
-        if progress.phase:
-            return self._estimate
-        now, last = self._clock(), self._last
-        if last is not None and last.number != progress.number:
-            self._before += last.done - last.stored
-        self._last = progress
-        self._totals[progress.number] = progress.total
-        answered = self._before + progress.done - progress.stored
-        if len(self._seen) > 1 and now - self._seen[-2][0] < self._APART:
-            self._seen.pop()
-        self._seen.append((now, answered))
-        while len(self._seen) > self._REPORTS and now - self._seen[1][0] > self._SECONDS:
-            self._seen.popleft()
-        started, before = self._seen[0]
-        self._estimate = Estimate(None, None)
-        if answered > before and now > started:
-            rate = (answered - before) / (now - started)
-            usual = sum(self._totals.values()) / len(self._totals)
-            left = progress.total - progress.done + usual * (progress.parts - progress.number - 1)
-            self._estimate = Estimate(rate, left / rate)
-        return self._estimate
-
-
 def _span(seconds: float) -> str:
     """Return a duration as text, in a suitable unit."""
     if seconds < 100:
@@ -137,6 +69,9 @@ def _span(seconds: float) -> str:
 class ProgressLine:
     """A progress line on a stream: part, bar, counts, rate, and the remaining time of the complete run.
 
+    The rate counts predictions that were computed, not those from the store, over about the last minute. The remaining
+    time assumes that the parts to come are as large as those so far, and that none of their predictions is stored.
+
     Args:
         stream: The output stream.
         lines: Write a new line once per minute instead of redrawing one.
@@ -144,21 +79,22 @@ class ProgressLine:
     """
 
     def __init__(self, stream: TextIO, lines: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stream = stream
-        self._lines = lines
-        self._clock = clock
+        self._stream, self._lines, self._clock = stream, lines, clock
         self._started = clock()
         self._due = self._started + (_LINE_SECONDS if lines else _FIRST_SECONDS)
         self._width = 0
-        self._pace = Pace(clock)
+        self._parts: dict[int, Progress] = {}  # the last report of each part
+        self._marks = [(self._started, 0)]  # times, and computed predictions by then
 
     def __call__(self, progress: Progress) -> None:
         """Take a report; draw it if the last one was drawn long enough ago."""
-        estimate, now = self._pace.update(progress), self._clock()
+        now = self._clock()
+        if not progress.phase:
+            self._parts[progress.number] = progress
         if now < self._due and not (progress.phase == INSTALLING and not self._width):
             return
         self._due = now + (_LINE_SECONDS if self._lines else _REDRAW_SECONDS)
-        self._draw(self._text(progress, estimate, now - self._started))
+        self._draw(self._text(progress, now))
 
     def _draw(self, text: str) -> None:
         if self._lines:
@@ -174,7 +110,7 @@ class ProgressLine:
             self._width = len(text)
         self._stream.flush()
 
-    def _text(self, progress: Progress, estimate: Estimate, elapsed: float) -> str:
+    def _text(self, progress: Progress, now: float) -> str:
         done, total, phase = progress.done, progress.total, progress.phase
         text = f"[{progress.number + 1}/{progress.parts}] " if progress.parts > 1 else ""
         text += one_line(progress.where) + (f", {phase}: " if phase else ": ")
@@ -184,9 +120,17 @@ class ProgressLine:
         elif done and not total:
             text += f"{done}, "
         text += f"{progress.failed} failed, " if progress.failed else ""
-        text += _span(elapsed)
-        if estimate.rate is not None and estimate.seconds_left is not None and not phase:
-            text += f", {estimate.rate:.3g}/s, {_span(estimate.seconds_left)} left"
+        text += _span(now - self._started)
+        seen = self._parts.values()
+        computed = sum(part.done - part.stored for part in seen)
+        since, before = self._marks[0]
+        if now - self._marks[-1][0] >= _RATE_SECONDS / 2:
+            self._marks = [self._marks[-1], (now, computed)]
+        if computed > before and now > since and not phase:
+            rate = (computed - before) / (now - since)
+            usual = sum(part.total for part in seen) / len(seen)
+            left = total - done + usual * (progress.parts - progress.number - 1)
+            text += f", {rate:.3g}/s, {_span(left / rate)} left"
         return text
 
     def close(self) -> None:

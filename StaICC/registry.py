@@ -17,7 +17,7 @@ import sys
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from StaICC.errors import ArgumentError, PluginError, StaICCError, UnknownNameError, unknown_name
@@ -149,52 +149,43 @@ def _imported(reference: str) -> Any:
     return functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Registry(Mapping[str, T]):
-    """Entries of one kind by name. As a mapping, it holds the built-in entries; :meth:`find` finds all.
+    """Entries of one kind by name. As a mapping, it holds the built-in entries; :meth:`find` finds all."""
 
-    Args:
-        kind: What the entries are, in the singular (``"data set"``), for messages.
-        group: The entry point group of plug-ins.
-        builtin: The built-in entries as ``"package.module:name"``.
-        read: Checks an imported object under its name and returns the entry's value.
-        hint: A sentence for the error of unknown names.
-        folded: Further folded spellings of built-in names, with their names.
-        named: Returns the name that a value has itself, which must be that of its entry point.
-    """
+    kind: str
+    """What the entries are, in the singular (``"data set"``), for messages."""
+    group: str
+    """The entry point group of plug-ins."""
+    builtin: Mapping[str, str]
+    """The built-in entries as ``"package.module:name"``."""
+    read: Callable[[str, Any], T]
+    """Checks an imported object under its name and returns the entry's value."""
+    hint: str = ""
+    """A sentence for the error of unknown names."""
+    folded: Mapping[str, str] = field(default_factory=dict)
+    """Further folded spellings of built-in names, with their names."""
+    named: Callable[[T], str] | None = None
+    """Returns the name that a value has itself, which must be that of its entry point."""
 
-    def __init__(
-        self,
-        kind: str,
-        group: str,
-        builtin: Mapping[str, str],
-        read: Callable[[str, Any], T],
-        hint: str = "",
-        folded: Mapping[str, str] | None = None,
-        named: Callable[[T], str] | None = None,
-    ) -> None:
-        self.kind = kind
-        self.group = group
-        self._builtin = dict(builtin)
-        self._folded = {fold(name): name for name in builtin} | dict(folded or {})
-        self._read = read
-        self._named = named
-        self.hint = hint
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folded", {fold(name): name for name in self.builtin} | dict(self.folded))
 
     def __getitem__(self, name: str) -> T:
         """Return a built-in entry by its exact name."""
-        return self._read(name, _imported(self._builtin[name]))
+        return self.read(name, _imported(self.builtin[name]))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._builtin)
+        return iter(self.builtin)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._builtin  # not by importing the entry, as Mapping would
+        return name in self.builtin  # not by importing the entry, as Mapping would
 
     def __len__(self) -> int:
-        return len(self._builtin)
+        return len(self.builtin)
 
     def __repr__(self) -> str:
-        return f"<Registry {self.group}: {', '.join(self._builtin)}>"
+        return f"<Registry {self.group}: {', '.join(self.builtin)}>"
 
     def find(self, name: str, references: bool = True) -> Entry[T]:
         """Find and import an entry.
@@ -211,8 +202,8 @@ class Registry(Mapping[str, T]):
             PluginError: Two plug-ins have that name, or the plug-in is broken.
         """
         folded = fold(name) if isinstance(name, str) else ""
-        if folded in self._folded:
-            known = self._folded[folded]
+        if folded in self.folded:
+            known = self.folded[folded]
             return Entry(known, self[known])
         if isinstance(name, str) and is_reference(name):
             if not references:
@@ -226,25 +217,25 @@ class Registry(Mapping[str, T]):
         (point,) = points
         where = f"the {self.kind} {point.name!r} of the plug-in {_origin(point)}"
         value = self._checked(point.name, where, point.load)
-        if self._named is not None and self._named(value) != point.name:
-            raise PluginError(f"{where} calls itself {self._named(value)!r}; expected the name of its entry point")
+        if self.named is not None and self.named(value) != point.name:
+            raise PluginError(f"{where} calls itself {self.named(value)!r}; expected the name of its entry point")
         return Entry(point.name, value, _origin(point))
 
     def knows(self, name: object) -> bool:
         """Return whether :meth:`find` accepts a name, without importing anything."""
         folded = fold(name) if isinstance(name, str) else ""
-        return folded in self._folded or is_reference(str(name)) or folded in self._plugins()
+        return folded in self.folded or is_reference(str(name)) or folded in self._plugins()
 
     def names(self) -> tuple[str, ...]:
         """Return all names, the built-in ones first."""
-        return (*self._builtin, *(points[0].name for points in self._plugins().values()))
+        return (*self.builtin, *(points[0].name for points in self._plugins().values()))
 
     def listing(self) -> list[Listed]:
         """Return all entries, with what is wrong with those of plug-ins that cannot be used."""
-        rows = [Listed(name) for name in self._builtin]
+        rows = [Listed(name) for name in self.builtin]
         for folded, points in self._grouped().items():
             problem = _conflict(self.kind, points) if len(points) > 1 else ""
-            if folded in self._folded:
+            if folded in self.folded:
                 problem = _shadowed(self.kind, points[0])
             rows += [Listed(point.name, _origin(point), problem) for point in points]
         return rows
@@ -258,7 +249,7 @@ class Registry(Mapping[str, T]):
     def _plugins(self) -> dict[str, list[EntryPoint]]:
         """Return the entry points by folded name, without those that have a built-in name."""
         plugins = self._grouped()
-        for name in self._folded.keys() & plugins.keys():
+        for name in self.folded.keys() & plugins.keys():
             warnings.warn(_shadowed(self.kind, plugins.pop(name)[0]), PluginWarning, stacklevel=4)
         return plugins
 
@@ -282,7 +273,7 @@ class Registry(Mapping[str, T]):
         except (Exception, SystemExit) as error:
             raise PluginError(f"{where} cannot be imported: {type(error).__name__}: {error}") from error
         try:
-            return self._read(name, loaded)
+            return self.read(name, loaded)
         except UnknownNameError:
             raise
         except StaICCError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 import os
 import unicodedata
 from collections import Counter
@@ -525,30 +526,20 @@ def _load_builtin(name: str) -> Dataset:
 
 
 def _read_entry(name: str, value: Any) -> Dataset:
-    made = value() if callable(value) and not isinstance(value, Dataset) else value
-    if not isinstance(made, Dataset):
-        raise ArgumentError(f"got {made!r:.80}, expected a Dataset, or a function without arguments that returns one")
-    return made
-
-
-class _Datasets(Registry[Dataset]):
-    """Data sets by name; the built-in ones are those of the catalogue."""
-
-    def __init__(self) -> None:
-        known = cards.catalogue()
-        hint = "List them with: python -m StaICC data list. For a file: --data FILE or Dataset.from_file"
-        names = dict.fromkeys(known.cards, "")
-        super().__init__(
-            "data set", "staicc.datasets", names, _read_entry, hint, known.folded, lambda data: data.card.name
-        )
-
-    def __getitem__(self, name: str) -> Dataset:
-        return _load_builtin(name)
+    if callable(value) and not isinstance(value, Dataset):
+        value = value(name) if value is _load_builtin else value()
+    if not isinstance(value, Dataset):
+        raise ArgumentError(f"got {value!r:.80}, expected a Dataset, or a function without arguments that returns one")
+    return value
 
 
 def dataset_registry() -> Registry[Dataset]:
     """Return the registry of data sets: those of the catalogue, and those of plug-ins (``staicc.datasets``)."""
-    return _Datasets()
+    known = cards.catalogue()
+    builtin = dict.fromkeys(known.cards, f"{__name__}:{_load_builtin.__name__}")
+    hint = "List them with: python -m StaICC data list. For a file: --data FILE or Dataset.from_file"
+    name_of = operator.attrgetter("card.name")
+    return Registry("data set", "staicc.datasets", builtin, _read_entry, hint, known.folded, name_of)
 
 
 def load_dataset(name: str, references: bool = True) -> Dataset:

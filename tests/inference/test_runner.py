@@ -19,7 +19,7 @@ from StaICC.errors import OutputError
 from StaICC.inference import Failure, Part, RunOptions, predict_queries
 from StaICC.inference.runner import AnswerCollector
 from StaICC.inference.workers import alike, is_too_long
-from StaICC.progress import Pace, Progress, ProgressLine
+from StaICC.progress import Progress, ProgressLine
 from StaICC.prompting import Query
 from StaICC.prompting.prompt_writer import as_argument
 
@@ -243,6 +243,11 @@ def test_progress_never_goes_back_and_ends_at_the_total(options: dict[str, Any])
 # -- rate and time left: from invented reports, whose truth is known
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 class Clock:
     def __init__(self) -> None:
         self.now = 1000.0
@@ -251,24 +256,21 @@ class Clock:
         return self.now
 
 
-def report(done: int, total: int = 400, number: int = 0, parts: int = 1, stored: int = 0) -> Progress:
-    return Progress(done, total, "Normal, TREC", number, parts, stored)
-
-
 @pytest.mark.parametrize("parts", [1, 3, 10])
 def test_a_steady_run_is_foretold(parts):
-    clock, pace = Clock(), None
-    pace = Pace(clock)
+    clock, stream = Clock(), Terminal()
+    line = ProgressLine(stream, clock=clock)
     for number in range(parts):
         for done in range(0, 401, 4):
-            estimate = pace.update(report(done, number=number, parts=parts))
-            left = (parts - number) * 400 - done
-            if estimate.rate is not None:
-                assert estimate.rate == pytest.approx(8)
-                assert estimate.seconds_left == pytest.approx(left / 8)
+            line(Progress(done, 400, "Normal, TREC", number, parts))
+            left = ((parts - number) * 400 - done) / 8
+            shown = stream.getvalue().rpartition("\r")[2]
+            if clock.now >= 1001:  # before, nothing is drawn
+                assert ", 8/s, " in shown
+                assert shown.rstrip().endswith(f"{left:.0f} s left" if left < 100 else f"{left / 60:.0f} min left")
             if done < 400:
                 clock.now += 0.5
-    assert estimate.seconds_left == 0
+    assert left == 0
 
 
 def test_a_run_reports_what_was_stored_and_what_failed(tmp_path):
@@ -288,11 +290,6 @@ def test_a_run_reports_what_was_stored_and_what_failed(tmp_path):
     seen.clear()
     benchmark(fails, progress=seen.append, **settings)
     assert (seen[0].done, seen[0].stored, seen[-1].done) == (40 - failed, 40 - failed, 40)
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_the_line_shows_part_rate_and_time_left(monkeypatch):
