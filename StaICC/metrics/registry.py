@@ -341,10 +341,8 @@ class _MacroF1(Statistic):
 
         def counted(run: Sequence[int]) -> list[tuple[int, int]]:
             """Return for each label its hits, and the number of queries with it as true plus as predicted label."""
-            hits, guesses = (
-                Counter(label for label, guess in zip(truth, run, strict=True) if label == guess),
-                Counter(run),
-            )
+            guesses = Counter(run)
+            hits = Counter(label for label, guess in zip(truth, run, strict=True) if label == guess)
             return [(hits[label], true[label] + guesses[label]) for label in labels]
 
         counts = counted(predictions)
@@ -876,17 +874,11 @@ class MetricSet:
 
 def _own_set(name: str, module: ModuleType, as_released: bool = False) -> MetricSet:
     """Return the library's metrics of classification as a module defines them."""
-    metrics = (
-        Metric(
-            score.key,
-            getattr(module, score.key),
-            score.statistic.reads == "probabilities",
-            score.higher_is_better,
-            None if as_released else (0.0, 1.0),
-        )
-        for score in SCORES.values()
-        if score.statistic is not None and score.statistic.of_classification
-    )
+    span, metrics = None if as_released else (0.0, 1.0), []
+    for key, statistic in STATISTICS.items():
+        if statistic.of_classification:
+            reads = statistic.reads == "probabilities"
+            metrics.append(Metric(key, getattr(module, key), reads, SCORES[key].higher_is_better, span))
     return MetricSet(name, tuple(metrics), as_released)
 
 

@@ -52,7 +52,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain, count, pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -222,9 +222,6 @@ class FileRow:
     """Returns the item."""
 
 
-Reader = Callable[[Path, TaskCard], Iterator[FileRow]]
-
-
 def _known(path: Path, line: int | str, label: str, card: TaskCard) -> str:
     if label not in card.labels and label not in card.other_labels:
         raise malformed(path, line, str(unknown_name(f"{card.title} label", label, card.labels)))
@@ -292,70 +289,63 @@ def _read_columns(columns: Columns, path: Path, card: TaskCard) -> Iterator[File
 _Texts = tuple[str, ...]
 
 
-def _value(path: Path, line: int | str, record: Any, key: str, hint: Any) -> Any:
-    """Return a value of a JSON object after checking its type."""
+def _values(path: Path, line: int | str, record: Any, **hints: Any) -> list[Any]:
+    """Return values of a JSON object after checking their types."""
     try:
         if not isinstance(record, dict):
             raise SchemaError(f"expected a record, {{...}}, found {record!r:.60}")
-        return read_value(hint, record.get(key), repr(key))
+        return [read_value(hint, record.get(key), repr(key)) for key, hint in hints.items()]
     except SchemaError as error:
         raise malformed(path, line, str(error)) from error
 
 
-def _relation_item(number: int, tokens: _Texts, spans: list[tuple[int, int]], label: str) -> Item:
-    entities = (detokenise(tokens[first : last + 1]) for first, last in spans)
+_SPANS = dict.fromkeys(("subj_start", "subj_end", "obj_start", "obj_end"), int)
+
+
+def _relation_item(number: int, tokens: _Texts, spans: Sequence[int], label: str) -> Item:
+    entities = (detokenise(tokens[first : last + 1]) for first, last in (spans[:2], spans[2:]))
     return Item("relation", number, (detokenise(tokens), *entities), (label,))
 
 
 def _read_tacred(path: Path, card: TaskCard) -> Iterator[FileRow]:
     """Yield the rows of TACRED: records with ``token``, first and last token of both entities, and ``relation``."""
     for number, (line, record) in enumerate(json_list(path)):
-        tokens, spans = _value(path, line, record, "token", _Texts), []
-        for name in ("subj", "obj"):
-            first, last = (_value(path, line, record, f"{name}_{end}", int) for end in ("start", "end"))
-            if not 0 <= first <= last < len(tokens):
-                span = f"'{name}_start' {first} and '{name}_end' {last}"
-                raise malformed(path, line, f"{span} do not fit {len(tokens)} tokens")
-            spans.append((first, last))
-        label = _known(path, line, _value(path, line, record, "relation", str), card)
+        tokens, *spans, relation = _values(path, line, record, token=_Texts, **_SPANS, relation=str)
+        if not all(0 <= first <= last < len(tokens) for first, last in (spans[:2], spans[2:])):
+            raise malformed(path, line, f"{', '.join(_SPANS)}: {spans} do not fit {len(tokens)} tokens")
+        label = _known(path, line, relation, card)
         yield FileRow(label, None, partial(_relation_item, number, tokens, spans, label))
 
 
 def _read_entities(path: Path, card: TaskCard) -> Iterator[FileRow]:
     """Yield the rows of Few-NERD as processed by LongICLBench: ``sentence`` and ``entities`` (text to type)."""
     for number, (line, record) in enumerate(json_list(path)):
-        sentence = _value(path, line, record, "sentence", str)
-        entities = _value(path, line, record, "entities", dict[str, str])
+        sentence, entities = _values(path, line, record, sentence=str, entities=dict[str, str])
         for kind in entities.values():
             _known(path, line, kind, card)
         pairs = [[*pair] for pair in entities.items()]
         yield FileRow(None, [sentence, pairs], partial(protocol.entity_item, number, sentence, pairs))
 
 
-def _dialogues(path: Path, card: TaskCard) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
-    """Yield text and kept pairs of each dialogue; the first relation of a kept pair is one of the labels."""
+def _read_dialogues(by_pair: bool, path: Path, card: TaskCard) -> Iterator[FileRow]:
+    """Yield the rows of DialogRE: training rows are kept pairs, test rows are dialogues with their kept pairs.
+
+    The first relation of a kept pair is one of the labels.
+    """
+    numbers = count()
     for line, element in json_list(path):
         if not isinstance(element, list) or len(element) != 2 or not isinstance(element[1], list):
             raise malformed(path, line, "expected a pair [turns, instances], the instances a list of records")
-        turns, kept = _value(path, line, {"turns": element[0]}, "turns", _Texts), []
+        (turns,), kept = _values(path, line, {"turns": element[0]}, turns=_Texts), []
         for record in element[1]:
-            pair = tuple(_value(path, line, record, key, str) for key in ("x", "y"))
-            relations = _value(path, line, record, "r", _Texts)
+            *pair, relations = _values(path, line, record, x=str, y=str, r=_Texts)
             if not relations:
                 raise malformed(path, line, f"the pair {pair} has no relation")
             if _known(path, line, relations[0], card) in card.labels:
                 kept.append((*pair, relations[0]))
-        yield "\n".join(turns), kept
-
-
-def _read_dialogues(by_pair: bool, path: Path, card: TaskCard) -> Iterator[FileRow]:
-    """Yield the rows of DialogRE: training rows are kept pairs, test rows are dialogues with their kept pairs."""
-    rows: Iterable[tuple[str, Sequence[tuple[str, str, str]]]] = _dialogues(path, card)
-    if by_pair:
-        rows = ((dialogue, (pair,)) for dialogue, kept in rows for pair in kept)
-    for number, (dialogue, pairs) in enumerate(rows):
-        item = partial(protocol.dialogue_item, number, dialogue, pairs)
-        yield FileRow(pairs[0][2] if by_pair else None, None, item)
+        for pairs in zip(kept) if by_pair else [kept]:
+            item = partial(protocol.dialogue_item, next(numbers), "\n".join(turns), pairs)
+            yield FileRow(pairs[0][2] if by_pair else None, None, item)
 
 
 COLUMNS: Mapping[str, Columns] = {
@@ -364,7 +354,7 @@ COLUMNS: Mapping[str, Columns] = {
     "discovery_tsv": Columns(("sentence1", "sentence2", "label"), "both", quoting=csv.QUOTE_NONE),
 }
 """The formats with columns, by name."""
-READERS: Mapping[str, Reader] = {
+READERS: Mapping[str, Callable[[Path, TaskCard], Iterator[FileRow]]] = {
     **{name: partial(_read_columns, columns) for name, columns in COLUMNS.items()},
     "tacred_json": _read_tacred,
     "entities_json": _read_entities,
@@ -516,10 +506,10 @@ def _load_file(path: Path, card: TaskCard, split: str, verify: bool) -> tuple[tu
     except OSError as error:
         raise DataMissingError(f"{path} cannot be read: {error}") from error
     known = sha256 in spec.sha256
-    digest, count, seen, rows = hashlib.sha256(b"["), 0, Counter[str | None](), []
-    for count, row in enumerate(READERS[spec.format](path, card), 1):
+    digest, number, seen, rows = hashlib.sha256(b"["), 0, Counter[str | None](), []
+    for number, row in enumerate(READERS[spec.format](path, card), 1):
         if spec.rows_sha256 is not None and not known:
-            digest.update(b"," * (count > 1) + json.dumps(row.form, separators=(",", ":")).encode())
+            digest.update(b"," * (number > 1) + json.dumps(row.form, separators=(",", ":")).encode())
         seen[row.label] += 1
         if row.label not in card.other_labels and (
             rule.rule != "turns" or (row.label is not None and seen[row.label] <= MOST_TURNS)
@@ -528,7 +518,7 @@ def _load_file(path: Path, card: TaskCard, split: str, verify: bool) -> tuple[tu
     digest.update(b"]")
     if not rows:
         raise DataDamagedError(f"{path}, line 1: the file has no rows that can be used")
-    file = LoadedFile(path, spec, sha256, count, known or digest.hexdigest() == spec.rows_sha256)
+    file = LoadedFile(path, spec, sha256, number, known or digest.hexdigest() == spec.rows_sha256)
     if verify and not file.verified:
         _check_published(file, card)
     return tuple(rows), file
