@@ -104,23 +104,26 @@ class CapabilityError(ArgumentError):
     """A kernel lacks a capability."""
 
 
-def check_capabilities(user: str, kernel: Any, requires: frozenset[Capability]) -> None:
+def check_capabilities(user: str, kernel: Any, requires: frozenset[Capability], *features: Any) -> None:
     """Refuse a kernel that lacks a capability.
 
     Args:
         user: The name of the method that requires the capabilities, for the message.
         kernel: A kernel or any inference function.
         requires: The required capabilities.
+        *features: The requested features.
 
     Raises:
         CapabilityError: The kernel lacks one. The message names method, capability and kernel.
     """
     available = protocol.capabilities_of(kernel)
-    missing = " and ".join(capability.value for capability in Capability if capability in requires - available)
+    requires |= {CAPABILITIES[feature] for feature in features if feature in OF_TEXTS}
+    missing = [capability.value for capability in Capability if capability in requires - available]
+    missing += ["log-probabilities"] * ("log_probabilities" in {*features} - _joint(kernel))
     if missing:
         provided = ", ".join(capability.value for capability in Capability if capability in available)
         got = f"which {_name(kernel)} does not provide; it provides {provided}"
-        raise CapabilityError(f"{user} needs {missing}, {got}. {_LOCAL}, with its default options")
+        raise CapabilityError(f"{user} needs {' and '.join(missing)}, {got}. {_LOCAL}, with its default options")
 
 
 def check_requests(user: str, kernel: Any, requests: object) -> None:
@@ -138,10 +141,7 @@ def check_requests(user: str, kernel: Any, requests: object) -> None:
     if not isinstance(requests, Sequence) or not all(isinstance(request, Request) for request in requests):
         expected = "a list of data.queries(...) and data.training(...)"
         raise ArgumentError(f"{user}: the method yielded {requests!r:.80}, expected {expected}")
-    wanted: set[Any] = {request.feature for request in requests if isinstance(request.feature, str)}
-    if "log_probabilities" in wanted - _joint(kernel):
-        raise CapabilityError(f"{user} needs log-probabilities, which {_name(kernel)} does not provide. {_LOCAL}")
-    check_capabilities(user, kernel, frozenset(CAPABILITIES[feature] for feature in wanted - {"probabilities"}))
+    check_capabilities(user, kernel, frozenset(), *(own.feature for own in requests if isinstance(own.feature, str)))
 
 
 def without_failures(rows: Any, *others: Sequence[Any]) -> tuple[Any, ...]:
@@ -199,16 +199,16 @@ def check_answered(rows: Iterable[Any], what: str) -> list[Any]:
 Key = tuple[Prompt, tuple[str, ...]]
 """A prompt and its label space."""
 
-_OF_LABELS: frozenset[Feature] = frozenset({"probabilities", "log_probabilities"})
-_VECTORS: frozenset[Feature] = frozenset({"hidden", "vocabulary"})
-_OF_TEXTS: frozenset[Feature] = _VECTORS | {"layers", "losses"}
+_VECTORS = frozenset({"hidden", "vocabulary"})
+OF_TEXTS = _VECTORS | {"layers", "losses"}
+"""The features that do not depend on labels."""
 _MEMORY = 1 << 30
 """Bytes of full-vocabulary logits that are kept in memory; a store keeps them all."""
 
 
 def _place(feature: Any, key: Key) -> Key:
-    """Return the key of a feature: those of no label have no label space."""
-    return (key[0], ()) if feature in _OF_TEXTS else key
+    """Return the key of a feature: those of texts have no label space."""
+    return (key[0], ()) if isinstance(feature, str) and feature in OF_TEXTS else key
 
 
 def packed_row(feature: Feature, row: Any, label_space: Sequence[str]) -> Any:
@@ -220,7 +220,7 @@ def packed_row(feature: Feature, row: Any, label_space: Sequence[str]) -> Any:
     """
     if isinstance(row, BaseException):
         raise row
-    if feature in _OF_LABELS:
+    if feature not in OF_TEXTS:
         return contract.check_answer(row, label_space)
     if feature == "layers":
         return [packed_row("hidden", state, label_space) for state in row]
@@ -389,8 +389,7 @@ def _numbers(answer: Answer) -> Answer:
     numbers: list[float] = []
     for feature, value in sorted(answer.items()):
         row = _unpacked(feature, value)
-        row = row.ravel() if hasattr(row, "ravel") else row
-        row = [float(number) for number in (row if hasattr(row, "__len__") else [row])]
+        row = row.ravel().tolist() if hasattr(row, "ravel") else row if isinstance(row, list) else [row]
         scale = max(1.0, *(abs(number) for number in row if math.isfinite(number)))
         numbers += [number / scale for number in row]
     return numbers

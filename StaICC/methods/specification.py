@@ -268,23 +268,17 @@ class NoOptions:
 class OptionText(str):
     """The value of an option as the command line gives it: read as the type of the option."""
 
-    def readings(self) -> list[Any]:
-        """Return the values that it can mean."""
-        words = {"none": None, "true": True, "false": False}
-        return [words.get(self.casefold(), read_json_or_text(self)), str(self)]
-
 
 def _accepts(hint: Any, value: Any) -> bool:
     if get_origin(hint) is Literal:
-        return any(value == choice and type(value) is type(choice) for choice in get_args(hint))
-    accepted = {
-        type(None): value is None,
-        float: isinstance(value, (int, float)) and not isinstance(value, bool),
-        int: whole_number(value) is not None,
-        bool: isinstance(value, bool),
-        str: isinstance(value, str),
-    }
-    return accepted.get(hint, value is not None and not isinstance(value, str))  # the method checks other values
+        return isinstance(value, str) and value in get_args(hint)
+    if hint is float and not isinstance(value, bool):
+        return isinstance(value, (int, float))
+    if hint is int:
+        return whole_number(value) is not None
+    if hint in (bool, str, type(None)):
+        return isinstance(value, hint)
+    return hint is not float and value is not None and not isinstance(value, str)  # the method checks other values
 
 
 def make_options(owner: str, record: type[Any], given: Mapping[str, Any]) -> Any:
@@ -306,7 +300,10 @@ def make_options(owner: str, record: type[Any], given: Mapping[str, Any]) -> Any
             raise ArgumentError(str(unknown_name(f"option of {owner}", name, facts)))
         is_union = get_origin(hints[name]) in (Union, types.UnionType)
         choices = get_args(hints[name]) if is_union else (hints[name],)
-        readings = value.readings() if isinstance(value, OptionText) else [value]
+        words = {"none": None, "true": True, "false": False}
+        readings = [value]
+        if isinstance(value, OptionText):
+            readings = [words.get(value.casefold(), read_json_or_text(value)), str(value)]
         fitting = [reading for choice in choices for reading in readings if _accepts(choice, reading)]
         if not fitting:
             raise ArgumentError(f"{owner}, option {name!r}: got {value!r:.80}, expected {facts[name].type}")

@@ -425,7 +425,7 @@ def load_calibration(path: str | os.PathLike[str]) -> Calibration:
         made = kind(head["label_space"], variant=head["variant"], **head["options"])
         for name, shape in kind.state.items():
             if name in head["learned"] or not head["learned"].get("failed"):
-                setattr(made, name, _read_state(head["learned"][name], shape, made))
+                setattr(made, name, _checked_state(head["learned"][name], shape, made))
         made.check_state()
         made.training_prompts = int(head["training_prompts"])
         made.trained = True
@@ -439,27 +439,22 @@ LABELS = "labels"
 """A dimension that is the number of labels."""
 
 
-def _read_state(value: Any, shape: Any, made: Calibration) -> Any:
-    """Return a loaded value as :attr:`Calibration.state` says; ValueError where it does not fit."""
+def _checked_state(value: Any, shape: Any, made: Calibration) -> Any:
+    """Return a loaded value, as an array if it is one; ValueError where it is not as :attr:`Calibration.state` says."""
+    if made.arrays and isinstance(shape, tuple) and len(shape) > 1:
+        value = require("numpy", "hf", "loading arrays").asarray(value, float)
+    if not _fits(value.tolist() if hasattr(value, "tolist") else value, shape, made.n_label):
+        raise ValueError(f"got {value!r:.60}, which does not fit the label space")
+    return value
+
+
+def _fits(value: Any, shape: Any, width: int) -> bool:
     if isinstance(shape, frozenset):
-        if value not in shape:
-            raise ValueError(f"got {value!r:.40}, expected one of {sorted(shape)}")
-        return value
-    if made.arrays and len(shape) > 1:
-        numpy = require("numpy", "hf", "loading arrays")
-        array = numpy.asarray(value, float)
-        sizes = [made.n_label if size == LABELS else size for size in shape]
-        fits = array.ndim == len(shape) and all(size in (None, got) for size, got in zip(sizes, array.shape))  # noqa: B905
-        if not fits or not array.size or not numpy.isfinite(array).all():
-            raise ValueError(f"an array of shape {array.shape} does not fit the label space")
-        return array
+        return value in shape
     if not shape:
-        if not math.isfinite(value):
-            raise ValueError(f"got {value}, expected a finite number")
-        return float(value)
-    if shape[0] == LABELS and len(value) != made.n_label:
-        raise ValueError(f"a list of {len(value)} does not fit the label space of {made.n_label}")
-    return [_read_state(part, shape[1:], made) for part in value]
+        return math.isfinite(value)
+    sizes = [width] if shape[0] == LABELS else range(1, len(value) + 1)
+    return len(value) in sizes and all(_fits(part, shape[1:], width) for part in value)
 
 
 @dataclass(eq=False)

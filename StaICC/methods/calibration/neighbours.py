@@ -201,9 +201,9 @@ class KNNPrompting(_Neighbours):
 
     def check_state(self) -> None:
         """Refuse labels that do not fit the anchors."""
-        self.labels = [int(label) for label in self.labels or ()] or None
-        fits = self.labels is not None and all(0 <= label < self.n_label for label in self.labels)
-        if not self.failed and not (fits and len(self.labels or ()) == len(self.anchors) >= self.knn_k):
+        labels = self.labels or ()
+        known = {*labels} <= {*range(self.n_label)}
+        if not self.failed and not (known and len(labels) == len(self.anchors) >= self.knn_k):
             raise ValueError("the labels do not fit the anchors")
 
 
