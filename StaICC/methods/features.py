@@ -157,9 +157,9 @@ def without_failures(rows: Any, *others: Sequence[Any]) -> tuple[Any, ...]:
     Raises:
         OutputError: All rows are failures.
     """
-    if not isinstance(rows, list) or not any(isinstance(row, Failure) for row in rows):
-        return (rows, *others)
     kept = [number for number, row in enumerate(rows) if not isinstance(row, Failure)]
+    if len(kept) == len(rows):
+        return (rows, *others)
     if not kept:
         check_answered(rows[:1], "calibration prompt")
     _log.warning("%d of %d training prompts have no prediction and are left out", len(rows) - len(kept), len(rows))
@@ -614,28 +614,23 @@ class FeatureCache:
         self, names: list[Any], wanted: Mapping[Key, set[Any]], part: Part, grouped: bool, policy: OnError | None
     ) -> dict[tuple[Any, Key], Any]:
         """Compute and remember the rows of one call."""
-        stored: Collection[Any] = ()
-        answers: Sequence[Any]
-        if isinstance(names[0], str):
-            options_of = {name: self._options(name) for name in names}
-            options = options_of.get("probabilities", options_of[names[0]])
-            options = replace(options, group_prefixes=grouped, on_error=policy or options.on_error)
-            stores = {name: other.store for name, other in options_of.items() if other.store is not None}
-            stored, function = stores, self.kernel
-            if names != ["probabilities"]:
+        name, stores = names[0], dict[Any, AnswerStore]()
+        if of_kernel(name):
+            function, options = self.function(name), self._options(name)
+            if isinstance(name, TextInference):
+                options = replace(options, free_text=True, on_error="collect")
+            elif isinstance(name, str):
+                stores = {own: store for own in names if (store := self._options(own).store) is not None}
+                options = replace(options, group_prefixes=grouped, on_error=policy or options.on_error)
+            if isinstance(name, str) and names != ["probabilities"]:
                 fewer = {query_key(*key): needed for key, needed in wanted.items() if len(needed) < len(names)}
                 function = FeatureFunction(self.kernel, names, fewer)
                 options = replace(options, store=_FeatureStore(stores, wanted) if stores else None)
             answers = self._ask(function, wanted, part, options)
-        elif of_kernel(names[0]):
-            options = self._options(names[0])
-            if isinstance(names[0], TextInference):
-                options = replace(options, free_text=True, on_error="collect")
-            answers = self._ask(self.function(names[0]), wanted, part, options)
         else:
             texts = [str(prompt) for prompt, _ in wanted]
             starts = range(0, len(texts), AT_ONCE)
-            answers = [row for start in starts for row in names[0](texts[start : start + AT_ONCE])]
+            answers = [row for start in starts for row in name(texts[start : start + AT_ONCE])]
             self.computed += len(texts)
         rows: dict[tuple[Any, Key], Any] = {}
         for key, answer in zip(wanted, answers, strict=True):
@@ -646,7 +641,7 @@ class FeatureCache:
                 if not isinstance(answer, Failure):
                     rows[place] = _unpacked(name, values[name])
                     size = rows[place].nbytes if name == "vocabulary" else 0
-                    if not size or (name not in stored and self._kept + size <= _MEMORY):
+                    if not size or (name not in stores and self._kept + size <= _MEMORY):
                         self._kept += size
                         self._memory[place] = rows[place]
         return rows

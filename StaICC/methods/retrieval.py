@@ -86,13 +86,10 @@ def near_demonstrations(data: spec.MethodData, count: int, at_least: int) -> Gen
         distinct = [text for text in dict.fromkeys([*texts, *query_texts]) if text]
         (states,) = yield [data.training(encoder(options.encoder), distinct, "encoding")]
         distances = vector_distances(distinct, states)
-    count = min(count, usable)
-    lists = nearest_demonstrations(
-        distances, pool, queries, count, data.variant, options.rule, options.exclude_duplicates
-    )
-    shown = [{texts[place] for place in positions} for positions in lists]
-    duplicates = [bool(text) and text in others for text, others in zip(query_texts, shown, strict=True)]
-    data.notes["duplicates"] = float(sum(duplicates))
+    settings = min(count, usable), data.variant, options.rule, options.exclude_duplicates
+    lists = nearest_demonstrations(distances, pool, queries, *settings)
+    shown = [text in (texts[place] for place in own) for text, own in zip(query_texts, lists, strict=True) if text]
+    data.notes["duplicates"] = float(sum(shown))
     return lists
 
 
@@ -206,7 +203,7 @@ def nearest_demonstrations(
     query_texts = [" ".join(query) for query in queries]
     # Equal texts share a column, so that their distances are equal to the last bit and their order is that of the set.
     distinct = {text: column for column, text in enumerate(dict.fromkeys(texts[place] for place in usable))}
-    rows = {text: row for row, text in enumerate(dict.fromkeys(text for text in query_texts if text))}
+    rows = {text: row for row, text in enumerate(dict.fromkeys(filter(None, query_texts)))}
     if not rows:
         return [usable[:count] for _ in query_texts]
     numpy = require("numpy", "hf", "retrieval of demonstrations")
@@ -222,20 +219,16 @@ def nearest_demonstrations(
         outside = numpy.ones(len(usable), bool)
         outside[representatives(between, max(count, 100))] = False
         distances[:, outside] = math.inf
-    chosen = nearest(distances, len(usable)).tolist()
-    if rule == "balanced":
-        labels = [operator.index(demonstrations[place][1]) for place in usable]
-        turns = [(order, turns_of([labels[place] for place in order])) for order in chosen]  # the nearest of each label
-        chosen = [[order[place] for turn in own for place in turn] for order, own in turns]
-    elif rule == "diverse":
-        usable_texts = [texts[place] for place in usable]
-        chosen = [
-            _diverse(distances_of, order[: 10 * count], distances[row], usable_texts, count)
-            for row, order in enumerate(chosen)
-        ]
     positions = range(len(usable)) if variant == "0.1.1" else usable
-    lists = [[positions[place] for place in order[:count]] for order in chosen]
-    return [list(lists[rows[text]]) if text else usable[:count] for text in query_texts]
+    lists = {}
+    for text, own, order in zip(rows, distances, nearest(distances, len(usable)).tolist(), strict=True):
+        if rule == "balanced":  # the nearest of each label in turn
+            turns = turns_of([operator.index(demonstrations[usable[place]][1]) for place in order])
+            order = [order[place] for turn in turns for place in turn]
+        elif rule == "diverse":
+            order = _diverse(distances_of, order[: 10 * count], own, [texts[place] for place in usable], count)
+        lists[text] = [positions[place] for place in order[:count]]
+    return [list(lists[text]) if text else usable[:count] for text in query_texts]
 
 
 def _diverse(
@@ -244,8 +237,7 @@ def _diverse(
     """Choose by maximal marginal relevance."""
     candidate_texts = [texts[place] for place in candidates]
     between = distances_of(candidate_texts, candidate_texts)
-    rest = list(range(len(candidates)))
-    chosen: list[int] = []
+    rest, chosen = list(range(len(candidates))), list[int]()
     while len(chosen) < count:
         similarity = [max((-between[place, other] for other in chosen), default=0.0) for place in rest]
         values = [-distances[candidates[place]] - near for place, near in zip(rest, similarity, strict=True)]
@@ -415,12 +407,6 @@ PPL_ICL = spec.MethodSpec(
 )
 
 
-@lru_cache(maxsize=1)
-def _instructions() -> Mapping[str, list[str]]:
-    instructions: Mapping[str, list[str]] = json.loads(pkgutil.get_data(__package__, "instructions.json") or b"{}")
-    return instructions
-
-
 def instructions_for(name: str) -> list[str]:
     """Return the candidate instructions of a data set: the five of the release, for ``mini`` five of ours.
 
@@ -434,11 +420,12 @@ def instructions_for(name: str) -> list[str]:
         >>> instructions_for("TREC")[0]
         'What is the topic of the question? '
     """
-    if name not in _instructions():
+    instructions: Mapping[str, list[str]] = json.loads(pkgutil.get_data(__package__, "instructions.json") or b"{}")
+    if name not in instructions:
         options = """option instructions (--method-option 'instructions=["...", "..."]')"""
         remedy = f"Give a list of texts: the {options}, or instruction_set of PPL_ICL"
         raise ArgumentError(f"no candidate instructions for {name!r}. {remedy}")
-    return list(_instructions()[name])
+    return instructions[name]
 
 
 def check_instructions(instructions: Any) -> list[str]:
@@ -462,11 +449,9 @@ def least_perplexity(losses: Sequence[Any], candidates: int) -> int:
     if not all(math.isfinite(loss) for loss in losses):
         raise OutputError(f"the model's losses {losses[:5]} are not finite; use a wider number type")
     size = len(losses) // candidates
-    scores = []  # logarithms of mean perplexities
-    for start in range(0, len(losses), size):
-        own = losses[start : start + size]
-        scores.append(max(own) + math.log(math.fsum(math.exp(loss - max(own)) for loss in own) / size))
-    return scores.index(min(scores))
+    parts = [losses[start : start + size] for start in range(0, len(losses), size)]
+    scores = [max(own) + math.log(math.fsum(math.exp(loss - max(own)) for loss in own) / size) for own in parts]
+    return scores.index(min(scores))  # they are logarithms of mean perplexities
 
 
 def instruction_prompts(
