@@ -134,7 +134,7 @@ def _pip() -> list[str]:
 
 def _download(requirement: str, folder: Path) -> str | None:
     """Run ``pip download``; return the reason why it failed, or None."""
-    import subprocess  # slow to import, and rarely needed
+    from subprocess import DEVNULL, PIPE, STDOUT, TimeoutExpired, run  # slow to import, and rarely needed
 
     start = _pip()
     if not start:
@@ -142,24 +142,15 @@ def _download(requirement: str, folder: Path) -> str | None:
     options = ["--no-deps", "--only-binary=:all:", "--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
     try:
         # In the empty folder, so that a module called pip in the user's working folder is not taken for pip.
-        done = subprocess.run(
-            [*start, "download", *options, "--dest", str(folder), requirement],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            errors="replace",
-            timeout=TIMEOUT,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+        command = [*start, "download", *options, "--dest", str(folder), requirement]
+        done = run(command, cwd=folder, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, timeout=TIMEOUT, check=False)
+    except TimeoutExpired:
         return f"pip did not finish within {TIMEOUT:g} seconds"
     except OSError as error:
         return f"{start[0]} could not be started ({error.strerror or error})"
     if done.returncode == 0:
         return None
-    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    lines = [line.strip() for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()]
     wrong = [line for line in lines if line.startswith("ERROR")] or lines or ["it said nothing"]
     network = "; it could not connect to a package index" if any("Retrying (" in line for line in lines) else ""
     return f"pip failed with exit status {done.returncode}: {wrong[-1]}{network}"

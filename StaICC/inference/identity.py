@@ -115,7 +115,8 @@ def identity_of(function: Any) -> Identity:
     inner = function
     while isinstance(inner, functools.partial):
         inner = inner.func
-    name = getattr(inner, "__qualname__", None)
+    has_name = inspect.getattr_static(inner, "__qualname__", None) is not None  # __getattr__ may raise, or pass it on
+    name = inner.__qualname__ if has_name else None
     named = {"function": name} if isinstance(name, str) else {"class": type(inner).__qualname__}
     return Identity({**named, "source": source_digest(function)[:32]}, plain=True)
 

@@ -34,6 +34,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from StaICC.datasets.storage import is_database
 from StaICC.errors import ArgumentError, EditionError, OutputError, SchemaError, StaICCError
 from StaICC.inference.contract import Answer, Features, Served, Text, check_answer
 from StaICC.prompting import Prompt
@@ -46,7 +47,6 @@ _LOG = logger(__name__)
 
 SCHEMA = 2
 """Schema number of the file (SQLite's ``user_version``)."""
-_HEADER = b"SQLite format 3\x00"
 APPLICATION_ID = 0x53744943
 """Says in the header of an SQLite file that it is a prediction store (the letters "StIC")."""
 
@@ -226,9 +226,8 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
                 raise ArgumentError(f"{path} is not a regular file; a prediction store is one")
             if not self.read_only and not os.access(path, os.W_OK):
                 raise StoreError(f"{path}: no permission to write this store; give another path, or make it writable")
-            with path.open("rb") as file:  # SQLite would overwrite a file of one character
-                if file.read(len(_HEADER)) not in (_HEADER, b""):
-                    raise SchemaError(f"{path} is not a prediction store; give another path")
+            if path.stat().st_size and not is_database(path):  # SQLite would overwrite a file of one character
+                raise SchemaError(f"{path} is not a prediction store; give another path")
         elif self.read_only:
             raise ArgumentError(f"there is no prediction store at {path}")
         elif log.exists() and log.stat().st_size and not path.exists():  # another process may have made it just now
@@ -255,7 +254,6 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         if facts == (0, 0):
             if self.read_only:
                 raise SchemaError(f"{self.path} is empty; run again to make the store, or delete it")
-            self._use_log(connection)
             connection.execute("BEGIN IMMEDIATE")
             with connection:
                 for statement in [] if read(schema) else _TABLES:

@@ -106,7 +106,8 @@ def _describe(error: BaseException) -> str:
     return type(error).__name__ + (f": {shown}" if shown else "") + place
 
 
-def _raised(who: str, error: BaseException) -> Failure:
+def _raised(said: str, error: BaseException) -> Failure:
+    """Return the failure of a query whose exception is described after these words."""
     if isinstance(error, MissingDependencyError):
         return Failure(str(error), error, final=True)
     hint, trace = "", error.__traceback__
@@ -115,10 +116,10 @@ def _raised(who: str, error: BaseException) -> Failure:
         hint = "; it is called with prompt and label_space only: bind other parameters with functools.partial"
     elif called and "unexpected keyword argument" in str(error):
         names = "prompt and label_space, or pass batched_inference=True if it takes a list of prompts"
-        names = "prompts and label_space" if who.startswith("the batched") else names
+        names = "prompts and label_space" if said.startswith("the batched") else names
         hint = f"; it is called with arguments by name: call its parameters {names}"
     withheld = "" if isinstance(error, WithheldReplyError) else None
-    return Failure(f"{who} raised {_describe(error)}{hint}", error, isinstance(error, _FINAL), withheld)
+    return Failure(f"{said} {_describe(error)}{hint}", error, isinstance(error, _FINAL), withheld)
 
 
 def _called(who: str, function: Callable[..., _T], *arguments: Any, **named: Any) -> _T | Failure:
@@ -128,7 +129,7 @@ def _called(who: str, function: Callable[..., _T], *arguments: Any, **named: Any
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return _raised(who, error)
+        return _raised(f"{who} raised", error)
 
 
 def checked(value: Any, label_space: Sequence[str]) -> Answer | Failure:
@@ -142,9 +143,7 @@ def checked(value: Any, label_space: Sequence[str]) -> Answer | Failure:
         The prediction (a text is a reply), or a failure with the reason.
     """
     if issubclass(type(value), BaseException):  # not isinstance, which asks the value for its class
-        reason = f"the inference function gave an error: {_describe(value)}"
-        withheld = "" if isinstance(value, WithheldReplyError) else None
-        return Failure(reason, value, isinstance(value, RunEndingError), withheld)
+        return _raised("the inference function gave an error:", value)
     who = f"reading the inference function's answer, a {type(value).__name__},"
     answer = _called(who, check_answer, value, label_space, True)
     if isinstance(answer, Failure) and isinstance(answer.cause, OutputError):
@@ -364,34 +363,32 @@ class RemoteFunction:
             ArgumentError: It cannot be unpickled in this process.
             IdentityError: The function in this process has another identity.
         """
-        with _LOADING:
-            if self.identifier not in _LOADED:
-                _LOADED.clear()  # frees the memory of another model first
-                _LOADED[self.identifier] = self._loaded()
-            return _LOADED[self.identifier]
-
-    def _loaded(self) -> Any:
         import pickle
 
-        try:
-            function = self.function if self.data is None else pickle.loads(self.data)
-        except StaICCError:
-            raise
-        except Exception as error:
-            raise ArgumentError(
-                f"a worker process cannot load the inference function ({type(error).__name__}: {error}); define it in "
-                "a module, not in a notebook or the text of a command"
-            ) from error
-        loaded = identity_of(function)
-        if self.identity is not None and loaded != self.identity:
-            pairs = self.identity.differences(loaded).items()
-            changes = [f"{name} was {before}, is {now}" for name, (before, now) in pairs]
-            changes += sorted({*self.identity.unidentified} ^ {*loaded.unidentified})
-            raise IdentityError(
-                "a worker process has another inference function than the one that was sent to it: "
-                f"{'; '.join(changes)}. A change in memory does not reach it: make it in the files or in the module"
-            )
-        return function
+        with _LOADING:
+            if self.identifier in _LOADED:
+                return _LOADED[self.identifier]
+            _LOADED.clear()  # frees the memory of another model first
+            try:
+                function = self.function if self.data is None else pickle.loads(self.data)
+            except StaICCError:
+                raise
+            except Exception as error:
+                raise ArgumentError(
+                    f"a worker process cannot load the inference function ({type(error).__name__}: {error}); define it "
+                    "in a module, not in a notebook or the text of a command"
+                ) from error
+            loaded = identity_of(function)
+            if self.identity is not None and loaded != self.identity:
+                pairs = self.identity.differences(loaded).items()
+                changes = [f"{name} was {before}, is {now}" for name, (before, now) in pairs]
+                changes += sorted({*self.identity.unidentified} ^ {*loaded.unidentified})
+                raise IdentityError(
+                    "a worker process has another inference function than the one that was sent to it: "
+                    f"{'; '.join(changes)}. A change in memory does not reach it: make it in the files or in the module"
+                )
+            _LOADED[self.identifier] = function
+            return function
 
 
 def _solve(remote: RemoteFunction, chunk: Chunk, on_error: OnError) -> _Solved:

@@ -262,6 +262,19 @@ def a_module_that_is_edited(patch: pytest.MonkeyPatch, folder: Path) -> Iterator
 # -- ordinary functions
 
 
+class Fields:
+    """Reads its attributes from a dictionary, so that one that is missing is a KeyError."""
+
+    def __getattr__(self, name: str) -> Any:
+        return {"factor": 0.5}[name]
+
+    def __call__(self, prompt: Any, label_space: Any) -> list[float]:
+        return row(prompt, self.factor)
+
+
+ordinary(Fields)
+
+
 @ordinary
 def a_lambda() -> Function:
     return lambda prompt, label_space: row(prompt, 1.0)

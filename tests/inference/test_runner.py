@@ -270,7 +270,6 @@ def test_a_steady_run_is_foretold(parts):
                 assert shown.rstrip().endswith(f"{left:.0f} s left" if left < 100 else f"{left / 60:.0f} min left")
             if done < 400:
                 clock.now += 0.5
-    assert left == 0
 
 
 def test_a_run_reports_what_was_stored_and_what_failed(tmp_path):
