@@ -173,9 +173,9 @@ def plan(args: argparse.Namespace) -> files.Printed:
     for design in planned.designs:
         tokens, output_tokens = (design.queries * of_query for of_query in args.tokens)
         counts: dict[str, float] = {"queries": design.queries, "tokens": tokens, "output_tokens": output_tokens}
-        row = {"data sets": design.datasets, "rows": design.rows, "draws": design.draws, "templates": design.templates}
-        row |= {"queries": f"{design.queries:,}", "tokens": f"{tokens + output_tokens:,}"}
-        row |= {"half width": f"{design.half_width:.3f}"}
+        row: dict[str, object] = {"data sets": design.datasets, "rows": design.rows, "draws": design.draws}
+        row |= {"templates": design.templates, "queries": f"{design.queries:,}"}
+        row |= {"tokens": f"{tokens + output_tokens:,}", "half width": f"{design.half_width:.3f}"}
         row |= {} if design.power is None else {"power": f"{design.power:.2f}"}
         if args.prices is not None:
             counts["cost"] = token_cost(tokens, output_tokens, args.prices)

@@ -8,9 +8,10 @@ import hashlib
 import json
 import os
 import sys
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 import StaICC
@@ -68,10 +69,10 @@ def verify(args: argparse.Namespace) -> files.Printed:
     args.model = options.model_of(args)
     if (args.rerun is None) is not (not args.model):
         raise ArgumentError("--rerun N and --model belong together: got one of them. Give both")
-    models: dict[bool, Any] = {}  # of LongICL, and of all other benchmarks
+    model = cache(lambda of_long_icl: options.load_model(args, of_long_icl)[0])
     for path in args.results:
         try:
-            rerun = None if args.rerun is None else _rerun(args, path, models)
+            rerun = None if args.rerun is None else _rerun(args, path, model)
             checked[path] = checks.verify_file(path, data_dir=args.data_dir, data_files=data.get(path, ()), rerun=rerun)
         except (StaICCError, OSError) as error:
             if len(args.results) == 1:
@@ -90,12 +91,10 @@ def verify(args: argparse.Namespace) -> files.Printed:
     return files.Printed(document, blocks, status)
 
 
-def _rerun(args: argparse.Namespace, path: Path, models: dict[bool, Any]) -> Rerun:
+def _rerun(args: argparse.Namespace, path: Path, model: Callable[[bool], Any]) -> Rerun:
     """Return which queries to predict again, with the model as ``run`` loads it for the benchmark of the result."""
     of_long_icl = any(part.benchmark == "LongICL" for part in load(path).results())
-    if of_long_icl not in models:
-        models[of_long_icl] = options.load_model(args, of_long_icl)[0]
-    return Rerun(models[of_long_icl], args.rerun, **({} if args.seed is None else {"seed": args.seed}))
+    return Rerun(model(of_long_icl), args.rerun, **({} if args.seed is None else {"seed": args.seed}))
 
 
 def _data_files(args: argparse.Namespace) -> dict[Path, list[str | os.PathLike[str]]]:
@@ -198,14 +197,8 @@ def _digest_of_code() -> str:
     return hashlib.sha256(repr((sys.version, parts)).encode()).hexdigest()
 
 
-class _File(NamedTuple):
-    """What is known about a file."""
-
-    result: Result | ResultGroup | None
-    """``None`` if it is not ranked."""
-    status: str
-    reason: str
-    digest: str = ""
+_File = tuple[str, str, Result | ResultGroup | None]
+"""Status of a file, the reason for it, and its result; ``None`` if it is not ranked."""
 
 
 def _read(path: Path, name: str, known: set[str], originals: dict[str, str]) -> _File:
@@ -223,16 +216,16 @@ def _read(path: Path, name: str, known: set[str], originals: dict[str, str]) -> 
         result = load(path)
         split_runs({name: result})
     except (StaICCError, OSError) as error:
-        return _File(None, "UNREADABLE", one_line(str(error)))
+        return "UNREADABLE", one_line(str(error)), None
     if isinstance(status, Contradicted):
-        return _File(None, "CONTRADICTED: the file was changed, or is damaged", one_line(status.difference))
+        return "CONTRADICTED: the file was changed, or is damaged", one_line(status.difference), None
     if isinstance(status, Unchecked):
-        return _File(None, "UNCHECKED: not ranked", one_line(status.reason))
+        return "UNCHECKED: not ranked", one_line(status.reason), None
     known.add(own)
     original = originals.setdefault(digest(result.to_dict()), name)
     if original != name:
-        return _File(None, "COPY: not ranked", f"the same result as {original}")
-    return _File(result, "recomputed", "", own)
+        return "COPY: not ranked", f"the same result as {original}", None
+    return "recomputed", "", result
 
 
 def leaderboard(args: argparse.Namespace) -> files.Printed:
@@ -267,15 +260,15 @@ def leaderboard(args: argparse.Namespace) -> files.Printed:
     known = _recomputed_before()
     originals: dict[str, str] = {}
     read = {name: _read(path, name, known, originals) for path, name in names.items()}
-    results = {name: file.result for name, file in read.items() if file.result is not None}
+    results = {name: result for name, (_, _, result) in read.items() if result is not None}
     if not results:
-        raise ArgumentError(f"no result is recomputed. {'; '.join(file.reason for file in read.values())}")
+        raise ArgumentError(f"no result is recomputed. {'; '.join(reason for _, reason, _ in read.values())}")
     args.output.mkdir(parents=True, exist_ok=True)
     files.check_output(index, inputs=names)
     rows = []
     for name in sorted(read, key=lambda name: name in results):
         link = element("a", name, href=quote(os.fsencode(f"results/{name}.json")))
-        rows.append([link if name in results else element("bdi", name), read[name].status, read[name].reason])
+        rows.append([link if name in results else element("bdi", name), *read[name][:2]])
     lost = f"{len(read) - len(results)} of {len(read)} files are not ranked."
     recorded = element("p", f"Recorded by the runs, and not computed again: {RECORDED}.", class_="soft")
     listed = table("Files", ["file", "status", "what was found"], rows, words=(1, 2))
@@ -283,8 +276,8 @@ def leaderboard(args: argparse.Namespace) -> files.Printed:
     section = Section("files", "Files", join([warned, listed, recorded]))
     page = report_html(results, args.title, section, summary=len(results) > MOST_RUNS)
     for path, name in names.items():
-        copy = own / f"{name}.json"
-        if name in results and not (copy.is_file() and file_digest(copy) == read[name].digest):
+        if name in results:
+            copy = own / f"{name}.json"
             copy.parent.mkdir(parents=True, exist_ok=True)
             write_output(copy, [path.read_bytes()])
     for copy in own.rglob("*.json"):  # of files that are no longer ranked
@@ -293,5 +286,5 @@ def leaderboard(args: argparse.Namespace) -> files.Printed:
     _remember(known)
     write_output(index, [page.encode("utf-8")])
     print(f"{index}: {len(results)} of {len(read)} files recomputed", file=sys.stderr)
-    listing = [{"file": str(path), "status": read[x].status, "found": read[x].reason} for path, x in names.items()]
+    listing = [{"file": str(path), "status": read[name][0], "found": read[name][1]} for path, name in names.items()]
     return files.Printed(listing, (), 1 if len(results) < len(read) else 0)

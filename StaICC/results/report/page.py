@@ -19,9 +19,10 @@ import contextlib
 import hashlib
 import json
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any, NamedTuple
 
 import StaICC.results.report.figures as charts
@@ -519,21 +520,17 @@ def _changed(group: Group) -> str:
 def _published(group: Group) -> str:
     """Compare runs with the published figures, or say why not."""
     parts: list[str] = []
-    refused: dict[tuple[str, str], dict[str, None]] = {}
-    runs: dict[tuple[str, str], list[str]] = {}
+    refused: dict[str, dict[str, list[str]]] = {}
     for name, benchmark, result in _each_result(group):
         compared = compare_with_published(result) if benchmark in HEADLINE else ()
-        usable = [figure for figure in compared if figure.reason is None]
-        if usable:
+        if usable := [figure for figure in compared if figure.reason is None]:
             title = f"{benchmark}, {name}: comparison with the published figures"
             parts.append(fold(title, printed(display_published(usable), title)))
-        for figure in compared:
-            if figure.reason is not None:
-                refused.setdefault((name, figure.reason), {})[benchmark] = None
-    for (name, reason), benchmarks in refused.items():
-        runs.setdefault((_listed(list(benchmarks), "benchmarks"), reason), []).append(name)
-    for (listed, reason), names in runs.items():
-        text = f"Not comparable with the published figures of {listed}: {', '.join(names)}: {reason}."
+        for reason in {figure.reason: None for figure in compared if figure.reason is not None}:
+            refused.setdefault(reason, {}).setdefault(name, []).append(benchmark)
+    for reason, runs in refused.items():
+        listed = ", ".join(f"{name} ({_listed(own, 'benchmarks')})" for name, own in runs.items())
+        text = f"Not comparable with the published figures: {listed}: {reason}."
         parts.append(element("p", text, class_="soft"))
     return join(parts)
 
@@ -682,7 +679,7 @@ def query_section(results: Mapping[str, Result | ResultGroup], prompts_of: Promp
     """
     benchmarks = by_benchmark(results)
     names = run_names(benchmarks)
-    conditions, parts, prompts = _Numbers(), _Numbers(), _Numbers()
+    conditions, parts, prompts = _numbers(), _numbers(), _numbers()
     sets: dict[tuple[object, ...], dict[str, Any]] = {}
     known: dict[tuple[object, ...], Mapping[str, Sequence[tuple[str, ...]] | str]] = {}
     for name, benchmark, result in _each_result(benchmarks):
@@ -699,7 +696,7 @@ def query_section(results: Mapping[str, Result | ResultGroup], prompts_of: Promp
             if key not in sets:
                 copy = sum(other[:2] == key[:2] for other in sets)
                 own = {"benchmark": benchmark, "dataset": dataset, "labels": labels, "copy": copy}
-                sets[key] = {**own, "queries": _Numbers(), "runs": {}}
+                sets[key] = {**own, "queries": _numbers(), "runs": {}}
             why, texts = (written, iter(())) if isinstance(written, str) else ("", iter(written))
             queries: dict[int, tuple[object, ...]] = {}
             sets[key]["runs"][names.index(name)] = {"missing": why, "queries": queries}
@@ -732,12 +729,9 @@ def query_section(results: Mapping[str, Result | ResultGroup], prompts_of: Promp
     return Section("queries", "Queries", join(shown), "queries")
 
 
-class _Numbers(dict[Any, int]):
-    """Numbers keys in the order in which they are looked up."""
-
-    def __missing__(self, key: Any) -> int:
-        self[key] = len(self)
-        return self[key]
+def _numbers() -> defaultdict[Any, int]:
+    """Return a dictionary that numbers keys in the order in which they are looked up."""
+    return defaultdict(count().__next__)
 
 
 def _probabilities(record: ConditionRecord, width: int) -> list[list[int] | None]:
@@ -798,8 +792,8 @@ def report_html(
         element("title", title),
         element("style", Markup(style + STYLE)),
     ]
-    count = len(run_names(benchmarks))
-    about = f"{count} run{'s' * (count > 1)}. Benchmarks: {', '.join(benchmarks)}. StaICC {__version__}."
+    n_runs = len(run_names(benchmarks))
+    about = f"{n_runs} run{'s' * (n_runs > 1)}. Benchmarks: {', '.join(benchmarks)}. StaICC {__version__}."
     links = items(element("a", section.title, href=f"#{section.key}") for section in built)
     bar = element("div", element("nav", links, aria_label="Sections"), element("div", class_="tools"), class_="bar")
     folds = {section.key: fold(element("h2", section.title), section.content, opened=True) for section in built}
