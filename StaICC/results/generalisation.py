@@ -24,15 +24,8 @@ from typing import Any
 
 from StaICC.errors import ArgumentError, UndefinedMetricError, validate_integer
 from StaICC.layout import Block, Displayed, Line, TextTable
-from StaICC.metrics.crossed_effects import (
-    SOURCES,
-    CrossedEffects,
-    crossed_effects,
-    expected_effects,
-    generalise,
-    generalising_p_value,
-    mean_effects,
-)
+from StaICC.metrics import crossed_effects as crossed
+from StaICC.metrics.crossed_effects import SOURCES, CrossedEffects, generalise, mean_effects
 from StaICC.metrics.intervals import Interval, expected_distances, mean_interval, ratio_part, student_quantile
 from StaICC.metrics.paired_tests import holm
 from StaICC.metrics.registry import Statistic
@@ -67,13 +60,10 @@ class Decomposition:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; the components are variances."""
-        rows, draws, templates = self.effects.sizes
         sizes = {name: math.prod(self.effects.sizes[factor] for factor in source) for source, name in SOURCES.items()}
         return {
             "dataset": self.dataset,
-            "rows": rows,
-            "draws": draws,
-            "templates": templates,
+            **dict(zip(("rows", "draws", "templates"), self.effects.sizes, strict=True)),
             "accuracy": self.value,
             "over_rows": [self.fixed.low, self.fixed.high],
             "over_rows_draws_templates": [self.generalising.low, self.generalising.high],
@@ -184,7 +174,7 @@ def _generalised(line: DatasetComparison, effects: CrossedEffects) -> DatasetCom
     interval = line.interval and generalise(line.difference, line.interval, effects, difference=True)
     outcome = line.outcome
     if isinstance(outcome, Tested):
-        p = generalising_p_value(line.difference, outcome.p_value, effects)
+        p = crossed.generalising_p_value(line.difference, outcome.p_value, effects)
         outcome = Tested(p, p)
     return replace(line, interval=interval, outcome=outcome, detectable=None)
 
@@ -219,7 +209,7 @@ def _effects(name: str, rows: Sequence[_Cells], result: Result) -> CrossedEffect
             "at least two. Use more test rows, or predict the failed queries again"
         )
     templates = result.arguments["options"]["templates"]
-    return crossed_effects(
+    return crossed.crossed_effects(
         [[cells[start : start + templates] for start in range(0, len(cells), templates)] for cells in complete]
     )
 
@@ -351,7 +341,7 @@ def evaluate_design(
         datasets: Number of data sets.
         difference: The true difference between two models, for the power at level 0.05.
     """
-    effects = expected_effects(components.variances, sizes, datasets, components.shared)
+    effects = crossed.expected_effects(components.variances, sizes, datasets, components.shared)
     if components.of_difference:
         widths = [_least_significant(sample, datasets) for sample in _samples(effects)]
     else:

@@ -30,17 +30,8 @@ from StaICC.errors import ArgumentError, SchemaError, known_name, unknown_key
 from StaICC.layout import Block, Displayed, Line, TextTable, shared_lines
 from StaICC.metrics.registry import SCORES
 from StaICC.optional import require
-from StaICC.results.provenance import (
-    Baselines,
-    DatasetDetails,
-    EarlyStopping,
-    MeanDetails,
-    Provenance,
-    QueryScores,
-    Signature,
-    digest,
-    query_keys,
-)
+from StaICC.results import provenance
+from StaICC.results.provenance import DatasetDetails, EarlyStopping, MeanDetails, Provenance, QueryScores, Signature
 from StaICC.safe_text import has_lone_surrogate, logger
 from StaICC.version import RESULT_SCHEMA
 
@@ -461,7 +452,7 @@ def with_digests(data: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: A number is not finite.
     """
     plain = {key: value for key, value in data.items() if key != DIGESTS}
-    return plain | {DIGESTS: {"file": digest(plain), "scores": digest(_scores(plain))}}
+    return plain | {DIGESTS: {"file": provenance.digest(plain), "scores": provenance.digest(_scores(plain))}}
 
 
 def digest_problems(data: Mapping[str, Any]) -> list[str]:
@@ -863,7 +854,7 @@ def _queries(result: Result, prompts: Prompts | None) -> Iterator[QueryRecord]:
         for record in details.conditions:
             width = len(details.labels)
             columns = (record.truth, record.predictions, record.label_scores(width), record.probabilities(width))
-            rows = zip(query_keys(record.rows), *columns, strict=True)
+            rows = zip(provenance.query_keys(record.rows), *columns, strict=True)
             for number, ((row, repeat), truth, prediction, scores, probabilities) in enumerate(rows):
                 parts, output = next(prompt_parts, None), outputs.get((record.name, number), {})
                 scored = prediction is not None or (record.name, number) in wrong
@@ -1053,7 +1044,7 @@ def _experiment_notes(result: Result) -> list[str]:
     return notes
 
 
-_RIVALS: dict[str, Callable[[Baselines], float | None]] = {
+_RIVALS: dict[str, Callable[[provenance.Baselines], float | None]] = {
     "uniform guessing": lambda base: max(base.p_value, base.p_value_rows or 0.0),
     "always the majority label": lambda base: base.p_value_majority,
     "a copy of the last demonstration's label": lambda base: base.p_value_last_demonstration,
@@ -1109,9 +1100,8 @@ def remarks(result: Result) -> list[str]:
     sentences += [f"UNIDENTIFIED: {' '.join(reason.split())}" for reason in result.provenance.unidentified]
     said: dict[str, list[str]] = {}
     for name, details in result.details.items():
-        for key, reason in details.missing.items():
-            said.setdefault(f"{key} is undefined: {reason}", []).append(name)
-        for note in details.notes:
+        undefined = (f"{key} is undefined: {reason}" for key, reason in details.missing.items())
+        for note in (*undefined, *details.notes):
             said.setdefault(note, []).append(name)
     for key, reason in result.means.missing.items():
         if len(result.details) > 1:
