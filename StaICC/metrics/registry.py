@@ -156,12 +156,6 @@ class Statistic:
         """
         raise NotImplementedError
 
-    def of_pair(
-        self, sample: Sample, first: Sequence[Any], second: Sequence[Any]
-    ) -> tuple[Contributions, Contributions]:
-        """Return the values of two runs, and what each test row contributes to them."""
-        return self.of_run(sample, first, second), self.of_run(sample, second, first)
-
 
 class Mean(Statistic):
     """The mean of a score of each query; here the predictions are these scores.

@@ -258,7 +258,7 @@ class PairedRecords:
         """Return the difference of the metric between two runs."""
         if self.statistic.independent:
             return paired_difference(self._own_terms[first], self._own_terms[second])
-        return paired_difference(*self._terms(first, second))
+        return paired_difference(self._terms(first, second), self._terms(second, first))
 
     @cached_property
     def alone(self) -> dict[str, PairedDifference]:
@@ -267,7 +267,7 @@ class PairedRecords:
 
     @cached_property
     def _own_terms(self) -> dict[str, list[_Term]]:
-        return {run: self._terms(run, run)[0] for run in self.runs}
+        return {run: self._terms(run, run) for run in self.runs}
 
     @property
     def notes(self) -> Iterator[str]:
@@ -294,18 +294,14 @@ class PairedRecords:
                 }
         return values
 
-    def _terms(self, first: str, second: str) -> tuple[list[_Term], list[_Term]]:
-        """Return the weights of the conditions with what each row contributes to the metrics of two runs."""
-        ours, others = self._predictions[first], self._predictions[second]
+    def _terms(self, run: str, other: str) -> list[_Term]:
+        """Return the weights of the conditions, and what each row contributes to the metric of a run."""
+        ours, others = self._predictions[run], self._predictions[other]
         if self.statistic is CONSISTENCY:  # over the conditions, which have the same queries
-            labels = (list(zip(*run.values(), strict=True)) for run in (ours, others))
-            own, other = CONSISTENCY.of_pair(next(iter(self._samples.values())), *labels)
-            return [(1.0, own)], [(1.0, other)]
-        pairs = [self.statistic.of_pair(sample, ours[name], others[name]) for name, sample in self._samples.items()]
-        return (
-            list(zip(self.runs[first].weights, (own for own, _ in pairs), strict=True)),
-            list(zip(self.runs[second].weights, (other for _, other in pairs), strict=True)),
-        )
+            labels = list(zip(*ours.values(), strict=True))
+            return [(1.0, CONSISTENCY.of_run(next(iter(self._samples.values())), labels))]
+        parts = (self.statistic.of_run(sample, ours[name], others[name]) for name, sample in self._samples.items())
+        return list(zip(self.runs[run].weights, parts, strict=True))
 
 
 def _statistic(runs: Mapping[str, Result], metric: str) -> Statistic:

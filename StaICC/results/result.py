@@ -1027,9 +1027,7 @@ def experiment_rows(result: Result) -> tuple[list[str], list[list[str]]]:
 
 def _experiment_notes(result: Result) -> list[str]:
     """Return what the differences are, and the p-values of the test of positions."""
-    experiments = {
-        name: experiment for name, scores in result.divided.items() if (experiment := scores.get("experiment"))
-    }
+    experiments = {name: scores["experiment"] for name, scores in result.divided.items() if scores.get("experiment")}
     if not experiments:
         return []
     by_position = any(experiment["name"] == "position" for experiment in experiments.values())

@@ -23,7 +23,7 @@ from StaICC.metrics import paired_tests as paired
 from StaICC.metrics.registry import CONSISTENCY, STATISTICS, Contributions, MicroF1, Sample
 
 sys.path.append(str(Path(__file__).parents[1] / "performance"))
-from skewed_nulls import NULLS, of_pair, of_score
+from skewed_nulls import NULLS, both, of_pair, of_score
 
 sys.path.pop()
 
@@ -177,11 +177,11 @@ def metric(key: str, truth: Sequence[int], run: Sequence[Sequence[float]]) -> fl
 
 def cases(
     truth: Sequence[int], runs: Sequence[Sequence[Sequence[float]]], rows: Sequence[int], n_rows: int, labels: int
-) -> dict[str, tuple[Contributions, Contributions]]:
+) -> dict[str, list[Contributions]]:
     """What each row contributes to every score of the library that reads the queries of one condition."""
     sample, guesses = Sample(truth, rows, n_rows, labels), guesses_of(runs)
     own = {statistic: key for key, statistic in reversed([*STATISTICS.items()]) if statistic is not CONSISTENCY}
-    return {key: one.of_pair(sample, *(guesses if one.reads == "labels" else runs)) for one, key in own.items()}
+    return {key: both(one, sample, *(guesses if one.reads == "labels" else runs)) for one, key in own.items()}
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -270,11 +270,11 @@ def test_the_variance_of_the_steps_is_that_of_resampled_metrics(seed: int) -> No
 
 def test_f1_of_counts() -> None:
     sample = Sample([0, 0], [0, 1], 2, 0)
-    first, second = MicroF1((3.0, 5.0)).of_pair(sample, [(2, 4), (0, 3)], [(1, 4), (1, 2)])
+    first, second = both(MicroF1((3.0, 5.0)), sample, [(2, 4), (0, 3)], [(1, 4), (1, 2)])
     assert (first.value, second.value) == (4 / 7, 4 / 6)
     assert (first.low, first.high) == (4 / 15, 10 / 13)
     assert math.fsum(of_pair((first, second)).steps) == pytest.approx(4 / 7 - 4 / 6)
-    empty, other = MicroF1((1.0, 1.0)).of_pair(Sample([0], [0], 1, 0), [(0, 0)], [(0, 2)])
+    empty, other = both(MicroF1((1.0, 1.0)), Sample([0], [0], 1, 0), [(0, 0)], [(0, 2)])
     assert (empty.value, other.value) == (0.0, 0.0)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from StaICC.metrics import paired_tests as paired
-from StaICC.metrics.registry import STATISTICS, Contributions, Mean, MicroF1, Sample
+from StaICC.metrics.registry import STATISTICS, Contributions, Mean, MicroF1, Sample, Statistic
 
 Array = np.ndarray[Any, Any]
 Null = Callable[[Any, int], paired.PairedDifference]
@@ -25,9 +25,13 @@ def of_pair(parts: Sequence[Contributions]) -> paired.PairedDifference:
     return paired.paired_difference([(1.0, parts[0])], [(1.0, parts[1])])
 
 
+def both(statistic: Statistic, sample: Sample, first: Sequence[Any], second: Sequence[Any]) -> list[Contributions]:
+    return [statistic.of_run(sample, *runs) for runs in ((first, second), (second, first))]
+
+
 def of_score(key: str, truth: Sequence[int], runs: Sequence[Any], rows: Sequence[int], n: int, labels: int = 2) -> Any:
     """The difference of two runs by a score of the library."""
-    return of_pair(STATISTICS[key].of_pair(Sample(truth, rows, n, labels), *runs))
+    return of_pair(both(STATISTICS[key], Sample(truth, rows, n, labels), *runs))
 
 
 def of_mean(
@@ -137,7 +141,7 @@ def negated_entropy(draw: Any, n: int) -> paired.PairedDifference:
 
 def of_f1(first: Sequence[tuple[float, float]], second: Sequence[tuple[float, float]]) -> paired.PairedDifference:
     n = len(first)
-    return of_pair(MicroF1((2.0, 100.0)).of_pair(Sample([0] * n, range(n), n, 0), first, second))
+    return of_pair(both(MicroF1((2.0, 100.0)), Sample([0] * n, range(n), n, 0), first, second))
 
 
 def runaway_replies(draw: Any, n: int) -> paired.PairedDifference:
