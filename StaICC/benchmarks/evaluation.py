@@ -32,9 +32,9 @@ from typing import Any, NamedTuple
 
 from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scoring, Task
 from StaICC.errors import OutputError, UndefinedMetricError, unknown_key
-from StaICC.inference import Answer, Failure, Unparsed
+from StaICC.inference import Answer, Failure
 from StaICC.inference.contract import ReplyLabel, Text
-from StaICC.metrics import Kind, released
+from StaICC.metrics import released
 from StaICC.metrics.classification import confidence_bins
 from StaICC.metrics.intervals import Interval, MetricTerm, NoInterval, combine, mean_interval, of_difference
 from StaICC.metrics.registry import CONSISTENCY, STATISTICS, Mean, Sample, Statistic
@@ -348,13 +348,7 @@ class DatasetRun:
 
 
 def evaluate(
-    task: Task,
-    scoring: Scoring,
-    conditions: Sequence[Condition],
-    predictions: Sequence[Answer | Failure],
-    outputs: Kind,
-    run_name: str,
-    unparsed: Unparsed = "error",
+    task: Task, scoring: Scoring, conditions: Sequence[Condition], predictions: Sequence[Answer | Failure], name: str
 ) -> DatasetRun:
     """Score the predictions of all conditions of one data set.
 
@@ -363,28 +357,25 @@ def evaluate(
         scoring: How it scores.
         conditions: The conditions.
         predictions: The predictions of all conditions, in order.
-        outputs: How to read rows of numbers.
-        run_name: Benchmark and data set, for messages.
-        unparsed: How replies without a label count. Scores that are not about accuracy leave them out.
+        name: Benchmark and data set, for messages.
 
     Raises:
         OutputError: Predictions cannot be read, or some are labels and some are rows of numbers.
     """
-    if not task.scores_accuracy and unparsed == "wrong":
-        unparsed = "excluded"
+    unparsed = scoring.unparsed if task.scores_accuracy or scoring.unparsed == "error" else "excluded"
 
     def read(assume: Assumed) -> list[Outcome]:
         outcomes, left = [], iter(predictions)
         for condition in conditions:
             answers = list(islice(left, len(condition.queries)))
             try:
-                outcomes.append(task.read_outcome(condition, answers, outputs, assume))
+                outcomes.append(task.read_outcome(condition, answers, scoring.outputs, assume))
                 _ = outcomes[-1].kind  # normalises now, so that the message can name the condition
             except OutputError as error:
                 if task.free_text:
                     raise  # the message names the query
                 place = f", condition {condition.name}" if len(conditions) > 1 else ""
-                raise OutputError(f"{run_name}{place}: {error}") from error
+                raise OutputError(f"{name}{place}: {error}") from error
         return outcomes
 
     outcomes = read("wrong" if unparsed == "wrong" else None)

@@ -41,7 +41,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import os
 import re
 import time
 from collections import Counter
@@ -58,7 +57,7 @@ from StaICC.benchmarks.experimentor import Experimentor, strictest_policy
 from StaICC.benchmarks.running import Predictions
 from StaICC.benchmarks.task import Condition
 from StaICC.benchmarks.tasks import Benchmark, BenchmarkGroup, members
-from StaICC.datasets.storage import parse_json, refuse_device, write_output
+from StaICC.datasets.storage import StrPath, parse_json, refuse_device, write_output
 from StaICC.errors import ArgumentError, OutputError, SchemaError, whole_number
 from StaICC.inference import Answer, Failure, Unparsed, check_answer
 from StaICC.inference.reply_parser import PARSER_VERSION
@@ -256,7 +255,7 @@ def _csv_records(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[s
         raise SchemaError(f"{path}, line {reader.line_num}: {error}") from error
 
 
-def prediction_files(path: str | os.PathLike[str]) -> list[Path]:
+def prediction_files(path: StrPath) -> list[Path]:
     """Return the files with predictions: one file, or those to which lm_eval logged samples.
 
     Args:
@@ -272,7 +271,7 @@ def prediction_files(path: str | os.PathLike[str]) -> list[Path]:
     return files
 
 
-def read_predictions(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
+def read_predictions(path: StrPath) -> dict[str, dict[str, Any]]:
     """Read predictions.
 
     Args:
@@ -415,11 +414,11 @@ def score_predictions(
                 text = "replies stopped at max_tokens without a label; raise it"
                 warnings.append(f"{where}: {short} of {len(replies)} {text}")
         scoring = f"given;parser={PARSER_VERSION}" if "reply" in fields else "given"
-        predicted = Predictions(given=scoring, warnings=tuple(warnings))
+        predicted = Predictions(given=scoring, warnings=tuple(warnings), seconds=time.monotonic() - started)
         read = {record.output for run in runs.values() for record in run.details.conditions}
         if outputs is None and kind != "labels" and read - {kind, "none"}:
             return scored(part, cast("Kind", kind))
-        return member.collect(runs, time.monotonic() - started, predicted, return_outputs)
+        return member.collect(runs, predicted, return_outputs)
 
     parts = {part: scored(part) for part in single}
     return ResultGroup(benchmark.name, parts) if isinstance(benchmark, BenchmarkGroup) else parts[benchmark.task.name]
@@ -499,7 +498,7 @@ def _task(name: str, file: str, alias: str) -> dict[str, Any]:
 
 
 def export_tasks(
-    benchmark: Benchmark | BenchmarkGroup, folder: str | os.PathLike[str], command: str = "score normal logged"
+    benchmark: Benchmark | BenchmarkGroup, folder: StrPath, command: str = "score normal logged"
 ) -> tuple[str, ...]:
     """Write a benchmark as tasks of lm-evaluation-harness.
 
@@ -561,7 +560,7 @@ def _write(path: Path, text: str) -> None:
     write_output(path, [text.encode("utf-8", "surrogatepass")])
 
 
-def first_record(path: str | os.PathLike[str]) -> Mapping[str, Any]:
+def first_record(path: StrPath) -> Mapping[str, Any]:
     """Return the first record of a file; nothing if it is neither JSON Lines nor CSV.
 
     Raises:

@@ -494,7 +494,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         Returns:
             Scores and details.
         """
-        run = evaluate(self.task, self._scoring(), conditions, answers, self.outputs, where or self.name, self.unparsed)
+        run = evaluate(self.task, self._scoring(), conditions, answers, where or self.name)
         details = replace(run.details, data=self.data_digest)
         return replace(run, details=details if self._rows is None else replace(details, baselines={}))
 
@@ -505,7 +505,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         return self.dataset.table.digest if self.task.content_free else digest([*map(test.texts, range(len(test)))])
 
     def _scoring(self) -> Scoring:
-        return Scoring(self.metric_set, self._k, self.statistics)
+        return Scoring(self.metric_set, self._k, self.statistics, self.outputs, self.unparsed)
 
     def auto_run(
         self,

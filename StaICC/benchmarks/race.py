@@ -295,7 +295,7 @@ def run_early(
             given = [known[number, query] for condition in conditions for query in condition.queries]
             runs[own.name] = own.assemble(conditions, given, f"{name}, {own.name}")
         predictions = Predictions.of_run(context, dict(zip(runs, functions, strict=True)))
-        result = finished.collect(runs, context.seconds, predictions, keep_outputs, with_divided)
+        result = finished.collect(runs, predictions, keep_outputs, with_divided)
         results.append(marked(result, stopping))
     return context, results
 

@@ -483,6 +483,8 @@ class Predictions:
     given: str = "given"
     warnings: tuple[str, ...] = ()
     """What the run warned of."""
+    seconds: float = 0.0
+    """The duration of the run."""
 
     @classmethod
     def of_run(cls, context: RunContext, functions: Mapping[str, Inference | None]) -> Predictions:
@@ -493,7 +495,7 @@ class Predictions:
             functions: The inference function of each data set, in the order of the run; ``None`` for given predictions.
         """
         records = {name: context.record_of(function) for name, function in functions.items() if function is not None}
-        return cls(records, context.batched, warnings=tuple(context.warnings))
+        return cls(records, context.batched, warnings=tuple(context.warnings), seconds=context.seconds)
 
     def scoring(self, datasets: Sequence[str]) -> str | None:
         """Return the signature's field ``scoring``: how the label scores of all data sets are computed."""
@@ -552,11 +554,7 @@ class DatasetTask(Protocol):
         return [query for condition in self.conditions() for query in condition.queries]
 
     def run(
-        self,
-        forward_inference: Inference | None,
-        preentered_prediction: Sequence[Any] | None,
-        options: RunOptions,
-        part: Part,
+        self, forward_inference: Inference | None, preentered_prediction: Any, options: RunOptions, part: Part
     ) -> DatasetRun:
         """Predict, or take given predictions, and score."""
 
@@ -767,7 +765,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
                 options = context.options_for(functions[number])
                 runs[experimentor.name] = experimentor.run(functions[number], predictions_given[number], options, part)
         predictions = Predictions.of_run(context, dict(zip(runs, functions, strict=True)))
-        return context.deliver(self.collect(runs, context.seconds, predictions, return_outputs, return_divided_results))
+        return context.deliver(self.collect(runs, predictions, return_outputs, return_divided_results))
 
     __call__ = auto_run
 
@@ -792,21 +790,15 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         return forecast([own.all_queries() for own in self.experimentor], function, **options)
 
     def collect(
-        self,
-        runs: Mapping[str, DatasetRun],
-        seconds: float,
-        predictions: Predictions,
-        keep_outputs: bool = False,
-        with_divided: bool = True,
+        self, runs: Mapping[str, DatasetRun], predictions: Predictions, keep_outputs: bool = False, divided: bool = True
     ) -> Result:
         """Build the result of the runs over all data sets.
 
         Args:
             runs: One run for each data set, by name.
-            seconds: Their duration.
             predictions: The provenance of the predictions.
             keep_outputs: Keep the prediction of each query.
-            with_divided: Whether the dictionary shows the scores of each data set.
+            divided: Whether the dictionary shows the scores of each data set.
 
         Returns:
             The result.
@@ -826,9 +818,12 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             environment=describe_environment(),
             details=details,
             means=means_of(runs),
-            timing={**{key: value for run in runs.values() for key, value in run.timing.items()}, "seconds": seconds},
+            timing={
+                **{key: value for run in runs.values() for key, value in run.timing.items()},
+                "seconds": predictions.seconds,
+            },
             outputs={own.name: own.query_records(runs[own.name]) for own in self} if keep_outputs else None,
-            with_divided=with_divided,
+            with_divided=divided,
             warnings=tuple(dict.fromkeys([*self.data_warnings(), *predictions.warnings])),
             files={data.card.name: record for data in self.own_data() if (record := data.file_record())},
         )

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from StaICC.datasets import Card
 from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, set_integers
-from StaICC.inference import Answer, Failure
+from StaICC.inference import Answer, Failure, Unparsed
 from StaICC.metrics import Kind, MetricSet, normalise
 from StaICC.metrics.classification import Normalised
 from StaICC.metrics.intervals import INTERVAL_VERSION, Interval, NoInterval
@@ -101,9 +101,7 @@ class Outcome:
     def __init__(
         self, condition: Condition, answers: Sequence[Answer | Failure], outputs: Kind, assume: Assumed = None
     ) -> None:
-        self.condition = condition
-        self.answers = answers
-        self.outputs: Kind = outputs
+        self.condition, self.answers, self.outputs = condition, answers, outputs
         self._kind: Kind = outputs
         self._ambiguous: Normalised | None = None
         self.given: Sequence[Answer | Failure] = answers if assume is None else self._assumed(assume)
@@ -291,6 +289,10 @@ class Scoring:
     """Demonstrations per prompt."""
     statistics: Statistics
     """Options of the confidence intervals."""
+    outputs: Kind = "auto"
+    """How to read rows of numbers."""
+    unparsed: Unparsed = "error"
+    """How replies without a label count."""
 
 
 class Task(Protocol):

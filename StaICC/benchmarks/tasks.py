@@ -382,9 +382,9 @@ class BenchmarkGroup(Displayed, errors.FixedAttributes):
                 experimentors = {f"{where.name}, {part}": member[number] for part, member in self.members.items()}
                 options = context.options_for(function, group_prefixes=True)
                 runs.append(run_together(function, experimentors, where, options))
-        datasets, seconds = first.dataset_names, context.seconds
+        datasets = first.dataset_names
         predictions = Predictions.of_run(context, dict(zip(datasets, functions, strict=True)))
-        settings = seconds, predictions, return_outputs, return_divided_results
+        settings = predictions, return_outputs, return_divided_results
         results = {
             part: member.collect(dict(zip(datasets, own, strict=True)), *settings)
             for (part, member), own in zip(self.members.items(), zip(*runs, strict=True), strict=True)

@@ -43,7 +43,7 @@ from StaICC.benchmarks.task import Condition, Statistics
 from StaICC.benchmarks.tasks import BENCHMARKS, Benchmark, BenchmarkGroup, members
 from StaICC.datasets import Dataset, load_dataset
 from StaICC.datasets.catalogue import refuse_builtin
-from StaICC.datasets.source import file_digest
+from StaICC.datasets.source import StrPath, file_digest
 from StaICC.inference import Answer, Failure, Inference, Part, predict_queries
 from StaICC.inference.identity import TOLERANCE, Identity, RunCounts, RunRecord, difference, identity_of, tolerance_of
 from StaICC.inference.reply_parser import PARSER_VERSION
@@ -76,9 +76,7 @@ class UnknownBenchmarkError(errors.ArgumentError):
 
 
 def rebuild(
-    result: Result | ResultGroup,
-    data_dir: str | os.PathLike[str] | None = None,
-    data_files: Sequence[str | os.PathLike[str]] = (),
+    result: Result | ResultGroup, data_dir: StrPath | None = None, data_files: Sequence[StrPath] = ()
 ) -> Benchmark | BenchmarkGroup | LongICL:
     """Return the benchmark of a result, or the group of benchmarks of a group of results.
 
@@ -123,7 +121,7 @@ def rebuild(
     return first_rows(benchmark, first.stopping.rounds)
 
 
-def _dataset(result: Result, name: str, data_files: Sequence[str | os.PathLike[str]]) -> Dataset | str:
+def _dataset(result: Result, name: str, data_files: Sequence[StrPath]) -> Dataset | str:
     """Return a data set of a result: that of its recorded file, or a built-in one."""
     try:
         if name in result.files:
@@ -207,9 +205,7 @@ class _PartRenderer(PromptRenderer):
         return tuple(text[start:end] for start, end in pairwise(ends))
 
 
-def written_prompts(
-    result: Result, data_files: Sequence[str | os.PathLike[str]] = ()
-) -> dict[str, list[tuple[str, ...]] | str]:
+def written_prompts(result: Result, data_files: Sequence[StrPath] = ()) -> dict[str, list[tuple[str, ...]] | str]:
     """Return the prompts of a result by data set, each as instruction, demonstrations and query.
 
     Args:
@@ -465,10 +461,10 @@ RECORDED = (
 
 
 def verify_file(
-    path: str | os.PathLike[str],
+    path: StrPath,
     benchmark: BaseBenchmark[Any] | BenchmarkGroup | None = None,
-    data_dir: str | os.PathLike[str] | None = None,
-    data_files: Sequence[str | os.PathLike[str]] = (),
+    data_dir: StrPath | None = None,
+    data_files: Sequence[StrPath] = (),
     rerun: Rerun | None = None,
 ) -> list[Verification]:
     """Verify a saved result with the digests of its file.
@@ -500,8 +496,8 @@ def verify_file(
 def verify(
     result: Result | ResultGroup,
     benchmark: BaseBenchmark[Any] | BenchmarkGroup | None = None,
-    data_dir: str | os.PathLike[str] | None = None,
-    data_files: Sequence[str | os.PathLike[str]] = (),
+    data_dir: StrPath | None = None,
+    data_files: Sequence[StrPath] = (),
     rerun: Rerun | None = None,
 ) -> list[Verification]:
     """Compute a result again from its records, and compare.
@@ -531,9 +527,7 @@ def verify(
     return list(verifier.findings(result, result.to_dict(), benchmark))
 
 
-def matching_files(
-    results: Sequence[Result | ResultGroup], data_files: Sequence[str | os.PathLike[str]]
-) -> list[list[str | os.PathLike[str]]]:
+def matching_files(results: Sequence[Result | ResultGroup], data_files: Sequence[StrPath]) -> list[list[StrPath]]:
     """Return for each result the files of its own data sets, found by their SHA-256, and all folders.
 
     Args:
@@ -562,9 +556,9 @@ class _Verifier:
 
     rerun: Rerun | None
     """Which queries to predict again."""
-    data_dir: str | os.PathLike[str] | None
+    data_dir: StrPath | None
     """Folder with the data of LongICL."""
-    data_files: Sequence[str | os.PathLike[str]]
+    data_files: Sequence[StrPath]
     """Files and folders of the user's own data."""
     sources: list[tuple[_Scored, str]] = field(default_factory=list)
     """The queries that can be predicted again."""
@@ -739,7 +733,7 @@ class _Scored:
         """Compare what the data sets share with that of the recomputed result, into which the records of the run go."""
         result, benchmark = self.result, self.benchmark
         runs = {name: self.runs[name] for name in benchmark.dataset_names}
-        again = benchmark.collect(runs, 0.0, _predictions(result), with_divided=result.with_divided)
+        again = benchmark.collect(runs, _predictions(result), divided=result.with_divided)
         if result.stopping is not None:
             again = marked(again, result.stopping)
         again.environment, again.timing = result.environment, result.timing

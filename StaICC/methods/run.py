@@ -275,7 +275,7 @@ class Method:
         changed = copy.copy(benchmark)
         changed.experimentor = views
         record = Predictions.of_run(running, predictors)
-        result = changed.collect(runs, cost.timing["seconds"], record, return_outputs)
+        result = changed.collect(runs, record, return_outputs)
         result.timing.update({name: value for name, value in cost.timing.items() if not math.isnan(value)})
         result.signature = self._signed(result.signature, {str(one.get_k()) for one in benchmark})
         result.provenance = replace(result.provenance, method=result.signature.fields.get("method"))

@@ -503,8 +503,8 @@ class LongICLExperimentor(DatasetTask):
         if len(answers) != size * len(conditions):
             expected = f"{size * len(conditions)} predictions ({size} items in {len(conditions)} rounds)"
             raise OutputError(f"{self.card.title}: expected {expected}, found {len(answers)}")
-        scorer = Scoring(_NO_METRICS, 0, self.options.statistics)
-        run = evaluate(LongICLTask(self), scorer, conditions, answers, "auto", self.name, self.options.unparsed)
+        scorer = Scoring(_NO_METRICS, 0, self.options.statistics, unparsed=self.options.unparsed)
+        run = evaluate(LongICLTask(self), scorer, conditions, answers, self.name)
         values = {
             **run.values,
             "metric": self.card.scoring.metric,
