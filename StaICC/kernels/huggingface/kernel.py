@@ -768,19 +768,19 @@ class CausalLMKernel(TokenKernel):
         with self._running(prompts):
             reading = self._read([[prompt] for prompt in prompts])
             tokens, shared = self.format.deciding(label_space) if single else ([], 0)
-            forward = self.runner().forward
             if single:
                 self._audit(label_space)
                 hidden = self._last(reading.before(shared))
-                logits, totals = forward.rows(hidden, tokens, "log_probabilities" in wanted)
+                logits, totals = self.runner().forward.rows(hidden, tokens, "log_probabilities" in wanted)
                 features["probabilities"] = _softmax(logits)
                 if totals is not None:
                     pairs = zip(logits, totals, strict=True)
                     features["log_probabilities"] = [[value - total for value in row] for row, total in pairs]
-            vectors = {"vocabulary": forward.whole, "hidden": forward.states}
-            if not vectors.keys().isdisjoint(wanted):
+            if not {"vocabulary", "hidden"}.isdisjoint(wanted):
                 if shared or not single:  # those of a prompt do not depend on the labels
                     hidden = self._last(reading.before())
+                forward = self.runner().forward
+                vectors = {"vocabulary": forward.whole, "hidden": forward.states}
                 features |= {name: read(hidden).numpy() for name, read in vectors.items() if name in wanted}
         return features
 

@@ -42,9 +42,10 @@ WIDTH = 512
 FEW = 4096
 """Computed buffers of at most so many numbers are digested with four digits."""
 HOOKS = ("_forward_hooks", "_forward_pre_hooks")
-_PLACES = ("name_or_path", "hf_device_map", "max_seq_len_cached", "_cache", "_caches", "warnings_issued")
+_PLACES = ("name_or_path", "hf_device_map", "_cache", "_caches", "warnings_issued")
+_OF_INPUT = ("max_seq_len_cached", "long_inv_freq")
 _REASONS = ("forward", "_compiled_call_impl", "gradient_checkpointing", "_gradient_checkpointing_func")
-_OWN = frozenset({*_PLACES, *_REASONS, "_is_hf_initialized", "_output_capturing_hooks_installed"})
+_OWN = frozenset({*_PLACES, *_OF_INPUT, *_REASONS, "_is_hf_initialized", "_output_capturing_hooks_installed"})
 """Attributes of modules that name places, change when a model is run, or are a reason of their own."""
 _CONFIG_PLACES = frozenset(
     {"_name_or_path", "transformers_version", "_commit_hash", "use_cache", "torch_dtype", "dtype", "gguf_file"}
@@ -294,12 +295,14 @@ def digest_of_tokenizer(tokenizer: Any) -> str:
 def _tensors(model: Any) -> Iterator[tuple[str, Any, bool]]:
     """Yield parameters and buffers with their names, and whether their module computes them itself."""
     for prefix, module in model.named_modules(remove_duplicate=False):
-        # Frequencies that the module adjusts to a long input follow from the input.
-        adjusts = getattr(module, "rope_type", None) in ("dynamic", "longrope")
-        is_adjusted = adjusts and module.max_seq_len_cached > module.original_max_seq_len
+        # Frequencies that the module adjusts to a long input follow from the input, and from the original ones.
+        rope = getattr(module, "rope_type", None)
+        stretched = rope == "dynamic" and module.max_seq_len_cached > module.original_max_seq_len
         for name, tensor in (*module._parameters.items(), *module._buffers.items()):
             is_computed = name in module._non_persistent_buffers_set
-            if tensor is not None and not (is_computed and is_adjusted):
+            if name == "inv_freq" and (stretched or rope == "longrope"):
+                tensor = module.original_inv_freq
+            if tensor is not None:
                 yield f"{prefix}.{name}", tensor, is_computed
 
 

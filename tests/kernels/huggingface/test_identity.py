@@ -582,6 +582,18 @@ def test_running_changes_no_identity(make_model, tokenizer, family):
     assert kernel.identity() == CausalLMKernel(make_model(family), tokenizer).identity()
 
 
+@pytest.mark.parametrize("kind", ["dynamic", "longrope"])
+def test_frequencies_that_follow_the_length_of_the_input_are_no_change(make_model, tokenizer, kind):
+    factors = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4, "original_max_position_embeddings": 16}
+    rope = {"rope_type": kind, "factor": 4.0, "rope_theta": 10000.0, **factors}
+    model = make_model("Llama", rope_parameters=rope, max_position_embeddings=16)
+    kernel = CausalLMKernel(model, tokenizer, max_length=256)
+    before = kernel.identity()
+    for prompts in (PROMPTS, ["x"]):
+        kernel.batch(prompts, LABELS)
+        assert kernel.identity() == before
+
+
 # -- options, subclasses, functions, calibrations
 
 UNNAMED = {"token_budget": 64, "prefix_reuse": False, "label_mass": False}
