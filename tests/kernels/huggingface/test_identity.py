@@ -568,30 +568,27 @@ def test_what_changes_no_number_leaves_the_identity(model, tokenizer, folder, tm
     assert in_memory == digest(CausalLMKernel(used.model, used.tokenizer))
 
 
-@pytest.mark.parametrize("family", ["GPT2", "Llama", "OPT", "Gemma2", "Mamba", "Falcon", "Mixtral"])
+ROPE = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4, "original_max_position_embeddings": 16}
+FAMILIES = ["GPT2", "Llama", "OPT", "Gemma2", "Mamba", "Falcon", "Mixtral"]
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "dynamic", "longrope"])
 def test_running_changes_no_identity(make_model, tokenizer, family):
-    kernel = CausalLMKernel(make_model(family).train(), tokenizer)
+    """Also where frequencies of rotary positions follow the length of the input."""
+    rope = {"rope_type": family, "factor": 4.0, "rope_theta": 10000.0, **ROPE}
+    more = {} if family in FAMILIES else {"rope_parameters": rope, "max_position_embeddings": 16}
+    make = functools.partial(make_model, family if family in FAMILIES else "Llama", **more)
+    kernel = CausalLMKernel(make().train(), tokenizer, max_length=256)
     before = kernel.identity()
     kernel.batch(PROMPTS, LABELS)
+    assert kernel.identity().differences(before) == {}
     kernel.generate(PROMPTS[:2], 2)
-    kernel.hidden_states(PROMPTS[:2])
+    kernel.hidden_states(["x"])
     tokenizer(PROMPTS, max_length=5, truncation=True)
     assert kernel.identity().differences(before) == {}
     assert not before.unidentified
     assert kernel.model.training
-    assert kernel.identity() == CausalLMKernel(make_model(family), tokenizer).identity()
-
-
-@pytest.mark.parametrize("kind", ["dynamic", "longrope"])
-def test_frequencies_that_follow_the_length_of_the_input_are_no_change(make_model, tokenizer, kind):
-    factors = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4, "original_max_position_embeddings": 16}
-    rope = {"rope_type": kind, "factor": 4.0, "rope_theta": 10000.0, **factors}
-    model = make_model("Llama", rope_parameters=rope, max_position_embeddings=16)
-    kernel = CausalLMKernel(model, tokenizer, max_length=256)
-    before = kernel.identity()
-    for prompts in (PROMPTS, ["x"]):
-        kernel.batch(prompts, LABELS)
-        assert kernel.identity() == before
+    assert kernel.identity() == CausalLMKernel(make(), tokenizer, max_length=256).identity()
 
 
 # -- options, subclasses, functions, calibrations

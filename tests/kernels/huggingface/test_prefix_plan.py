@@ -49,7 +49,6 @@ def test_every_sequence_is_answered_once_and_whole(sequences, data):
 @given(SEQUENCES)
 def test_free_attention_computes_every_prefix_once_and_subtrees_are_what_the_parents_say(sequences):
     runner = BatchRunner(SimpleNamespace(can=SimpleNamespace(attention_weight=0.0)), 10_000)
-    runner.cache_from = math.inf
     rows = runner.plan(sequences, [0] * len(sequences), True)
     computed = sum(len(row.tokens) for row in rows)
     prefixes = {sequence[:end] for sequence in sequences for end in range(1, len(sequence) + 1)}
