@@ -158,10 +158,11 @@ class BatchRunner:
         alone: bool = False,
     ) -> None:
         """Compute and read sequences unchecked; ``alone``: each in a row of its own, in plain batches."""
+        shares = self.prefix_reuse and self.forward.can.sharing and not alone
 
         def attempt(todo: list[int]) -> Iterator[int]:
             for share in (True, False):
-                part = [i for i in todo if (self._shares(sequences[i]) and not alone) is share]
+                part = [i for i in todo if (shares and len(sequences[i]) <= self.forward.exact_to) is share]
                 wanted = [wanted_from[i] for i in part]
                 for rows, hidden in self._computed(self.plan([sequences[i] for i in part], wanted, share), share):
                     picks, states = self._select(rows, hidden, wanted)
@@ -203,11 +204,6 @@ class BatchRunner:
         _log.warning("memory ran out (%s); going on with %d token positions at a time", reason, self.budget)
         if self.forward.device.type == "cuda":
             self.forward.torch.cuda.empty_cache()
-
-    def _shares(self, sequence: Tokens) -> bool:
-        """Whether a sequence may use the cached states of a prefix."""
-        forward = self.forward
-        return self.prefix_reuse and forward.can.sharing and len(sequence) <= forward.exact_to
 
     def plan(
         self, sequences: Sequence[Tokens], wanted_from: Sequence[int], share: bool, call_cost: float = 0.0

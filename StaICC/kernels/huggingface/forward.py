@@ -55,8 +55,6 @@ Packing makes attention look at pairs of positions that are masked out, so it pa
 shared. With ``N`` positions in a row and ``w`` for the cost of one attended pair (in units of the cost of one position
 outside attention), a row costs ``N + w N (N + prefix)``. Rows are joined while that makes the sum of the costs
 smaller, beginning with those that share most.
-
-This module knows nothing of models: it maps tuples of integers to rows of integers.
 """
 
 from __future__ import annotations
