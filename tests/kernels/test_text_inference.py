@@ -81,7 +81,9 @@ def litellm(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def completion(*_: Any, **__: Any) -> Any:
         text, reason = module.endings.pop(0) if module.endings else ("food", "stop")
-        body = {"choices": [{"message": {"content": text}, "finish_reason": reason}]}
+        native = {"finish_reason": "stop", "provider_specific_fields": {"native_finish_reason": reason}}  # as litellm
+        ended = native if reason in INCOMPLETE[:-2] else {"finish_reason": reason}
+        body = {"choices": [{"message": {"content": text}, **ended}]}
         return types.SimpleNamespace(model_dump=lambda: body)
 
     module.completion = completion
