@@ -29,7 +29,6 @@ from StaICC.inference.identity import code_mark
 from StaICC.inference.runner import report_phase
 from StaICC.metrics import Kind, Metric, MetricFunction, MetricSet, metric_set
 from StaICC.prompting import PromptRenderer, PromptWriter, Query, SubsetView, TripletSplit, sampling
-from StaICC.prompting.prompt_writer import as_argument
 from StaICC.registry import origin_of
 from StaICC.results import digest, escaped, short_digest
 from StaICC.safe_text import one_line
@@ -418,10 +417,6 @@ class Experimentor(FixedAttributes, DatasetTask):
         """
         without = Statistics(level=self.statistics.level, intervals=False)
         return self.copy_with(_rows=frozenset(rows), statistics=without)
-
-    def prompt_set(self) -> list[Any]:
-        """Return all prompts, in order: texts, or in the noisy channel lists with one text for each label."""
-        return [as_argument(query.prompt) for query in self.all_queries()]
 
     def __len__(self) -> int:
         return len(self.all_queries())

@@ -30,6 +30,7 @@ from StaICC.inference.workers import WorkerPool, solver
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.progress import ProgressLine, drawn_progress
 from StaICC.prompting import Prompt, Query
+from StaICC.prompting.prompt_writer import as_argument
 from StaICC.results import DatasetDetails, Signature, describe_environment, digest, short_digest
 from StaICC.results.provenance import GIVEN, Provenance, common, predictors_of, scoring_field, utc_now
 from StaICC.results.result import Result, ResultGroup, json_row
@@ -552,6 +553,10 @@ class DatasetTask(Protocol):
     def all_queries(self) -> list[Query]:
         """Return the queries of all conditions, in order."""
         return [query for condition in self.conditions() for query in condition.queries]
+
+    def prompt_set(self) -> list[Any]:
+        """Return all prompts, in order: texts, or in the noisy channel lists with one text for each label."""
+        return [as_argument(query.prompt) for query in self.all_queries()]
 
     def run(
         self, forward_inference: Inference | None, preentered_prediction: Any, options: RunOptions, part: Part

@@ -356,10 +356,6 @@ class LongICLExperimentor(DatasetTask):
         """
         return self.contexts[number].context_of(place)
 
-    def prompt_set(self) -> list[str]:
-        """Return the prompts, round by round."""
-        return [str(query.prompt) for query in self.all_queries()]
-
     def round_queries(self, number: int | str) -> Sequence[Query]:
         """Return the queries of a round for the runner, each written when it is read.
 
