@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from StaICC.benchmarks.evaluation import DatasetRun
@@ -182,31 +181,32 @@ def decide(
         KeyError: A query has no prediction.
         OutputError: The score needs label scores, and a prediction is a label.
     """
-    by_round: dict[int, list[tuple[int, Query]]] = {}
+    sizes = [own.row_count for own in experimentors]
+    by_round: dict[tuple[int, int], list[Query]] = {}  # the queries of a row of a data set, by its place in the order
     for number, own in enumerate(experimentors):
         rounds = {row: place for place, row in enumerate(row_order(own))}
         for query in own.all_queries():
-            by_round.setdefault(rounds[query.row], []).append((number, query))
+            by_round.setdefault((number, rounds[query.row]), []).append(query)
 
-    def score(number: int, place: int) -> float | None:
+    def score(number: int, place: int) -> float:
         """Return the mean score of the repeats of a row: of one model, or the first minus the second."""
-        statistic, scores = STATISTICS[rule.score], []
-        queries = [query for of_dataset, query in by_round[place] if of_dataset == number]
-        for known in answers if queries else ():
+        statistic, queries, scores = STATISTICS[rule.score], by_round[number, place], []
+        for known in answers:
             predicted = [known[number, query] for query in queries]
             outcome = Outcome(Condition("row", queries), predicted, experimentors[number].outputs)
             if (predictions := outcome.read(statistic)) is None:
                 raise OutputError("labels have no likelihood: got a label, expected one score for each label")
             scores.append(statistic.value(outcome.sample, predictions))
-        return scores[0] - sum(scores[1:]) if scores else None
+        return scores[0] - sum(scores[1:])
 
     def evaluate(look: range) -> Iterator[list[float | None]]:
-        predict(look, sorted((pair for place in look for pair in by_round[place]), key=itemgetter(0)))
+        places = [(number, place) for number in range(len(sizes)) for place in look]
+        predict(look, [(place[0], query) for place in places for query in by_round.get(place, ())])
         for place in look:
-            yield [score(number, place) for number in range(len(experimentors))]
+            yield [score(number, place) if place < size else None for number, size in enumerate(sizes)]
 
-    sequence, reason = follow(rule, [own.row_count for own in experimentors], evaluate)
-    asked = sum(len(by_round[place]) for place in range(sequence.rounds))
+    sequence, reason = follow(rule, sizes, evaluate)
+    asked = sum(len(queries) for (_, place), queries in by_round.items() if place < sequence.rounds)
     complete = sum(own.row_count * own.get_repeat_times() for own in experimentors)  # of which there may be a part only
     interval = Interval(*sequence.interval, rule.level, f"confidence sequence {CONFIDENCE_SEQUENCE_VERSION}")
     measured = sequence.estimate, interval, sequence.rounds, sequence.all_rounds
