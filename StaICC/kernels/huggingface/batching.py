@@ -34,17 +34,14 @@ from typing import Any
 from StaICC.errors import ArgumentError, OutputError, RunEndingError
 from StaICC.kernels.huggingface import FEATURE, text_config
 from StaICC.kernels.huggingface.forward import (
-    TRANSFORMS,
     Capabilities,
     Forward,
     Row,
-    attention_weight,
     guard,
     is_out_of_memory,
     joined,
     lay_out,
     shared_length,
-    uses_onednn,
     without_last,
 )
 from StaICC.kernels.huggingface.live_state import foreign_code
@@ -617,17 +614,15 @@ def _tried(forward: Forward) -> bool:
 
     head: Any = getattr(model, "get_output_embeddings", lambda: None)()
     kind = "rows" if type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook") else "module"
-    settings = [name for name in TRANSFORMS if getattr(text_config(model.config), name, None)]
     separate = forward.body is not None and head is not None
-    separate = separate and any(works(pads, kind, name) for name in ("", *settings))
+    separate = separate and any(works(pads, kind, name) for name in ("", *forward.transforms))
     if not separate and not works(pads, "model", ""):
         return False
     on_cpu = forward.device.type == "cpu"
     cached = separate and works(packs, 7, 2, sharing=True)
     can.flat = cached and on_cpu and works(packs, 64, flat=True)  # elsewhere many small calls cost more than padding
     can.sharing = can.flat or (cached and works(packs, 64, flat=False))
-    can.onednn = on_cpu and forward.dtype is torch.float32 and uses_onednn()
-    can.attention_weight = attention_weight(model.config, forward.body) if can.sharing else 0.0
+    can.attention_weight = forward.attention_weight() if can.sharing else 0.0
     return True
 
 

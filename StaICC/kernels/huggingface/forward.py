@@ -459,7 +459,10 @@ class Forward:
         # transformers 5.24 has a new name, and warns of the old one.
         self._cache_name = "cache" if "cache" in accepted else "past_key_values"
         self.exact_to, self.same_to = limits(model)
-        self.can = Capabilities(0, int(getattr(text_config(model.config), "vocab_size", 0) or 50_000))
+        text = text_config(model.config)
+        self.transforms = [name for name in TRANSFORMS if getattr(text, name, None)]
+        self.can = Capabilities(0, int(getattr(text, "vocab_size", 0) or 50_000))
+        self.can.onednn = self.device.type == "cpu" and self.dtype is self.torch.float32 and uses_onednn()
 
     # Rows in, hidden states out
 
@@ -631,6 +634,15 @@ class Forward:
         name = self.can.transform
         return TRANSFORMS[name](logits, getattr(text_config(self.model.config), name)) if name else logits
 
+    def attention_weight(self) -> float:
+        """Cost of an attended pair over that of a position, from the sizes of the model."""
+        text = _layer_configs(self.model.config)[0]
+        sizes = {"hidden_size": 1024, "num_hidden_layers": 1}
+        width, layers = (getattr(text, name, None) or usual for name, usual in sizes.items())
+        inside = sum(weight.numel() for weight in self.body.parameters())
+        inside -= self.body.get_input_embeddings().weight.numel()
+        return float(PAIR_COST * 4.0 * width * layers / max(2.0 * inside, 1.0))
+
     def compile(self) -> None:
         """Compile the layers. The first batch of a run compares them with plain calls of the model.
 
@@ -697,16 +709,6 @@ def _layer_configs(config: Any) -> list[Any]:
     """The configuration of each layer where they differ (Gemma 4); otherwise the one of all layers."""
     text = text_config(config)
     return list(text.per_layer_config) if getattr(text, "is_heterogeneous", False) else [text]
-
-
-def attention_weight(config: Any, body: Any) -> float:
-    """Cost of an attended pair over that of a position, from the sizes of the model."""
-    text = _layer_configs(config)[0]
-    pairs = (
-        PAIR_COST * 4.0 * (getattr(text, "hidden_size", None) or 1024) * (getattr(text, "num_hidden_layers", None) or 1)
-    )
-    inside = sum(weight.numel() for weight in body.parameters()) - body.get_input_embeddings().weight.numel()
-    return float(pairs / max(2.0 * inside, 1.0))
 
 
 def limits(model: Any) -> tuple[float, float]:

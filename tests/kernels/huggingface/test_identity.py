@@ -619,13 +619,9 @@ def test_a_subclass_does_not_share_the_identity(model, tokenizer):
     assert digest(other) == before
 
 
-def test_code_that_came_since_another_kernel_of_the_model_is_run_alone(make_model, make_tokenizer, monkeypatch):
-    model, tokenizer = make_model("Llama").eval(), make_tokenizer()
-    prompts = ["a very good film it is " + "x " * number for number in range(6)]
-    CausalLMKernel(model, tokenizer).full_vocabulary_logits(prompts)
-    layer = type(model.model.layers[0].mlp)
-    before = layer.forward
-    monkeypatch.setattr(layer, "forward", lambda self, x: before(self, x) * (1 + x.shape[0] * x.shape[1] / 1000))
-    kernel = CausalLMKernel(model, tokenizer)
-    kernel.full_vocabulary_logits(prompts)
-    assert "replaced method" in kernel.runner().forward.can.reason
+def test_code_that_came_since_another_kernel_of_the_model_is_run_alone(kernel, monkeypatch):
+    kernel.batch(PROMPTS, LABELS)
+    double_method(kernel, monkeypatch)
+    other = CausalLMKernel(kernel.model, kernel.tokenizer)
+    other.batch(PROMPTS, LABELS)
+    assert "replaced method" in other.runner().forward.can.reason
