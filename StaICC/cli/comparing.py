@@ -92,10 +92,8 @@ def rank(args: argparse.Namespace) -> None:
       python -m StaICC rank a.json b.json c.json --metric macro_F1 --format latex
       python -m StaICC rank runs --json
     """
-    results = files.load_named(args.results)
-    rankings, left_out = tests.of_benchmarks(
-        results, lambda own: tests.rank(own, args.metric, draws=args.draws, seed=args.seed)
-    )
+    ranked = partial(tests.rank, metric=args.metric, draws=args.draws, seed=args.seed)
+    rankings, left_out = tests.of_benchmarks(files.load_named(args.results), ranked)
     blocks = [block for place in rankings for block in (*place.display_blocks(), Line(""))][:-1]
     _print(args, blocks, partial(tests.format_rankings, rankings), left_out)
 
@@ -105,9 +103,7 @@ def _runs(args: argparse.Namespace) -> dict[str, Result]:
     found = files.load_named(args.results)
     runs = {name: result for name, result in found.items() if isinstance(result, Result)}
     if len(runs) < len(found) or len(runs) > 2:
-        raise ArgumentError(
-            f"{args.command}: got {', '.join(found)}, expected at most two results of run generalisation"
-        )
+        raise ArgumentError(f"results: got {', '.join(found)}, expected at most two results of run generalisation")
     return runs
 
 

@@ -72,9 +72,7 @@ def _install(args: argparse.Namespace) -> files.Printed:
 def _install_long_icl(args: argparse.Namespace) -> files.Printed:
     """Install data of LongICL from a folder or from the hub; status 1 if a data set that was named is missing."""
     if (args.source is None) is not args.hub:
-        raise ArgumentError(
-            f"say where the files of {LONG_ICL} come from: --from DIR, or --hub for what the Hugging Face hub has"
-        )
+        raise ArgumentError("give one place of the files: --from DIR, or --hub for what the Hugging Face hub has")
     from StaICC.benchmarks.long_icl import install
 
     show = partial(print, file=sys.stderr)  # licence notices, before any file is opened

@@ -154,10 +154,8 @@ def _export_model_card(args: argparse.Namespace) -> None:
 
 def _export_table(args: argparse.Namespace) -> None:
     records_of = score_records if args.action == "scores" else query_records
-    runs = split_runs(_results(args))
-    rows = (
-        {"run": name, **record} for name, run in runs.items() for part in run.values() for record in records_of(part)
-    )
+    runs = split_runs(_results(args)).items()
+    rows = ({"run": name, **record} for name, run in runs for part in run.values() for record in records_of(part))
     as_json = args.json or Path(args.output).suffix.lower() == ".jsonl"
     files.write_text(args.output, (json_lines if as_json else csv_lines)(rows), as_json)
 

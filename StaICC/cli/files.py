@@ -131,11 +131,6 @@ INSTEAD |= {flag(name): target for target, listed in _FOREIGN_NAMES.items() for 
 """Options of other tools: the option of the command that has the same meaning, or what :data:`FOREIGN` has for it."""
 
 
-def _dashed(name: str) -> str:
-    """Return an option as it is written here: ``--batch-size`` of ``--batch_size``."""
-    return name.replace("_", "-") if name.startswith("--") else name
-
-
 def _model_options() -> dict[str, str]:
     """Return the type of each option of models, by its flag."""
     from StaICC.kernels.registry import KERNELS, declared_options  # costly, and rarely needed
@@ -157,7 +152,7 @@ class Parser(argparse.ArgumentParser):
 
     def _refuse(self, unknown: Sequence[str]) -> NoReturn:
         """Exit with an error that suggests the nearest option."""
-        wrong = next((_dashed(word.partition("=")[0]) for word in unknown if word.startswith("--")), None)
+        wrong = next((flag(word[2:].partition("=")[0]) for word in unknown if word.startswith("--")), None)
         known = [option for option in self._option_string_actions if option.startswith("--")]
         if wrong is None:
             hint = "; name data sets with --datasets, a file of data with --data, the file for the result with --json"
@@ -174,7 +169,7 @@ class Parser(argparse.ArgumentParser):
         while words:
             word = words.pop(0)
             name, equals, value = word.partition("=")
-            name = _dashed(name)
+            name = name.replace("_", "-")
             target = name if name in known else INSTEAD.get(name, name)
             if target in known:
                 translated.append(target + equals + value)

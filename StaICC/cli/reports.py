@@ -32,7 +32,7 @@ from StaICC.results.report.page import Section, query_section, report_html
 from StaICC.results.result import split_runs
 from StaICC.safe_text import one_line
 
-_EXIT: dict[type[checks.Status], int] = {Recomputed: 0, Contradicted: 1, Unchecked: 3}
+_EXIT: dict[type[checks.Status], int] = {Contradicted: 1, Unchecked: 3, Recomputed: 0}
 
 
 def add_verify(parser: argparse.ArgumentParser) -> None:
@@ -84,11 +84,9 @@ def verify(args: argparse.Namespace) -> files.Printed:
         blocks += [Line(f"{path}:", "code")] * (len(args.results) > 1)
         blocks += [Line(line, "code") for part in parts for line in _lines(part)]
     blocks += [Line(f"recorded by the run, not computed again: {RECORDED}", "code")] * bool(checked)
+    kinds = {type(checks.status_of(parts)) for parts in checked.values()}
     unread = len(checked) < len({*args.results})
-    status = (
-        2 if unread else min((_EXIT[type(checks.status_of(parts))] for parts in checked.values()), key=(1, 3, 0).index)
-    )
-    return files.Printed(document, blocks, status)
+    return files.Printed(document, blocks, 2 if unread else next(_EXIT[kind] for kind in _EXIT if kind in kinds))
 
 
 def _rerun(args: argparse.Namespace, path: Path, model: Callable[[bool], Any]) -> Rerun:

@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any, NamedTuple
 
 from StaICC.errors import ArgumentError, known_name
@@ -267,16 +268,16 @@ def chart(
     rows = []
     for point in points:
         score = point.score
-        ends = (Score(score.random).cell, Score(score.majority).cell)
-        rows.append([*point[:3], score.cell, score.interval_cell, *ends, *point.more])
-    shown = [place for place, name in enumerate(columns) if name]
+        bases = (Score(score.random).cell, Score(score.majority).cell)
+        row = (*point[:3], score.cell, score.interval_cell, *bases, *point.more)
+        rows.append([*compress(row, columns)])
     return Figure(
         title,
         caption + (f" The first {SERIES} of {len(keys)} are drawn, the table has all." if len(keys) > SERIES else ""),
         panels,
-        [columns[place] for place in shown],
-        [[row[place] for place in shown] for row in rows],
-        [number for number, place in enumerate(shown) if place < 3],
+        [*filter(None, columns)],
+        rows,
+        range(sum(map(bool, head[:3]))),
         [*keys[:SERIES], *(_BASELINES if baselines else ()), *legend],
     )
 
@@ -585,9 +586,8 @@ def noise_lines(given: Given) -> Figure:
     points = []
     for name, result in named(given).items():
         scores, k = scores_of(result), result.signature.fields.get("k") or ""
-        demonstrations = (
-            int(k) if k.isdigit() and int(k) else 10**6
-        )  # without k, the shares that the noise rates aim at
+        # Without k, the shares that the noise rates aim at.
+        demonstrations = int(k) if k.isdigit() and int(k) else 10**6
         for dataset, values in result.divided.items():
             slope = scores.get((dataset, "sensitivity.accuracy"), Score())
             cell = slope.cell if slope.value is None else f"{slope.value:+.4f}"
@@ -770,6 +770,7 @@ def model_size_chart(given: Given, method: str = "Vanilla ICL") -> Figure:
     unknown = Missing("the parameters of a run are not recorded")
     points += [Point(title, "runs", name, Score(value), None, (unknown, "")) for name, value in own]
     ticks = [(-2.0, "10M"), (-1.0, "100M"), (0.0, "1B"), (1.0, "10B"), (2.0, "100B")]
+    keys = [Shape((), number, text=name) for number, (name, _) in enumerate(own)]
     return chart(
         "Comparison with the published models",
         f"Accuracy of the published models ({method}) against their number of parameters. A horizontal line is a run "
@@ -779,10 +780,7 @@ def model_size_chart(given: Given, method: str = "Vanilla ICL") -> Figure:
         {"published models": None, "runs": 0},
         across=Axis((-2, 2.3), ticks, "parameters"),
         lines={title: [Shape([(-2, value), (2.3, value)], number) for number, (_, value) in enumerate(own)]},
-        legend=[
-            Shape(kind="mark", text="published models"),
-            *(Shape((), n, text=name) for n, (name, _) in enumerate(own)),
-        ],
+        legend=[Shape(kind="mark", text="published models"), *keys],
         connected=False,
         width=640,
     )
@@ -832,24 +830,21 @@ def experiment_chart(given: Given) -> Figure:
         if kind in ("shots", "helmet"):  # runs may have other levels
             names.sort(key=lambda name: rows[name].get("demonstrations") or 0)
         for number, (run, result) in enumerate(runs.items()):
-            own = _conditions(result, dataset)
-            ends: dict[str, list[tuple[float, float]]] = {"band_low": [], "band_high": []}
+            own, at = _conditions(result, dataset), dict[str, float]()
             for name, row in own.items():
-                place = _length(result, dataset, name) if kind == "context" else float(names.index(name))
+                at[name] = _length(result, dataset, name) if kind == "context" else float(names.index(name))
                 if kind == "position":  # the middle of the part; runs may have other numbers of parts
-                    place = (place + 0.5) * len(names) / len(own) - 0.5
-                places.append(place)
+                    at[name] = (at[name] + 0.5) * len(names) / len(own) - 0.5
                 low, high = row.get("score_low"), row.get("score_high")
                 interval = None if low is None or high is None else Interval(low, high, 0.95, "")
                 score = Score(row.get("score"), interval, "undefined or not measured")
-                points.append(Point(dataset, run, name, score, place))
-                for key, band in ends.items():
-                    band += [] if row.get(key) is None else [(place, row[key])]
-            bands[dataset] += [Shape(band, number, "dashed") for band in ends.values() if band and number < SERIES]
+                points.append(Point(dataset, run, name, score, at[name]))
+            places += at.values()
+            for key in ("band_low", "band_high") if number < SERIES else ():
+                band = [(at[name], row[key]) for name, row in own.items() if row.get(key) is not None]
+                bands[dataset] += [Shape(band, number, "dashed")] if band else []
         if kind in _CURVES and places:
-            ticks = [
-                (float(place), name.removeprefix("part ").removesuffix(" shots")) for place, name in enumerate(names)
-            ]
+            ticks = [(float(n), name.removeprefix("part ").removesuffix(" shots")) for n, name in enumerate(names)]
             if kind == "context":
                 powers = range(math.floor(min(places)), math.ceil(max(places)) + 1)
                 ticks = [(float(power), f"{2**power // 1024}K" if power >= 10 else str(2**power)) for power in powers]

@@ -160,9 +160,8 @@ def table(
         heads.append(element("th", name, scope="col", class_="w" if place in left else None))
     parts = [element("thead", element("tr", *heads)), element("tbody", *map(line, rows))]
     parts += [element("tfoot", *map(line, foot))] if foot else []
-    body = element(
-        "table", element("caption", caption), *parts, class_=classes
-    )  # scrolls, and can be focused with the keyboard
+    body = element("table", element("caption", caption), *parts, class_=classes)
+    # It scrolls, and can be focused with the keyboard.
     shown = element("div", body, class_="scroll", tabindex="0", role="group", aria_label=caption)
     notes = [element("li", f"[{number}] {reason.rstrip('.')}.") for reason, number in reasons.items()]
     return join([shown, fold("No value: reasons", element("ul", *notes), class_="reasons")]) if notes else shown

@@ -163,21 +163,22 @@ def _headlines(group: Group) -> Iterator[_Headline]:
             keys = list(dict.fromkeys([*tests.metrics_of(result)[:1], *keys]))
         columns += [Column(benchmark, key, f"{benchmark}: {key}") for key in keys]
     every = {(benchmark, name): scores_of(result) for name, benchmark, result in _each_result(group)}
-    shown = [
-        column for column in columns if any(column.key in run.averaged for run in group[column.benchmark].values())
-    ]
-    for column in shown:
+    first = None
+    for column in columns:
         benchmark, key, _ = column
         runs = group[benchmark]
+        if not any(key in run.averaged for run in runs.values()):
+            continue
+        first = first or column
         scores = {name: every[benchmark, name].get((None, mean_key(benchmark, key)), Score()) for name in runs}
         stated = {score_record(benchmark, key, run.higher_is_better).higher_is_better for run in runs.values()}
         better = stated.pop() if len(stated) == 1 else None
         unknown = Untested("it is not recorded which values are better")
         places = {name: Rank(name, x, "", unknown) for name, score in scores.items() if (x := score.value) is not None}
         if better is not None:  # intervals of ranks need the tests of all pairs, and are shown for the first score
-            places |= tests.standings(runs, key, better, all_pairs=column is shown[0])
-        order = sorted(places.values(), key=lambda place: place.value, reverse=better is not False)
-        order.sort(key=lambda place: not isinstance(place.verdict, Best))
+            places |= tests.standings(runs, key, better, all_pairs=column is first)
+        sign = 1 if better is False else -1
+        order = sorted(places.values(), key=lambda place: (not isinstance(place.verdict, Best), sign * place.value))
         yield _Headline(column, better, scores, {place.run: place for place in order})
 
 
@@ -447,9 +448,8 @@ def run_part(benchmarks: Sequence[str], make: Callable[[str, Runs], str]) -> Blo
     def parts(group: Group) -> str:
         chosen = {benchmark: group[benchmark] for benchmark in benchmarks if benchmark in group}
         names = run_names(chosen)
-        return _each(
-            {name: make(name, {key: runs[name] for key, runs in chosen.items() if name in runs}) for name in names}
-        )
+        shown = {name: make(name, {key: runs[name] for key, runs in chosen.items() if name in runs}) for name in names}
+        return _each(shown)
 
     return parts
 
@@ -468,17 +468,15 @@ def _confusions(name: str, runs: Runs) -> str:
         for truth, counts in enumerate(charts.confusion_counts(details)):
             row = []
             for label, n in enumerate(counts):
-                place = json_escaped(
-                    json.dumps([_utf8(name), result.benchmark, dataset, truth, label]), only_ascii=True
-                )
+                chosen = json.dumps([_utf8(name), result.benchmark, dataset, truth, label])
+                place = json_escaped(chosen, only_ascii=True)
                 style = f"{'h' if truth == label else 'e'}{round(10 * n / (sum(counts) or 1))}"
                 row.append(element("td", str(n), class_=style, data_queries=place))  # for the script of the queries
                 wrong += [(-n, truth, label)] if n and truth != label else []
             cells.append(row)
         if len(labels) > _MOST_LABELS:
-            rows = [
-                [labels[truth], labels[label], cells[truth][label]] for _, truth, label in sorted(wrong)[:_MOST_ROWS]
-            ]
+            most = sorted(wrong)[:_MOST_ROWS]
+            rows = [[labels[truth], labels[label], cells[truth][label]] for _, truth, label in most]
             head = ["true label", "predicted label", "queries"]
             tables.append(table(f"{dataset}, {name}: confusions", head, rows, words=(1,), classes="sortable heat"))
         elif cells:
