@@ -414,8 +414,8 @@ class Dataset(Displayed):
                 known = f". There are: {', '.join(columns)}" if 0 < len(columns) <= 30 else ""
                 raise ArgumentError(f"{file.name}: name the columns, as texts=['text'], label='label'{known}")
             facts = {"texts": [name for name in columns if name != "label"], "label": "label", **facts}
-        chosen = reading.column_names(facts.get("texts", ["text"]), facts.get("label", "label"), file.name)
-        read = reading.file_records(file, *chosen, facts.get("encoding"))
+        texts, label = reading.column_names(facts.get("texts", ["text"]), facts.get("label", "label"), file.name)
+        read = reading.read_records(file, [*texts, label], facts.get("encoding"))
         if not facts.get("name"):
             facts["name"] = (
                 file.name if fold(file.stem) in cards.catalogue().folded or not file.stem.strip() else file.stem

@@ -100,7 +100,7 @@ class FileSource:
             raise DataDamagedError(
                 f"{self.path} is not the pinned file: its SHA-256 is {digest}, expected {self.sha256}"
             )
-        records, _ = read_records(self.path, ("text", "label"), None, ".jsonl")
+        records = read_records(self.path, ("text", "label"), None, ".jsonl")
         for number, ((text,), label) in enumerate(records.rows):
             if isinstance(label, str) and labels:
                 if label not in labels:
@@ -197,7 +197,8 @@ class TableFile:
             DataMissingError: The file cannot be read.
             SchemaError: The file is not the pinned one, or has another label.
         """
-        records, digest = read_records(self.path, (*self.texts, self.label), self.encoding, self.suffix)
+        records = read_records(self.path, (*self.texts, self.label), self.encoding, self.suffix)
+        digest = records.file.sha256 if records.file else None
         if digest != self.sha256:
             raise SchemaError(f"{self.path} has changed: its SHA-256 is {digest}, expected {self.sha256}")
         names, positions = self.values, {name: number for number, name in enumerate(labels)}
@@ -283,17 +284,17 @@ def choose(names: Sequence[object], wanted: Sequence[str], source: str) -> list[
 
 def read_records(
     path: str | os.PathLike[str], columns: Sequence[str], encoding: str | None, suffix: str | None = None
-) -> tuple[Records, str]:
+) -> Records:
     """Read columns of a file.
 
     Args:
         path: The file.
-        columns: Names of the columns.
+        columns: Names of the columns, that of the label last.
         encoding: Of a text file; ``None`` for UTF-8, or UTF-16 with a byte-order mark.
         suffix: The suffix that names the format; ``None`` for that of the file.
 
     Returns:
-        The rows, and the SHA-256 of the file.
+        The rows, with the file and its SHA-256.
 
     Raises:
         DataMissingError: There is no such file, or it cannot be read.
@@ -316,7 +317,9 @@ def read_records(
         raise ArgumentError(f"{file.name}: the format {suffix or 'without a suffix'} is not known. Save it as {_KINDS}")
     if not records.rows:
         raise SchemaError(f"{file.name} has no rows")
-    return dataclasses.replace(records, columns=columns), hashlib.sha256(data).hexdigest()
+    digest = hashlib.sha256(data).hexdigest()
+    pinned = TableFile(os.fspath(path), digest, tuple(columns[:-1]), columns[-1], {}, encoding)
+    return dataclasses.replace(records, columns=columns, file=pinned)
 
 
 def file_digest(path: str | os.PathLike[str]) -> str:
@@ -531,13 +534,6 @@ def given_rows(rows: Any, labels: Labels, name: str) -> Records:
                 raise ArgumentError(f"row {number}: the label index is {index}, but {known}")
             pairs[number] = (texts, label if index is None else labels[index])
     return Records("", pairs, range(len(pairs)), "row")
-
-
-def file_records(path: Path, texts: Sequence[str], label: str, encoding: str | None) -> Records:
-    """Return the rows of a user's file, of which each has all texts."""
-    records, digest = read_records(path, [*texts, label], encoding)
-    file = TableFile(os.fspath(path), digest, tuple(texts), label, {}, encoding)
-    return dataclasses.replace(records, file=file)
 
 
 def listed_columns(file: Path, encoding: str | None) -> Sequence[str]:

@@ -22,31 +22,12 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError, set_integers
-from StaICC.inference.contract import (
-    Answer,
-    Inference,
-    Text,
-    Usage,
-    batch_form,
-    own_attribute,
-    served_function,
-    user_batch_form,
-)
+from StaICC.inference import contract, workers
+from StaICC.inference.contract import Answer, Inference, Text, Usage, batch_form, own_attribute
 from StaICC.inference.identity import RunCounter, RunCounts
-from StaICC.inference.workers import (
-    Failure,
-    OnError,
-    Unparsed,
-    WorkerPool,
-    batch_answers,
-    ends,
-    read_reply,
-    solve_in_workers,
-    solver,
-)
+from StaICC.inference.workers import Failure, OnError, Unparsed, WorkerPool, ends, read_reply
 from StaICC.progress import Progress, ProgressCallback
 from StaICC.prompting import Prompt, Query
-from StaICC.safe_text import logger
 
 _COMMIT_SECONDS = 1.0  # a plain function's answers wait at most this long (and one query) for their commit
 _COMMIT_ANSWERS = 64
@@ -57,8 +38,6 @@ _CHARACTERS = 1 << 24  # of the prompts of a chunk: 4 of a million tokens each, 
 _Key = tuple[Prompt, tuple[str, ...]]
 
 _LOST = Failure("the executor gave no answer for it")
-
-_LOG = logger(__name__)
 
 
 class AnswerStore(Protocol):
@@ -357,7 +336,7 @@ def _evaluate_in_one_call(
     label_space = queries[0].label_space
     keys: list[_Key] = [(str(number), label_space) for number in range(len(queries))]  # equal prompts are kept apart
     collector = AnswerCollector(options, part, len(keys), {})
-    values = batch_answers(user_batch_form(function), [query.prompt for query in queries], label_space)
+    values = workers.batch_answers(contract.user_batch_form(function), [query.prompt for query in queries], label_space)
     if isinstance(values, Failure):
         if ends([values], options.on_error):
             raise _error(part.name, values)
@@ -375,7 +354,8 @@ def chunks_of(
     """Split the distinct queries into chunks of one label space, in order, without those that are cached."""
     usual = _BATCH if batch_form(function) is not None else _WORKER_CHUNK if options.executor is not None else None
     size = options.chunk_size or usual if usual else 1  # a plain function has no chunks: they are commits
-    alone = served_function(function) is not None and options.on_error == "raise"  # a fault there is mostly of all
+    served = contract.served_function(function) is not None
+    alone = served and options.on_error == "raise"  # a fault there is mostly of all
     groups: dict[tuple[str, ...], list[_Key]] = {}
     for key in keys:
         groups.setdefault(key[1], []).append(key)
@@ -416,9 +396,9 @@ def _solve(function: Inference, chunks: Iterable[list[_Key]], options: RunOption
     chunks = itertools.takewhile(lambda _: not collector.ended, chunks)
     if isinstance(options.executor, WorkerPool):
         deliver, ahead = collector.deliver, options.store is None
-        solve_in_workers(options.executor, function, chunks, options.on_error, deliver, ahead)
+        workers.solve_in_workers(options.executor, function, chunks, options.on_error, deliver, ahead)
         return
-    solve = solver(function, options.on_error)
+    solve = workers.solver(function, options.on_error)
     try:
         for chunk in chunks:
             collector.deliver(chunk, solve(chunk))

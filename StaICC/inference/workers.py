@@ -16,7 +16,6 @@ a :class:`Failure` with a reason. Only ``KeyboardInterrupt`` propagates.
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import dataclasses
 import itertools
@@ -28,10 +27,10 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from StaICC.errors import (
     ArgumentError,
@@ -49,9 +48,6 @@ from StaICC.inference.identity import Identity, identity_of
 from StaICC.prompting import Prompt
 from StaICC.prompting.prompt_writer import as_argument
 from StaICC.safe_text import logger, one_line
-
-if TYPE_CHECKING:
-    from concurrent.futures import ProcessPoolExecutor
 
 _T = TypeVar("_T")
 
@@ -560,7 +556,7 @@ def solve_in_workers(
             if not in_flight:
                 return
             # With a timeout: a signal may arrive in another thread, and this one must notice it.
-            done = concurrent.futures.wait(in_flight, _POLL_SECONDS, concurrent.futures.FIRST_COMPLETED).done
+            done = wait(in_flight, _POLL_SECONDS, FIRST_COMPLETED).done
             for future in done:
                 with _explained():
                     solved = future.result()
@@ -570,7 +566,7 @@ def solve_in_workers(
         pool.stop_threads()
         for future in in_flight:
             future.cancel()
-        concurrent.futures.wait(in_flight, _GRACE_SECONDS)
+        wait(in_flight, _GRACE_SECONDS)
         for future, chunk in in_flight.items():
             if future.done() and not future.cancelled() and future.exception() is None:
                 with contextlib.suppress(Exception):  # the first error is the one to raise
@@ -602,7 +598,7 @@ def _begin(begun: Any, devices: tuple[str, ...], threads: int) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def worker_processes(workers: int, devices: Sequence[str | int] | None = None) -> Callable[[], ProcessPoolExecutor]:
+def worker_processes(workers: int, devices: Sequence[str | int] | None = None) -> Callable[[], Executor]:
     """Return a function that makes a pool of worker processes, for ``executor=``.
 
     Unlike those of a plain ``ProcessPoolExecutor``, these workers share nothing that the parent had open (the CUDA
@@ -634,7 +630,7 @@ def worker_processes(workers: int, devices: Sequence[str | int] | None = None) -
     names = tuple(name for device in given if (name := str(device).strip()))
     threads = max(1, (os.cpu_count() or 1) // workers)
 
-    def make() -> ProcessPoolExecutor:
+    def make() -> Executor:
         import multiprocessing  # most runs do not need it
         from concurrent.futures import ProcessPoolExecutor
 
