@@ -115,8 +115,10 @@ def identity_of(function: Any) -> Identity:
     inner = function
     while isinstance(inner, functools.partial):
         inner = inner.func
-    has_name = inspect.getattr_static(inner, "__qualname__", None) is not None  # __getattr__ may raise, or pass it on
-    name = inner.__qualname__ if has_name else None
+    try:
+        name = inner.__qualname__
+    except Exception:  # of an object's own __getattr__
+        name = None
     named = {"function": name} if isinstance(name, str) else {"class": type(inner).__qualname__}
     return Identity({**named, "source": source_digest(function)[:32]}, plain=True)
 
