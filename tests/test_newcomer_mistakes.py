@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -270,10 +271,7 @@ def test_one_label_for_the_first_fifty_queries(caplog: pytest.LogCaptureFixture)
 
 
 def test_torch_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(name: str, *arguments: Any) -> Any:
-        raise ImportError(f"No module named {name!r}")
-
-    monkeypatch.setattr("StaICC.optional.importlib.import_module", refuse)
+    monkeypatch.setitem(sys.modules, "torch", None)
 
     def needs_torch(prompt: Any, label_space: Any) -> Any:
         return require("torch", "hf", "the kernel")

@@ -153,15 +153,12 @@ def test_options_are_the_same_everywhere() -> None:
     assert {option: kind for option, kind in kinds.items() if len(kind) > 1} == {}
 
 
-def test_what_a_command_returns_is_printed_as_text_and_as_json(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_command_returns_is_printed_as_text_and_as_json(monkeypatch: pytest.MonkeyPatch, staicc: Any) -> None:
     """Without an option of its own: this ended in a traceback."""
     monkeypatch.setattr("StaICC.cli.comparing.add_cite", lambda parser: None)
     monkeypatch.setattr("StaICC.cli.comparing.cite", lambda args: Printed({"a": 1}, [Line("one")]))
-    assert [main(["cite"]), main(["cite", "--json"])] == [0, 0]
-    text, _, printed = capsys.readouterr().out.partition("\n")
-    assert (text, json.loads(printed)) == ("one", {"a": 1})
+    assert staicc("cite") == (0, "one\n", "")
+    assert json.loads(staicc("cite", "--json")[1]) == {"a": 1}
 
 
 def test_json_output_is_json(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
