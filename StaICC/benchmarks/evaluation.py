@@ -347,6 +347,10 @@ class DatasetRun:
     """The statistics of the metrics that have one, by name."""
 
 
+Runs = Mapping[str, DatasetRun]
+"""The run over each data set, by name."""
+
+
 def evaluate(
     task: Task, scoring: Scoring, conditions: Sequence[Condition], predictions: Sequence[Answer | Failure], name: str
 ) -> DatasetRun:
@@ -458,7 +462,7 @@ def settings_tried(task: Task, scoring: Scoring) -> int | None:
     return scoring.statistics.tried if scored else None
 
 
-def means_of(runs: Mapping[str, DatasetRun]) -> MeanDetails:
+def means_of(runs: Runs) -> MeanDetails:
     """Return the intervals and the baselines of the means.
 
     Args:
@@ -484,9 +488,7 @@ def means_of(runs: Mapping[str, DatasetRun]) -> MeanDetails:
     return MeanDetails(intervals, missing, _baselines(runs))
 
 
-def _mean_interval(
-    key: str, values: Sequence[float], intervals: Sequence[Interval], runs: Mapping[str, DatasetRun]
-) -> Interval:
+def _mean_interval(key: str, values: Sequence[float], intervals: Sequence[Interval], runs: Runs) -> Interval:
     """Return the interval of the mean of a score over data sets."""
     statistic = next(iter(runs.values())).statistics.get(key)
     low, top = statistic.range(0) if isinstance(statistic, Mean) else (0.0, 1.0)
@@ -499,7 +501,7 @@ def _mean_interval(
     return replace(mean, low=low + width * mean.low, high=low + width * mean.high)
 
 
-def _baselines(runs: Mapping[str, DatasetRun]) -> dict[str, Baselines]:
+def _baselines(runs: Runs) -> dict[str, Baselines]:
     """Return the baselines of the mean accuracy of each condition that all data sets score."""
     first, *others = runs.values()
     return {

@@ -18,7 +18,7 @@ from typing import Any, get_args
 
 from StaICC.benchmarks.evaluation import DatasetRun, evaluate, outputs_of, settings_tried
 from StaICC.benchmarks.running import DatasetTask
-from StaICC.benchmarks.task import Condition, Scoring, Statistics, Task, TaskInput
+from StaICC.benchmarks.task import Answers, Condition, Scoring, Statistics, Task, TaskInput
 from StaICC.datasets import Card, Dataset, load_dataset
 from StaICC.datasets.catalogue import PUBLISHED_SPLIT
 from StaICC.datasets.source import BuiltIn, ReleasedWheel
@@ -476,9 +476,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         (run,) = run_together(forward_inference, {part.name: self}, part, options or RunOptions())
         return run
 
-    def assemble(
-        self, conditions: Sequence[Condition], answers: Sequence[Answer | Failure], where: str | None = None
-    ) -> DatasetRun:
+    def assemble(self, conditions: Sequence[Condition], answers: Answers, where: str | None = None) -> DatasetRun:
         """Score the predictions of all conditions.
 
         Args:

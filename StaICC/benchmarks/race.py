@@ -13,11 +13,11 @@ The estimand is the score that the full benchmark would give. Scores are means o
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from StaICC.benchmarks.evaluation import DatasetRun
+from StaICC.benchmarks.evaluation import DatasetRun, Runs
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.running import BaseBenchmark, EarlySettings, Predictions, RunContext, RunSettings
 from StaICC.benchmarks.task import Condition, Outcome
@@ -300,9 +300,7 @@ def run_early(
     return context, results
 
 
-def replay(
-    saved: EarlyStopping, experimentors: Sequence[Experimentor], runs: Sequence[Mapping[str, DatasetRun]]
-) -> EarlyStopping:
+def replay(saved: EarlyStopping, experimentors: Sequence[Experimentor], runs: Sequence[Runs]) -> EarlyStopping:
     """Return the record that follows from the predictions of a run.
 
     Args:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypedDict, TypeVar
 
-from StaICC.benchmarks.evaluation import DatasetRun, digest_prompts, means_of, records_of
+from StaICC.benchmarks.evaluation import DatasetRun, Runs, digest_prompts, means_of, records_of
 from StaICC.benchmarks.task import Condition
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, FixedAttributes, IdentityError, OutputError, unknown_name
@@ -465,6 +465,8 @@ def _probe(tasks: Sequence[tuple[Inference, _Chunk]], total: int, limit: float) 
     return predicted / total, seconds * total / measured
 
 
+Goal = tuple[float | None, str | None]
+"""Half the width of an interval, and the score that it is of."""
 EarlySettings = tuple[bool, bool, bool, RunSettings]
 """Batched or not, whether outputs are kept, whether scores of data sets are shown, and the settings of the run."""
 
@@ -604,7 +606,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         """The name in results and messages."""
 
     @property
-    def absent(self) -> Mapping[str, DatasetRun]:
+    def absent(self) -> Runs:
         """Data sets that were asked for and have no files, with the result that says so."""
         return {}
 
@@ -759,7 +761,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         predictions_given = self._for_datasets(preentered_prediction, what) if given is None else nothing
         if precision is not None or score is not None:
             settings = (batched_inference, return_outputs, return_divided_results, run)
-            return self.run_to_precision(precision, score, functions, settings)
+            return self.run_to_precision((precision, score), functions, settings)
         runs: dict[str, DatasetRun] = {}
         steps = [experimentor.steps for experimentor in self]
         with RunContext(batched_inference, **run) as context:
@@ -774,9 +776,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
 
     __call__ = auto_run
 
-    def run_to_precision(
-        self, precision: float | None, score: str | None, functions: Sequence[Inference], settings: EarlySettings
-    ) -> Result:
+    def run_to_precision(self, goal: Goal, functions: Sequence[Inference], settings: EarlySettings) -> Result:
         """Run until half the width of the interval of a score is at most ``precision``; arguments as for a run.
 
         Raises:
@@ -794,9 +794,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         """
         return forecast([own.all_queries() for own in self.experimentor], function, **options)
 
-    def collect(
-        self, runs: Mapping[str, DatasetRun], predictions: Predictions, keep_outputs: bool = False, divided: bool = True
-    ) -> Result:
+    def collect(self, runs: Runs, predictions: Predictions, keep_outputs: bool = False, divided: bool = True) -> Result:
         """Build the result of the runs over all data sets.
 
         Args:
@@ -838,9 +836,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         """Return the arguments of this benchmark as JSON values: results save them, verification makes it from them."""
 
     @abstractmethod
-    def signature(
-        self, runs: Mapping[str, DatasetRun] | None = None, predictions: Predictions | None = None
-    ) -> Signature:
+    def signature(self, runs: Runs | None = None, predictions: Predictions | None = None) -> Signature:
         """Return every setting that can change a number of this benchmark.
 
         Args:
@@ -851,9 +847,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             The signature.
         """
 
-    def common_fields(
-        self, runs: Mapping[str, DatasetRun] | None, predictions: Predictions | None
-    ) -> dict[str, str | None]:
+    def common_fields(self, runs: Runs | None, predictions: Predictions | None) -> dict[str, str | None]:
         """Return the fields of the signature that all benchmarks have; arguments as for :meth:`signature`."""
         prompts = {
             own.name: digest_prompts(query for condition in own.conditions() for query in condition.queries)[0]

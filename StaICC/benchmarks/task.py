@@ -65,6 +65,8 @@ class Statistics:
 
 Assumed = Literal["wrong", "right"] | None
 """What is assumed of unparsed replies."""
+Answers = Sequence[Answer | Failure]
+"""One prediction or failure for each query, in order."""
 OutputKind = Literal["probabilities", "logits", "labels", "ambiguous", "none"]
 
 
@@ -98,13 +100,11 @@ class Outcome:
         OutputError: Some predictions are labels and some are rows of numbers.
     """
 
-    def __init__(
-        self, condition: Condition, answers: Sequence[Answer | Failure], outputs: Kind, assume: Assumed = None
-    ) -> None:
+    def __init__(self, condition: Condition, answers: Answers, outputs: Kind, assume: Assumed = None) -> None:
         self.condition, self.answers, self.outputs = condition, answers, outputs
         self._kind: Kind = outputs
         self._ambiguous: Normalised | None = None
-        self.given: Sequence[Answer | Failure] = answers if assume is None else self._assumed(assume)
+        self.given: Answers = answers if assume is None else self._assumed(assume)
         """The answers with the assumed predictions."""
         answered = zip(condition.queries, self.given, strict=True)
         scored = [(query, answer) for query, answer in answered if not isinstance(answer, Failure)]
@@ -120,7 +120,7 @@ class Outcome:
         self.truth = [query.label for query, _ in scored]
         self.rows: list[list[float]] = [_row(answer, len(query.label_space)) for query, answer in scored]
 
-    def _assumed(self, assume: Literal["wrong", "right"]) -> Sequence[Answer | Failure]:
+    def _assumed(self, assume: Literal["wrong", "right"]) -> Answers:
         """Return the predictions, with a label or a one-hot row for each unparsed reply."""
         rows = self.returned_rows
         if rows and any(map(_unparsed, self.answers)):
@@ -333,9 +333,7 @@ class Task(Protocol):
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
         """Return the conditions: the same for equal inputs."""
 
-    def read_outcome(
-        self, condition: Condition, answers: Sequence[Answer | Failure], outputs: Kind, assume: Assumed
-    ) -> Outcome:
+    def read_outcome(self, condition: Condition, answers: Answers, outputs: Kind, assume: Assumed) -> Outcome:
         """Return the outcome of a condition; arguments as for :class:`Outcome`."""
         return Outcome(condition, answers, outputs, assume)
 

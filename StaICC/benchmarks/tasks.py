@@ -38,9 +38,10 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypedDict
 
 from StaICC import errors
-from StaICC.benchmarks.evaluation import DatasetRun, Intervals, consistency_intervals, score_intervals, slope_intervals
+from StaICC.benchmarks import evaluation
+from StaICC.benchmarks.evaluation import DatasetRun, Intervals, Runs
 from StaICC.benchmarks.experimentor import Experimentor, MetricTable, data_warnings, run_together
-from StaICC.benchmarks.running import BaseBenchmark, EarlySettings, Predictions, RunContext, RunSettings, forecast
+from StaICC.benchmarks.running import BaseBenchmark, EarlySettings, Goal, Predictions, RunContext, RunSettings, forecast
 from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Statistics, Task, TaskInput
 from StaICC.datasets import Card, Dataset, names
 from StaICC.inference import Inference, Part, Unparsed
@@ -187,17 +188,15 @@ class Benchmark(BaseBenchmark[Experimentor]):
         """Return the warnings about the data sets."""
         return data_warnings(self.experimentor)
 
-    def run_to_precision(
-        self, precision: float | None, score: str | None, functions: Sequence[Inference], settings: EarlySettings
-    ) -> Result:
+    def run_to_precision(self, goal: Goal, functions: Sequence[Inference], settings: EarlySettings) -> Result:
         """Run until half the width of the interval of a score is at most ``precision``; arguments as for a run."""
         from StaICC.benchmarks.race import StoppingRule, run_early  # few runs stop early
 
-        rule = StoppingRule.for_experimentors("precision", precision, score, self.experimentor)
+        rule = StoppingRule.for_experimentors("precision", *goal, self.experimentor)
         context, (result,) = run_early(self, rule, [functions], settings)
         return context.deliver(result)
 
-    def collect(self, runs: Mapping[str, DatasetRun], *arguments: Any, **settings: Any) -> Result:
+    def collect(self, runs: Runs, *arguments: Any, **settings: Any) -> Result:
         """Build the result; arguments as for :meth:`~StaICC.benchmarks.running.BaseBenchmark.collect`."""
         result = super().collect(runs, *arguments, **settings)
         metrics = self.metrics.metric_set
@@ -226,9 +225,7 @@ class Benchmark(BaseBenchmark[Experimentor]):
         own = {"options": options, "changed": list(dict.fromkeys([*by_hand, *sorted(differ)]))}
         return {"datasets": self.dataset_names, **first, **own}
 
-    def signature(
-        self, runs: Mapping[str, DatasetRun] | None = None, predictions: Predictions | None = None
-    ) -> Signature:
+    def signature(self, runs: Runs | None = None, predictions: Predictions | None = None) -> Signature:
         """Return every setting that can change a number of this benchmark; arguments as for the base class."""
         all_settings = [experimentor.settings_for_signature() for experimentor in self.experimentor]
         fields = {key: common([settings[key] for settings in all_settings]) for key in all_settings[0]}
@@ -475,7 +472,7 @@ class NormalTask(Task):
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the intervals of the metrics."""
-        return score_intervals(outcomes[0], scoring.metric_set.statistics, scoring.statistics.level)
+        return evaluation.score_intervals(outcomes[0], scoring.metric_set.statistics, scoring.statistics.level)
 
 
 class Normal(TaskBenchmark):
@@ -544,7 +541,7 @@ class _BiasTask(Task, Protocol):
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the intervals of both scores; bare labels have no entropy."""
         statistics = {key: STATISTICS[key] for key in self.score_keys}
-        return score_intervals(outcomes[0], statistics, scoring.statistics.level)
+        return evaluation.score_intervals(outcomes[0], statistics, scoring.statistics.level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -718,7 +715,7 @@ class GLERTask(Task):
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the intervals of the slopes."""
         shares = diagnosis.noisy_label_shares(scoring.k, self.interpolations)
-        return slope_intervals(outcomes, shares, scoring.metric_set.statistics, scoring.statistics.level)
+        return evaluation.slope_intervals(outcomes, shares, scoring.metric_set.statistics, scoring.statistics.level)
 
 
 def _grid(task_input: TaskInput, prompts: Sequence[PromptSettings]) -> Iterator[tuple[Query, ...]]:
@@ -748,7 +745,7 @@ class _ConsistencyTask(Task, Protocol):
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the interval of the consistency."""
-        return consistency_intervals(outcomes, scoring.statistics.level)
+        return evaluation.consistency_intervals(outcomes, scoring.statistics.level)
 
 
 def _consistency(outcomes: Sequence[Outcome], scoring: Scoring) -> float:
@@ -852,7 +849,7 @@ class GeneralisationTask(Task):
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the interval over test rows, with draws and templates fixed."""
         statistics = {"accuracy": STATISTICS["accuracy"]}
-        return score_intervals(_pooled(outcomes), statistics, scoring.statistics.level)
+        return evaluation.score_intervals(_pooled(outcomes), statistics, scoring.statistics.level)
 
 
 _TEMPLATE_ORDER = (0, 3, 7, 1, 2, 4, 5, 6, 8)

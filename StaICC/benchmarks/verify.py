@@ -64,6 +64,7 @@ _MOST = 4096
 _SETS = ("standard", "0.1.1")
 
 
+Results = Result | ResultGroup
 _UNREADABLE = (errors.StaICCError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What arguments and records that no run writes can raise."""
 
@@ -76,7 +77,7 @@ class UnknownBenchmarkError(errors.ArgumentError):
 
 
 def rebuild(
-    result: Result | ResultGroup, data_dir: StrPath | None = None, data_files: Sequence[StrPath] = ()
+    result: Results, data_dir: StrPath | None = None, data_files: Sequence[StrPath] = ()
 ) -> Benchmark | BenchmarkGroup | LongICL:
     """Return the benchmark of a result, or the group of benchmarks of a group of results.
 
@@ -180,7 +181,7 @@ def _restore(result: Result, experimentor: Experimentor) -> None:
         experimentor.set_out_of_domain_mode()
 
 
-def _class_of(result: Result | ResultGroup) -> type[Any]:
+def _class_of(result: Results) -> type[Any]:
     """Return the class of a benchmark, or of a group of benchmarks, by the name in its results."""
     kind, name = (Benchmark, result.benchmark) if isinstance(result, Result) else (BenchmarkGroup, result.name)
     if isinstance(result, Result) and "@" in (signed := result.signature.fields.get("benchmark") or ""):
@@ -494,7 +495,7 @@ def verify_file(
 
 
 def verify(
-    result: Result | ResultGroup,
+    result: Results,
     benchmark: BaseBenchmark[Any] | BenchmarkGroup | None = None,
     data_dir: StrPath | None = None,
     data_files: Sequence[StrPath] = (),
@@ -527,7 +528,7 @@ def verify(
     return list(verifier.findings(result, result.to_dict(), benchmark))
 
 
-def matching_files(results: Sequence[Result | ResultGroup], data_files: Sequence[StrPath]) -> list[list[StrPath]]:
+def matching_files(results: Sequence[Results], data_files: Sequence[StrPath]) -> list[list[StrPath]]:
     """Return for each result the files of its own data sets, found by their SHA-256, and all folders.
 
     Args:
@@ -563,9 +564,7 @@ class _Verifier:
     sources: list[tuple[_Scored, str]] = field(default_factory=list)
     """The queries that can be predicted again."""
 
-    def findings(
-        self, result: Result | ResultGroup, saved: Mapping[str, Any], benchmark: Any
-    ) -> Iterator[Verification]:
+    def findings(self, result: Results, saved: Mapping[str, Any], benchmark: Any) -> Iterator[Verification]:
         """Yield the findings about a result and its parts, then that about the queries that are predicted again."""
         yield from self._any(result, saved, benchmark, "")
         if self.rerun is not None:
@@ -573,12 +572,7 @@ class _Verifier:
             yield predict_again(self.rerun, name, self.sources)
 
     def _any(
-        self,
-        result: Result | ResultGroup,
-        saved: Mapping[str, Any],
-        benchmark: Any,
-        where: str,
-        raced: list[_Scored] | None = None,
+        self, result: Results, saved: Mapping[str, Any], benchmark: Any, where: str, raced: list[_Scored] | None = None
     ) -> Iterator[Verification]:
         """Yield the findings about a result or a group; ``raced`` gets results of a race whose data sets are scored."""
         group = isinstance(result, ResultGroup)
