@@ -243,7 +243,7 @@ class Method:
                 cache.start(running, run.get("recheck", True), experimentor.unparsed)
                 if isinstance(cache, SharedFeatures):
                     cache.compute(experimentor, part)
-                before = cache.computed, cache.reused
+                cache.computed = cache.reused = 0
                 cost.start()
                 try:
                     with self._named(experimentor):
@@ -257,20 +257,17 @@ class Method:
                     cost.add(tokens_alone=math.nan)
                     data = MethodData(without_labels(experimentor), self.variant, self.calibration_number, self.options)
                     predictions = [Failure(str(error), error)] * len(queries)
-                computed, reused = cache.computed - before[0], cache.reused - before[1]
                 predictor = cache.predictor
                 if data.facts:
                     predictor = features.KernelCall(self.spec.name, "", (), Identity({}, data.facts), cache.kernel)
+                    running.options_for(predictor).counter.counts += RunCounts(cache.computed, cache.reused)
                 predictors[experimentor.name] = predictor
-                options = running.options_for(predictor)
-                if data.facts:
-                    options.counter.counts += RunCounts(computed, reused)
-                cost.add(reused_prompts=reused, **data.notes)
+                cost.add(reused_prompts=cache.reused, **data.notes)
                 if duplicates := data.notes.get("duplicates"):
                     shown = f"{duplicates:.0f} test examples are shown a demonstration of exactly their text"
                     _log.warning("%s: %s; the option exclude_duplicates leaves these out", part.name, shown)
                 views.append(with_labels(data.experimentor, experimentor))
-                runs[experimentor.name] = self._scored(views[-1], predictions, options, part)
+                runs[experimentor.name] = self._scored(views[-1], predictions, running.options_for(predictor), part)
                 cost.start()
         changed = copy.copy(benchmark)
         changed.experimentor = views
@@ -824,30 +821,30 @@ def forecast_method(
     if len(benchmarks) > 1:
         refuse_groups(benchmarks)
     runs = [(method, benchmark) for method in methods for benchmark in benchmarks]
-    first, second = (_tasks_of(runs, seed, chosen) for seed in (0, 1))
+    parts = [(method, member) for method, benchmark in runs for member in members(benchmark).values()]
+    refusals = [method.refusal(member) for method, member in parts]
+    if isinstance(refusals[0], Exception) and None not in refusals:
+        raise refusals[0]
+    fitting = [part for part, refusal in zip(parts, refusals, strict=True) if refusal is None]
+    first, second = (_tasks_of(runs, fitting, seed, chosen) for seed in (0, 1))
     certain = [chunk for _, chunk in first.chunks] == [chunk for _, chunk in second.chunks]
     return first.forecast(chosen, certain)
 
 
-def _tasks_of(runs: Sequence[tuple[Method, Benchmark | BenchmarkGroup]], seed: int, options: ForecastOptions) -> Tasks:
+def _tasks_of(runs: Sequence[Any], fitting: Sequence[Any], seed: int, options: ForecastOptions) -> Tasks:
+    """Return what methods compute on benchmarks (the members of groups), with made-up features of one seed."""
     kernel = runs[0][0].kernel
     made_up = _MadeUp(kernel, seed)
     cache = SharedFeatures(kernel, runs, runs[0][1] is runs[-1][1], compute=made_up)
     with options.context() as context:
         context.start([kernel])
-        for method, benchmark in runs:
-            single = members(benchmark)
-            for member in single.values():
-                if (error := method.refusal(member)) is not None:
-                    if len(single) * len(runs) == 1:
-                        raise error
-                    continue
-                for experimentor in member:
-                    part = Part(f"{method.spec.title}, {experimentor.name}")
-                    made_up.tasks.queries += len(experimentor)
-                    cache.start(context, recheck=False)
-                    cache.compute(experimentor, part)
-                    method.predict(experimentor, cache, part, Cost(cache))
+        for method, benchmark in fitting:
+            for experimentor in benchmark:
+                part = Part(f"{method.spec.title}, {experimentor.name}")
+                made_up.tasks.queries += len(experimentor)
+                cache.start(context, recheck=False)
+                cache.compute(experimentor, part)
+                method.predict(experimentor, cache, part, Cost(cache))
     return made_up.tasks
 
 

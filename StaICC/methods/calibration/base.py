@@ -311,15 +311,12 @@ class Calibration:
         Raises:
             ArgumentError: It is not trained, or what it reads was not given.
         """
-        self.check_trained()
         given = {"probabilities": label_space_prob, "vocabulary": full_vocab_prob, "hidden": hidden_state}[self.reads]
         if given is None:
             raise ArgumentError(f"{self.name}: got None for {features.CAPABILITIES[self.reads].value}, which it uses")
         return self.apply([given])[0]
 
-    def __call__(self, label_space_prob: Any, full_vocab_prob: Any = None, hidden_state: Any = None) -> list[float]:
-        """As :meth:`inference`."""
-        return self.inference(label_space_prob, full_vocab_prob, hidden_state)
+    __call__ = inference
 
     # -- files
 
@@ -515,12 +512,12 @@ Read = Literal["probabilities", "logits"]
 KINDS = frozenset(get_args(Read))
 
 
-def label_rows(answers: Sequence[Any], width: int, what: str) -> list[list[float]]:
+def label_rows(answers: Sequence[Any], width: int | None, what: str) -> list[list[float]]:
     """Read rows of label probabilities.
 
     Args:
         answers: The model's prediction for each prompt.
-        width: How many labels there are.
+        width: How many labels there are; ``None`` if that is not known.
         what: What the prompts are, for the message, such as ``"calibration prompt"``.
 
     Returns:
@@ -529,12 +526,8 @@ def label_rows(answers: Sequence[Any], width: int, what: str) -> list[list[float
     Raises:
         OutputError: A prediction is an exception, a label, of another length, or not finite.
     """
-    predictions = features.check_answered(answers, what)
-    for number, row in enumerate(predictions):
-        if isinstance(row, (int, str)) or (hasattr(row, "ndim") and not row.ndim):
-            raise OutputError(f"{what} {number}: got the label {row!r}, expected a probability for each label")
-    rows = numeric_rows(predictions)
-    if rows and len(rows[0]) != width:
+    rows = numeric_rows(features.check_answered(answers, what))
+    if rows and width not in (None, len(rows[0])):
         raise OutputError(f"{what} 0: got {len(rows[0])} scores, expected {width}, one for each label")
     return rows
 

@@ -339,8 +339,7 @@ def batch_calibration(
         [8.0, 3.0]
     """
     size = validate_integer("batch_size", batch_size, 1)
-    width = len(label_space_probs[0]) if len(label_space_probs) and hasattr(label_space_probs[0], "__len__") else 1
-    rows = base.label_rows(label_space_probs, width, "prediction")
+    rows = base.label_rows(label_space_probs, None, "prediction")
     if check_variant(variant) == "0.1.1":
         means = [base.mean_row(rows[start : start + size]) for start in range(0, len(rows), size)]
         return [
@@ -349,7 +348,7 @@ def batch_calibration(
         ]
     if not rows:
         return []
-    if min(size, len(rows)) < 2 and width > 1:
+    if min(size, len(rows)) < 2 and len(rows[0]) > 1:
         got = f"batch calibration over batches of {min(size, len(rows))} makes every prediction uniform"
         raise ArgumentError(f"{got}; it needs two predictions at least, and better a hundred")
     probabilities, _ = base.read_probabilities(rows, "auto")
