@@ -878,7 +878,7 @@ def compare_runs(
     if len(datasets) > 1:
         tests = [difference_outcome(step) for own in steps for step in own]
         of_datasets = corrected(tests, paired_tests.holm, chosen_from * len(datasets))
-    lines = iter(of_datasets)
+    lines, queries = iter(of_datasets), [paired.queries for paired in datasets.values()]
     not_worse: list[list[NonInferiority]] = [[] for _ in pairs]
     for turn in () if margin is None else (1, -1):
         gains = [mean if (turn == 1) is better else mean.negated for mean in means]
@@ -891,12 +891,8 @@ def compare_runs(
     made = []
     for number, pair in enumerate(pairs):
         first, second = (aligned.runs[run] for run in pair)
-        figures = [
-            _figures(name, step, paired.queries, next(lines))
-            for (name, paired), step in zip(datasets.items(), steps[number], strict=True)
-        ]
-        queries = sum(paired.queries for paired in datasets.values())
-        of_mean = _figures(f"mean of {len(datasets)} data sets", means[number], queries, outcomes[number])
+        figures = map(_figures, datasets, steps[number], queries, lines)
+        of_mean = _figures(f"mean of {len(datasets)} data sets", means[number], sum(queries), outcomes[number])
         made.append(
             Comparison(
                 aligned.benchmark,
@@ -1282,9 +1278,8 @@ def _bounds(aligned: AlignedRuns) -> Callable[[str, str], float | None]:
         low, high = above.low - below.high, above.high - below.low
         if (p := _chernoff(size, square, width, -low, rows)) > LEVEL / hypotheses:
             steps = list(map(sub, above.steps, below.steps))
-            p = paired_tests.upper_p_value(
-                PairedDifference(above.first, below.first, steps, low, high, strata=above.strata)
-            )
+            gap = PairedDifference(above.first, below.first, steps, low, high, strata=above.strata)
+            p = paired_tests.upper_p_value(gap)
         return 1.0 if p > last_step else 2.0 * p
 
     return bound
@@ -1363,9 +1358,8 @@ def _wins(aligned: AlignedRuns) -> dict[str, Wins]:
     wins = {}
     for run, own in rates.items():
         steps = [(rate - 0.5) / count for rate in own]
-        interval = paired_tests.difference_interval(
-            PairedDifference(means[run], 0.5, steps, -0.5 / count, 0.5 / count, 0.5)
-        )
+        lead = PairedDifference(means[run], 0.5, steps, -0.5 / count, 0.5 / count, 0.5)
+        interval = paired_tests.difference_interval(lead)
         assert interval is not None  # a rate has bounds
         interval = replace(interval, low=interval.low + 0.5, high=interval.high + 0.5)
         rivals = [*(strength for other, strength in strengths.items() if other != run), 0.0]

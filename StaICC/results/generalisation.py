@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import product
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 from typing import Any
 
 from StaICC.errors import ArgumentError, UndefinedMetricError, validate_integer
@@ -134,7 +134,7 @@ def variance_components(result: Result, level: float = 0.95) -> VarianceComponen
         lines.append(Decomposition(name, part.value, effects, fixed, generalise(part.value, fixed, effects)))
     if len(lines) > 1:
         effects = mean_effects([line.effects for line in lines])
-        value = math.fsum(line.value for line in lines) / len(lines)
+        value = fmean(line.value for line in lines)
         fixed = mean_interval([line.value for line in lines], [line.fixed for line in lines])
         lines.append(Decomposition("mean", value, effects, fixed, generalise(value, fixed, effects)))
     return VarianceComponents(tuple(lines), left_out)
@@ -298,15 +298,12 @@ def components_of(first: Result, second: Result | None = None) -> Components:
         names = [line.dataset for line in compare(first, second, "accuracy").datasets]
     designs = list(effects_of(first, second, names).values())
     number = len(designs)
-    means = {
-        name: max(0.0, math.fsum(design.components[name] for design in designs) / number) for name in SOURCES.values()
-    }
+    means = {name: max(0.0, fmean(design.components[name] for design in designs)) for name in SOURCES.values()}
     shared = means["templates"]
     if number > 1:  # of the variance of the mean over data sets, own effects are one part of ``number``
         common = (mean_effects(designs).components["templates"] * number - shared) / (number - 1)
         shared = min(shared, max(0.0, common))
-    accuracies = [math.fsum(design.template_means) / len(design.template_means) for design in designs]
-    accuracy = math.fsum(accuracies) / number if second is None else None
+    accuracy = fmean(fmean(design.template_means) for design in designs) if second is None else None
     return Components(means, shared, second is not None, f"pilot on {', '.join(names)}", accuracy)
 
 

@@ -394,9 +394,8 @@ def _place(result: Result, rule: _Rule, method: str, reason: str | None) -> Publ
         (not normal and method != METHODS[0], f"the published diagnosis is for {METHODS[0]} only"),
     )
     reason = next((text for applies, text in reasons if applies and text), None)
-    known = figures(
-        "Normal" if normal else "Diagnosis", metric=rule.published or rule.key, method=method if normal else None
-    )
+    wanted = {"metric": rule.published or rule.key, "method": method if normal else None}
+    known = figures("Normal" if normal else "Diagnosis", **wanted)
     known = tuple(figure for figure in known if figure.value is not None)
     cautions = [*rule.cautions, *([_RATES] if released and result.benchmark == "GLER" else [])]
     cautions += sorted(set.intersection(*(set(figure.warnings) for figure in known)))

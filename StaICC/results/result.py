@@ -937,6 +937,7 @@ def result_rows(result: Result) -> tuple[list[str], list[list[str]]]:
     scores = {(record["dataset"], record["metric"]): record for record in score_records(result)}
     places: list[str | None] = [*result.divided, None]
     details = [result.details.get(name) for name in result.divided]
+    bounds = [own.bounds if own else {} for own in details]
     table: list[tuple[str, list[str]]] = [("data set", [*result.divided, "mean"])]
     keys = (key for place, key in scores if place is not None and _is_column(key, result.divided[place]))
     for key in dict.fromkeys(keys):
@@ -945,12 +946,9 @@ def result_rows(result: Result) -> tuple[list[str], list[list[str]]]:
         head = f"slope of {head}" if metric != key and result.benchmark == "GLER" else head
         column = [scores.get((place, metric if place is None else key), {}) for place in places]
         table.append((head, [_cell(record.get("value"), record.get("low"), record.get("high")) for record in column]))
-        if any(own and metric in own.bounds for own in details):
-            values = [record.get("value") for record in column]
-            ends = [
-                (detail and detail.bounds.get(metric)) or (own, own)
-                for detail, own in zip(details, values[:-1], strict=True)
-            ]
+        if any(metric in of_set for of_set in bounds):
+            values = [record.get("value") for record in column[:-1]]
+            ends = [of_set.get(metric) or (own, own) for of_set, own in zip(bounds, values, strict=True)]
             ends.append(tuple(mean([pair[side] for pair in ends]) for side in (0, 1)))
             cells = [f"{_figure(low)}, {_figure(high)}" for low, high in ends]
             table.append((f"{head} if unparsed wrong, right", cells))
