@@ -168,13 +168,11 @@ _COUNT_TOLERANCE = 1e-6
 
 def _share(value: object, name: str) -> float:
     try:
-        if isinstance(value, bool | str | bytes):
-            raise TypeError
-        share = float(value)  # type: ignore[arg-type]
+        share = math.nan if isinstance(value, bool | str | bytes) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
-        raise ArgumentError(f"{name} must be a number between 0 and 1, not {value!r}") from None
+        share = math.nan
     if not 0.0 <= share <= 1.0:
-        raise ArgumentError(f"{name} must lie between 0 and 1, not {value!r}")
+        raise ArgumentError(f"{name} must be a number between 0 and 1, not {value!r}")
     return share
 
 
@@ -185,15 +183,12 @@ def _groups(n: int, p: GuessRates) -> Groups:
         for labels, examples in p.items():
             count = validate_integer(f"the number of examples with {labels!r} labels in p", examples, 0)
             groups[1.0 / validate_integer("a number of labels in p", labels, 1)] += count
-        kind = "the examples of the mapping p"
     elif isinstance(p, Iterable):
         groups.update(_share(value, f"p[{position}]") for position, value in enumerate(p))
-        kind = "the probabilities in the list p"
     else:
         groups[_share(p, "p")] = n
-        kind = "p"
-    if sum(groups.values()) != n:
-        raise ArgumentError(f"{kind} number {sum(groups.values())}, but n is {n}; they must be the same")
+    if groups.total() != n:
+        raise ArgumentError(f"p is for {groups.total()} examples, but n is {n}; they must be the same")
     return tuple(sorted((rate, examples) for rate, examples in groups.items() if examples))
 
 
@@ -286,7 +281,10 @@ class RandomBaseline:
         Raises:
             ArgumentError: num_correct is no integer from 0 to n, or t is no positive one.
         """
-        return math.exp(self._log_p_value(self._count(num_correct), t))
+        k = validate_integer("the number of correct answers", num_correct, 0)
+        if k > self.n:
+            raise ArgumentError(f"{k} correct answers are more than the n = {self.n} examples")
+        return math.exp(self._log_p_value(k, t))
 
     def log_p_value(self, acc: float, t: int = 1) -> float:
         """Natural logarithm of the p-value, also where the p-value itself is too small for floating point.
@@ -387,12 +385,6 @@ class RandomBaseline:
         if abs(answers - k) > _COUNT_TOLERANCE:
             nearest = f"the nearest is {k}/{self.n} = {k / self.n!r}"
             raise ArgumentError(f"{acc!r} is no multiple of 1/{self.n} ({nearest}); give the unrounded accuracy or n")
-        return self._count(k)
-
-    def _count(self, num_correct: object) -> int:
-        k = validate_integer("the number of correct answers", num_correct, 0)
-        if k > self.n:
-            raise ArgumentError(f"{k} correct answers are more than the n = {self.n} examples")
         return k
 
     def _log_p_value(self, k: int, t: int) -> float:
