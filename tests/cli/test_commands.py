@@ -103,7 +103,7 @@ def test_a_p_value_below_floating_point_is_not_printed_as_zero(capsys: pytest.Ca
     [
         ("2", "0.333", "0.333 is no share of n = 100"),
         ("2", "60", "between 0 and 1, not '60'"),
-        ("2:50,5:40", "0.5", "number 90, but n is 100"),
+        ("2:50,5:40", "0.5", "90 examples, but n is 100"),
     ],
 )
 def test_an_accuracy_that_is_no_share_of_n_is_refused(
