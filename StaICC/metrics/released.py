@@ -30,7 +30,7 @@ from functools import reduce
 
 from StaICC.errors import ArgumentError, UndefinedMetricError, validate_integer, whole_number
 from StaICC.metrics import classification, diagnosis
-from StaICC.metrics.classification import check_labels, numeric_rows, predicted_labels, softmax
+from StaICC.metrics.classification import check_labels, numeric_rows, predicted_labels
 from StaICC.metrics.diagnosis import Line, label_frequencies
 
 _BINS = 10
@@ -39,6 +39,14 @@ _BINS = 10
 def _total(values: Iterable[float]) -> float:
     """Add from left to right without compensation (`sum` compensates from Python 3.12 on)."""
     return reduce(operator.add, values, 0.0)
+
+
+def _softmax(row: list[float]) -> list[float]:
+    """Return the softmax by the additions of the release: the last bit decides ties, and the bin of a confidence."""
+    largest = max(row)
+    powers = [math.exp(value - largest) for value in row]
+    total = _total(powers)
+    return [power / total for power in powers]
 
 
 def _crashed(how: str, why: str) -> UndefinedMetricError:
@@ -70,7 +78,7 @@ def probability_like(row: Sequence[float]) -> bool:
 
 def _reshaped(rows: list[list[float]]) -> list[list[float]]:
     """Softmax every row unless every row is probability-like."""
-    return rows if all(map(probability_like, rows)) else list(map(softmax, rows))
+    return rows if all(map(probability_like, rows)) else list(map(_softmax, rows))
 
 
 def _scored(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> tuple[list[int], list[list[float]]]:
@@ -416,7 +424,7 @@ def consistency(prediction: Sequence[Sequence[float]], queries: int) -> float:
         >>> consistency([[1, 0], [0, 1], [1, 0], [1, 0]], queries=2)
         0.75
     """
-    predicted = predicted_labels(_rows(prediction))
+    predicted = predicted_labels(_reshaped(_rows(prediction)))
     if queries < 1 or len(predicted) % queries:
         raise ArgumentError(
             f"there are {len(predicted)} rows for runs of {queries} queries; expected a multiple of that"

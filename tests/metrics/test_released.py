@@ -109,14 +109,15 @@ def test_one_ulp_in_one_row_softmaxes_all_rows():
     assert all(map(released.probability_like, rows))
     assert released.averaged_truelabel_likelihood([0] * 11, rows) == pytest.approx(0.9)
     assert not released.probability_like([0.7, 0.2, 0.1])
-    spoiled = released.averaged_truelabel_likelihood([0] * 12, [*rows, [0.7, 0.2, 0.1]])
-    assert spoiled < 0.54
+    assert released.averaged_truelabel_likelihood([0] * 12, [*rows, [0.7, 0.2, 0.1]]) < 0.54
     assert classification.averaged_truelabel_likelihood([0] * 12, [*rows, [0.7, 0.2, 0.1]]) > 0.88
 
 
 def test_the_sum_is_plain_addition_on_every_python():
     # From Python 3.12 on, sum() compensates and gives exactly 1.0 here.
     assert released.probability_like([0.1] * 10) is False
+    rows = [[0.0, 1e-16, 0.0, 2e-16], [0.0, 1.0, 0.0, 0.0]]  # the first has a tie, by the softmax with this sum
+    assert released.accuracy([1, 1], rows) == released.consistency(rows, 1) == 1.0
 
 
 def test_bare_labels_in_the_set():
