@@ -188,9 +188,7 @@ def _groups(n: int, p: GuessRates) -> Groups:
     else:
         groups[_share(p, "p")] = n
     if groups.total() != n:
-        raise ArgumentError(
-            f"the groups of p (--labels) have {groups.total()} examples, but n is {n}; they must be the same"
-        )
+        raise ArgumentError(f"p (--labels) is for {groups.total()} examples, but n is {n}; make them the same")
     return tuple(sorted((rate, examples) for rate, examples in groups.items() if examples))
 
 
