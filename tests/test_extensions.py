@@ -99,9 +99,8 @@ def letters(prompt: str, label_space: list[str]) -> list[float]:
 @pytest.mark.usefixtures("plugin")
 def test_one_of_each_kind_in_python(tmp_path: Path) -> None:
     kernel = load_kernel("label_counts:0.5")
-    assert kernel.smoothing == 0.5
-    assert load_kernel("label_counts").smoothing == 1.0
-    assert load_kernel("Label-Counts", smoothing=2.0).smoothing == 2.0
+    kernels = kernel, load_kernel("label_counts"), load_kernel("Label-Counts", smoothing=2.0)
+    assert [own.smoothing for own in kernels] == [0.5, 1.0, 2.0]
     data = load_dataset("example_tickets")
     assert (len(data.table), data.card.label_space) == (96, ("bug", "wish", "praise"))
     assert isinstance(data.source, FileSource)
@@ -110,8 +109,7 @@ def test_one_of_each_kind_in_python(tmp_path: Path) -> None:
     assert set(result["Averaged results"]) == {"loss"}
     assert 0 <= result["Divided results"]["example_tickets"]["names"]["brier_score"] <= 2
     fields = result.signature.fields
-    assert fields["benchmark"] == f"Symbol_labels@{ORIGIN}"
-    assert fields["datasets"] == f"example_tickets@{ORIGIN}"
+    assert (fields["benchmark"], fields["datasets"]) == (f"Symbol_labels@{ORIGIN}", f"example_tickets@{ORIGIN}")
     assert re.fullmatch(rf"standard\+brier_score@{re.escape(ORIGIN)}-[0-9a-f]{{12}}", fields["metrics"])
     result.save(tmp_path / "result.json")
     checks = verify(load(tmp_path / "result.json"), benchmark)
@@ -124,8 +122,7 @@ def test_the_distribution_is_part_of_the_identity(plugin_site: Path, monkeypatch
     assert identity_of(kernel).who == {"model": "label counts, version 1", "distribution": "staicc-example-plugin 1.2"}
     assert "distribution" not in identity_of(load_kernel("ppm")).who
     before = identity_of(kernel).digest
-    for _ in range(2):
-        assert identity_of(load_kernel("label_counts")).digest == before
+    assert {identity_of(load_kernel("label_counts")).digest for _ in range(2)} == {before}
     assert identity_of(load_kernel("label_counts:2")).digest != before
     other = plugin_site.parent / "other"
     if not other.exists():
@@ -159,8 +156,7 @@ def test_one_of_each_kind_on_the_command_line(command: Callable[[str], str]) -> 
     options = "--model label_counts:2 --datasets example_tickets --limit 4 --json result.json"
     command(f"run symbol-labels {options} --metrics standard+brier_score --store s.sqlite")
     signature = str(load("result.json").signature)
-    assert f"Symbol_labels@{ORIGIN}" in signature
-    assert f"standard+brier_score@{ORIGIN}" in signature
+    assert all(f"{name}@{ORIGIN}" in signature for name in ("Symbol_labels", "standard+brier_score"))
     command(f"run normal {options} --overwrite --method sharpened --method-option exponent=3.0")
     assert load("result.json").signature.fields["method"] == f"sharpened@{ORIGIN} paper exponent=3.0"
     options = "--model staicc_example.kernel:LabelCounts --datasets staicc_example.data:tickets --limit 4"
@@ -195,11 +191,9 @@ def test_built_in_names_cannot_be_taken(kind: str, site: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a built-in name does not read the entry points
         if kind != "datasets":  # its first one needs the data pack
-            assert entries.find(spelled).origin == ""
-            assert entries.find(spelled).name == victim
+            assert (entries.find(spelled).origin, entries.find(spelled).name) == ("", victim)
     (row,) = [row for row in entries.listing() if row.origin.startswith("thief")]
-    assert row.origin == "thief 6.6"
-    assert "built in" in row.problem
+    assert (row.origin, "built in" in row.problem) == ("thief 6.6", True)
     assert "thief" not in sys.modules
 
 
@@ -260,6 +254,10 @@ def test_references_that_lead_nowhere(kind: str, reference: str, error: type[Sta
 
 
 def test_names_from_files_import_nothing(site: Path) -> None:
+    made = "from StaICC.datasets import *; made = Dataset.from_rows([('a', 'x'), ('b', 'y')], name='mine')"
+    install(site, "a", "1", {"staicc.datasets": {"other": "other_data:made"}}, other_data=made)
+    with pytest.raises(PluginError, match="calls itself 'mine'"):
+        REGISTRIES["datasets"]().find("other")
     (site / "trap.py").write_text("raise AssertionError('imported')\n", encoding="utf-8")
     with pytest.raises(UnknownNameError, match="import no module"):
         load_dataset("trap:rows", references=False)

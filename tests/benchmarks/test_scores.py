@@ -108,14 +108,17 @@ def test_of_equal_scores_the_first_counts_also_if_all_are_equal(own: Dataset, tr
     assert all(equal[name] == pytest.approx(released[name], abs=1e-12) for name in released)
 
 
-def test_accuracy_has_baselines_and_an_interval(own: Dataset, truth: list[int]) -> None:
+def test_accuracy_has_baselines_and_an_interval(own: Dataset, truth: list[int], make_own: Any) -> None:
     rows = [[0.7, 0.3] if number % 3 else [0.3, 0.7] for number in range(len(truth))]
     result = Normal(datasets=[own])(preentered_prediction=[rows])
     baselines = result.details["own"].baselines["normal"]
     assert (baselines.queries, baselines.labels, baselines.uniform) == (len(truth), 2, 0.5)
     assert baselines.majority == max(truth.count(0), truth.count(1)) / len(truth)
     assert baselines.max_random == pytest.approx(0.5)
-    assert 0 <= baselines.p_value <= 1
+    tied = Normal(datasets=[make_own(1, rows=50)])  # as many rows of label 1 as of label 0, which is the baseline
+    assert sum(query.label for query in tied[0].all_queries()) == 12
+    first, second = (tied(preentered_prediction=[[n] * 24]).details["own"].baselines["normal"] for n in (0, 1))
+    assert first.p_value_majority == 1 > second.p_value_majority
     interval = result.details["own"].intervals["accuracy"]
     correct = [row.index(max(row)) == label for row, label in zip(rows, truth, strict=True)]
     of_rows = [float(first + second) for first, second in zip(correct[:12], correct[12:], strict=True)]

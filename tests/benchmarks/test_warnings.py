@@ -82,7 +82,8 @@ def test_one_label_with_other_probabilities_each_time() -> None:
 def test_ties_and_ties_to_rounding(size: float) -> None:
     tied = rows_of(lambda draw, place: [x := -size * draw.uniform(1, 2), x * (1 + (1e-9 if place // 2 % 2 else -1e-9))])
     warning = "40 of 40 predictions have a tie"
-    assert starting(find_warnings([outcome(tied)])) == [warning]
+    for rows, labels in ((tied, 2), ([[*row, 9 * min(row)] for row in tied], 3)):
+        assert starting(find_warnings([outcome(rows, labels=labels)])) == [warning]
     apart = rows_of(lambda draw, place: [x := -size * draw.uniform(1, 2), x * (1.001 if place // 2 % 2 else 0.999)])
     assert not any("tie" in warning for warning in find_warnings([outcome(apart)]))
     assert starting(find_warnings([outcome([*tied[:1], *apart[1:]])]))[0] == "1 of 40 predictions have a tie"

@@ -186,6 +186,8 @@ def test_verification_where_the_file_is(tmp_path: Path, monkeypatch: pytest.Monk
         assert any(finding.same for finding in verify_file("r.json", data_files=[place]))
     monkeypatch.chdir("elsewhere")
     assert any(finding.same for finding in verify_file("../r.json"))
+    Path("b.csv").write_text("another file\n", encoding="utf-8")
+    assert Dataset.reopen(load("../r.json").files["a"], ["b.csv", "a.csv"]).card.name == "a"
 
 
 def with_record(**changes: Any) -> Any:
@@ -230,10 +232,8 @@ def test_a_forged_record_is_never_recomputed(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ({"bug": "A", "wish": "A"}, "at least two"),
-        ({}, "at least two"),
-        (["wish", "wish", "bug"], "each once"),
-        ({"bug": " ", "wish": "x"}, "none empty"),
+        *(({"bug": "A", "wish": "A"}, "at least two"), ({}, "at least two")),
+        *((["wish", "wish", "bug"], "each once"), ({"bug": " ", "wish": "x"}, "none empty")),
     ],
 )
 def test_label_names_that_are_refused(labels: Any, message: str) -> None:

@@ -28,7 +28,9 @@ from StaICC.results.comparison import (
     Tied,
     Untested,
     Worse,
+    align,
     compare_all,
+    difference_outcome,
     format_comparisons,
     standings,
     verdict_of,
@@ -216,8 +218,8 @@ def test_labels_in_another_order_are_found_by_name(benchmark: Any, order: tuple[
     assert len(metrics) >= 2
     for metric in metrics:
         for left, right in ((first, second), (second, first)):
-            values = compare(left, right, metric).datasets[0].values
-            assert values == pytest.approx((left.averaged[metric], right.averaged[metric]))
+            expected = pytest.approx((left.averaged[metric], right.averaged[metric]))
+            assert compare(left, right, metric).datasets[0].values == expected
         assert compare(first, same, metric).datasets[0].difference == pytest.approx(0.0, abs=1e-12)
         assert first.averaged[metric] != pytest.approx(second.averaged[metric])
 
@@ -248,8 +250,7 @@ def test_what_is_not_compared_is_named(pair: dict[str, Result]) -> None:
     notes = compare(pair["a"], edited(pair["b"], change)).left_out
     assert any(note.startswith("own: the table of second has 0.1230 (metrics standard)") for note in notes)
     found = compare(pair["a"], edited(pair["b"], remove))
-    assert [one.dataset for one in found.datasets] == ["mini"]
-    assert found.mean is None
+    assert ([one.dataset for one in found.datasets], found.mean) == (["mini"], None)
     assert "own (second: the file has no records of its queries)" in found.left_out
     alone = run(scored("c"), "mini")
     assert "own (second: not in this run)" in compare(pair["a"], alone).left_out
@@ -278,6 +279,11 @@ def test_ranking_and_corrections_of_several_runs(count: int) -> None:
     runs = {f"run {n}": run(scored(str(n), skill), limit=40) for n, skill in enumerate(skills)}
     found = compare_runs(runs, margin=0.05)
     assert [(one.first, one.second) for one in found.comparisons] == list(combinations(runs, 2))
+    not_worse = [own for one in found.comparisons for own in one.non_inferiority]
+    assert [own.shown for own in not_worse] == [own.p_value <= 0.025 for own in not_worse]
+    assert count == 3 or any(0.025 < own.p_value < 0.05 for own in not_worse)
+    same = compare_runs({"a": runs["run 0"], "b": runs["run 0"]}, margin=0.5).comparisons[0]
+    assert [own.shown for own in same.non_inferiority] == [True, True]
     of_means = [one.overall.p_value for one in found.comparisons]
     assert [one.overall.holm for one in found.comparisons] == directional_holm(of_means)
     of_datasets = [each.p_value for one in found.comparisons for each in one.datasets]
@@ -294,8 +300,7 @@ def test_ranking_and_corrections_of_several_runs(count: int) -> None:
     for place in found.ranking:
         expected = Best() if place.value == values[best] else verdict_of(outcomes[frozenset((best, place.run))])
         assert place.verdict == expected
-    assert verdict_of(WasTested(0.01, 0.05)) == Worse(0.05)
-    assert verdict_of(WasTested(0.01, 0.051)) == Tied(0.051)
+    assert [verdict_of(WasTested(0.01, p)) for p in (0.05, 0.051)] == [Worse(0.05), Tied(0.051)]
 
 
 def test_of_many_runs_each_is_compared_with_the_best_which_is_corrected_for_its_choice() -> None:
@@ -304,13 +309,12 @@ def test_of_many_runs_each_is_compared_with_the_best_which_is_corrected_for_its_
     runs = {f"run {n}": given(["mini"], str(n), 0.95 - 0.025 * n) for n in range(count)}
     found = compare_runs(runs)
     best = {rank.run for rank in found.ranking if rank.value == found.ranking[0].value}
-    assert len(best) == 2  # both are compared with all others, so that the order of the runs decides nothing
-    assert {one.first for one in found.comparisons} == best
+    # Both are compared with all others, so that the order of the runs decides nothing.
+    assert ({one.first for one in found.comparisons}, len(best)) == (best, 2)
     assert [rank.value for rank in found.ranking] == sorted((rank.value for rank in found.ranking), reverse=True)
-    assert {rank.groups for rank in found.ranking} == {""}
+    assert {(rank.groups, rank.ranks) for rank in found.ranking} == {("", None)}
     assert isinstance(found.ranking[-1].verdict, Worse)
     assert {rank.run: rank for rank in found.ranking} == standings(runs, "accuracy", True)
-    assert {rank.ranks for rank in found.ranking} == {None}
     assert len(found.comparisons) == count - 1 + count - 2
     tested = [outcome for one in found.comparisons if isinstance(outcome := one.overall.outcome, WasTested)]
     assert len(tested) > 15
@@ -433,8 +437,7 @@ def test_csv_says_what_the_text_says_below_the_table(make_model: Callable[..., A
     (found,), _ = compare_all({"a": first, "b": second}, "macro_F1", margin=0.02)
     notes = "; ".join(line["note"] for line in csv.DictReader(io.StringIO(format_comparisons([found], "csv"))))
     (pair,) = found.comparisons
-    assert len(pair.left_out) > 0
-    assert len(pair.non_inferiority) == 2
+    assert (len(pair.left_out) > 0, len(pair.non_inferiority)) == (True, 2)
     assert all(text in notes for text in (*pair.left_out, *map(str, pair.non_inferiority)))
     other = StaICC.Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0)
     ((untested,), _) = compare_all({"a": first, "b": other}, "macro_F1")
@@ -490,7 +493,8 @@ def test_the_better_of_two_runs_is_named(metric: str, higher: bool) -> None:
     good = benchmark(lambda prompt, label_space: [float(n == place) for place in [next(right)] for n in range(3)])
     bad = benchmark(lambda prompt, label_space: [1.0, 0.0, 0.0])
     for runs in ({"good": good, "bad": bad}, {"bad": bad, "good": good}):
-        pair = compare_runs(runs, metric).comparisons[0]
+        pair = compare_runs(runs, metric, margin=0.02).comparisons[0]
+        assert {one.run for one in pair.non_inferiority if one.shown} == {"good"}
         assert (pair.overall.difference > 0) is ((pair.first == "good") is higher)
         assert [text for text in pair.conclusion() if "better" in text] == ["good is better (p < 0.0001)"]
     (tied,) = compare(bad, bad, metric).conclusion()
@@ -585,10 +589,13 @@ def test_bounds_decide_as_the_tests_of_all_pairs(metric: str, monkeypatch: pytes
     exact = rank(runs, metric, draws=1)
     monkeypatch.setattr(comparison, "MOST_RUNS", 2)
     bounded = rank(runs, metric, draws=1)
-    assert [place.ranks for place in bounded.runs] == [place.ranks for place in exact.runs]
-    assert len({place.ranks for place in exact.runs}) > 4
-    for place, other in zip(bounded.runs, exact.runs, strict=True):
-        assert type(place.verdict) is type(other.verdict)
+    of_bounded, of_exact = ([(own.ranks, type(own.verdict)) for own in found.runs] for found in (bounded, exact))
+    assert of_bounded == of_exact
+    assert len({*of_exact}) > 4
+    aligned = align(runs, metric)
+    bound = comparison._bounds(aligned)
+    for pair in combinations(aligned.order, 2):
+        assert (bound(*pair) or 1.0) >= difference_outcome(aligned.difference(*pair)).holm - 1e-12
 
 
 @pytest.mark.parametrize("most_runs", [2, 20])

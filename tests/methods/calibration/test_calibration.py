@@ -138,6 +138,8 @@ def test_batch_by_hand() -> None:
     """Mean (0.6, 0.4): 0.8 / 0.6 : 0.2 / 0.4 = 8 : 3, and 0.2 / 0.6 : 0.8 / 0.4 = 1 : 6."""
     rows = sc.batch_calibration([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]])
     assert rows == [pytest.approx([8 / 11, 3 / 11])] * 2 + [pytest.approx([1 / 7, 6 / 7])]
+    with pytest.raises(ArgumentError, match="over batches of 1 makes every prediction uniform"):
+        sc.batch_calibration([[0.8, 0.2]])
 
 
 def test_released_batch_by_hand() -> None:
