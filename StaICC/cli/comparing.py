@@ -7,7 +7,7 @@ import dataclasses
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from decimal import Decimal
+from decimal import MIN_EMIN, Context, Decimal
 from functools import partial
 
 from StaICC.cli import files
@@ -333,7 +333,7 @@ def baseline(args: argparse.Namespace) -> files.Printed:
             logarithm, p_value = guessing.log_p_value(correct / args.n, t), guessing.p_value_of_count(correct, t)
             log10 = logarithm / math.log(10) if math.isfinite(logarithm) else None
             lines[-1] |= {"p_value": p_value, "log10_p_value": log10}
-            small = f"{Decimal(logarithm).exp():.2e}"  # floating point may have no such number
+            small = f"{Context(Emin=MIN_EMIN).exp(Decimal(logarithm)):.2e}"  # floating point may have no such number
             table[-1][f"p-value of {correct}/{args.n}"] = f"{p_value:.4f}" if p_value > 1e-4 else small
     labels = {str(labels): queries for labels, queries in uniform.items()}
     accuracy = None if correct is None else float(args.accuracy)

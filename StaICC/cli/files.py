@@ -156,6 +156,7 @@ class Parser(argparse.ArgumentParser):
         known = [option for option in self._option_string_actions if option.startswith("--")]
         if wrong is None:
             hint = "; name data sets with --datasets, a file of data with --data, the file for the result with --json"
+            hint += "; write a model option that is true or false as --OPTION or --OPTION=false"
             self.error(f"unrecognized arguments: {' '.join(unknown)}{hint * ('--datasets' in known)}")
         if " " in INSTEAD.get(wrong, ""):
             self.error(f"there is no option {wrong!r}: {INSTEAD[wrong]}")
@@ -297,7 +298,7 @@ def add_command(commands: Any, name: str, run: Callable[..., Any], text: str) ->
         formatter_class=argparse.RawDescriptionHelpFormatter,
         conflict_handler="resolve",
     )
-    about = "print JSON instead of text"
+    about = "print JSON instead of text; JSON Lines stay as they are"
     parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=about)
     parser.set_defaults(run=run)
     return parser

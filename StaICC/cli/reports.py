@@ -77,7 +77,8 @@ def verify(args: argparse.Namespace) -> files.Printed:
         except (StaICCError, OSError) as error:
             if len(args.results) == 1:
                 raise
-            print(f"staicc: {path}: {one_line(getattr(error, 'strerror', None) or str(error))}", file=sys.stderr)
+            reason = one_line(getattr(error, "strerror", None) or str(error)).removeprefix(f"{path}: ")
+            print(f"staicc: {path}: {reason}", file=sys.stderr)
     document = [_plain(path, part) for path, parts in checked.items() for part in parts]
     blocks: list[Block] = []
     for path, parts in checked.items():

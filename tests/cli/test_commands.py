@@ -94,8 +94,8 @@ def test_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_p_value_below_floating_point_is_not_printed_as_zero(capsys: pytest.CaptureFixture[str]) -> None:
-    assert baseline("--n", "1024", "--labels", "6", "--t", "10", "--accuracy", "1") == 0
-    assert capsys.readouterr().out.splitlines()[2].split()[-1] == "1.49e-796"
+    assert baseline("--n", "1200000", "--labels", "77", "--t", "10", "--accuracy", "1") == 0
+    assert capsys.readouterr().out.splitlines()[2].split()[-1] == "1.35e-2263788"
 
 
 @pytest.mark.parametrize(

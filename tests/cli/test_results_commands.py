@@ -53,6 +53,7 @@ def test_compare(staicc: Cli) -> None:
     status, out, err = staicc("compare", "a.json", "suite.json")
     assert "left out: mini: 12 of 20 queries of a are not compared" in out
     assert "GLER (not in a)" in err
+    assert staicc("verify", "a.json", "bad.json")[2].count("bad.json") == 1
     for name in "ab":
         Path(name).mkdir()
         Path(f"{name}.json").rename(f"{name}/result.json")
