@@ -96,8 +96,7 @@ def test_other_functions(function, cases):
 
 def test_gler_falls_short_of_the_true_slope():
     # published/notes: for a linear fall of s per unit of noise the release returns 0.3788 s.
-    values = [float(share) for share in shares_of_correct_labels()]
-    assert released.gler(values).slope == pytest.approx(25 / 66)
+    assert released.gler([*map(float, shares_of_correct_labels())]).slope == pytest.approx(25 / 66)
     assert released.gler_abscissas(5) == [1, 0.75, 0.25, -0.5, -1.5]
 
 
@@ -121,9 +120,8 @@ def test_the_sum_is_plain_addition_on_every_python():
 
 
 def test_bare_labels_in_the_set():
-    truth = [0, 1, 2, 0] * 3
     rows = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 1, 0]] * 3
-    scores = metric_set("0.1.1").score(truth, rows, hard=True)
+    scores = metric_set("0.1.1").score([0, 1, 2, 0] * 3, rows, hard=True)
     assert {name: score.value for name, score in scores.items()} == {
         "accuracy": 0.75,
         "averaged_truelabel_likelihood": 0.75,
