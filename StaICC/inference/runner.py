@@ -335,7 +335,7 @@ def _evaluate_in_one_call(
         return []
     label_space = queries[0].label_space
     keys: list[_Key] = [(str(number), label_space) for number in range(len(queries))]  # equal prompts are kept apart
-    collector = AnswerCollector(options, part, len(keys), {})
+    collector = AnswerCollector(replace(options, store=None), part, len(keys), {})  # nor are they those of prompts
     values = workers.batch_answers(contract.user_batch_form(function), [query.prompt for query in queries], label_space)
     if isinstance(values, Failure):
         if ends([values], options.on_error):

@@ -547,7 +547,9 @@ def solve_in_workers(
     source, in_flight = iter(chunks), dict[Future[_Solved], Chunk]()
     try:
         while True:
-            for chunk in itertools.islice(source, max(0, pool.capacity() * (1 + ahead) - len(in_flight))):
+            with _explained():
+                free = pool.capacity() * (1 + ahead) - len(in_flight)
+            for chunk in itertools.islice(source, max(not in_flight, free)):
                 with _explained():
                     remote = pool.remote(function)  # multiprocessing ends a mask where it starts its own process
                     with _interrupts_held_back():

@@ -138,6 +138,8 @@ def test_the_number_of_workers_changes_nothing(kind, number, expected, tmp_path)
 class Faulty(Executor):
     """Evaluates some chunks, and then fails: with an error (as Dask says that it lost its workers) or otherwise."""
 
+    num_workers = 0  # as that of MPI after its end
+
     def __init__(self, chunks: int, fault: Any) -> None:
         self.chunks, self.fault = chunks, fault
 

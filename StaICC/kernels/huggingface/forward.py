@@ -570,8 +570,9 @@ class Forward:
         finally:
             if handle:
                 handle.remove()
-        logits, states = output.logits, output.hidden_states[-1]
-        states = inputs[-1] if inputs and inputs[-1].shape[:2] == logits.shape[:2] else states
+        logits = output.logits
+        fits = inputs and inputs[-1].shape[:2] == logits.shape[:2]
+        states = inputs[-1] if fits else output.hidden_states[-1]  # a model's own class may return none
         self.can.vocabulary = logits.shape[-1]
         return self.torch.cat([states.to(logits.device), logits], -1)
 

@@ -316,7 +316,9 @@ class Calibration:
             raise ArgumentError(f"{self.name}: got None for {features.CAPABILITIES[self.reads].value}, which it uses")
         return self.apply([given])[0]
 
-    __call__ = inference
+    def __call__(self, *features: Any, **named: Any) -> list[float]:
+        """As :meth:`inference`, also where a subclass has its own."""
+        return self.inference(*features, **named)
 
     # -- files
 

@@ -43,7 +43,7 @@ def plain() -> Any:
         with torch.no_grad():
             given = torch.tensor([ids], device=next(model.parameters()).device)
             output = model(input_ids=given, output_hidden_states=True, use_cache=False)
-        return ids, output.logits[0].double().cpu(), output.hidden_states[-1][0].cpu()
+        return ids, output.logits[0].double().cpu(), (output.hidden_states or [output.logits])[-1][0].cpu()
 
     def labels(model: Any, tokenizer: Any, text: str, labels: list[str]) -> list[float]:
         """Probabilities of the labels' last tokens."""

@@ -349,12 +349,8 @@ class DependsOnBatch(torch.nn.Module):  # type: ignore[name-defined]
         return changed
 
 
-class Capacity(torch.nn.Module):  # type: ignore[name-defined]
+class Capacity(DependsOnBatch):
     """Leaves out what a call has beyond a hundred positions, as a mixture of experts with a capacity does."""
-
-    def __init__(self, inner):
-        super().__init__()
-        self.inner = inner
 
     def forward(self, states):
         positions = torch.arange(states[..., 0].numel(), device=states.device).reshape(*states.shape[:2], 1)
@@ -374,6 +370,7 @@ class HeadWithContext(torch.nn.Module):  # type: ignore[name-defined]
         output = self.inner(input_ids=input_ids, **more)
         if (input_ids == self.token).any():
             output.logits = output.logits.flip(-1)
+        output.hidden_states = None  # as the output of a class of one's own
         return output
 
 

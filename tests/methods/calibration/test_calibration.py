@@ -95,6 +95,8 @@ def test_priors_by_hand(name: str, variant: str, learned: Any, prior: Any, row: 
     made.train(write, answers(*learned), ROWS, calibration_number=len(learned), k=1, **more)
     assert made.prior == pytest.approx(prior, abs=1e-12)
     assert made.inference(row) == made(row, None, None) == pytest.approx(expected)
+    own = type("Own", (type(made),), {"inference": lambda self, *given: given})(LABELS)
+    assert own(row, None, None) == (row, None, None)
 
 
 def test_a_prior_of_zero_is_refused() -> None:
