@@ -746,7 +746,8 @@ def origin(result: Result, dataset: str | None) -> dict[str, Any]:
 def _scored(result: Result, dataset: str, metric: str) -> int:
     """Return the number of scored queries of a score: of its condition or round, if it belongs to one."""
     details, condition = result.details[dataset], metric.rpartition(".")[0]
-    if scored_round := (result.divided[dataset].get("rounds") or {}).get(metric):
+    rounds = result.divided[dataset].get("rounds") if result.benchmark == "LongICL" else None
+    if scored_round := (rounds or {}).get(metric):
         lost = scored_round.get("unparsed", 0) if result.setting("unparsed") == "excluded" else 0
         return int(scored_round.get("answered", details.scored)) - int(lost)
     for record in details.conditions:
