@@ -108,6 +108,9 @@ def test_hidden_calibration_is_the_authors() -> None:
     available = Counter(index(row[1]) for row in experimentor.calibration_set())
     assert Counter(drawn) == {label: min(16, count) for label, count in available.items()}
     assert len(set(prompts)) == len(prompts)
+    rows = [((f"text {row}",), "a") for row in range(4)]  # none is among its own demonstrations, with its label
+    own = labelled_prompts(lambda shown, text: "x" * ((tuple(text), "a") in shown), rows, ["a"], 40, 2, "paper")
+    assert not any(own.prompts)
     states = kernel.hidden_states(prompts).astype(float)
     centroids = [states[numpy.array(drawn) == label].mean(axis=0) for label in range(len(labels))]
     predicted = rows_of(ms.Method("hidden_calibration", kernel).run(bench(6), return_outputs=True))
