@@ -8,7 +8,7 @@ import enum
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -21,7 +21,7 @@ from StaICC.inference import RunOptions
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.text_inference import ReplySettings
 from StaICC.methods.run import Method
-from StaICC.methods.specification import make_options
+from StaICC.methods.specification import _accepts, make_options
 
 ROWS = [(f"text {row}", f"kind {row % 20}") for row in range(400)]
 KINDS = [f"kind {number}" for number in range(20)]
@@ -118,6 +118,7 @@ def test_the_result_is_an_int() -> None:
     with pytest.raises(ArgumentError, match="k must be an integer from 0 to 2, not"):
         validate_integer("k", Indexed(3), 0, 2)
     assert make_options("x", KernelOptions, {"token_budget": Indexed(5)}).token_budget == 5
+    assert [_accepts(Literal[1, "a", None], value) for value in (1, "a", None, True, 2)] == [True] * 3 + [False] * 2
 
 
 def test_no_checked_integer_is_discarded() -> None:

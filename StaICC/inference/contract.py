@@ -76,7 +76,7 @@ class ReplyLabel(int):
         return index
 
 
-_STOP = ("stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete", "completed")
+_STOP = ("stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete", "completed", "finish", "endoftext")
 _LENGTH = ("length", "max_tokens", "max_output_tokens", "model_length")
 _WITHHELD = ("content_filter", "safety", "refusal", "recitation", "blocklist", "prohibited_content")
 _ENDINGS = {**dict.fromkeys(_STOP, "stop"), **dict.fromkeys(_LENGTH, "length"), **dict.fromkeys(_WITHHELD, "withheld")}

@@ -61,7 +61,7 @@ def test_methods_that_calibrate_scores_are_refused_before_the_run() -> None:
 # -- how replies end
 
 
-STOP = ["stop", "STOP", "eos_token", "stop_sequence", "eos", "end_turn"]
+STOP = ["stop", "STOP", "eos_token", "stop_sequence", "eos", "end_turn", "FINISH"]
 LENGTH = ["length", "MAX_TOKENS", "model_length"]
 WITHHELD = ["content_filter", "SAFETY"]
 INCOMPLETE = ["error", "abort", "load", "insufficient_system_resource", "tool_calls", "", None, 3]

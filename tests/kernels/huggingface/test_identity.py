@@ -363,8 +363,7 @@ class HeadWithContext(torch.nn.Module):  # type: ignore[name-defined]
     def __init__(self, inner, token):
         super().__init__()
         self.inner, self.token, self.config = inner, token, inner.config
-        self.base_model = inner.base_model
-        self.get_output_embeddings = inner.get_output_embeddings
+        self.base_model, self.get_output_embeddings = inner.base_model, inner.get_output_embeddings
 
     def forward(self, input_ids=None, **more):
         output = self.inner(input_ids=input_ids, **more)

@@ -111,8 +111,7 @@ def test_logits_are_read_as_in_training() -> None:
     made.train(write, answers([0.0, math.log(3)], [0.0, -5.0]), ROWS, calibration_number=2, k=0)
     made.prior = [0.25, 0.75]
     assert made.inference([0.0, math.log(3)]) == pytest.approx([0.5, 0.5])
-    e = math.e
-    weights = [1 / (1 + e) / 0.25, e / (1 + e) / 0.75]
+    weights = [1 / (1 + math.e) / 0.25, math.e / (1 + math.e) / 0.75]
     assert made.inference([0.0, 1.0]) == pytest.approx([w / sum(weights) for w in weights])
 
 
