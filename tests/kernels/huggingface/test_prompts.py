@@ -39,11 +39,12 @@ DROP: dict[str, Any] = {"on_too_long": "drop-demonstrations"}
 
 def test_whole_demonstrations_are_dropped_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     found = read([["aaa\nbb\ncc\nq "], ["short"]], 8, **DROP)
-    assert found.texts == [["bb\ncc\nq "], ["short"]]
-    assert found.ids == [[ids("bb\ncc\nq ")], [ids("short")]]
+    assert (found.texts, found.ids) == ([["bb\ncc\nq "], ["short"]], [[ids("bb\ncc\nq ")], [ids("short")]])
     assert "1 of 2 prompts" in caplog.text
     found = read([["aaaa\nbbbb\nx q\n", "aaaa\nbbbb\nlong q\n"]], 12, **DROP)
     assert found.texts == [["bbbb\nx q\n", "bbbb\nlong q\n"]]  # equally for every label
+    with pytest.raises(PromptError, match="begins twice with the beginning-of-sequence token '\\^'"):
+        read([["^^q"]])
 
 
 @given(st.lists(st.text("ab", max_size=5), max_size=6), st.text("q", min_size=1, max_size=5), st.integers(1, 30))
