@@ -82,7 +82,7 @@ class _Tracked:
         self.function = function
         self.identity = identity_of(function)
         self.started = utc_now()
-        self.counter = RunCounter(tolerance_of(function), recheck)
+        self.counter = RunCounter(tolerance_of(function), recheck, unidentified=bool(self.identity.unidentified))
         self.name_in_store: str | None = None
         self.bound: BoundStore | None = None
         self._served = served_function(function)

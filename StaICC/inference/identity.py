@@ -19,7 +19,7 @@ A prediction that differs by more than the tolerance that the kernel declares en
 not those of this inference function. If one in ten predictions changed, a sample of 30 shows it in 96 of 100 runs.
 
 A kernel without a tolerance (``None``), such as a server, may change its predictions. A difference is then a warning,
-and a run that is complete in the store sends no request.
+and a run that is complete in the store sends no request, unless its identity is unidentified, as by a patched method.
 """
 
 from __future__ import annotations
@@ -552,6 +552,7 @@ class RunCounter:
         tolerance: By how much rechecked numbers may differ; ``None``: a difference is only a warning.
         recheck: Whether to recheck reused predictions.
         done: How many this run rechecked before.
+        unidentified: Whether a run without a tolerance rechecks also if it is complete in the store.
 
     Attributes:
         counts: The counts.
@@ -559,13 +560,16 @@ class RunCounter:
         tokens: Tokens that copies of the function read and generated in worker processes, where it counts them.
     """
 
-    def __init__(self, tolerance: float | None = TOLERANCE, recheck: bool = True, done: int = 0) -> None:
+    def __init__(
+        self, tolerance: float | None = TOLERANCE, recheck: bool = True, done: int = 0, unidentified: bool = False
+    ) -> None:
         self.counts = RunCounts()
         self.replies = False
         self.tokens = (0, 0)
         self._tolerance = tolerance
         self._recheck = recheck
         self._done = done
+        self._unidentified = unidentified
         self._least = 0
         self._candidates: list[tuple[_Key, Answer, str]] = []
 
@@ -594,7 +598,7 @@ class RunCounter:
             parts_left: How many parts of the run come, this one included.
             computes: Whether new predictions of this part will be computed.
         """
-        if not self._candidates or (self._tolerance is None and not computes):
+        if not self._candidates or (self._tolerance is None and not computes and not self._unidentified):
             return []
         missing = SAMPLE - self._done
         number = max(self._least, missing if computes else math.ceil(missing / max(1, parts_left)))

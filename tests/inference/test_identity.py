@@ -191,8 +191,12 @@ def test_thirty_of_the_reused_are_rechecked(reused: int, rechecked: int, tmp_pat
     assert record.counts == RunCounts(reused=reused + 5, rechecked=min(30, reused + 5))
     with pytest.raises(IdentityError, match="Test, query"):
         run(Drifting(1.0), store, _many(reused + 5))
-    _, record = run(Drifting(1.0, None), store, _many(reused + 5))  # it may change: nothing is sent
-    assert record.counts == RunCounts(reused=reused + 5)
+    # It may change: nothing is sent, unless it is unidentified.
+    assert run(Drifting(1.0, None), store, _many(reused + 5))[1].counts == RunCounts(reused=reused + 5)
+    subclass = type("Subclass", (Drifting,), {})
+    for shift in (0.0, 1.0):
+        _, record = run(subclass(shift, None), store, _many(reused + 5), model_name="m")
+    assert record.counts == RunCounts(reused=reused + 5, rechecked=min(30, reused + 5))
 
 
 @pytest.mark.parametrize(("stored", "rechecked"), [(600, [5, 5, 5, 5, 5, 5]), (300, [5, 5, 5, 15, 0, 0])])
@@ -255,17 +259,11 @@ def test_the_tolerance_that_a_kernel_declares(shift: float, tolerance: float, tm
 
 
 def test_a_recheck_that_fails(tmp_path: Path) -> None:
-    class Failing(Drifting):
-        def identity(self) -> Identity:
-            return Identity({"model": "drifting"})
-
-        def __call__(self, prompt: str, label_space: Any) -> list[float]:
-            raise ValueError("out of order")
-
+    failing = Drifting("out of order")  # type: ignore[arg-type]
     run(Drifting(), tmp_path / "run.sqlite", _many(3))
-    with pytest.raises(OutputError, match=r"recheck of a stored prediction: .*out of order"):
-        run(Failing(), tmp_path / "run.sqlite", _many(4))
-    _, record = run(Failing(), tmp_path / "run.sqlite", _many(4), on_error="collect")
+    with pytest.raises(OutputError, match=r"recheck of a stored prediction: .*TypeError"):
+        run(failing, tmp_path / "run.sqlite", _many(4))
+    _, record = run(failing, tmp_path / "run.sqlite", _many(4), on_error="collect")
     assert record.counts == RunCounts(reused=3, failed=1)
 
 

@@ -99,8 +99,8 @@ def _replaced(place: type | types.ModuleType) -> Iterator[str]:
         kind = type(function)  # a proxy of wrapt only seems to be a function
         if not callable(function) or issubclass(kind, (type, types.BuiltinFunctionType)) or is_library_code(function):
             continue
-        if place is sys.modules["torch"] and name.startswith("_"):
-            continue
+        if name.startswith("_" if place is sys.modules["torch"] else ("__compiled_fn_", "__resume_at_")):
+            continue  # torch.compile writes what it compiled into a module
         if kind is not types.FunctionType or (function.__module__ or "").partition(".")[0] not in _DEPENDENCIES:
             yield name
 

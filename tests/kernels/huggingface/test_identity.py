@@ -282,7 +282,7 @@ def test_code_of_other_installed_packages_is_no_library_code():
 
 
 def compiled_layers(model):
-    for module in model.model.layers:
+    for module in (*model.model.layers, model.model.norm):
         module.compile(backend="eager")
     return model
 
