@@ -79,17 +79,15 @@ def test_a_function_under_the_name_of_a_score_is_not_compared_as_this_score():
 
 def test_every_score_of_the_library_has_its_direction_and_range():
     """The better of two extreme models has the better value by the record of the score."""
-    even, sure, truth = [[0.5, 0.5]] * 4, [[1.0, 0.0]] * 4, [0, 0, 1, 1]
+    even, sure, soft, truth = [[0.5, 0.5]] * 4, [[1.0, 0.0]] * 4, [[0.75, 0.25], [0.25, 0.75]] * 2, [0, 0, 1, 1]
     right, wrong = [[1.0, 0.0]] * 2 + [[0.0, 1.0]] * 2, [[0.0, 1.0]] * 2 + [[1.0, 0.0]] * 2
-    entropies = [diagnosis.negated_mean_entropy(rows) for rows in (even, sure)]
     divergences = [diagnosis.empirical_bias(rows, truth) for rows in (even, sure)]
+    entropies = [diagnosis.negated_mean_entropy(rows) for rows in (even, sure)]
     better_and_worse = {
         **{key: [getattr(classification, key)(truth, rows) for rows in (right, wrong)] for key in NAMES},
-        "contextual_bias": entropies,
-        "domain_bias": entropies,
+        **dict.fromkeys(("contextual_bias", "domain_bias"), entropies),
         "entropy": [diagnosis.entropy_of_mean(rows) for rows in (even, sure)],
-        "DL div.": divergences,
-        "empirical_bias": divergences,
+        **dict.fromkeys(("DL div.", "empirical_bias"), divergences),
         "consistency": [diagnosis.consistency([[0] * 4]), diagnosis.consistency([[0, 0, 1, 1]])],
     }
     assert SCORES.keys() == better_and_worse.keys()
@@ -99,9 +97,12 @@ def test_every_score_of_the_library_has_its_direction_and_range():
         assert (better > worse) is score.higher_is_better, key
         low, high = score.statistic.range(2)
         assert all(low <= value <= high for value in (better, worse)), key
-        reached = (better, worse) if score.higher_is_better else (worse, better)
         if key != "consistency" and high < math.inf:
-            assert (high, low) == pytest.approx(reached), key
+            assert [low, high] == pytest.approx(sorted((better, worse))), key
+        if key in NAMES:
+            read = soft if score.statistic.reads == "probabilities" else classification.predicted_labels(soft)
+            estimate = score.statistic.part(Sample(truth, range(4), 4, 2), read, 0.95).value
+            assert estimate == pytest.approx(getattr(classification, key)(truth, soft)), key
 
 
 def brier(label: int, row: list[float]) -> float:
