@@ -74,7 +74,7 @@ class _LabelledCalibration(base.Calibration):
         self, make_prompt: PromptMaker, calibration_set: base.CalibrationSet | None, number: int, k: int, **options: Any
     ) -> base.LabelledPrompts:
         """Return labelled prompts; for methods, the options say how many of each label."""
-        per_label = options.get("samples_per_label")
+        per_label = options.get("samples_per_label", options.get("per_label"))
         if per_label is not None and self.variant == "0.1.1":
             expected = "the release draws rows of any label. Use variant 'paper' or 'staicc'"
             raise ArgumentError(f"samples_per_label: {expected}")

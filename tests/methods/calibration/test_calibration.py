@@ -169,8 +169,8 @@ def test_hidden_by_hand(variant: str) -> None:
     """Centroids (0, c0) and (4, c1); a state at distances d0 and d1 has probabilities softmax(-d0, -d1)."""
     made = HiddenCalibration(LABELS, variant=variant)
     kernel = Numbered(lambda number: [4.0 * (number % 2), 0.0])
-    made.train(write, kernel, ROWS, calibration_number=6, k=1)
-    assert made.centroid.tolist() == [[0.0, 0.0], [4.0, 0.0]]
+    made.train(write, kernel, ROWS, calibration_number=6, k=1, **({"per_label": 1} if variant == "paper" else {}))
+    assert (made.centroid.tolist(), made.training_prompts) == ([[0.0, 0.0], [4.0, 0.0]], 2 if variant == "paper" else 6)
     odds = math.exp(-5.0) / math.exp(-3.0)
     assert made.inference(None, None, [0.0, 3.0]) == pytest.approx([1 / (1 + odds), odds / (1 + odds)])
     assert made([0.9, 0.1], None, [4.0, 0.0]) == pytest.approx([1 / (1 + math.exp(4)), 1 / (1 + math.exp(-4))])
