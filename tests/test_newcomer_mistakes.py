@@ -159,13 +159,13 @@ LINES: dict[str, tuple[str, str]] = {
     "run OWN --json tickets.csv": ("tickets.csv is an input of this command", "give another path"),
     "run MINI --method hiden": ("there is no method 'hiden'", "List them with"),
     "run MINI --method knn_prompt --method-option knnk=3": ("'knnk'", "did you mean 'knn_k'?"),
+    "run MINI --calibration-number 8": ("options of a method need one", "--method"),
     "run MINI --metrics standard+acuracy": ("'acuracy'", "did you mean 'accuracy'?"),
     "run MINI --output r.json": ("--output", "--json FILE"),
     "run MINI --model tickets.py:f": ("no kind of model 'tickets.py'", "write 'tickets:f'"),
     "normal": ("there is no command 'normal'", "python -m StaICC run NAME"),
     "run normal tickets.csv": ("unrecognized arguments: tickets.csv", "a file of data with --data"),
     "run normal --datasets mini,TREC": ("no data set 'mini,TREC'", "name them one by one: 'mini', 'TREC'"),
-    "cite topp-k": ("'topp-k'", "did you mean 'TopK'?"),
     "report run.sqlite": ("run.sqlite: this is a prediction store", "expected the file of a saved result"),
 }
 

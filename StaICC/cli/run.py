@@ -43,6 +43,8 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     add("--method-option", action="append", default=[], metavar="NAME=VALUE", help=text)
     text = "each method as in its paper, in the protocol of StaICC's Table 2, or as in the release"
     add("--method-variant", default="paper", choices=("paper", "staicc", "0.1.1"), help=text)
+    text = "training prompts of the method for each data set (default 128)"
+    add("--calibration-number", type=int, default=128, metavar="N", help=text)
     options.add_prompt_options(parser, several=True)
     options.add_scoring_options(parser)
     text = "evaluate test rows in random order until half the width of the 95 %% interval of the mean score is P"
@@ -121,7 +123,8 @@ def _check_options(args: argparse.Namespace, early: dict[str, Any]) -> None:
         "--records needs a file: got '-'. On most systems /dev/stdout works": str(args.records) == files.STDOUT,
         "--prices belongs to a forecast. Add --dry-run": args.prices is not None and not args.dry_run,
         "--records is for a run: got --dry-run, which keeps no predictions": args.records and args.dry_run,
-        "--method-option needs a method. Choose one with --method": args.method_option and args.method is None,
+        "options of a method need one. Choose it with --method": args.method is None
+        and (args.method_option or (args.method_variant, args.calibration_number) != ("paper", 128)),
         f"got {given}, expected one k. Choose one method with --method": several and args.method == "all",
         f"{stops} is for the benchmark normal with one k and without a method: got {given}": early
         and (args.benchmark != "normal" or several or args.method is not None),
@@ -193,8 +196,8 @@ def _forecast(args: argparse.Namespace, benchmark: Any, function: Any) -> None:
         forecast = benchmark.forecast(function, **settings)
     else:
         made = [benchmark] if benchmark is not None else [options.make(args, k=k) for k in different(args.k)]
-        method = {"variant": args.method_variant, "options": args.method_option}
-        forecast = forecast_method(args.method or "vanilla", function, made, **method, **settings)
+        form = args.method_variant, args.calibration_number, args.method_option
+        forecast = forecast_method(args.method or "vanilla", function, made, *form, **settings)
     if args.json is not None:
         files.write_text(args.json, [json.dumps(forecast.to_dict(), indent=2), "\n"])
     print(forecast, file=sys.stderr if str(args.json) == files.STDOUT else sys.stdout)
@@ -209,15 +212,15 @@ def _evaluate(
         _name_models(table, args.model_name or options.shown_model(args.model))
         saver.save(table)
 
-    variant, given = args.method_variant, read_options(args.method_option)
+    form, given = (args.method_variant, args.calibration_number), read_options(args.method_option)
     if benchmark is None:
-        method = Method(args.method or "vanilla", function, variant, **given)
+        method = Method(args.method or "vanilla", function, *form, **given)
         return run_many_shot(method, lambda k: options.make(args, k=k), args.k, save, **settings)
     if args.method is None:
         return benchmark(function, **settings)
     if args.method == "all":
-        return run_all(function, benchmark, variant, options=given, finished=save, **settings)
-    return Method(args.method, function, variant, **given).run(benchmark, **settings)
+        return run_all(function, benchmark, *form, options=given, finished=save, **settings)
+    return Method(args.method, function, *form, **given).run(benchmark, **settings)
 
 
 def run(args: argparse.Namespace) -> int | None:

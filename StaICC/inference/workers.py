@@ -179,7 +179,7 @@ def read_reply(answer: Answer | Failure, label_space: Sequence[str], unparsed: U
     if unparsed != "error":
         return Failure(reason, reply=answer)
     labels = ", ".join(map(repr, label_space[:10])) + ", ..." * (len(label_space) > 10)
-    return Failure(f"{reason}; expected one of {labels}. unparsed='wrong' or 'excluded' continues without its label")
+    return Failure(f"{reason}; expected one of {labels}. unparsed='wrong' or 'excluded' (--unparsed) continues")
 
 
 def batch_answers(

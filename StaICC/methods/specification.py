@@ -271,7 +271,7 @@ class OptionText(str):
 
 def _accepts(hint: Any, value: Any) -> bool:
     if get_origin(hint) is Literal:
-        return value in get_args(hint) and (isinstance(value, str) or type(value) in map(type, get_args(hint)))
+        return (isinstance(value, str) or type(value) in map(type, get_args(hint))) and value in get_args(hint)
     if hint is float and not isinstance(value, bool):
         return isinstance(value, (int, float))
     if hint is int:

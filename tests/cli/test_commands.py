@@ -173,6 +173,9 @@ def test_the_settings_reach_the_benchmark(staicc: Cli, ppm: Any) -> None:
     result = StaICC.Result.from_dict(json.loads(out))
     assert result.signature.fields["outputs"] == "logits"
     assert result.details["mini"].baselines["normal"].tried == 9
+    method = ["--method", "contextual-calibration", "--method-variant", "staicc", "--calibration-number", "8"]
+    _, out, _ = staicc("run", "normal", *SMALL, *method, "--json")
+    assert "staicc n=8" in StaICC.Result.from_dict(json.loads(out)).signature.fields["method"]
 
 
 def test_predictions_are_kept_in_a_store(staicc: Cli) -> None:

@@ -149,7 +149,7 @@ def test_a_function_that_its_user_calls_batched_gets_the_list_as_it_stands() -> 
         return [0] * len(prompt)
 
     asked = [query("b"), query("a"), query("b")]
-    options = RunOptions(batched=True, store=object())  # type: ignore[arg-type] - it is not used
+    options = RunOptions(batched=True, store=object())  # type: ignore[arg-type]  # it is not used
     assert predict_queries(batched, asked, "Test", options) == [0, 0, 0]
     assert seen == [(["b", "a", "b"], list(LABELS))]
 

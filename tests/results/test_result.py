@@ -499,3 +499,4 @@ def test_the_mean_of_correct_is_the_accuracy_also_with_replies_without_a_label(n
     assert {query.correct for query in unparsed} == {False if policy == "wrong" else None}
     correct = [query.correct for query in result.queries() if query.correct is not None]
     assert sum(correct) / len(correct) == pytest.approx(result.averaged.get("accuracy", result.averaged.get("1R")))
+    assert {record["n"] for record in score_records(result) if record["metric"] in ("accuracy", "1R")} == {len(correct)}
