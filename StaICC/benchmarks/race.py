@@ -206,11 +206,11 @@ def decide(
             yield [score(number, place) if place < size else None for number, size in enumerate(sizes)]
 
     sequence, reason = follow(rule, sizes, evaluate)
-    asked = sum(len(queries) for (_, place), queries in by_round.items() if place < sequence.rounds)
+    n_queries = sum(len(queries) for (_, place), queries in by_round.items() if place < sequence.rounds)
     complete = sum(own.row_count * own.get_repeat_times() for own in experimentors)  # of which there may be a part only
     interval = Interval(*sequence.interval, rule.level, f"confidence sequence {CONFIDENCE_SEQUENCE_VERSION}")
     measured = sequence.estimate, interval, sequence.rounds, sequence.all_rounds
-    return EarlyStopping(rule.kind, rule.score, float(rule.target), *measured, asked, complete, reason)
+    return EarlyStopping(rule.kind, rule.score, float(rule.target), *measured, n_queries, complete, reason)
 
 
 def first_rows(benchmark: _B, rounds: int) -> _B:

@@ -487,6 +487,6 @@ class LiteLLMKernel(ReplyKernel):
                 if ending(reason) is not None:
                     return reply({**body, "choices": [{**choice, "finish_reason": reason}]})
             expected = f"got the finish reason {clip(reason)}, expected stop or length"
-            raise OutputError(f"{self.model}: the reply may be incomplete: {expected} (asked {self.retries + 1} times)")
+            raise OutputError(f"{self.model}: the reply may be incomplete: {expected} ({self.retries + 1} requests)")
 
         return Requests(self.concurrency, understood=True).all(prompts, work)

@@ -378,7 +378,7 @@ class Transport(Requests):
                         return self._accepted(outcome)
                 wait = self._wait(outcome, attempt, payload)
                 if wait is None:
-                    tries = f" (asked {attempt + 1} times)" if attempt else ""
+                    tries = f" ({attempt + 1} requests)" if attempt else ""
                     raise outcome.error(f"{self._options.base_url}: {outcome.reason}{tries}")
                 _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, wait, outcome.reason)
                 attempt += 1

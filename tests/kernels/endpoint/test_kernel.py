@@ -173,7 +173,7 @@ def test_a_fault_that_passes_changes_nothing_and_one_that_stays_is_an_error(make
         kernel(PROMPTS[0], LABELS[:1])
     message = str(caught.value)
     assert message.startswith(server.url + ": ")
-    assert message.endswith("(asked 3 times)")
+    assert message.endswith("(3 requests)")
     assert len(server.requests) == 3
     assert len(message) < 500
     assert caught.value.__cause__ is None
