@@ -1,9 +1,12 @@
 # Shortcuts for what CONTRIBUTING.md describes; on Windows, give its commands by themselves.
 PYTHON ?= python
 
-.PHONY: quick check test all format
+.PHONY: quick quick-tests check test all format
 
-quick: check  ## about a minute on two cores: style, types, and the tests that start no processes and load no model
+quick:  ## about a minute on two cores: style, types, and the tests that start no processes and load no model
+	$(MAKE) -j 2 check quick-tests
+
+quick-tests:
 	$(PYTHON) -m pytest --quick
 
 check:
