@@ -199,9 +199,6 @@ def test_representations(own: Dataset, benchmark: Benchmark, tmp_path: Path) -> 
 
 def raised() -> Iterator[Any]:
     benchmark = StaICC.Normal(datasets=["mini"], limit=2)
-    rows = [(f"text {row}", row % 2) for row in range(60)]
-    named = Dataset.from_rows(rows, name=WITHOUT_SURROGATE, label_space=["a", "b"])
-    yield IndexError, lambda: StaICC.Normal(datasets=[named], limit=2)[7]
     yield UnknownNameError, lambda: StaICC.Normal(datasets=[HOSTILE])
     yield UnknownNameError, lambda: benchmark(lambda prompt, label_space: 0)[HOSTILE]
     yield ArgumentError, lambda: StaICC.load_kernel(HOSTILE)

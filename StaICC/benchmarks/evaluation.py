@@ -27,8 +27,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice, pairwise
-from operator import eq, mul
-from typing import Any, NamedTuple
+from operator import eq, mul, sub
+from typing import Any
 
 from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scoring, Task
 from StaICC.errors import OutputError, UndefinedMetricError, unknown_key
@@ -55,13 +55,8 @@ _CONSTANT = 1e-9
 """Smaller sums of squares are rounding: all units, or all labels, are the same."""
 
 
-class _Unit(NamedTuple):
-    """A test row or a query, and how many are equal to it."""
-
-    matches: Sequence[float]
-    """For each label, the matches of the unit if this were its label."""
-    label: int
-    number: int
+_Unit = tuple[Sequence[float], int, int]
+"""A test row or a query: for each label the matches if this were its label; its label; how many units are equal."""
 
 
 def _association(units: Sequence[_Unit]) -> tuple[float, float, float]:
@@ -102,7 +97,7 @@ def _units(rows: Iterable[tuple[tuple[int, ...], int]], outcome: Outcome) -> lis
     """Return the units of test rows (predictions, true label): the share of their predictions that are each label."""
     width = len(outcome.rows[0]) if outcome.rows else 0
     return [
-        _Unit([predictions.count(label) / len(predictions) for label in range(width)], truth, number)
+        ([predictions.count(label) / len(predictions) for label in range(width)], truth, number)
         for (predictions, truth), number in Counter(rows).items()
     ]
 
@@ -722,14 +717,9 @@ def _renamed(outcome: Outcome) -> _Found:
     if not pairs:
         return _NONE
     tested = _units(rows[1::2], outcome)
-    renamed = [
-        unit._replace(matches=[unit.matches[renaming.index(label)] for label in range(len(renaming))])
-        for unit in tested
-    ]
-    gains = [
-        unit._replace(matches=[new - old for new, old in zip(unit.matches, before.matches, strict=True)])
-        for unit, before in zip(renamed, tested, strict=True)
-    ]
+    places = [renaming.index(label) for label in range(len(renaming))]
+    renamed = [([row[place] for place in places], label, number) for row, label, number in tested]
+    gains = [([*map(sub, new[0], old[0])], *old[1:]) for new, old in zip(renamed, tested, strict=True)]
     _, gain, z = _association(gains)
     if min(z, _association(renamed)[2]) <= _Z:
         return _NONE

@@ -26,8 +26,8 @@ from StaICC.errors import ArgumentError, FixedAttributes, FrozenList, OutputErro
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, Unparsed, check_answer, predict_queries
 from StaICC.inference.contract import check_batch
 from StaICC.inference.identity import code_mark
-from StaICC.inference.runner import report_phase
 from StaICC.metrics import Kind, Metric, MetricFunction, MetricSet, metric_set
+from StaICC.progress import Progress
 from StaICC.prompting import PromptRenderer, PromptWriter, Query, SubsetView, TripletSplit, sampling
 from StaICC.registry import origin_of
 from StaICC.results import digest, escaped, short_digest
@@ -188,21 +188,8 @@ class Experimentor(FixedAttributes, DatasetTask):
     """
 
     __slots__ = (
-        "_k",
-        "_manual",
-        "_mode",
-        "_outputs",
-        "_rows",
-        "_sampler",
-        "_triplet",
-        "_writer",
-        "dataset",
-        "limit",
-        "metrics",
-        "starts_noisy",
-        "statistics",
-        "task",
-        "unparsed",
+        *("_k", "_manual", "_mode", "_outputs", "_rows", "_sampler", "_triplet", "_writer"),
+        *("dataset", "limit", "metrics", "starts_noisy", "statistics", "task", "unparsed"),
     )
 
     def __init__(
@@ -611,7 +598,10 @@ def run_together(
                     f"{name}: {field} changed from {before[field]} to {value} during the run, so the result "
                     "would have another signature than its prompts. Change settings before or after a run"
                 )
-    report_phase(options, part, "statistics", queries, answers)
+    if options.progress is not None:
+        known = {(query.prompt, query.label_space): answer for query, answer in zip(queries, answers, strict=True)}
+        failed = sum(isinstance(answer, Failure) for answer in known.values())
+        options.progress(Progress(len(known), len(known), part.name, part.number, part.parts, 0, failed, "statistics"))
     left = iter(answers)
     return [
         experimentor.assemble(

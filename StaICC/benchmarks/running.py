@@ -10,6 +10,7 @@ import math
 import os
 import time
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,7 @@ from StaICC.errors import ArgumentError, FixedAttributes, IdentityError, OutputE
 from StaICC.inference import Answer, Failure, Inference, OnError, Part, ProgressCallback, RunOptions
 from StaICC.inference import identity as identities
 from StaICC.inference.contract import Forecast, forecast_prompts, retried, served_function, token_cost, tokens_used
-from StaICC.inference.identity import Identity, RunCounter, RunCounts, RunRecord, identity_of, tolerance_of
+from StaICC.inference.identity import Identity, RunCounter, RunRecord, identity_of, tolerance_of
 from StaICC.inference.runner import characters, chunks_of, distinct_keys
 from StaICC.inference.store import BoundStore, PredictionStore
 from StaICC.inference.workers import WorkerPool, solver
@@ -35,7 +36,7 @@ from StaICC.results import DatasetDetails, Signature, describe_environment, dige
 from StaICC.results.provenance import GIVEN, Provenance, common, predictors_of, scoring_field, utc_now
 from StaICC.results.result import Result, ResultGroup, json_row
 from StaICC.results.result import mean as mean
-from StaICC.safe_text import logger, one_line
+from StaICC.safe_text import logger
 from StaICC.version import __version__
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class _Tracked:
 
     def record(self, model_name: str | None) -> RunRecord:
         """Return what the run records about this function."""
-        counts = self.counter.counts + RunCounts(retried=retried(self.function) - self._retried)
+        counts = self.counter.counts + Counter(retried=retried(self.function) - self._retried)
         editions = self._served.editions if self._pinned and self._served is not None else ()
         name = model_name or identities.display_name(self.function)
         return RunRecord(self.identity, name, self.started, utc_now(), counts, editions, self.counter.replies)
@@ -205,6 +206,8 @@ class RunContext:
         given = self._settings.get("store")
         if given is not None and not isinstance(given, (str, os.PathLike, PredictionStore)):
             raise ArgumentError(f"store must be the path of a file or a PredictionStore, not {given!r:.60}")
+        own: dict[str, Any] = {key: self._settings[key] for key in ("on_error", "chunk_size") if key in self._settings}
+        self._options = RunOptions(self.batched, executor=self._pool, progress=self.progress, warn=self.warn, **own)
         self._opened = self._closing.enter_context(contextlib.ExitStack())  # closed last
         self._closing.push(self._end)
         if (pool := self._pool) is not None:
@@ -277,22 +280,13 @@ class RunContext:
         Raises:
             ArgumentError: There is a store, and the function can neither be identified nor has a name.
         """
-        tracked = None if function is None else self._track(function)
-        if tracked is not None and tracked.bound is None and tracked.name_in_store is not None:
+        options = replace(self._options, group_prefixes=group_prefixes, free_text=free_text)
+        if function is None:
+            return options
+        tracked = self._track(function)
+        if tracked.bound is None and tracked.name_in_store is not None:
             tracked.bound = BoundStore(self._open_store(), tracked.name_in_store)
-        return RunOptions(
-            batched=self.batched,
-            store=None if tracked is None else tracked.bound,
-            executor=self._pool,
-            on_error=self._settings.get("on_error", "raise"),
-            chunk_size=self._settings.get("chunk_size"),
-            progress=self.progress,
-            group_prefixes=group_prefixes,
-            free_text=free_text,
-            before_computing=None if tracked is None else tracked.pin_edition,
-            counter=RunCounter(recheck=False) if tracked is None else tracked.counter,
-            warn=self.warn,
-        )
+        return replace(options, store=tracked.bound, before_computing=tracked.pin_edition, counter=tracked.counter)
 
     def warn(self, *warnings: str) -> None:
         """Keep warnings for the result, and log each once in this run."""
@@ -525,7 +519,7 @@ class Predictions:
             if name not in self.records
         }
         if given:
-            record = RunRecord(Identity({GIVEN: digest(given)}), None, utc_now(), utc_now(), RunCounts())
+            record = RunRecord(Identity({GIVEN: digest(given)}), None, utc_now(), utc_now(), Counter())
             records += [(record, name) for name in given]
         failed = [[name, query.condition, query.query] for name, own in details.items() for query in own.failures]
         return Provenance(predictors_of(records, details), failures=short_digest(failed) if failed else None)
@@ -637,14 +631,10 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         """Return an experimentor by position or by the name of its data set.
 
         Raises:
-            UnknownNameError: This benchmark has no such data set.
+            UnknownNameError: This benchmark has no data set of this name.
         """
         if not isinstance(index, str):
-            try:
-                return self.experimentor[index]
-            except IndexError:
-                known = one_line(", ".join(self.dataset_names))
-                raise IndexError(f"there is no data set {index}; this benchmark has {len(self)}: {known}") from None
+            return self.experimentor[index]
         for experimentor in self.experimentor:
             if experimentor.name.casefold() == index.casefold():
                 return experimentor

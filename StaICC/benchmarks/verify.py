@@ -27,6 +27,7 @@ import math
 import os
 import random
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby, pairwise
@@ -45,7 +46,7 @@ from StaICC.datasets import Dataset, load_dataset
 from StaICC.datasets.catalogue import refuse_builtin
 from StaICC.datasets.source import StrPath, file_digest
 from StaICC.inference import Answer, Failure, Inference, Part, predict_queries
-from StaICC.inference.identity import TOLERANCE, Identity, RunCounts, RunRecord, difference, identity_of, tolerance_of
+from StaICC.inference.identity import TOLERANCE, Identity, RunRecord, difference, identity_of, tolerance_of
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.inference.workers import unlabelled
 from StaICC.metrics import MetricSet, metric_set
@@ -310,6 +311,12 @@ def status_of(findings: Iterable[Verification]) -> Status:
     listed = [finding for verification in verifications for finding in verification.findings]
     first = next((finding for finding in listed if isinstance(finding, Contradicted)), None)
     return first or next(iter(listed), Recomputed() if verifications else Unchecked("nothing was compared"))
+
+
+def _of_error(place: str, error: Exception) -> Finding:
+    """Return what an error says about a value: without its data or its benchmark it is unchecked."""
+    kind = Unchecked if isinstance(error, (UnknownBenchmarkError, errors.DataError)) else Contradicted
+    return kind(f"{place}: {error!s:.999}")
 
 
 def limited(place: str, findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -598,8 +605,7 @@ class _Verifier:
                 if outputs is not None and any(GIVEN in predictor.who for predictor in result.provenance.predictors):
                     benchmark = benchmark.copy_with(experimentor=[one.copy_with(outputs=outputs) for one in benchmark])
         except _UNREADABLE as error:
-            kind = Unchecked if isinstance(error, (UnknownBenchmarkError, errors.DataError)) else Contradicted
-            refused.append(kind(f"{where}benchmark: {error!s:.999}"))
+            refused.append(_of_error(f"{where}benchmark", error))
         if isinstance(result, ResultGroup):
             yield from self._group(result, saved, benchmark, where, refused)
         elif refused:
@@ -681,10 +687,7 @@ class _Scored:
                 findings.append(Contradicted(f"{place} / {'prompts' if first is None else 'query_digests'}: {message}"))
             run = absent or self._score(name, conditions, seen)
         except _UNREADABLE as error:
-            missing = isinstance(error, errors.DataError)
-            findings.append(
-                Unchecked(f"{place}: {error}") if missing else Contradicted(f"{place} / conditions: {error}")
-            )
+            findings.append(_of_error(f"{place} / conditions", error))
         else:
             self.runs[name] = run
             unrecorded = None if absent is not None else self.benchmark[name].unrecorded
@@ -730,12 +733,12 @@ class _Scored:
         again = benchmark.collect(runs, _predictions(result), divided=result.with_divided)
         if result.stopping is not None:
             again = marked(again, result.stopping)
-        again.environment, again.timing = result.environment, result.timing
         again.signature = Signature({**again.signature.fields, "method": result.provenance.method})
         again.provenance = replace(again.provenance, method=result.signature.fields.get("method"))
         for name in again.files.keys() & result.files.keys():
             again.files[name] = {**again.files[name], "file": result.files[name].get("file")}
-        expected = again.to_dict() | {key: self.saved[key] for key in (DIVIDED, "details")}  # compared before
+        not_compared = (DIVIDED, "details", "environment", "timing")  # compared before, or of the run only
+        expected = again.to_dict() | {key: self.saved[key] for key in not_compared}
         pairs = zip(expected["provenance"]["predictors"], self.saved["provenance"]["predictors"], strict=False)
         texts = any(experimentor.free_text for experimentor in benchmark)  # their digest is of texts that no file has
         for computed, saved in pairs:
@@ -794,7 +797,7 @@ def _predictions(result: Result) -> Predictions:
     records: dict[str, RunRecord] = {}
     for saved in result.provenance.predictors:
         identity = Identity(saved.who, saved.how, saved.unidentified, plain=True)  # equal ones may be two functions
-        record = RunRecord(identity, saved.name, "", "", RunCounts(), replies=replies)
+        record = RunRecord(identity, saved.name, "", "", Counter(), replies=replies)
         records |= dict.fromkeys(() if GIVEN in saved.who else saved.datasets, record)
     return Predictions(records, batched, given=f"given{parser}" if replies else "given", warnings=result.warnings)
 
@@ -823,13 +826,10 @@ def _shared_by_parts(group: ResultGroup, sweep: Sweep | None, where: str) -> Ite
 
 def _who(result: Result, sweep: Sweep | None) -> list[object]:
     """Return who predicted a result, without the digest of given predictions; in a sweep, without the method."""
-    predictors = [
-        replace(predictor, who={key: value for key, value in predictor.who.items() if key != GIVEN}, identity="")
-        for predictor in result.provenance.predictors
-    ]
-    if sweep is None:
-        return [*predictors, result.method]
-    return [replace(predictor, how={}) for predictor in predictors]
+    without: dict[str, Any] = {"identity": ""} if sweep is None else {"identity": "", "how": {}}
+    who = [{key: value for key, value in own.who.items() if key != GIVEN} for own in result.provenance.predictors]
+    predictors = zip(result.provenance.predictors, who, strict=True)
+    return [replace(own, who=facts, **without) for own, facts in predictors] + [result.method] * (sweep is None)
 
 
 def _answers(details: DatasetDetails, labels: int) -> Iterator[Answer | Failure]:

@@ -29,13 +29,13 @@ import hashlib
 import inspect
 import json
 import math
-import operator
 import os
 import random
 import sys
 import types
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -442,26 +442,6 @@ _LOG = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class RunCounts:
-    """How many predictions a run obtained in which way."""
-
-    computed: int = 0
-    """Predictions that the inference function computed in this run (rechecked ones not counted)."""
-    reused: int = 0
-    """Predictions taken from the store."""
-    rechecked: int = 0
-    """Reused predictions that were computed again and compared."""
-    retried: int = 0
-    """Requests that the inference function sent again after a transient error, where it counts them."""
-    failed: int = 0
-    """Queries without a prediction."""
-
-    def __add__(self, other: RunCounts) -> RunCounts:
-        """Return the sums."""
-        return RunCounts(*map(operator.add, astuple(self), astuple(other)))
-
-
-@dataclass(frozen=True, slots=True)
 class RunRecord:
     """One inference function in one run."""
 
@@ -473,8 +453,8 @@ class RunRecord:
     """UTC, ISO 8601 with seconds."""
     finished: str
     """UTC, ISO 8601 with seconds."""
-    counts: RunCounts
-    """How many predictions it computed, reused, rechecked, retried and failed."""
+    counts: Counter[str]
+    """As for :class:`RunCounter`."""
     editions: tuple[str, ...] = ()
     """The editions that served it, where it uses a server; empty if all predictions were reused."""
     replies: bool = False
@@ -555,7 +535,9 @@ class RunCounter:
         unidentified: Whether a run without a tolerance rechecks also if it is complete in the store.
 
     Attributes:
-        counts: The counts.
+        counts: Number of predictions by what became of them: ``computed`` in this run (rechecked ones not counted),
+            ``reused`` from the store, ``rechecked``, ``failed``; and ``retried`` requests, where the function counts
+            them.
         replies: Whether a prediction is a reply, whose label the parser finds.
         tokens: Tokens that copies of the function read and generated in worker processes, where it counts them.
     """
@@ -563,7 +545,7 @@ class RunCounter:
     def __init__(
         self, tolerance: float | None = TOLERANCE, recheck: bool = True, done: int = 0, unidentified: bool = False
     ) -> None:
-        self.counts = RunCounts()
+        self.counts = Counter[str]()
         self.replies = False
         self.tokens = (0, 0)
         self._tolerance = tolerance
@@ -575,7 +557,7 @@ class RunCounter:
 
     def add(self, retried: int, read: int, generated: int) -> None:
         """Count what a copy of the function counted in a worker process: repeated requests, and tokens."""
-        self.counts += RunCounts(retried=retried)
+        self.counts.update(retried=retried)
         self.tokens = self.tokens[0] + read, self.tokens[1] + generated
 
     def reuse(self, stored: Mapping[_Key, Answer], where: Callable[[_Key], str]) -> None:
@@ -585,7 +567,7 @@ class RunCounter:
             stored: The predictions.
             where: Names the place of a query.
         """
-        self.counts += RunCounts(reused=len(stored))
+        self.counts.update(reused=len(stored))
         self._least = min(1, len(stored))
         if self._recheck:
             chosen = _RANDOM.sample(list(stored), min(SAMPLE, len(stored)))
@@ -614,7 +596,7 @@ class RunCounter:
         Raises:
             IdentityError: It differs from the stored one by more than the tolerance.
         """
-        self.counts += RunCounts(rechecked=1)
+        self.counts.update(rechecked=1)
         if difference(stored, again) <= (TOLERANCE if self._tolerance is None else self._tolerance):
             return
         prompt = query[0] if isinstance(query[0], str) else query[0][0]

@@ -24,7 +24,7 @@ from typing import Protocol
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError, set_integers
 from StaICC.inference import contract, workers
 from StaICC.inference.contract import Answer, Inference, Text, Usage, batch_form, own_attribute
-from StaICC.inference.identity import RunCounter, RunCounts
+from StaICC.inference.identity import RunCounter
 from StaICC.inference.workers import Failure, OnError, Unparsed, WorkerPool, ends, read_reply
 from StaICC.progress import Progress, ProgressCallback
 from StaICC.prompting import Prompt, Query
@@ -163,36 +163,14 @@ def predict_queries(
         if computes:
             _solve(function, chunks_of(keys, reused, function, options), options, collector)
     finally:
-        counter.counts += RunCounts(
-            computed=len(collector.answers) - len(reused.keys() | collector.failures), failed=len(collector.failures)
-        )
+        computed = len(collector.answers) - len(reused.keys() | collector.failures)
+        counter.counts.update(computed=computed, failed=len(collector.failures))
     reply_limit = own_attribute(function, "reply_limit")
     if options.warn is not None and reply_limit is not None:
         for warning in collector.ending_warnings(reply_limit):
             options.warn(f"{part.name}: {warning}")
     collector.refuse_failures(numbers)
-    for key, number in numbers.items():
-        if key not in collector.answers:
-            raise _error(f"{part.name}, query {number}", _LOST)
     return [collector.answers[query.prompt, query.label_space] for query in queries]
-
-
-def report_phase(
-    options: RunOptions, part: Part, phase: str, queries: Sequence[Query], answers: Sequence[Answer | Failure]
-) -> None:
-    """Report that a part does something else with its predictions, such as statistics.
-
-    Args:
-        options: The options of the run.
-        part: The part.
-        phase: What it does.
-        queries: Its queries.
-        answers: Their predictions.
-    """
-    if options.progress is not None:
-        by_key = {(query.prompt, query.label_space): answer for query, answer in zip(queries, answers, strict=True)}
-        done, failed = len(by_key), sum(isinstance(answer, Failure) for answer in by_key.values())
-        options.progress(Progress(done, done, part.name, part.number, part.parts, 0, failed, phase))
 
 
 def _recheck(function: Inference, part: Part, options: RunOptions, chosen: Sequence[tuple[_Key, Answer, str]]) -> None:
@@ -276,6 +254,7 @@ class AnswerCollector:
         """Raise the failure of the first query that ends the run, if there is one; given the queries' numbers."""
         policy = self._options.on_error
         failed = {numbers[key]: failure for key, failure in self.failures.items() if ends([failure], policy)}
+        failed = failed or {number: _LOST for key, number in numbers.items() if key not in self.answers}
         if failed:
             raise _error(f"{self._part.name}, query {min(failed)}", failed[min(failed)])
 
@@ -343,7 +322,7 @@ def _evaluate_in_one_call(
         values = [values] * len(keys)
     collector.deliver(keys, values)
     failed = len(collector.failures)
-    options.counter.counts += RunCounts(computed=len(keys) - failed, failed=failed)
+    options.counter.counts.update(computed=len(keys) - failed, failed=failed)
     collector.refuse_failures({key: number for number, key in enumerate(keys)})
     return list(collector.answers.values())
 

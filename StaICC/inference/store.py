@@ -30,9 +30,9 @@ import struct
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from StaICC.datasets.storage import is_database
 from StaICC.errors import ArgumentError, EditionError, OutputError, SchemaError, StaICCError
@@ -155,8 +155,7 @@ class StoreInfo:
         return sum(self.models.values())
 
 
-@dataclass(frozen=True, slots=True)
-class MergeReport:
+class MergeReport(NamedTuple):
     """What came of merging another store into this one."""
 
     added: int
@@ -224,8 +223,6 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         if path.exists():
             if not path.is_file():
                 raise ArgumentError(f"{path} is not a regular file; a prediction store is one")
-            if not self.read_only and not os.access(path, os.W_OK):
-                raise StoreError(f"{path}: no permission to write this store; give another path, or make it writable")
             if path.stat().st_size and not is_database(path):  # SQLite would overwrite a file of one character
                 raise SchemaError(f"{path} is not a prediction store; give another path")
         elif self.read_only:
@@ -305,8 +302,6 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             yield
         except sqlite3.Error as error:
             reason = str(error)
-            if "not a database" in reason:
-                raise SchemaError(f"{self.path} is not a prediction store ({reason}); give another path") from error
             if isinstance(error, sqlite3.OperationalError) and any(word in reason.lower() for word in _ENVIRONMENT):
                 raise StoreError(
                     f"{self.path}: the prediction store cannot be read or written ({reason}); what was stored before "
@@ -504,7 +499,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         with contextlib.suppress(OSError):
             if os.path.samefile(other, self.path):
                 raise ArgumentError(f"{self.path}: a store cannot be merged into itself; give the path of another one")
-        total = [0, 0, 0]
+        total = MergeReport(0, 0, 0)
         source = PredictionStore(other, read_only=True, timeout=self._timeout)
         with source, source._using() as reading, self._writing() as connection:
             for theirs, name, editions in reading.execute("SELECT id, name, editions FROM models"):
@@ -519,8 +514,8 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
                 cursor = reading.execute(f"SELECT query, prediction FROM predictions WHERE model = {theirs}")
                 while rows := cursor.fetchmany(_ROWS_PER_MERGE):
                     _, report = self._insert(connection, model, rows)
-                    total = list(map(operator.add, total, astuple(report)))
-        return MergeReport(*total)
+                    total = MergeReport(*map(operator.add, total, report))
+        return total
 
     def close(self) -> None:
         """Close the file. A closed store cannot be used again; closing twice is no error."""

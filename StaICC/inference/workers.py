@@ -32,17 +32,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Literal, TypeVar
 
-from StaICC.errors import (
-    ArgumentError,
-    DataError,
-    IdentityError,
-    MissingDependencyError,
-    OutputError,
-    RunEndingError,
-    StaICCError,
-    WithheldReplyError,
-    validate_integer,
-)
+from StaICC import errors
 from StaICC.inference.contract import Answer, BatchForm, ReplyLabel, Usage, batch_form, check_answer, check_batch, usage
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.prompting import Prompt
@@ -61,7 +51,7 @@ Chunk = Sequence[tuple[Prompt, tuple[str, ...]]]
 
 _LONGEST = 2000  # characters of a reason, which is saved in results
 
-_FINAL = (SystemExit, DataError, RunEndingError, MissingDependencyError)
+_FINAL = (SystemExit, errors.DataError, errors.RunEndingError, errors.MissingDependencyError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +94,7 @@ def _describe(error: BaseException) -> str:
 
 def _raised(said: str, error: BaseException) -> Failure:
     """Return the failure of a query whose exception is described after these words."""
-    if isinstance(error, MissingDependencyError):
+    if isinstance(error, errors.MissingDependencyError):
         return Failure(str(error), error, final=True)
     hint, trace = "", error.__traceback__
     called = isinstance(error, TypeError) and trace is not None and trace.tb_next is None
@@ -114,7 +104,7 @@ def _raised(said: str, error: BaseException) -> Failure:
         names = "prompt and label_space, or pass batched_inference=True if it takes a list of prompts"
         names = "prompts and label_space" if said.startswith("the batched") else names
         hint = f"; it is called with arguments by name: call its parameters {names}"
-    withheld = "" if isinstance(error, WithheldReplyError) else None
+    withheld = "" if isinstance(error, errors.WithheldReplyError) else None
     return Failure(f"{said} {_describe(error)}{hint}", error, isinstance(error, _FINAL), withheld)
 
 
@@ -142,7 +132,7 @@ def checked(value: Any, label_space: Sequence[str]) -> Answer | Failure:
         return _raised("the inference function gave an error:", value)
     who = f"reading the inference function's answer, a {type(value).__name__},"
     answer = _called(who, check_answer, value, label_space, True)
-    if isinstance(answer, Failure) and isinstance(answer.cause, OutputError):
+    if isinstance(answer, Failure) and isinstance(answer.cause, errors.OutputError):
         return Failure(f"the inference function's answer cannot be scored: {answer.cause}", answer.cause)
     return answer
 
@@ -200,7 +190,7 @@ def batch_answers(
     if type(values) is Failure:
         return values
     answers = _called("reading the batched inference function's answers", check_batch, values, len(prompts))
-    if type(answers) is Failure and isinstance(answers.cause, OutputError):
+    if type(answers) is Failure and isinstance(answers.cause, errors.OutputError):
         if len(prompts) > 1:
             text = "batch() did not return a list with one prediction for each prompt; it gets fewer prompts again"
             warnings.warn(text, RuntimeWarning, stacklevel=1)  # a constant text at one place: shown once
@@ -246,7 +236,7 @@ def _solve_batch(
     values = batch_answers(batch, prompts, label_space)
     if not isinstance(values, Failure):
         return values
-    if len(prompts) == 1 or isinstance(values.cause, MissingDependencyError):
+    if len(prompts) == 1 or isinstance(values.cause, errors.MissingDependencyError):
         return [values]
     if values.final:
         reason = f"{values.reason}, asked for {len(prompts)} queries from this one on"
@@ -367,10 +357,10 @@ class RemoteFunction:
             _LOADED.clear()  # frees the memory of another model first
             try:
                 function = self.function if self.data is None else pickle.loads(self.data)
-            except StaICCError:
+            except errors.StaICCError:
                 raise
             except Exception as error:
-                raise ArgumentError(
+                raise errors.ArgumentError(
                     f"a worker process cannot load the inference function ({type(error).__name__}: {error}); define it "
                     "in a module, not in a notebook or the text of a command"
                 ) from error
@@ -379,7 +369,7 @@ class RemoteFunction:
                 pairs = self.identity.differences(loaded).items()
                 changes = [f"{name} was {before}, is {now}" for name, (before, now) in pairs]
                 changes += sorted({*self.identity.unidentified} ^ {*loaded.unidentified})
-                raise IdentityError(
+                raise errors.IdentityError(
                     "a worker process has another inference function than the one that was sent to it: "
                     f"{'; '.join(changes)}. A change in memory does not reach it: make it in the files or in the module"
                 )
@@ -412,7 +402,8 @@ class WorkerPool:
     def __init__(self, executor: Executor | Callable[[], Executor]) -> None:
         if not isinstance(executor, Executor) and not callable(executor):
             hint = ". Dask's client has one: client.get_executor()" if hasattr(executor, "get_executor") else ""
-            raise ArgumentError(f"executor: got {executor!r}, expected an Executor, or a function that makes one{hint}")
+            expected = f"expected an Executor, or a function that makes one{hint}"
+            raise errors.ArgumentError(f"executor: got {executor!r}, {expected}")
         self._make = None if isinstance(executor, Executor) else executor
         self._executor = executor if isinstance(executor, Executor) else None
         self._remotes: list[RemoteFunction] = []
@@ -428,7 +419,7 @@ class WorkerPool:
             assert self._make is not None
             made = self._make()
             if not isinstance(made, Executor):
-                raise ArgumentError(f"the function given as executor must make an Executor; it made {made!r}")
+                raise errors.ArgumentError(f"the function given as executor must make an Executor; it made {made!r}")
             self._executor = made
         return self._executor
 
@@ -508,18 +499,20 @@ def _explained() -> Iterator[None]:
     """
     try:
         yield
-    except StaICCError:
+    except errors.StaICCError:
         raise
     except CancelledError as error:
-        raise ArgumentError("the executor cancelled a chunk; was it shut down, or the cluster restarted?") from error
+        raise errors.ArgumentError(
+            "the executor cancelled a chunk: was it shut down, the cluster restarted?"
+        ) from error
     except Exception as error:
         reason = f"({type(error).__name__}: {error})"
         if isinstance(error, BrokenExecutor) or type(error).__name__ in _LOST:
-            raise RunEndingError(
+            raise errors.RunEndingError(
                 f"a worker died {reason}. Look at its messages on stderr and at the free memory. Completed predictions "
                 "are in the store, if there is one: run the same again to continue"
             ) from error
-        raise ArgumentError(
+        raise errors.ArgumentError(
             f"the executor could not run a chunk {reason}. If it was not shut down: the inference function must be "
             "picklable to run in other processes, such as a function of a module, or a kernel made from a name"
         ) from error
@@ -625,9 +618,9 @@ def worker_processes(workers: int, devices: Sequence[str | int] | None = None) -
         ...     pool.submit(max, 3, 4).result()
         4
     """
-    workers = validate_integer("workers", workers, 1)
+    workers = errors.validate_integer("workers", workers, 1)
     if isinstance(devices, str):
-        raise ArgumentError(f"devices must be a list such as [0, 1], not the text {devices!r}")
+        raise errors.ArgumentError(f"devices must be a list such as [0, 1], not the text {devices!r}")
     given = os.environ.get(DEVICES, "").split(",") if devices is None else devices
     names = tuple(name for device in given if (name := str(device).strip()))
     threads = max(1, (os.cpu_count() or 1) // workers)

@@ -27,7 +27,7 @@ from StaICC.benchmarks import Experimentor
 from StaICC.errors import ArgumentError, OutputError, unknown_name
 from StaICC.inference import Answer, Failure, Inference, OnError, Part, RunOptions, Unparsed, contract, predict_queries
 from StaICC.inference.contract import Features, Forecast
-from StaICC.inference.identity import Identity, RunCounter, RunCounts, combined, identity_of, tolerance_of
+from StaICC.inference.identity import Identity, RunCounter, combined, identity_of, tolerance_of
 from StaICC.inference.runner import AnswerStore
 from StaICC.inference.store import query_key
 from StaICC.kernels import protocol
@@ -559,7 +559,7 @@ class FeatureCache:
         for feature, number in Counter(feature for feature, _ in found).items():
             self.reused += number
             if of_kernel(feature):
-                self._options(feature).counter.counts += RunCounts(reused=number)
+                self._options(feature).counter.counts.update(reused=number)
         wanted: dict[Key, dict[Any, None]] = {}
         for place, key in places.items():
             if place not in found:
@@ -576,14 +576,14 @@ class FeatureCache:
         """Evaluate a function on prompts, and count what was computed."""
         queries = [Query(prompt, labels, 0, number, 0) for number, (prompt, labels) in enumerate(keys)]
         total = options.counter
-        counter = _FeatureCounter(tolerance_of(function), self._recheck, total.counts.rechecked)
+        counter = _FeatureCounter(tolerance_of(function), self._recheck, total.counts["rechecked"])
         try:
             return self._compute_queries(function, queries, part, replace(options, counter=counter))
         finally:
             total.counts += counter.counts
             total.replies |= counter.replies
-            self.computed += counter.counts.computed
-            self.reused += counter.counts.reused
+            self.computed += counter.counts["computed"]
+            self.reused += counter.counts["reused"]
             self._tokens_of_workers = _sums(self._tokens_of_workers, counter.tokens)
 
     def _options(self, feature: Any) -> RunOptions:

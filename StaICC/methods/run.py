@@ -34,7 +34,7 @@ from StaICC.benchmarks.tasks import members
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions
 from StaICC.inference.contract import Features, Forecast, ReplyLabel, Text, own_attribute, tokens_used
-from StaICC.inference.identity import Identity, RunCounts, code_mark
+from StaICC.inference.identity import Identity, code_mark
 from StaICC.inference.runner import AnswerCollector
 from StaICC.inference.workers import checked
 from StaICC.kernels.huggingface.forward import distinct_positions
@@ -260,7 +260,8 @@ class Method:
                 predictor = cache.predictor
                 if data.facts:
                     predictor = features.KernelCall(self.spec.name, "", (), Identity({}, data.facts), cache.kernel)
-                    running.options_for(predictor).counter.counts += RunCounts(cache.computed, cache.reused)
+                    counter = running.options_for(predictor).counter
+                    counter.counts.update(computed=cache.computed, reused=cache.reused)
                 predictors[experimentor.name] = predictor
                 cost.add(reused_prompts=cache.reused, **data.notes)
                 if duplicates := data.notes.get("duplicates"):

@@ -28,13 +28,13 @@ import time
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from itertools import chain
 from typing import Any
 
 from StaICC.datasets.catalogue import plain_values
 from StaICC.errors import SchemaError
-from StaICC.inference.identity import RunCounts, RunRecord
+from StaICC.inference.identity import RunRecord
 from StaICC.metrics.classification import ConfidenceBin, Kind, normalise
 from StaICC.metrics.intervals import Interval
 from StaICC.safe_text import one_line
@@ -588,7 +588,7 @@ def predictors_of(
     for by_dataset in served.values():
         records = list({id(record): record for record in by_dataset.values()}.values())
         failed = sum(details[dataset].failed for dataset in by_dataset if dataset in details)
-        counts = asdict(sum((record.counts for record in records), RunCounts())) | {"failed": failed}
+        counts = {**sum((record.counts for record in records), Counter[str]()), "failed": failed}
         identity, editions = records[0].identity, chain.from_iterable(record.editions for record in records)
         predictors.append(
             Predictor(

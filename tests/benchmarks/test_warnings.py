@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from StaICC import Normal
-from StaICC.benchmarks.evaluation import _association, _Unit, find_warnings
+from StaICC.benchmarks.evaluation import _association, find_warnings
 from StaICC.benchmarks.task import Condition, Outcome
 from StaICC.benchmarks.verify import Recomputed, verify
 from StaICC.prompting import Query
@@ -217,7 +217,7 @@ def test_mean_and_variance_of_matches_under_permutation() -> None:
 
     matches, labels = [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [0, 1, 1, 0, 0]
     means = [fmean(row[label] for row, label in zip(matches, order, strict=True)) for order in permutations(labels)]
-    mean, excess, z = _association([_Unit(row, label, 1) for row, label in zip(matches, labels, strict=True)])
+    mean, excess, z = _association([(row, label, 1) for row, label in zip(matches, labels, strict=True)])
     observed = fmean(row[label] for row, label in zip(matches, labels, strict=True))
     assert mean == pytest.approx(fmean(means))
     assert excess == pytest.approx(observed - fmean(means))

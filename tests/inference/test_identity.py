@@ -8,6 +8,7 @@ import importlib
 import itertools
 import multiprocessing
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from StaICC import Dataset, Normal, Suite
 from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, IdentityError, OutputError
 from StaICC.inference import Part, predict_queries
-from StaICC.inference.identity import Identity, RunCounter, RunCounts, RunRecord, combined, identity_of, tolerance_of
+from StaICC.inference.identity import Identity, RunCounter, RunRecord, combined, identity_of, tolerance_of
 from StaICC.inference.store import PredictionStore
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.kernels.text_inference import TextInference
@@ -80,15 +81,15 @@ def test_ordinary_functions_run_with_a_store_and_a_name(name: str, tmp_path: Pat
         run(function, store)
     assert not store.exists()
     first, record = run(function, store, model_name="m")
-    assert record.counts == RunCounts(computed=len(QUERIES))
+    assert record.counts == Counter(computed=len(QUERIES))
     assert first == run(function)[0]
     again, record = run(function, store, model_name="m")
-    assert (again, record.counts) == (first, RunCounts(reused=len(QUERIES), rechecked=len(QUERIES)))
+    assert (again, record.counts) == (first, Counter(reused=len(QUERIES), rechecked=len(QUERIES)))
 
 
 @pytest.mark.parametrize("settings", [{}, {"executor": functools.partial(ThreadPoolExecutor, 3)}], ids=str)
 def test_retries_are_counted(settings: Any) -> None:
-    assert run(Retrying(), **settings)[1].counts == RunCounts(computed=len(QUERIES), retried=len(QUERIES))
+    assert run(Retrying(), **settings)[1].counts == Counter(computed=len(QUERIES), retried=len(QUERIES))
 
 
 # -- lists of functions
@@ -144,7 +145,7 @@ def test_a_change_during_the_run_is_found_and_what_was_stored_is_not_served(
         assert isinstance(found.value.__cause__, then or type(None))
     for order in (5, 0):
         predictions, record = run(PPMKernel(order), store)
-        assert (predictions, record.counts.computed) == (direct(PPMKernel(order)), len(QUERIES))
+        assert (predictions, record.counts["computed"]) == (direct(PPMKernel(order)), len(QUERIES))
 
 
 @pytest.mark.parametrize("kind", [Normal, Suite, Method])
@@ -186,17 +187,17 @@ def test_thirty_of_the_reused_are_rechecked(reused: int, rechecked: int, tmp_pat
     if reused:
         run(Drifting(), store, _many(reused))
     _, record = run(Drifting(), store, _many(reused + 5))
-    assert record.counts == RunCounts(computed=5, reused=reused, rechecked=rechecked)
+    assert record.counts == Counter(computed=5, reused=reused, rechecked=rechecked)
     _, record = run(Drifting(), store, _many(reused + 5))  # complete in the store
-    assert record.counts == RunCounts(reused=reused + 5, rechecked=min(30, reused + 5))
+    assert record.counts == Counter(reused=reused + 5, rechecked=min(30, reused + 5))
     with pytest.raises(IdentityError, match="Test, query"):
         run(Drifting(1.0), store, _many(reused + 5))
     # It may change: nothing is sent, unless it is unidentified.
-    assert run(Drifting(1.0, None), store, _many(reused + 5))[1].counts == RunCounts(reused=reused + 5)
+    assert run(Drifting(1.0, None), store, _many(reused + 5))[1].counts == Counter(reused=reused + 5)
     subclass = type("Subclass", (Drifting,), {})
     for shift in (0.0, 1.0):
         _, record = run(subclass(shift, None), store, _many(reused + 5), model_name="m")
-    assert record.counts == RunCounts(reused=reused + 5, rechecked=min(30, reused + 5))
+    assert record.counts == Counter(reused=reused + 5, rechecked=min(30, reused + 5))
 
 
 @pytest.mark.parametrize(("stored", "rechecked"), [(600, [5, 5, 5, 5, 5, 5]), (300, [5, 5, 5, 15, 0, 0])])
@@ -211,7 +212,7 @@ def test_the_recheck_is_spread_over_the_parts_and_precedes_new_predictions(
             part = Part(f"Test {number}", number, 6)
             predict_queries(kernel, _many(600)[100 * number : 100 * number + 100], part, options)
             assert options.counter is not None
-            found.append(options.counter.counts.rechecked)
+            found.append(options.counter.counts["rechecked"])
     assert [later - before for before, later in itertools.pairwise(found)] == rechecked
     counter = RunCounter(done=30)  # after thirty, one more in each part with reused ones
     counter.reuse({("prompt", LABELS): [0.5, 0.5]}, str)
@@ -247,7 +248,7 @@ def test_a_drift_ends_the_run_before_anything_is_computed(shift: float, settings
         run(Drifting(shift), store, _many(60), **settings)
     with PredictionStore(store) as opened:
         assert opened.info().answers == 50
-    assert run(Drifting(shift), store, _many(60), recheck=False)[1].counts == RunCounts(computed=10, reused=50)
+    assert run(Drifting(shift), store, _many(60), recheck=False)[1].counts == Counter(computed=10, reused=50)
 
 
 @pytest.mark.parametrize(("shift", "tolerance"), [(1e-9, 1e-6), (1e-5, 1e-4), (0.01, 0.02)])
@@ -255,7 +256,7 @@ def test_the_tolerance_that_a_kernel_declares(shift: float, tolerance: float, tm
     run(Drifting(), tmp_path / "run.sqlite", _many(10))
     with pytest.raises(IdentityError):
         run(Drifting(shift, tolerance / 1e6), tmp_path / "run.sqlite", _many(20))
-    assert run(Drifting(shift, tolerance), tmp_path / "run.sqlite", _many(20))[1].counts.rechecked == 10
+    assert run(Drifting(shift, tolerance), tmp_path / "run.sqlite", _many(20))[1].counts["rechecked"] == 10
 
 
 def test_a_recheck_that_fails(tmp_path: Path) -> None:
@@ -264,7 +265,7 @@ def test_a_recheck_that_fails(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"recheck of a stored prediction: .*TypeError"):
         run(failing, tmp_path / "run.sqlite", _many(4))
     _, record = run(failing, tmp_path / "run.sqlite", _many(4), on_error="collect")
-    assert record.counts == RunCounts(reused=3, failed=1)
+    assert record.counts == Counter(reused=3, failed=1)
 
 
 def test_tolerances() -> None:
