@@ -37,7 +37,7 @@ import functools
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
@@ -208,8 +208,9 @@ _REPEATS = {"Template_sens": "1", "Demo_sens": "8"}
 _OPTIONS = {"Domain_bias": "domain_query_length=128", "GLER": "interpolations=5"}
 _FIELDS = ("datasets", "data", "k", "limit", "stopping", "template", "demonstrations", "repeats", "options", "failed")
 """The fields of a signature that the published prompts fix."""
-_UNSET = {"datasets": "the ten data sets", "template": "the default", "demonstrations": "the default"}
-"""What a field means that a signature does not have; for others, it is none."""
+_UNSET = dict.fromkeys(_FIELDS, "none") | dict.fromkeys(("template", "demonstrations"), "the default")
+_UNSET["datasets"] = "the ten data sets"
+"""What a field means that a signature does not have."""
 _RELEASED = "0.1.1"
 _CHANGED_BY = {
     "PPL-ICL": ("template",),
@@ -229,6 +230,7 @@ _OTHER_ROWS = "according to the paper all test examples were used; its code and 
 _PUBLISHED_SCORING = "last"
 """The ``label_scoring`` of the published figures: the release takes the last token of each label."""
 
+_LONG_ICL_SETTINGS = {"variant": "published", "test_number": 500, "instruct": False, "arrangement": "interleaved"}
 _ZERO = "a published 0 may mean that the context was too long for the model, not that all answers were wrong"
 
 
@@ -334,7 +336,10 @@ def compare_with_published(result: Result, method: str | None = None) -> tuple[P
     samples = next((part[2:] for part in used if part.startswith("n=")), "128")
     if samples != "128":
         reason = f"the published figures are for 128 calibration samples, this result has {samples}"
-    reason = reason or _other_prompts(result, _CHANGED_BY.get(chosen, ()))
+    published = dict.fromkeys(_FIELDS) | {"data": published_data(), "k": "4", "options": _OPTIONS.get(result.benchmark)}
+    published["repeats"] = _REPEATS.get(result.benchmark, "2")
+    changed = _CHANGED_BY.get(chosen, ())
+    reason = reason or _other_setting(fields, {key: published[key] for key in _FIELDS if key not in changed})
     return tuple(_place(result, rule, chosen, reason) for rule in _RULES.get(result.benchmark, ()))
 
 
@@ -349,24 +354,12 @@ def _other_scoring(result: Result) -> tuple[str, ...]:
     return tuple(f"{published} {scoring}" for scoring in dict.fromkeys(scorings))
 
 
-def _other_prompts(result: Result, changed: Sequence[str]) -> str | None:
-    """Return why the prompts or the scored queries differ from the published ones.
-
-    Args:
-        result: The result.
-        changed: Fields of the signature that the method changes by design.
-    """
-    fields = result.signature.fields
-    published = {
-        "data": published_data(),
-        "k": "4",
-        "repeats": _REPEATS.get(result.benchmark, "2"),
-        "options": _OPTIONS.get(result.benchmark),
-    }
-    for name in _FIELDS:
-        expected, own, unset = published.get(name), fields.get(name), _UNSET.get(name, "none")
-        if own != expected and name not in changed:
-            return f"the published figures are for {name} = {expected or unset}, this result has {own or unset}"
+def _other_setting(own: Mapping[str, Any], published: Mapping[str, Any]) -> str | None:
+    """Return in which setting a result differs from the published ones; ``None`` if it does not."""
+    for name, expected in published.items():
+        if own.get(name) != expected:
+            given, wanted = (_UNSET.get(name) if value is None else value for value in (own.get(name), expected))
+            return f"the published figures are for {name} = {wanted}, this result has {given}"
     return None
 
 
@@ -415,14 +408,20 @@ def _ordered(usable: Iterable[PublishedFigure]) -> tuple[PublishedFigure, ...]:
 
 def _compare_long_icl(result: Result) -> Iterator[PublishedComparison]:
     for dataset, scores in result.divided.items():
-        details = result.details[dataset]
+        details, settings = result.details[dataset], scores.get("settings") or {}
         known = [figure for figure in figures(LONG_ICL) if figure.dataset == dataset and figure.value is not None]
-        reason: str | None = "this data set was skipped"
-        if scores.get("settings"):
-            kinds = {record.output for record in details.conditions}
-            reason = other_long_icl(scores["settings"], kinds - {"text", "none"})
-        if not known:
-            reason = "this data set is not in the tables of the paper"
+        choices = sorted({record.output for record in details.conditions} - {"text", "none"})
+        other = _other_setting(settings, _LONG_ICL_SETTINGS)
+        verified = all(file.get("verified") for file in settings.get("files", {}).values())
+        reasons = {
+            "this data set is not in the tables of the paper": not known,
+            "this data set was skipped": not settings,
+            other: other,
+            "the rows are synthetic": settings.get("made_up"),
+            "the files are not known to be the published ones": not verified,
+            f"the published models generated text, this result has {' and '.join(choices)}": choices,
+        }
+        reason = next((text for text, applies in reasons.items() if applies), None)
         for key in (f"{number}R" for number in range(1, 6) if f"{number}R" in scores):
             undefined = details.missing.get(key, "the round has no score") if scores[key] is None else None
             why = reason or undefined
@@ -431,26 +430,6 @@ def _compare_long_icl(result: Result) -> Iterator[PublishedComparison]:
             cautions = (_ZERO, *warnings) if matching else ()
             ordered = _ordered(matching)
             yield PublishedComparison(LONG_ICL, dataset, key, scores[key], ordered, why, cautions, model=result.model)
-
-
-def other_long_icl(settings: dict[str, Any], choices: Set[str]) -> str | None:
-    """Return why a result of LongICL is not comparable with the published figures; ``None`` if it is.
-
-    Args:
-        settings: The settings of a data set.
-        choices: Kinds of predictions that are no text.
-    """
-    wanted = {"variant": "published", "test_number": 500, "instruct": False, "arrangement": "interleaved"}
-    for name, value in wanted.items():
-        if settings.get(name) != value:
-            return f"the published figures are for {name} = {value}, this result has {settings.get(name)}"
-    if settings.get("made_up"):
-        return "the rows are synthetic"
-    if not all(file.get("verified") for file in settings.get("files", {}).values()):
-        return "the files are not known to be the published ones"
-    if choices:
-        return f"the published models generated text, this result has {' and '.join(sorted(choices))}"
-    return None
 
 
 def display_published(comparisons: Sequence[PublishedComparison]) -> list[Block]:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from StaICC.errors import ArgumentError, known_name
@@ -154,7 +155,6 @@ def labels_of(details: DatasetDetails) -> tuple[str, ...]:
 
 _SHARE = Axis((0, 1), [(0, "0"), (0.5, "0.5"), (1, "1")])
 _ACCURACY = _SHARE._replace(label="accuracy")
-_ONE = {"": 0}
 _BASELINES = [Shape(text="random baseline"), Shape(kind="dashed", text="majority baseline")]
 
 
@@ -170,55 +170,6 @@ def _range_axis(values: Iterable[float], steps: int) -> Axis:
     return Axis((ticks[0][0], ticks[-1][0]), ticks)
 
 
-def panel_of(
-    points: Sequence[Point],
-    series: Mapping[str, int | None] = _ONE,
-    across: Axis | None = None,
-    values: Axis | None = None,
-    *,
-    lines: Sequence[Shape] = (),
-    connected: bool = True,
-    dodge: float = 0.0,
-    width: int = 244,
-) -> Panel:
-    """Return a panel of points with their intervals: one below the other, or over a horizontal axis.
-
-    Args:
-        points: The points of the panel.
-        series: The number of each series, which decides its marker and colour; ``None`` is grey.
-        across: The horizontal axis of a curve. Without one, each place is a row, and the baselines are lines in it.
-        values: The axis of the scores; by default it contains all of them.
-        lines: Lines in the background.
-        connected: Whether lines connect the points of a series in a curve.
-        dodge: Distance of series from each other at the same place.
-        width: Pixels; rows of a panel below 200 pixels have no names.
-    """
-    rows = list(dict.fromkeys(point.place for point in points))
-    shapes, marks, curves = [*lines], list[Shape](), dict[int | None, list[tuple[float, float]]]()
-    for point in points:
-        score, number = point.score, series[point.series]
-        place = point.x if across else float(rows.index(point.place))
-        if score.value is None or place is None or (number or 0) >= SERIES:
-            continue
-        for base, kind in ((score.random, "line"), (score.majority, "dashed")):
-            if base is not None and across is None:
-                shapes.append(Shape([(base, place - 0.5), (base, place + 0.5)], kind=kind))
-        place += dodge * ((number or 0) - (len(series) - 1) / 2)
-        figures_ = [score.value, *((score.interval.low, score.interval.high) if score.interval else ())]
-        middle, *ends = [(place, value) if across else (value, place) for value in figures_]
-        shapes += [Shape(ends, number)] if ends else []
-        name = ", ".join(filter(None, dict.fromkeys((point.series, point.place))))
-        marks.append(Shape([middle], number, "mark", f"{name}: {score.value:.4f}", point.size))
-        curves.setdefault(number, []).append(middle)
-    spread = [end[1 if across else 0] for shape in (*shapes, *marks) for end in shape.points]
-    axis = values or (_range_axis(spread, width // 80) if spread else _SHARE)
-    if across:
-        shapes += [Shape(curve, number) for number, curve in curves.items() if connected]
-        return Panel(points[0].panel, across, axis, [*shapes, *marks], width)
-    names = row_axis([row if width >= 200 else "" for row in rows], 16 if width < 300 else 30)
-    return Panel(points[0].panel, axis, names, [*shapes, *marks], width)
-
-
 def chart(
     title: str,
     caption: str,
@@ -229,9 +180,11 @@ def chart(
     needs: str = "",
     across: Axis | Mapping[str, Axis] | None = None,
     values: Axis | Mapping[str, Axis] | None = None,
-    lines: Mapping[str, Sequence[Shape]] | None = None,
+    lines: Mapping[str, Sequence[Shape]] = MappingProxyType({}),
     legend: Sequence[Shape] = (),
-    **options: Any,
+    connected: bool = True,
+    dodge: float = 0.0,
+    width: int = 244,
 ) -> Figure:
     """Return a figure of points, with the table of their numbers.
 
@@ -240,28 +193,58 @@ def chart(
         caption: What it shows.
         head: The names of panels, series, places, scores and further cells; a column without a name is left out.
         points: The points, in the order of the table.
-        series: The number of each series; by default in the order of the points, with a legend.
+        series: The number of each series, which decides its marker and colour (``None`` is grey); by default in the
+            order of the points, with a legend.
         needs: The message if no point has a value; without one, a figure may have no panels.
-        across: The horizontal axis of curves, or of each panel (see :func:`panel_of`).
-        values: The axis of the scores, or that of each panel.
+        across: The horizontal axis of curves, or of each panel. Without one, each place is a row, and the baselines are
+            lines in it.
+        values: The axis of the scores, or that of each panel; by default it contains all of them.
         lines: Lines in the background of each panel.
         legend: Further entries of the legend.
-        **options: See :func:`panel_of`.
+        connected: Whether lines connect the points of a series in a curve.
+        dodge: Distance of series from each other at the same place.
+        width: Pixels; rows of a panel below 200 pixels have no names.
 
     Raises:
         ArgumentError: No point has a value, and there is a message for that.
     """
     names = list(dict.fromkeys(point.series for point in points))
     numbers = {name: number for number, name in enumerate(names)} if series is None else series
-    keys = [Shape((), numbers[name], "mark", name) for name in names if name] if head[1] and len(names) > 1 else []
-    panels = []
-    for name in dict.fromkeys(point.panel for point in points):
-        own = [point for point in points if point.panel == name]
-        if any(point.score.value is not None for point in own):
-            axes = [axis.get(name) if isinstance(axis, Mapping) else axis for axis in (across, values)]
-            panels.append(panel_of(own, numbers, *axes, lines=(lines or {}).get(name, ()), **options))
-    if not panels and needs:
+
+    def panel(name: str, own: Sequence[Point]) -> Panel:
+        horizontal, vertical = (axis.get(name) if isinstance(axis, Mapping) else axis for axis in (across, values))
+        rows = list(dict.fromkeys(point.place for point in own))
+        shapes, marks, curves = [*lines.get(name, ())], list[Shape](), dict[int | None, list[tuple[float, float]]]()
+        for point in own:
+            score, number = point.score, numbers[point.series]
+            place = point.x if horizontal else float(rows.index(point.place))
+            if score.value is None or place is None or (number or 0) >= SERIES:
+                continue
+            for base, kind in ((score.random, "line"), (score.majority, "dashed")):
+                if base is not None and horizontal is None:
+                    shapes.append(Shape([(base, place - 0.5), (base, place + 0.5)], kind=kind))
+            place += dodge * ((number or 0) - (len(numbers) - 1) / 2)
+            figures_ = [score.value, *((score.interval.low, score.interval.high) if score.interval else ())]
+            middle, *ends = [(place, value) if horizontal else (value, place) for value in figures_]
+            shapes += [Shape(ends, number)] if ends else []
+            text = ", ".join(filter(None, dict.fromkeys((point.series, point.place))))
+            marks.append(Shape([middle], number, "mark", f"{text}: {score.value:.4f}", point.size))
+            curves.setdefault(number, []).append(middle)
+        spread = [end[1 if horizontal else 0] for shape in (*shapes, *marks) for end in shape.points]
+        vertical = vertical or (_range_axis(spread, width // 80) if spread else _SHARE)
+        if horizontal:
+            shapes += [Shape(curve, number) for number, curve in curves.items() if connected]
+            return Panel(name, horizontal, vertical, [*shapes, *marks], width)
+        shown = row_axis([row if width >= 200 else "" for row in rows], 16 if width < 300 else 30)
+        return Panel(name, vertical, shown, [*shapes, *marks], width)
+
+    by_panel: dict[str, list[Point]] = {}
+    for point in points:
+        by_panel.setdefault(point.panel, []).append(point)
+    drawn = {name: own for name, own in by_panel.items() if any(point.score.value is not None for point in own)}
+    if not drawn and needs:
         raise ArgumentError(f"{title}: {needs}")
+    keys = [Shape((), numbers[name], "mark", name) for name in names if name] if head[1] and len(names) > 1 else []
     baselines = across is None and any(point.score.random is not None for point in points)
     bounds = any(point.score.interval for point in points)
     columns = [*head[:4], "interval" * bounds, *(key.text * baselines for key in _BASELINES), *head[4:]]
@@ -274,7 +257,7 @@ def chart(
     return Figure(
         title,
         caption + (f" The first {SERIES} of {len(keys)} are drawn, the table has all." if len(keys) > SERIES else ""),
-        panels,
+        [*map(panel, drawn, drawn.values())],
         [*filter(None, columns)],
         rows,
         range(sum(map(bool, head[:3]))),
@@ -474,7 +457,7 @@ def cost_chart(given: Given) -> Figure:
         legend=[Shape((), 1, text="highest accuracy of the methods that cost no more")],
         width=320,
     )
-    return replace(figure, panels=[*figure.panels, panel_of(spent, width=320)])
+    return replace(figure, panels=[*figure.panels, *chart("", "", [""] * 4, spent, width=320).panels])
 
 
 def _bins(result: Result) -> dict[str, tuple[ConfidenceBin, ...]]:
@@ -857,7 +840,7 @@ def experiment_chart(given: Given) -> Figure:
         points,
         across=across or None,
         values=_SHARE._replace(label="score" * bool(across)),
-        lines=bands if across else None,
+        lines=bands if across else {},
         dodge=0.0 if across else 0.1,
     )
 
