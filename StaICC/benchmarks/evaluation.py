@@ -30,7 +30,7 @@ from itertools import chain, islice, pairwise
 from operator import eq, mul, sub
 from typing import Any
 
-from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scoring, Task
+from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scorer, Scoring
 from StaICC.errors import OutputError, UndefinedMetricError, unknown_key
 from StaICC.inference import Answer, Failure
 from StaICC.inference.contract import ReplyLabel, Text
@@ -347,7 +347,7 @@ Runs = Mapping[str, DatasetRun]
 
 
 def evaluate(
-    task: Task, scoring: Scoring, conditions: Sequence[Condition], predictions: Sequence[Answer | Failure], name: str
+    task: Scorer, scoring: Scoring, conditions: Sequence[Condition], predictions: Sequence[Answer | Failure], name: str
 ) -> DatasetRun:
     """Score the predictions of all conditions of one data set.
 
@@ -426,7 +426,7 @@ _EACH_INTERVAL = "interval of each score"
 
 
 def _intervals(
-    task: Task, scoring: Scoring, outcomes: Sequence[Outcome], places: Iterable[str], missing: dict[str, str]
+    task: Scorer, scoring: Scoring, outcomes: Sequence[Outcome], places: Iterable[str], missing: dict[str, str]
 ) -> Intervals:
     """Return the intervals of a data set, and add the reasons for missing ones."""
     if not scoring.statistics.intervals or scoring.metric_set.as_released:
@@ -447,7 +447,7 @@ def _intervals(
     return intervals
 
 
-def settings_tried(task: Task, scoring: Scoring) -> int | None:
+def settings_tried(task: Scorer, scoring: Scoring) -> int | None:
     """Return how many settings were tried, for the random baseline; ``None`` where accuracy is not scored.
 
     Another metric under the name ``accuracy`` has no baselines.

@@ -575,9 +575,9 @@ class DatasetTask(Protocol):
     def data_digest(self) -> str:
         """The digest by which comparisons know the data."""
 
-    def read_again(self, predicted: Mapping[int, Answer | Failure]) -> Mapping[int, Answer | Failure]:
-        """Return new predictions, by the number of their query, as results record them."""
-        return predicted
+    def read_again(self, number: int, answer: Answer | Failure) -> Answer | Failure:
+        """Return a new prediction of a query, by its number, as results record it."""
+        return answer
 
 
 _E = TypeVar("_E", bound=DatasetTask)

@@ -295,17 +295,37 @@ class Scoring:
     """How replies without a label count."""
 
 
-class Task(Protocol):
-    """What a sub-benchmark adds to the common machinery. Derive from it: optional members have defaults."""
+class Scorer(Protocol):
+    """How predictions become scores."""
 
-    name: ClassVar[str]
-    """The name in messages and signatures, such as ``"Normal"``."""
     scores_accuracy: ClassVar[bool] = False
     """Whether accuracy is among the scores of each condition, so that it gets baselines."""
     content_free: ClassVar[bool] = False
     """Whether the queries have no content, so that one label for all of them is no fault."""
     free_text: ClassVar[bool] = False
     """Whether predictions may be texts that :meth:`read_outcome` parses, so that there are no label scores."""
+
+    def read_outcome(self, condition: Condition, answers: Answers, outputs: Kind, assume: Assumed) -> Outcome:
+        """Return the outcome of a condition; arguments as for :class:`Outcome`."""
+        return Outcome(condition, answers, outputs, assume)
+
+    def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
+        """Return the scores of the outcomes, one outcome for each condition in order."""
+
+    def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Mapping[str, Interval | NoInterval]:
+        """Return confidence intervals of the scores, by key (nested keys joined by a dot); none by default.
+
+        Raises:
+            UndefinedMetricError: There are no intervals (too few test rows); the reason becomes a remark.
+        """
+        return {}
+
+
+class Task(Scorer, Protocol):
+    """What a sub-benchmark adds to the common machinery. Derive from it: optional members have defaults."""
+
+    name: ClassVar[str]
+    """The name in messages and signatures, such as ``"Normal"``."""
     row_scores: ClassVar[Sequence[str]] = ()
     """The scores that are means over test rows, so that a run can stop early."""
 
@@ -332,18 +352,3 @@ class Task(Protocol):
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
         """Return the conditions: the same for equal inputs."""
-
-    def read_outcome(self, condition: Condition, answers: Answers, outputs: Kind, assume: Assumed) -> Outcome:
-        """Return the outcome of a condition; arguments as for :class:`Outcome`."""
-        return Outcome(condition, answers, outputs, assume)
-
-    def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
-        """Return the scores of the outcomes, one outcome for each condition in order."""
-
-    def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Mapping[str, Interval | NoInterval]:
-        """Return confidence intervals of the scores, by key (nested keys joined by a dot); none by default.
-
-        Raises:
-            UndefinedMetricError: There are no intervals (too few test rows); the reason becomes a remark.
-        """
-        return {}

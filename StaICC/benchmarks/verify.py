@@ -441,8 +441,9 @@ def predict_again(rerun: Rerun, name: str, sources: Sequence[tuple[_Scored, str]
             ]
             options = replace(context.options_for(rerun.model, free_text=own.free_text), unparsed="wrong")
             answers = predict_queries(rerun.model, [queries[number][1] for number in numbers], Part("rerun"), options)
-            for number, again in own.read_again(dict(zip(numbers, answers, strict=True))).items():
+            for number, answer in zip(numbers, answers, strict=True):
                 where, stored = queries[number][0], scored.runs[dataset].answers[number]
+                again = own.read_again(number, answer)
                 pair = {"when predicted again": again, "in the run": stored}
                 lost = [(when, it) for when, it in pair.items() if isinstance(it, Failure) and it.reply is None]
                 findings += [Unchecked(f"{where}: it failed {when}: {it.reason}") for when, it in lost[:1]]

@@ -4,7 +4,7 @@
 :class:`~StaICC.results.Result`. It passes all queries of a round together, so a kernel or server with prefix caching
 computes the context once. A :class:`LongICLExperimentor` writes the queries of a data set, in order. It has no state:
 every call returns the same queries. Its predictions are scored by :func:`~StaICC.benchmarks.evaluation.evaluate`, like
-those of all tasks: a :class:`LongICLTask` parses them, and a :class:`LongICLOutcome` is a round with its predictions.
+those of all tasks: a :class:`LongICLOutcome` is a round with its predictions, parsed.
 
 A failed query has a :class:`~StaICC.inference.workers.Failure` with the reason as its prediction. It is never scored as
 a wrong prediction: the score of its round is undefined, and the record says why. If a prompt exceeds the context length
@@ -30,11 +30,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from StaICC.benchmarks.evaluation import DatasetRun, Intervals, evaluate, reply_record
 from StaICC.benchmarks.long_icl import experiments, protocol
-from StaICC.benchmarks.long_icl.data import LongICLData, Skipped, default_folder, load_available, show_notice
-from StaICC.benchmarks.long_icl.experiments import DESIGNS, METHOD, Contexts, Experiment, Material, to_bytes
+from StaICC.benchmarks.long_icl.data import LongICLData, default_folder, load_available, show_notice
+from StaICC.benchmarks.long_icl.experiments import DESIGNS, METHOD, Contexts, Experiment, Material, score_part, to_bytes
 from StaICC.benchmarks.long_icl.protocol import ROUNDS, Tally, cards, value_of, write_query
 from StaICC.benchmarks.running import BaseBenchmark, DatasetTask, Predictions, forecast, mean
-from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scores, Scoring, Statistics, Task
+from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scorer, Scores, Scoring, Statistics
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, DataMissingError, OutputError, known_name, validate_integer
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, Unparsed, predict_queries
@@ -166,22 +166,19 @@ class LongICLOutcome(Outcome):
     ) -> None:
         self.condition, self.responses, self.queries = condition, responses, []
         self.number = next(number for number in own.rounds if round_name(number) == condition.name)
-        self.answers, self.parsed, self.tallies = [], [], []
-        for place, (item, response) in enumerate(zip(own.test_items, responses, strict=True)):
-            tally, text, answer = own.read_response(self.number, place, response)
-            if tally is not None and isinstance(answer, Failure):
-                if own.options.unparsed == "error":
-                    remedy = "unparsed='wrong' or 'excluded' continues without it"
-                    raise OutputError(f"{own.place_of(self.number, place)}: {answer.reason}. {remedy}")
-                if assume != "wrong":
-                    tally = None if assume is None else Tally(item.gold, item.gold, item.gold)
-            self.answers.append(answer)
-            self.parsed.append(text)
-            self.tallies.append(tally)
-        rule, variant = own.card.scoring, own.options.variant
-        failures = [answer for answer in self.answers if isinstance(answer, Failure)]
-        self.failed = Counter(failure.reason for failure in failures if failure.reply is None)
-        self.unparsed = [failure.reason for failure in failures if failure.reply is not None]
+        readings = [own.read_response(self.number, place, response) for place, response in enumerate(responses)]
+        self.tallies, self.parsed = [tally for tally, *_ in readings], [text for _, text, _ in readings]
+        self.answers = [answer for *_, answer in readings]
+        failures = {place: answer for place, answer in enumerate(self.answers) if isinstance(answer, Failure)}
+        self.failed = Counter(failure.reason for failure in failures.values() if failure.reply is None)
+        unread = {place: failure.reason for place, failure in failures.items() if failure.reply is not None}
+        for place, reason in unread.items() if assume != "wrong" else ():
+            if own.options.unparsed == "error":
+                remedy = "unparsed='wrong' or 'excluded' continues without it"
+                raise OutputError(f"{own.place_of(self.number, place)}: {reason}. {remedy}")
+            gold = own.test_items[place].gold
+            self.tallies[place] = None if assume is None else Tally(gold, gold, gold)
+        rule, variant, self.unparsed = own.card.scoring, own.options.variant, [*unread.values()]
         self.cut_off = sum(reason.startswith(f"unparsed reply ({CUT_OFF})") for reason in self.unparsed)
         self.kept = protocol.scored(rule, self.tallies, variant)
         self.score = None if self.failed else protocol.score_tallies(rule, self.kept, variant)
@@ -237,58 +234,8 @@ class LongICLOutcome(Outcome):
         return record
 
 
-@dataclass(frozen=True, slots=True)
-class LongICLTask(Task):
-    """Reads and scores the predictions of a data set."""
-
-    own: LongICLExperimentor
-    name: ClassVar[str] = "LongICL"
-    free_text: ClassVar[bool] = True
-    scores_accuracy: ClassVar[bool] = True
-
-    def conditions(self, task_input: object = None) -> Sequence[Condition]:
-        """Return the conditions: named lists of queries."""
-        return self.own.conditions()
-
-    def read_outcome(
-        self, condition: Condition, answers: Sequence[Any], outputs: Kind, assume: Assumed
-    ) -> LongICLOutcome:
-        """Return the outcome of a condition."""
-        return LongICLOutcome(self.own, condition, answers, assume)
-
-    def score(self, outcomes: Sequence[Any], options: Scoring) -> Scores:
-        """Return the scores of all conditions, their mean, and the scores of guessing."""
-        own = self.own
-        values = {outcome.condition.name: outcome.value for outcome in outcomes}
-        missing = {outcome.condition.name: outcome.note for outcome in outcomes if outcome.value is None}
-        if missing:
-            missing["mean"] = f"no score in {', '.join(missing)}"
-        missing |= own.unavailable
-        guesses = {"uniform": own.guessing[0], "majority": own.guessing[1]}
-        if None in guesses.values():
-            missing |= dict.fromkeys(guesses, "a random guess of entities is not defined")
-        averaged = {**values, **dict.fromkeys(own.unavailable), "mean": mean(list(values.values())), **guesses}
-        return Scores(averaged, averaged, missing)
-
-    def intervals(self, outcomes: Sequence[Any], options: Scoring) -> Intervals:
-        """Return the intervals of the rounds and of their mean, with the row as the unit."""
-        own = self.own
-        level, rows = own.options.statistics.level, [item.row for item in own.test_items]
-        parts: dict[str, Any] = {}
-        for outcome in outcomes:
-            part = (
-                experiments.score_part(own.card, own.options.variant, outcome.tallies, level, rows)
-                if outcome.score
-                else None
-            )
-            parts |= {} if part is None else {outcome.condition.name: part}
-        if len(parts) == len(outcomes):
-            parts["mean"] = combine(list(parts.values()), [1 / len(parts)] * len(parts))
-        return {name: part.interval(level, f"{METHOD}item") for name, part in parts.items()}
-
-
-class LongICLExperimentor(DatasetTask):
-    """Writes the queries of a data set and scores the predictions.
+class LongICLExperimentor(Scorer, DatasetTask):
+    """Writes the queries of a data set, and reads and scores the predictions.
 
     Args:
         data: The data set, from :func:`~StaICC.benchmarks.long_icl.data.load`.
@@ -307,24 +254,23 @@ class LongICLExperimentor(DatasetTask):
     """
 
     free_text = True
-    """Predictions may be texts, which :meth:`score` parses."""
+    scores_accuracy = True
 
     def __init__(self, data: LongICLData, **options: Any) -> None:
         self.data, self.card = data, data.card
         self.options = chosen = LongICLOptions(**options)
         strict = chosen.variant == "strict"
         self.test_items = tuple(data.test_items(chosen.test_number, strict=strict))
-        self.test_number = chosen.test_number
-        if self.test_items == tuple(data.test_items(None, strict=strict)):
-            self.test_number = None  # no item is cut, so the signature is that of None
+        every = tuple(data.test_items(None, strict=strict))
+        self.test_number = None if self.test_items == every else chosen.test_number  # in the signature
         self._questions = tuple(write_query(self.card, item) for item in self.test_items)
         self.guessing = protocol.guessing_scores(self.card, self.test_items, chosen.variant)
         material = Material(data, self.test_items, chosen.instruct)
-        made: Mapping[Any, Contexts | str]
-        if chosen.experiment is None:
-            made = {number: material.round(number, strict, chosen.arrangement) for number in chosen.rounds}
-        else:
-            made = chosen.experiment.conditions(material)
+        made: Mapping[Any, Contexts | str] = (
+            {number: material.round(number, strict, chosen.arrangement) for number in chosen.rounds}
+            if chosen.experiment is None
+            else chosen.experiment.conditions(material)
+        )
         self.unavailable = {name: reason for name, reason in made.items() if isinstance(reason, str)}
         self.contexts = {name: own for name, own in made.items() if not isinstance(own, str)}
         if not self.contexts:
@@ -379,25 +325,11 @@ class LongICLExperimentor(DatasetTask):
     @cached_property
     def prompt_digests(self) -> Mapping[int | str, str]:
         """For each round the SHA-256 of the SHA-256 digests of its prompts, one per line."""
-        digests = {}
-        for number in self.rounds:
-            prompts = (to_bytes(str(query.prompt)) for query in self.round_queries(number))
-            lines = "\n".join(hashlib.sha256(prompt).hexdigest() for prompt in prompts)
-            digests[number] = hashlib.sha256(lines.encode()).hexdigest()
-        return digests
-
-    def longest_prompts(self, measure: Callable[[str], int] = len) -> dict[int | str, int]:
-        """Return the length of each round's longest prompt, to compare with the context length of a model.
-
-        Args:
-            measure: Returns the length of a text: by default in characters; for tokens, pass
-                ``lambda text: len(tokenizer(text).input_ids)``. It is called once per round, on the prompt with the
-                most characters.
-        """
-        return {
-            number: measure(max((str(query.prompt) for query in self.round_queries(number)), key=len))
+        digests = {
+            number: [hashlib.sha256(to_bytes(str(query.prompt))).hexdigest() for query in self.round_queries(number)]
             for number in self.rounds
         }
+        return {number: hashlib.sha256("\n".join(lines).encode()).hexdigest() for number, lines in digests.items()}
 
     def settings(self) -> dict[str, Any]:
         """Return the options and digests that can change a score, as plain values."""
@@ -478,12 +410,42 @@ class LongICLExperimentor(DatasetTask):
 
     # -- scoring
 
-    def score(self, predictions: Sequence[Any]) -> DatasetRun:
-        """Score the predictions.
+    def read_outcome(
+        self, condition: Condition, answers: Sequence[Any], outputs: Kind, assume: Assumed
+    ) -> LongICLOutcome:
+        """Return the outcome of a condition."""
+        return LongICLOutcome(self, condition, answers, assume)
+
+    def score(self, outcomes: Sequence[Any], scoring: Scoring) -> Scores:
+        """Return the scores of all conditions, their mean, and the scores of guessing."""
+        values = {outcome.condition.name: outcome.value for outcome in outcomes}
+        missing = {outcome.condition.name: outcome.note for outcome in outcomes if outcome.value is None}
+        if missing:
+            missing["mean"] = f"no score in {', '.join(missing)}"
+        missing |= self.unavailable
+        guesses = {"uniform": self.guessing[0], "majority": self.guessing[1]}
+        if None in guesses.values():
+            missing |= dict.fromkeys(guesses, "a random guess of entities is not defined")
+        averaged = {**values, **dict.fromkeys(self.unavailable), "mean": mean(list(values.values())), **guesses}
+        return Scores(averaged, averaged, missing)
+
+    def intervals(self, outcomes: Sequence[Any], scoring: Scoring) -> Intervals:
+        """Return the intervals of the rounds and of their mean, with the row as the unit."""
+        level, rows = scoring.statistics.level, [item.row for item in self.test_items]
+        scored = {outcome.condition.name: outcome.tallies for outcome in outcomes if outcome.score}
+        terms = {name: score_part(self.card, self.options.variant, own, level, rows) for name, own in scored.items()}
+        parts = {name: part for name, part in terms.items() if part is not None}
+        if len(parts) == len(outcomes):
+            parts["mean"] = combine(list(parts.values()), [1 / len(parts)] * len(parts))
+        return {name: part.interval(level, f"{METHOD}item") for name, part in parts.items()}
+
+    def assemble(self, conditions: Sequence[Condition], answers: Sequence[Any]) -> DatasetRun:
+        """Score the predictions of all conditions.
 
         Args:
-            predictions: One for each query, in the order of :meth:`prompt_set`: text; or, for data sets with one label
-                per item, a label index or one score per label; or a :class:`~StaICC.inference.workers.Failure`.
+            conditions: The conditions.
+            answers: One for each query, in the order of :meth:`prompt_set`: text; or, for data sets with one label per
+                item, a label index or one score per label; or a :class:`~StaICC.inference.workers.Failure`.
 
         Returns:
             The scores of all rounds, with details.
@@ -491,16 +453,12 @@ class LongICLExperimentor(DatasetTask):
         Raises:
             OutputError: The number of predictions is wrong, or one cannot be scored.
         """
-        return self.assemble(self.conditions(), predictions)
-
-    def assemble(self, conditions: Sequence[Condition], answers: Sequence[Any]) -> DatasetRun:
-        """Score the predictions of all conditions, as :meth:`score` does."""
         size, structured = len(self.test_items), self.card.structured
         if len(answers) != size * len(conditions):
             expected = f"{size * len(conditions)} predictions ({size} items in {len(conditions)} rounds)"
             raise OutputError(f"{self.card.title}: expected {expected}, found {len(answers)}")
         scorer = Scoring(_NO_METRICS, 0, self.options.statistics, unparsed=self.options.unparsed)
-        run = evaluate(LongICLTask(self), scorer, conditions, answers, self.name)
+        run = evaluate(self, scorer, conditions, answers, self.name)
         values = {
             **run.values,
             "metric": self.card.scoring.metric,
@@ -516,13 +474,14 @@ class LongICLExperimentor(DatasetTask):
             values["experiment"] = experiments.analyse(*of_task, contexts, tallies, level)
         bounded = [own.condition.name for own in run.outcomes if own.unparsed and not own.failed]
         bounded = [*bounded, "mean"] if bounded and self.options.unparsed == "excluded" else []
-        single = () if structured else [own for own in run.outcomes if own.score]
         details = replace(
             run.details,
             conditions=() if structured else run.details.conditions,
             data=self.data_digest,
             notes=self._notes(run),
-            baselines={own.condition.name: self._baselines(own) for own in single},
+            baselines={
+                own.condition.name: self._baselines(own) for own in run.outcomes if own.score and not structured
+            },
             bounds={key: run.details.bounds.get(key, (None, None)) for key in bounded},
         )
         return replace(run, values=values, details=details)
@@ -551,22 +510,16 @@ class LongICLExperimentor(DatasetTask):
             return None, None, response
         text: Any = "" if failed else response  # withheld: empty, as published
         card, item, names = self.card, self.test_items[place], self.contexts[number].labels_of(place)
-        gold = item.gold
-        if names:
-            card, item = replace(card, labels=names), replace(item, gold=(names[card.labels.index(gold[0])],))
         prompt = None if self.options.parsing == "published" else self.context(number, place) + self._questions[place]
         try:
-            tally, parsed = protocol.tally_prediction(card, text, item, str(self.options.parsing), prompt)
+            tally, parsed = protocol.tally_prediction(card, text, item, str(self.options.parsing), prompt, names)
         except OutputError as error:
             raise OutputError(f"{self.place_of(number, place)}: {error}") from error
-        if names:
-            true = dict(zip(names, self.card.labels, strict=True))
-            tally = Tally(gold, tuple(true[name] for name in tally.predicted), gold * bool(tally.correct))
-        if isinstance(text, str) and gold and not tally.predicted:
+        if isinstance(text, str) and item.gold and not tally.predicted:
             cause = "no label" if text.strip() else "empty"
             cause = CUT_OFF if getattr(text, "finish_reason", None) == "length" else cause
             return tally, parsed, response if failed else Failure(unparsed_reason(cause, text), reply=text)
-        return tally, parsed, text if card.structured else self.card.labels.index(tally.predicted[0])
+        return tally, parsed, text if card.structured else card.labels.index(tally.predicted[0])
 
     def _baselines(self, outcome: LongICLOutcome) -> Baselines:
         """Return the accuracies of predictors without a model, and the p-values against them, for a scored round."""
@@ -628,13 +581,10 @@ class LongICLExperimentor(DatasetTask):
         """The digest of the test rows."""
         return self.data.test_file.identity
 
-    def read_again(self, predicted: Mapping[int, Answer | Failure]) -> Mapping[int, Answer | Failure]:
-        """Return new predictions, by the number of their query, as results record them: labels, or failures."""
-        places = {number: divmod(number, len(self.test_items)) for number in predicted}
-        return {
-            number: self.read_response(self.rounds[condition], place, predicted[number])[2]
-            for number, (condition, place) in places.items()
-        }
+    def read_again(self, number: int, answer: Answer | Failure) -> Answer | Failure:
+        """Return a new prediction as results record it: a label, or a failure."""
+        condition, place = divmod(number, len(self.test_items))
+        return self.read_response(self.rounds[condition], place, answer)[2]
 
 
 def _why_not_scored(reasons: Sequence[tuple[str, int]], failed: int, asked: int) -> str:
@@ -693,8 +643,8 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         0.702
     """
 
-    __slots__ = ("skipped",)
-    task_name: ClassVar[str] = LongICLTask.name
+    __slots__ = ("_notes", "skipped")
+    task_name: ClassVar[str] = "LongICL"
     """The name that results carry."""
     benchmark_name = task_name
 
@@ -732,6 +682,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         if not loaded:
             listed = "\n".join(f"{skipped.dataset}: {skipped}" for skipped in self.skipped)
             raise DataMissingError(f"none of the data sets of LongICL is in {folder}:\n{listed}")
+        self._notes = {skipped.dataset: (f"SKIPPED: {skipped}",) for skipped in self.skipped}
         self.experimentor = [LongICLExperimentor(data, **vars(options)) for data in loaded]
 
     def __getitem__(self, index: int | str) -> LongICLExperimentor:
@@ -757,8 +708,8 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         values: dict[str, float | None] = dict.fromkeys(names)
         counts: dict[str, Any] = dict.fromkeys(("asked", "distinct", "scored", "failed"), 0)
         empty = DatasetDetails(**counts, prompts="", query_digests="", conditions=())
-        notes = {skipped.dataset: (f"{_SKIPPED}{skipped}",) for skipped in self.skipped}
-        return {name: DatasetRun(values, values, replace(empty, notes=own), (), {}, ()) for name, own in notes.items()}
+        details = {name: replace(empty, notes=own) for name, own in self._notes.items()}
+        return {name: DatasetRun(values, values, own, (), {}, ()) for name, own in details.items()}
 
     def own_data(self) -> Sequence[Dataset]:
         """Return the data sets of the user's own."""
@@ -784,8 +735,8 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
     def forecast(self, function: Inference, **options: Any) -> Forecast:
         """Forecast the run of a function; see :meth:`StaICC.benchmarks.Benchmark.forecast`."""
         self.functions_for_datasets(function)
-        conditions = [condition for experimentor in self for condition in experimentor.conditions()]
-        return forecast([condition.queries for condition in conditions], function, True, **options)
+        parts = [condition.queries for experimentor in self for condition in experimentor.conditions()]
+        return forecast(parts, function, True, **options)
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of this benchmark as JSON values: results save them, verification makes it from them."""
@@ -823,9 +774,6 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         )
 
 
-_SKIPPED = "SKIPPED: "
-
-
 def rebuild_long_icl(
     result: Result, data_dir: str | os.PathLike[str] | None, datasets: Sequence[str | Dataset], statistics: Statistics
 ) -> LongICL:
@@ -844,6 +792,5 @@ def rebuild_long_icl(
     if recorded["experiment"] is not None:
         recorded["experiment"] = Experiment(**recorded["experiment"])
     benchmark = LongICL(data_dir, datasets, **recorded, verify=False, statistics=statistics)  # the prompts are compared
-    notes = {name: "".join(details.notes) for name, details in result.details.items() if not details.asked}
-    skipped = [Skipped(name, text.removeprefix(_SKIPPED)) for name, text in notes.items()]
-    return benchmark.copy_with(skipped=(*benchmark.skipped, *skipped))
+    notes = {name: details.notes for name, details in result.details.items() if not details.asked}
+    return benchmark.copy_with(_notes=benchmark._notes | notes)

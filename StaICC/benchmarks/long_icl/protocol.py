@@ -783,7 +783,9 @@ class Tally(NamedTuple):
     """Gold labels that are predicted correctly."""
 
 
-def tally_answer(card: TaskCard, answer: Parsed, item: Item, variant: str = "published") -> Tally:
+def tally_answer(
+    card: TaskCard, answer: Parsed, item: Item, variant: str = "published", names: tuple[str, ...] = ()
+) -> Tally:
     """Compare a parsed answer to the true labels of an item.
 
     An entity is correct if the sentence has it (same text) with the same type. Relations of a dialogue are compared
@@ -795,15 +797,16 @@ def tally_answer(card: TaskCard, answer: Parsed, item: Item, variant: str = "pub
         answer: The parsed answer.
         item: The test item.
         variant: ``published`` or ``strict``.
+        names: As for :func:`tally_prediction`.
     """
-    strict, gold = variant != "published", item.gold
+    strict, gold, own = variant != "published", item.gold, replace(card, labels=names) if names else card
     if not isinstance(answer, str):
         known = {text.strip() if strict else text: kind for (text,), kind in zip(item.arguments, gold, strict=True)}
         correct = tuple(kind for entity, kind in answer.items() if known.get(entity) == kind)
         return Tally(tuple(known.values()), tuple(answer.values()), correct)
     if item.kind != "dialogue":
-        label = as_label(card, answer) if strict else _labels_by_name(card.labels, card.answers, False).get(answer, "")
-        predicted = (label,) * (label in card.labels)
+        label = as_label(own, answer) if strict else _labels_by_name(own.labels, own.answers, False).get(answer, "")
+        predicted: tuple[str, ...] = (card.labels[own.labels.index(label)],) if label in own.labels else ()
         return Tally(gold, predicted, gold * (predicted == gold))
     parts = [part.strip() for part in answer.split(",")]
 
@@ -815,7 +818,12 @@ def tally_answer(card: TaskCard, answer: Parsed, item: Item, variant: str = "pub
 
 
 def tally_prediction(
-    card: TaskCard, prediction: object, item: Item, variant: str = "published", prompt: str | None = None
+    card: TaskCard,
+    prediction: object,
+    item: Item,
+    variant: str = "published",
+    prompt: str | None = None,
+    names: tuple[str, ...] = (),
 ) -> tuple[Tally, str]:
     """Score one prediction of any kind.
 
@@ -826,23 +834,25 @@ def tally_prediction(
         item: The test item.
         variant: How text is parsed: ``published``, ``strict`` or ``tolerant``.
         prompt: The prompt; the strict and the tolerant parser remove it from the beginning of a response.
+        names: What the prompt calls the labels, in their order; by default, the card's names.
 
     Returns:
-        The tally, and the parsed answer as text.
+        The tally with the card's names, and the parsed answer as text.
 
     Raises:
         OutputError: The prediction has another type.
     """
     if isinstance(prediction, str):
-        answer = _parse(card, prediction, item, variant, prompt)
+        answer = _parse(replace(card, labels=names) if names else card, prediction, item, variant, prompt)
         text = answer if isinstance(answer, str) else "\n".join(map(": ".join, answer.items()))
-        return tally_answer(card, answer, item, variant), text
+        return tally_answer(card, answer, item, variant, names), text
     if card.structured:
         raise OutputError(f"{card.needs_text}, not {type(prediction).__name__}")
     scores = check_answer(prediction, card.labels)
     assert isinstance(scores, (int, list))  # check_answer accepts no text here
-    label = card.labels[scores if isinstance(scores, int) else scores.index(max(scores))]
-    return Tally(item.gold, (label,), item.gold * ((label,) == item.gold)), label
+    place = scores if isinstance(scores, int) else scores.index(max(scores))
+    predicted = (card.labels[place],)
+    return Tally(item.gold, predicted, item.gold * (predicted == item.gold)), (names or card.labels)[place]
 
 
 def _ratio(numerator: float, denominator: float) -> float:

@@ -65,6 +65,10 @@ def text_item(text: str, label: str, row: int = 0) -> Item:
     return Item("text", row, (text,), (label,))
 
 
+def scored(own: LongICLExperimentor, predictions: list[Any]) -> Any:
+    return own.assemble(own.conditions(), predictions)
+
+
 def right_answers(own: LongICLExperimentor) -> list[str]:
     """What the demonstrations would show, for each prompt."""
     return [write_answer(own.card, item) for item in own.test_items] * len(own.rounds)

@@ -22,7 +22,7 @@ from StaICC.errors import ArgumentError, OutputError, UnknownNameError, Withheld
 from StaICC.inference import Failure
 from StaICC.metrics.intervals import ratio_part
 from StaICC.results import Result
-from tests.benchmarks.long_icl.conftest import SETS, make, right_answers
+from tests.benchmarks.long_icl.conftest import SETS, make, right_answers, scored
 from tests.result_edits import edited, value_at
 
 
@@ -56,10 +56,6 @@ def test_queries(small_files: Path, name: str, sha: Callable[[Any], str]) -> Non
     assert own.context(3) is own.context(3, 5)  # one string for the round, not one for each query
     assert own.get_label_space() == list(card(name).labels)
     assert sum(len(item.gold) for item in items) <= 9 or name == "few_nerd"
-    assert own.longest_prompts() == {number: max(map(len, part)) for number, part in split(prompts, (3, 1)).items()}
-    measured: list[str] = []
-    assert own.longest_prompts(lambda text: measured.append(text) or 7) == {3: 7, 1: 7}
-    assert set(measured) <= set(prompts)
     digests = [hashlib.sha256(prompt.encode()).digest() for prompt in prompts]
     marks = base64.b64encode(b"".join(digest[:4] for digest in digests)).decode()
     assert digest_prompts(own.all_queries()) == (sha(prompts), marks)
@@ -103,7 +99,7 @@ def test_arguments(small_files: Path, options: dict[str, Any], error: type[Excep
 def test_right_and_wrong_answers(small_files: Path, name: str, variant: str) -> None:
     own = one(small_files, name, [1, 2], 20, variant=variant)
     right, count = right_answers(own), len(own.test_items)
-    result = own.score(right[:count] + ["nothing of the kind"] * count)
+    result = scored(own, right[:count] + ["nothing of the kind"] * count)
     first, second = result.values["rounds"]["1R"], result.values["rounds"]["2R"]
     best = 1.0 if name != "few_nerd" or variant == "strict" else 0.5  # half of the entities have a colon
     assert result.values["1R"] == pytest.approx(best, abs=1e-7)
@@ -117,7 +113,7 @@ def test_right_and_wrong_answers(small_files: Path, name: str, variant: str) -> 
 def test_a_round_without_all_answers_has_no_score(small_files: Path) -> None:
     own = one(small_files, "banking77", test_number=5)
     long = Failure("the prompt has 40,000 tokens, the model reads 32,768")
-    result = own.score([0, 1, "", 3, 4, long, 1, long, Failure("refused"), 4])
+    result = scored(own, [0, 1, "", 3, 4, long, 1, long, Failure("refused"), 4])
     first, second = result.values["rounds"]["1R"], result.values["rounds"]["2R"]
     assert first["score"] is not None
     assert first["empty"] == 1
@@ -136,7 +132,7 @@ def test_predictions_are_checked(small_files: Path) -> None:
         ([0, 0, None, 0, 0, 0], "round 1, query 2"),
     ):
         with pytest.raises(OutputError, match=said):
-            own.score(predictions)
+            scored(own, predictions)
 
 
 @pytest.mark.parametrize("variant", ["published", "strict"])
@@ -146,7 +142,7 @@ def test_scores_are_those_of_the_experimentors(small_files: Path, variant: str) 
     result = benchmark(function)
     for own in benchmark:
         found = result["Divided results"][own.name]
-        assert found == own.score([function(prompt, []) for prompt in own.prompt_set()]).values
+        assert found == scored(own, [function(prompt, []) for prompt in own.prompt_set()]).values
         assert found["mean"] == (found["1R"] + found["2R"]) / 2
         assert found["settings"] == own.settings()
         assert 0 < found["1R"] < found["2R"]
@@ -179,7 +175,7 @@ def test_intervals_and_baselines(small_files: Path) -> None:
     assert result.details["dialogre"].baselines == {}
     assert result.divided["dialogre"]["uniform"] == 1 / 34
     without = one(small_files, "tacred", statistics=Statistics(intervals=False))
-    assert without.score(right_answers(without)).details.intervals == {}
+    assert scored(without, right_answers(without)).details.intervals == {}
 
 
 # -- failures are never wrong
@@ -256,7 +252,7 @@ def test_habits_are_read(small_files: Path) -> None:
     for parsing, right in (("tolerant", list(HABITS)), ("published", ["plain"])):
         own = one(small_files, "goemotions", [1], 20, parsing=parsing)
         gold = [item.gold[0] for item in own.test_items]
-        runs = {name: own.score([text.format(label=label) for label in gold]) for name, text in HABITS.items()}
+        runs = {name: scored(own, [text.format(label=label) for label in gold]) for name, text in HABITS.items()}
         assert [name for name, run in runs.items() if run.values["mean"] == 1.0] == right
     unread = runs["reasoning"].details
     assert len(unread.unparsed) == 20

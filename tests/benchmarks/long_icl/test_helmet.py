@@ -21,7 +21,7 @@ from StaICC.errors import ArgumentError, DataDamagedError
 from StaICC.results import Result
 from StaICC.results import load as load_result
 from StaICC.results.report import experiment_chart
-from tests.benchmarks.long_icl.conftest import make
+from tests.benchmarks.long_icl.conftest import make, scored
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "helmet.json").read_text("utf-8"))
 TASKS = list(cards("HELMET"))
@@ -158,12 +158,12 @@ def test_a_row_that_is_tested_twice_counts_once_in_tests_and_intervals(tables: P
     assert (len(rows), len(set(rows))) == (36, 29)
     right = [query.label for query in own.round_queries("4K")]
     wrong = [(label + 1) % 68 for label in right]
-    run = own.score([*wrong, *right])
+    run = scored(own, [*wrong, *right])
     assert run.values["experiment"]["conditions"]["8K"]["p_value"] == pytest.approx(2.0**-28)
     assert run.details.baselines["8K"].p_value == pytest.approx(68.0**-29)
     other = one(tables, "helmet_clinc150", (4096,), test_number=36)
     assert len({item.row for item in other.test_items}) == 36
-    every = other.score([query.label for query in other.round_queries("4K")])
+    every = scored(other, [query.label for query in other.round_queries("4K")])
     assert run.intervals["8K"].low < every.intervals["4K"].low < 1.0  # 29 rows, 36 rows
 
 

@@ -16,6 +16,7 @@ from StaICC.datasets import SplitSizes, Template
 from StaICC.errors import ArgumentError
 from StaICC.prompting import split_dataset
 from StaICC.results import compare
+from tests.benchmarks.long_icl.conftest import scored
 
 LABELS = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
 SPLIT = SplitSizes(20, 230, 115)
@@ -79,16 +80,16 @@ def test_responses_are_parsed_with_the_own_template(variant: str, parsing: str |
     ways = [gold, [f" {label.upper()}\ntext: another one\nlabel: kind b" for label in gold]]
     ways += [[f"{prompt}{label}\ntext: another" for prompt, label in pairs]] * (parsing is None)
     for responses in ways:
-        assert one.score(responses).values["1R"] == 1.0
-    assert one.score([LABELS[(LABELS.index(label) + 1) % 23] for label in gold]).values["1R"] == 0.0
-    assert one.score([LABELS.index(label) for label in gold]).values == one.score(gold).values
+        assert scored(one, responses).values["1R"] == 1.0
+    assert scored(one, [LABELS[(LABELS.index(label) + 1) % 23] for label in gold]).values["1R"] == 0.0
+    assert scored(one, [LABELS.index(label) for label in gold]).values == scored(one, gold).values
     # Texts that are part of a label, and a template without a label prefix.
     given = [(f"{label[-1]}{turn or ''}", label) for turn in range(16) for label in LABELS]
     short = dataset(given, split=SplitSizes(0, 200, 168))
     bare = dataset(template=Template("", ("",), ("\n",), "", "\n"))
     for own, more in ((short, "\ntext: x7\nlabel: kind b"), (bare, "")):
         one = LongICL(datasets=[own], rounds=[1], variant=variant, parsing=parsing, test_number=None)[0]
-        assert one.score([f"{item.gold[0]}{more}" for item in one.test_items]).values["1R"] == 1.0
+        assert scored(one, [f"{item.gold[0]}{more}" for item in one.test_items]).values["1R"] == 1.0
 
 
 def spread(counts: dict[str, int]) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ import pytest
 from StaICC.benchmarks.long_icl import LongICLExperimentor, card, load
 from StaICC.benchmarks.long_icl.data import READERS, LongICLData, find
 from StaICC.benchmarks.long_icl.protocol import arrange, at_most, by_turns
-from tests.benchmarks.long_icl.conftest import right_answers
+from tests.benchmarks.long_icl.conftest import right_answers, scored
 
 SETS = [
     "banking77",
@@ -164,7 +164,7 @@ def test_perfect_answers(published: Path, golden: dict[str, Any], key: str, echo
         answers = right_answers(own)
         if echo:
             answers = [f"{prompt}{text}\nand so on" for prompt, text in zip(own.prompt_set(), answers, strict=True)]
-        score = own.score(answers).values["rounds"]["1R"]["score"]
+        score = scored(own, answers).values["rounds"]["1R"]["score"]
         expected = golden["oracle"].get(key, {}) if variant == "published" else {}
         for part in {"accuracy", "gold", "predicted", "correct", "precision", "recall", "f1"} & expected.keys():
             assert score[part] == pytest.approx(expected[part], abs=1e-12)
