@@ -89,10 +89,6 @@ _CURLY = frozenset("\u201e\u201c")
 _TAG = re.compile(r"<.+>")
 
 
-def _is_opening(word: str) -> bool:
-    return all(character in _OPENING or unicodedata.category(character) == "Sc" for character in word)
-
-
 def _is_letter(character: str) -> bool:
     """Return whether the character is a letter in Perl (``\u00bd`` and ``\u00b2`` are not, unlike in Python)."""
     category = unicodedata.category(character)
@@ -131,21 +127,19 @@ def detokenise(tokens: Iterable[str]) -> str:
     opened: set[str] = set()
     words = line.split(" ")
     for before, word in pairwise(["", *words]):
+        joined, gap_after = False, " "
         if _CJK.match(word):
-            joined, gap_after = _CJK.match(before[-1:]) is not None, " "
-        elif word and _is_opening(word):
-            joined, gap_after = False, ""
+            joined = _CJK.match(before[-1:]) is not None
+        elif word and all(character in _OPENING or unicodedata.category(character) == "Sc" for character in word):
+            gap_after = ""
         elif (word and _CLOSING.issuperset(word)) or _is_clitic(word, before):
-            joined, gap_after = True, " "
+            joined = True
         elif word and _QUOTES.issuperset(word):
             kind = '"' if _CURLY.issuperset(word) else word
             closing = kind in opened
-            genitive = not closing and word == "'" and before.endswith("s")
-            joined, gap_after = closing or genitive, " " if closing or genitive else ""
-            if not genitive:
-                opened ^= {kind}
-        else:
-            joined, gap_after = False, " "
+            joined = closing or (word == "'" and before.endswith("s"))  # a genitive neither opens nor closes
+            gap_after = " " * joined
+            opened ^= {kind} if closing or not joined else set()
         text.append(word if joined else gap + word)
         gap = gap_after
     return re.sub(" +", " ", "".join(text)).removeprefix(" ").removesuffix(" ")
@@ -379,7 +373,6 @@ class LoadedFile:
     path: Path
     spec: FileSpec
     sha256: str
-    rows: int
     verified: bool
     """The digest of the file or of its rows is the published one."""
 
@@ -397,10 +390,10 @@ class Skipped:
 
     dataset: str
     reason: str
-    instructions: str = ""
+    instructions: str
 
     def __str__(self) -> str:
-        return visible(f"{self.reason}. {self.instructions}" if self.instructions else self.reason)
+        return visible(f"{self.reason}. {self.instructions}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,21 +424,22 @@ class LongICLData:
             ArgumentError: The round is not 1 to 5, the task has no rounds, or a label of the user's own data set has
                 too few rows.
         """
-        number = validate_integer("round", number, 1, ROUNDS)
-        rule, labels = self.card.demonstrations, [row.label for row in self.train]
+        number, rule = validate_integer("round", number, 1, ROUNDS), self.card.demonstrations
         if not rule.expected:
             raise ArgumentError(f"{self.card.title} has no rounds. Use experiment='helmet' (--experiment helmet)")
         self.check_own_rows(number)
-        if rule.rule == "turns":
-            places = protocol.by_turns(labels, number, strict=strict)
-        elif rule.rule == "passes":
-            places = protocol.by_passes(labels, number)
+        if rule.rule == "covering":
+            places = [*chain.from_iterable(self.turns(number))]
         else:
-            places = [*chain.from_iterable(protocol.covering(map(_labels, self.train), self.card.labels, number))]
-        if len(places) != (expected := rule.expected[number - 1]):
-            text = "%s, round %d: %d demonstrations instead of %d; %s is not the published training file"
-            _log.warning(text, self.card.title, number, len(places), expected, self.train_file.path)
+            places = protocol.selected(rule.rule, [row.label for row in self.train], number, strict=strict)
         return [self.train[place].item() for place in places]
+
+    def turns(self, most: int | None = None) -> list[list[int]]:
+        """Return the training rows in the published order; each turn shows every label once that has rows left."""
+        if self.card.demonstrations.rule == "covering":
+            number = len(self.train) if most is None else most
+            return protocol.covering(map(_labels, self.train), self.card.labels, number)
+        return protocol.turns_of(row.label for row in self.train)[:most]
 
     def check_own_rows(self, number: int) -> None:
         """Refuse a data set of the user's own if a label has fewer demonstrations than ``number``."""
@@ -478,12 +472,10 @@ class LongICLData:
             ]
         else:
             labels, places = [row.label for row in self.test], [*range(len(self.test))]
-            if rule == "turns":
-                places = protocol.by_turns(labels, size, strict=strict)
-            elif rule == "at_most":
-                places = protocol.at_most(labels, size)
-            elif rule == "balanced":
+            if rule == "balanced":
                 places = protocol.by_balance(labels, test_number)
+            elif rule != "first":
+                places = protocol.selected(rule, labels, size, strict=strict)
             chosen = [self.test[place].item() for place in places[:test_number]]
         if not chosen:
             raise ArgumentError(f"{self.card.title}: no row of {self.test_file.path} can be a test item")
@@ -518,24 +510,17 @@ def _load_file(path: Path, card: TaskCard, split: str, verify: bool) -> tuple[tu
     digest.update(b"]")
     if not rows:
         raise DataDamagedError(f"{path}, line 1: the file has no rows that can be used")
-    file = LoadedFile(path, spec, sha256, number, known or digest.hexdigest() == spec.rows_sha256)
-    if verify and not file.verified:
-        _check_published(file, card)
-    return tuple(rows), file
-
-
-def _check_published(file: LoadedFile, card: TaskCard) -> None:
-    """Refuse a file that is not the published one; if its digest is unknown, warn if the number of rows differs."""
-    path, spec = file.path, file.spec
-    if spec.sha256:
+    file = LoadedFile(path, spec, sha256, known or digest.hexdigest() == spec.rows_sha256)
+    if verify and spec.sha256 and not file.verified:
         raise DataDamagedError(
-            f"{path}: not the published file of {card.title}: SHA-256 {file.sha256} ({file.rows} rows), expected "
+            f"{path}: not the published file of {card.title}: SHA-256 {sha256} ({number} rows), expected "
             f"{' or '.join(spec.sha256)} ({spec.rows} rows). {card.obtain} "
             "To use it as it is (the results will not be comparable), pass verify=False"
         )
-    if file.rows != spec.rows:
+    if verify and not file.verified and number != spec.rows:
         text = "%s: %s has %d rows, the published file %s; the results will not be comparable"
-        _log.warning(text, card.title, path, file.rows, spec.rows)
+        _log.warning(text, card.title, path, number, spec.rows)
+    return tuple(rows), file
 
 
 def find(dataset: str, data_dir: str | Path) -> dict[str, Path]:
@@ -689,7 +674,7 @@ def load_own(dataset: Dataset) -> LongICLData:
         answers=answers,
         scoring=protocol.ScoringRule("accuracy"),
     )
-    file = LoadedFile(Path(card.name), FileSpec("own data"), dataset.table.digest, card.rows, False)
+    file = LoadedFile(Path(card.name), FileSpec("own data"), dataset.table.digest, False)
     data = LongICLData(task, _rows(shown, card.template), _rows(test, card.template), file, file, dataset)
     data.check_own_rows(1)
     return data

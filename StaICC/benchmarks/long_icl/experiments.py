@@ -17,7 +17,7 @@ import hashlib
 import random
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -114,20 +114,13 @@ class Material:
     """The test items."""
     instruct: bool
 
-    def turns(self) -> list[list[int]]:
-        """Return the training rows in the published order; each turn shows every label once that has rows left."""
-        card, labels = self.data.card, [row.label for row in self.data.train]
-        if card.demonstrations.rule == "covering":
-            return protocol.covering([(label,) if label else () for label in labels], card.labels, len(labels))
-        return protocol.turns_of(labels)
-
     def shots(self, number: int) -> list[Item]:
         """Return a number of demonstrations of each label, in the published order.
 
         Raises:
             ArgumentError: A label has fewer.
         """
-        turns = self.turns()[:number]
+        turns = self.data.turns(number)
         complete = sum(len(turn) == len(self.data.card.labels) for turn in turns)
         if complete < number:
             there = f"the training data has {complete} demonstrations of every label"
@@ -216,17 +209,38 @@ def _shuffled(values: Sequence[_Value], seed: int | str) -> list[_Value]:
     return [value for _, _, value in sorted((draw(), place, value) for place, value in enumerate(values))]
 
 
-def _filled(material: Material, places: Iterable[int], budget: int) -> tuple[list[Item], list[int]]:
-    """Return the demonstrations up to the first one that exceeds a budget, and the bytes of 0, 1, 2 ... of them."""
+def _filled(
+    material: Material, places: Iterable[int], budgets: Sequence[int], of: str = ""
+) -> Iterator[tuple[str, list[Item], int, str]]:
+    """Yield for each budget its name, as many demonstrations as it has room for, their bytes, and why it is not filled.
+
+    Args:
+        material: What conditions are made of.
+        places: Training rows, in order.
+        budgets: The budgets, in rising order.
+        of: Which demonstrations these are, in messages.
+    """
     card = material.data.card
     shown: list[Item] = []
     sizes = [_size(write_context(card, (), instruct=material.instruct))]
     for place in places:
         shown.append(material.data.train[place].item())
         sizes.append(sizes[-1] + _size(write_query(card, shown[-1]) + protocol.write_answer(card, shown[-1])))
-        if sizes[-1] > _BYTES * budget:
+        if sizes[-1] > _BYTES * budgets[-1]:
             break
-    return shown, sizes
+    largest = -(-sizes[-1] // _BYTES)
+    for budget in budgets:
+        count, size, reason = bisect_right(sizes, _BYTES * budget) - 1, _BYTES * budget, ""
+        if count == len(shown):
+            cut = material.data.dataset is None and len(material.data.turns()) == MOST_TURNS
+            every = f"first {MOST_TURNS} training rows of each label fill" if cut else "training data fills"
+            reason = f"the {every} only {largest} reference tokens with {count} demonstrations{of}. Choose levels "
+            reason += f"below {largest}, such as {largest // 4} {largest // 2}"
+        elif count < 1:
+            reason = f"no demonstration fits into {budget} reference tokens"
+        else:
+            size = sizes[count]
+        yield _budget_name(budget), shown[:count], size, reason
 
 
 def _budget_name(budget: int) -> str:
@@ -235,25 +249,8 @@ def _budget_name(budget: int) -> str:
 
 def _context(experiment: Experiment, material: Material) -> Conditions:
     """Show as many demonstrations, in the published order, as a budget has room for."""
-    turns = material.turns()
-    shown, sizes = _filled(material, chain.from_iterable(turns), experiment.levels[-1])
-    cut = material.data.dataset is None and len(turns) == MOST_TURNS
-    every = f"first {MOST_TURNS} training rows of each label fill" if cut else "training data fills"
-    largest = -(-sizes[-1] // _BYTES)
-    conditions: Conditions = {}
-    for budget in experiment.levels:
-        count = bisect_right(sizes, _BYTES * budget) - 1
-        name = _budget_name(budget)
-        if count == len(shown):
-            conditions[name] = (
-                f"the {every} only {largest} reference tokens with {count} demonstrations. Choose levels below "
-                f"{largest}, such as {largest // 4} {largest // 2}"
-            )
-        elif count < 1:
-            conditions[name] = f"no demonstration fits into {budget} reference tokens"
-        else:
-            conditions[name] = material.contexts(shown[:count])
-    return conditions
+    filled = _filled(material, chain.from_iterable(material.data.turns()), experiment.levels)
+    return {name: reason or material.contexts(shown) for name, shown, _, reason in filled}
 
 
 def _length(experiment: Experiment, material: Material) -> Conditions:
@@ -262,26 +259,16 @@ def _length(experiment: Experiment, material: Material) -> Conditions:
     Both contexts of a budget have the same number of bytes, so their difference is that of the demonstrations, and the
     difference between irrelevant text and the first context is that of the length alone.
     """
-    least, *larger = experiment.levels
-    order = [*chain.from_iterable(material.turns())]
-    shown, sizes = _filled(material, order, least)
-    base = shown[: bisect_right(sizes, _BYTES * least) - 1]
+    order, larger = [*chain.from_iterable(material.data.turns())], experiment.levels[1:]
+    ((first, base, _, reason),) = _filled(material, order, experiment.levels[:1])
     if not base:
-        return {_budget_name(least): f"no demonstration fits into {least} reference tokens"}
+        return {first: reason}
+    conditions: Conditions = {first: material.contexts(base)}
     labels = {item.gold[0] for item in base}
     same = (place for place in order if material.data.train[place].label in labels)
-    shown, sizes = _filled(material, same, experiment.levels[-1])
-    conditions: Conditions = {_budget_name(least): material.contexts(base)}
-    for budget in larger:
-        count, name = bisect_right(sizes, _BYTES * budget) - 1, _budget_name(budget)
-        size = sizes[count] if count < len(shown) else _BYTES * budget
+    for name, shown, size, reason in _filled(material, same, larger, f" of the {len(labels)} labels") if larger else ():
         conditions[f"{name} padded"] = material.contexts(base, size=size)
-        conditions[f"{name} same labels"] = (
-            replace(material.contexts(shown[:count]), compared=f"{name} padded")
-            if count < len(shown)
-            else f"the training data has only {count} demonstrations of the {len(labels)} labels, "
-            f"{-(-sizes[-1] // _BYTES)} reference tokens"
-        )
+        conditions[f"{name} same labels"] = reason or replace(material.contexts(shown), compared=f"{name} padded")
     return conditions
 
 
@@ -364,24 +351,21 @@ def _controls(experiment: Experiment, material: Material) -> Conditions:
     codes = _shuffled(range(len(card.labels)), experiment.seed)
     digits, true = len(str(len(codes) - 1)), [item.gold[0] for item in shown]
     symbols = {label: f"S{code:0{digits}d}" for label, code in zip(card.labels, codes, strict=True)}
-    renamed = replace(card, labels=(*symbols.values(),))
-
-    def labelled(labels: Iterable[str]) -> list[Item]:
-        return [replace(item, gold=(label,)) for item, label in zip(shown, labels, strict=True)]
-
+    labels = {
+        "normal": (true, card),
+        "shuffled labels": (_shuffled(true, experiment.seed), card),
+        "random labels": (_random_labels(card, shown, experiment.seed), card),
+        "symbols": ([symbols[label] for label in true], replace(card, labels=(*symbols.values(),))),
+    }
     written = {
-        "shuffled labels": (labelled(_shuffled(true, experiment.seed)), card),
-        "random labels": (labelled(_random_labels(card, shown, experiment.seed)), card),
-        "symbols": (labelled(map(symbols.__getitem__, true)), renamed),
+        name: ([replace(item, gold=(label,)) for item, label in zip(shown, names, strict=True)], own)
+        for name, (names, own) in labels.items()
     }
-    every = [(shown, card), *written.values()]
-    size = max(_size(write_context(own, items, instruct=material.instruct)) for items, own in every)
-    return {
-        "normal": material.contexts(shown, card, size),
-        "zero shots": material.contexts(()),
-        **{name: material.contexts(items, own, size) for name, (items, own) in written.items()},
-        "irrelevant text": material.contexts((), size=size),
-    }
+    size = max(_size(write_context(own, items, instruct=material.instruct)) for items, own in written.values())
+    conditions = {name: material.contexts(items, own, size) for name, (items, own) in written.items()}
+    normal = conditions.pop("normal")
+    others = {"irrelevant text": material.contexts((), size=size)}
+    return {"normal": normal, "zero shots": material.contexts(()), **conditions, **others}
 
 
 def _retrieval(experiment: Experiment, material: Material) -> Conditions:

@@ -17,11 +17,11 @@ demonstrations), so kernels and servers with prefix caching compute it once.
 Demonstrations and test items are selected by deterministic rules over labels. A rule takes the labels of the rows in
 file order and returns the indices of the selected rows, in prompt order. The rules of the published protocol:
 
-* ``turns`` (:func:`by_turns`): one row of each label in each turn, labels in the order in which they first occur;
+* ``turns`` (:func:`selected`): one row of each label in each turn, labels in the order in which they first occur;
 * ``covering`` (:func:`covering`): one pass through the file; a row is selected if it has a label that is new in this
   turn;
-* ``passes`` (:func:`by_passes`): each pass goes through the file from its start and selects the next row of each label;
-* ``at_most`` (:func:`at_most`): the first rows of each label, in file order;
+* ``passes``: each pass goes through the file from its start and selects the next row of each label;
+* ``at_most``: the first rows of each label, in file order;
 * ``balanced`` (:func:`by_balance`): the test items of HELMET, a random row of each label in each turn;
 * ``first``: the first rows; ``pairs`` (:func:`by_pairs`): the first dialogues, until the number of pairs is reached.
 
@@ -34,7 +34,7 @@ A response is the continuation of the prompt, or the prompt with its continuatio
 query text in the response and take its last occurrence as the query. They are reproduced exactly, with their errors.
 The strict variant corrects them (prompt templates are unchanged):
 
-* S5. A turn has no row for an exhausted label (:func:`StaICC.benchmarks.long_icl.protocol.by_turns`).
+* S5. A turn has no row for an exhausted label (:func:`selected`).
 * S6. The query's text is not searched for in the response. If the response begins with the prompt, the prompt is
   dropped.
 * S7. One cue at the beginning of the answer (``intent category:`` ...) is dropped.
@@ -75,7 +75,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, NamedTuple, TypeVar
 
 from StaICC.datasets.storage import read_value
@@ -416,52 +416,37 @@ def merge_dialogues(items: Iterable[Item]) -> list[Item]:
 _Label = TypeVar("_Label", bound=Hashable)
 
 
-def by_turns(labels: Iterable[_Label | None], turns: int, *, strict: bool = False) -> list[int]:
-    """Select one row of each label in each turn.
+def selected(rule: str, labels: Iterable[_Label | None], size: int, *, strict: bool = False) -> list[int]:
+    """Select rows of each label.
 
     Args:
+        rule: ``turns``, ``passes`` or ``at_most`` (see the module).
         labels: Label of each row, in file order; None for a row that cannot be selected.
-        turns: Number of turns.
+        size: Number of turns or passes, or of rows of a label.
         strict: Select no row for an exhausted label, instead of a row of the next label that has one.
 
     Returns:
         Indices of the selected rows. Unless a label runs out, the rows of n turns begin those of n + 1 turns.
 
     Example:
-        >>> by_turns(["a", "b", "a", "a"], 2)
-        [0, 1, 2]
-        >>> by_turns(["b", "a", "a", "a"], 2)
+        >>> selected("turns", ["b", "a", "a", "a"], 2)
         [0, 1, 2, 3]
-        >>> by_turns(["b", "a", "a", "a"], 2, strict=True)
+        >>> selected("turns", ["b", "a", "a", "a"], 2, strict=True)
         [0, 1, 2]
-    """
-    unused = [rows[::-1] for rows in rows_by_label(labels)]
-    chosen: list[int] = []
-    for _ in range(turns):
-        for place in range(len(unused)):
-            givers = unused[place : place + 1] if strict else unused[place:]
-            chosen += next(([rows.pop()] for rows in givers if rows), [])
-    return chosen
-
-
-def by_passes(labels: Iterable[_Label | None], passes: int) -> list[int]:
-    """Select, in each pass through the rows in file order, the next row of each label.
-
-    Example:
-        >>> by_passes(["a", "a", "b", "a"], 2)
+        >>> selected("passes", ["a", "a", "b", "a"], 2)
         [0, 2, 1]
-    """
-    return [*chain.from_iterable(map(sorted, turns_of(labels)[:passes]))]
-
-
-def at_most(labels: Iterable[_Label | None], size: int) -> list[int]:
-    """Select the first rows of each label, in file order.
-
-    Example:
-        >>> at_most(["a", "b", "a", None, "a"], 2)
+        >>> selected("at_most", ["a", "b", "a", None, "a"], 2)
         [0, 1, 2]
     """
-    return sorted(chain.from_iterable(turns_of(labels)[:size]))
+    groups, chosen = rows_by_label(labels), list[int]()
+    for turn in range(size):
+        places = [rows[turn] for rows in groups if turn < len(rows)]
+        chosen += sorted(places) if rule == "passes" else places
+    if rule == "turns" and not strict:
+        unused, chosen = [rows[::-1] for rows in groups], []
+        for place in [*range(len(groups))] * size:
+            chosen += next(([rows.pop()] for rows in unused[place:] if rows), [])
+    return sorted(chosen) if rule == "at_most" else chosen
 
 
 def covering(labels: Iterable[Collection[_Label]], wanted: Collection[_Label], turns: int) -> list[list[int]]:
@@ -512,13 +497,9 @@ def by_pairs(counts: Sequence[int], size: int | None) -> list[tuple[int, int]]:
         >>> by_pairs([2, 0, 3, 1], 4)
         [(0, 2), (2, 2)]
     """
-    left = sum(counts) if size is None else size
-    chosen = []
-    for place, count in enumerate(counts):
-        if left and count:
-            chosen.append((place, min(count, left)))
-            left -= min(count, left)
-    return chosen
+    most, before = sum(counts) if size is None else size, accumulate(counts, initial=0)
+    dialogues = enumerate(zip(counts, before, strict=False))
+    return [(place, min(count, most - first)) for place, (count, first) in dialogues if count and first < most]
 
 
 # -- HELMET's draws: those of Python's random module, and numpy's permutation with seed 42

@@ -14,16 +14,14 @@ from StaICC.benchmarks.long_icl.protocol import (
     FIELDS,
     Item,
     Tally,
-    at_most,
     by_pairs,
-    by_passes,
-    by_turns,
     covering,
     dialogue_item,
     entity_item,
     guessing_scores,
     merge_dialogues,
     score_tallies,
+    selected,
     tally_answer,
     tally_prediction,
     write_answer,
@@ -155,10 +153,10 @@ def passes_as_written(labels: list[str], number: int) -> list[int]:
 
 @given(rows, turns)
 def test_turns_and_passes(labels: list[str], number: int) -> None:
-    assert by_turns(labels, number) == turns_as_written(labels, number)
-    assert by_passes(labels, number) == passes_as_written(labels, number)
-    strict = [labels[i] for i in by_turns(labels, number, strict=True)]
-    assert sorted(strict) == sorted(labels[i] for i in at_most(labels, number))
+    assert selected("turns", labels, number) == turns_as_written(labels, number)
+    assert selected("passes", labels, number) == passes_as_written(labels, number)
+    strict = [labels[i] for i in selected("turns", labels, number, strict=True)]
+    assert sorted(strict) == sorted(labels[i] for i in selected("at_most", labels, number))
     for label in set(labels):
         assert strict.count(label) == min(number, labels.count(label))
 
@@ -181,7 +179,7 @@ def test_covering(labels: list[list[str]], number: int) -> None:
 
 @given(rows, st.integers(0, 4))
 def test_at_most(labels: list[str], size: int) -> None:
-    chosen = at_most([label if label in "ab" else None for label in labels], size)
+    chosen = selected("at_most", [label if label in "ab" else None for label in labels], size)
     assert chosen == sorted(chosen)
     for label in "abcde":
         own = [i for i in chosen if labels[i] == label]

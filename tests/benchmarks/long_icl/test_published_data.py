@@ -12,7 +12,7 @@ import pytest
 
 from StaICC.benchmarks.long_icl import LongICLExperimentor, card, load
 from StaICC.benchmarks.long_icl.data import READERS, LongICLData, find
-from StaICC.benchmarks.long_icl.protocol import arrange, at_most, by_turns
+from StaICC.benchmarks.long_icl.protocol import arrange, selected
 from tests.benchmarks.long_icl.conftest import right_answers, scored
 
 SETS = [
@@ -62,16 +62,16 @@ def test_test_items(published: Path, golden: dict[str, Any], key: str) -> None:
     items = data.test_items(expected["test_number"])
     assert joined([item.row for item in items]) == expected["indices_sha256"]
     assert len(items) == expected["used"]
-    labels, selected = [row.label for row in data.test], len(data.test)
+    labels, before_cut = [row.label for row in data.test], len(data.test)
     if "selected_before_cut_indices_sha256" in expected:
-        rows = [data.test[place].item().row for place in by_turns(labels, expected["turns"])]
+        rows = [data.test[place].item().row for place in selected("turns", labels, expected["turns"])]
         assert joined(rows) == expected["selected_before_cut_indices_sha256"]
-        selected = len(rows)
+        before_cut = len(rows)
     elif "pairs" in expected:
         assert sum(len(item.gold) for item in items) == expected["pairs"]
     elif "turns" in expected:
-        selected = len(at_most(labels, expected["turns"]))
-    assert selected == expected["selected_before_cut"]
+        before_cut = len(selected("at_most", labels, expected["turns"]))
+    assert before_cut == expected["selected_before_cut"]
 
 
 @pytest.mark.parametrize("mode", ["plain", "instruct"])
