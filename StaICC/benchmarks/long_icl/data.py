@@ -698,13 +698,11 @@ def _reserved(dataset: Dataset, split: TripletSplit) -> SubsetView:
 
 def _rows(part: SubsetView, template: Template) -> tuple[FileRow, ...]:
     # Parsers search for a text as the prompt has it, because it may be one letter or word.
-    before, *others = template.input_text_prefixes
-    *between, after = _affixes(template)
-    rows = []
+    prefixes, affixes, rows = template.input_text_prefixes, _affixes(template), []
     for place, number in enumerate(part.indexes):
-        first, *more = part.texts(place)
-        text = first + "".join(chain.from_iterable(zip(between, others, more, strict=True)))
-        label, searched = part.get_label(place), f"{before}{text}{after}"
+        searched = "".join(chain.from_iterable(zip(prefixes, part.texts(place), affixes, strict=True)))
+        text = searched.removeprefix(prefixes[0]).removesuffix(affixes[-1])
+        label = part.get_label(place)
         rows.append(FileRow(label, None, functools.partial(Item, "text", number, (text,), (label,), (), searched)))
     return tuple(rows)
 

@@ -20,7 +20,8 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, compress
+from operator import not_
 from typing import Any, TypeVar
 
 from StaICC.benchmarks.evaluation import aligned
@@ -539,19 +540,13 @@ def analyse(
     by_position, rows, labels = experiment.name == "position", [i.row for i in items], [i.gold[0] for i in items]
     units: Sequence[Hashable] = labels if by_position else rows
     gold = [(label,) for label in labels]
-    analysis: dict[str, Any] = {"name": experiment.name, "conditions": {}}
+    analysis: dict[str, Any] = {"name": experiment.name}
     if by_position:
         tallies, analysis["p_value"] = _by_part(experiment, card, labels, list(tallies.values()))
     band = None if level is None else 1.0 - (1.0 - level) / len(tallies)
 
     def part_of(of_condition: Sequence[Tally | None], at: float | None) -> MetricTerm | None:
         return score_part(card, variant, of_condition, at or 0.95, units) if of_condition else None
-
-    def difference(pairs: Sequence[Sequence[Tally | None]]) -> MetricTerm | None:
-        """Return the difference of the first scores from the mean of the others, all of the same items."""
-        known = [of_difference(part, level or 0.95) for items in pairs if (part := part_of(items, level)) is not None]
-        weights = [1.0, *[-1.0 / (len(pairs) - 1)] * (len(pairs) - 1)]
-        return combine(known, weights) if len(known) == len(pairs) else None
 
     def limits(key: str, part: MetricTerm | None, at: float | None, least: float) -> dict[str, float | None]:
         interval = None if part is None or at is None else part.interval(at, METHOD, least)
@@ -563,18 +558,18 @@ def analyse(
 
     conditions: dict[str, dict[str, Any]] = {}
     for (name, of_condition), own in zip(tallies.items(), contexts.values(), strict=True):
-        others = [other for other in tallies if other != name]
-        if not by_position:
-            others = [other for other in [own.compared or next(iter(tallies))] if other != name]
+        candidates = tallies if by_position else [own.compared or next(iter(tallies))]
+        others = [other for other in candidates if other != name]
         pairs = [tallies.get(other, ()) for other in (name, *others)]
         same = _shared(pairs) if others and all(pairs) else []
-        change, part = difference(same) if same else None, part_of(of_condition, level)
+        change, part = None, part_of(of_condition, level)
+        terms = [of_difference(term, level or 0.95) for own_items in same if (term := part_of(own_items, level))]
+        if terms and len(terms) == len(pairs):  # the difference from the mean of the others, on the same items
+            change = combine(terms, [1.0, *[-1.0 / len(others)] * len(others)])
         by_row = dict(zip(rows, zip(*same, strict=True), strict=True)) if same else {}  # HELMET may test a row twice
         contexts_of_items = map(own.context_of, range(1 if isinstance(own.context, str) else len(labels)))
         sizes = {hashlib.sha256(to_bytes(text)).digest(): reference_tokens(text) for text in contexts_of_items}
-        by_shown: dict[bool, list[Tally]] = {True: [], False: []}
-        for tally, (is_shown,) in zip(of_condition, own.shows(gold), strict=False):
-            by_shown[is_shown] += [] if tally is None else [tally]
+        shown = [is_shown for (is_shown,) in own.shows(gold)]
         conditions[name] = {
             "items": sum(tally is not None for tally in of_condition),
             "demonstrations": own.demonstrations,
@@ -584,8 +579,8 @@ def analyse(
             "score": score_of(of_condition) if part is None else part.value,  # one unit: without an interval
             **limits("score", part, level, 0.0),
             **limits("band", part_of(of_condition, band), band, 0.0),
-            "score_shown": score_of(by_shown[True]),
-            "score_not_shown": score_of(by_shown[False]),
+            "score_shown": score_of(compress(of_condition, shown)),
+            "score_not_shown": score_of(compress(of_condition, map(not_, shown))),
             "difference": change and change.value,
             **limits("difference", change, level, -1.0),
             "p_value": mcnemar_p_value(*zip(*by_row.values(), strict=True)) if same and not by_position else None,
