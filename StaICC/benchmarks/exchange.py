@@ -47,7 +47,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
-from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -149,22 +148,15 @@ def prompt_records(benchmark: Benchmark | BenchmarkGroup, with_truth: bool = Fal
 
 
 def batch_key(identified: IdentifiedQuery) -> str:
-    """Return the ``custom_id`` of the request for the prompt of a query: a digest.
-
-    Args:
-        identified: The query.
-
-    Raises:
-        ArgumentError: The query is of the noisy channel.
-    """
-    prompt = identified.query.prompt
-    if not isinstance(prompt, str):
-        raise ArgumentError("the noisy channel scores prompts, and a batch has replies: export the direct channel")
-    return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
+    """Return the ``custom_id`` of a provider's request for the prompt of a query: a digest."""
+    return hashlib.sha256("".join(identified.query.prompt).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 PREDICTION_FIELDS = ("probabilities", "logits", "index", "label", "reply")
 """The fields that hold a prediction."""
+
+Prediction = Mapping[str, Any] | Failure
+"""A prediction under its field, or why there is none."""
 
 _CSV = ".csv"
 
@@ -271,31 +263,43 @@ def prediction_files(path: StrPath) -> list[Path]:
     return files
 
 
-def read_predictions(path: StrPath) -> dict[str, dict[str, Any]]:
+def read_predictions(
+    path: StrPath, batch_reply: Callable[[str, Any, dict[str, str]], tuple[str, Prediction]] | None = None
+) -> dict[str, Prediction]:
     """Read predictions.
 
     Args:
         path: A file of JSON Lines, or of CSV if its name ends in ``.csv`` (see the module); or what lm_eval logged, one
-            file or the folder of ``--output_path``.
+            file or the folder of ``--output_path``; or the results of a provider's batch.
+        batch_reply: :func:`StaICC.kernels.endpoint.batch_reply`, for the results of a batch.
 
     Returns:
         For each id, the prediction under its field, such as ``{"index": 2}``; of a logged sample
-        ``{"logits": [...]}``, the log-probability of each label.
+        ``{"logits": [...]}``, the log-probability of each label. For each request of a batch, by :func:`batch_key`, the
+        reply, or the reason why there is none.
 
     Raises:
         ArgumentError: The folder has no logged samples.
         SchemaError: A record is damaged, has no id, has that of another one, or is a sample with another prompt than
-            the exported one.
+            the exported one. A request that failed may appear again.
         OSError: A file cannot be read.
     """
-    predictions: dict[str, dict[str, Any]] = {}
+    predictions: dict[str, Prediction] = {}
     places: dict[str, str] = {}
+    models: dict[str, str] = {}
     for file in prediction_files(path):
         for number, record in numbered_records(file):
             where = f"{file}, line {number}"
-            logged = "doc" in record and not record.keys().isdisjoint({"resps", "filtered_resps"})
-            key, prediction = _read_sample(where, record) if logged else _read_prediction(where, record, file)
-            if key in predictions:
+            if batch_reply is not None and "custom_id" in record:
+                key, prediction = batch_reply(where, record, models)
+            elif "doc" in record and not record.keys().isdisjoint({"resps", "filtered_resps"}):
+                key, prediction = _read_sample(where, record)
+            else:
+                key, prediction = _read_prediction(where, record, file)
+            predicted = not isinstance(predictions.get(key, Failure("")), Failure)
+            if predicted and isinstance(prediction, Failure):
+                continue
+            if predicted:
                 raise SchemaError(
                     f"{where}: the id {key:.200} appears twice; it is in {places[key]} too. Give the folder of one "
                     "run, or one file"
@@ -345,24 +349,20 @@ _NUMBERS = ("probabilities", "logits")
 
 def score_predictions(
     benchmark: Benchmark | BenchmarkGroup,
-    predictions: Mapping[str, Mapping[str, Any]],
+    predictions: Mapping[str, Prediction],
     *,
     partial: bool = False,
     return_outputs: bool = False,
-    failures: Mapping[str, str] | None = None,
-    key: Callable[[IdentifiedQuery], str] = attrgetter("id"),
 ) -> Result | ResultGroup:
     """Score predictions.
 
     Args:
         benchmark: The benchmark, or group of benchmarks, of the predictions.
-        predictions: For each id the prediction under its field, as returned by
-            :func:`~StaICC.benchmarks.exchange.read_predictions`.
+        predictions: For each id (or :func:`batch_key`) the prediction under its field, as returned by
+            :func:`~StaICC.benchmarks.exchange.read_predictions`; a ``Failure`` is a missing one.
         partial: Allow queries without a prediction; they count as failed, as do unparsed replies, unless the
             benchmark has ``unparsed="wrong"`` or ``"excluded"``.
         return_outputs: Keep the prediction of each query in ``result.outputs``.
-        failures: Why queries have no prediction, by id.
-        key: Returns the id of a query in ``predictions`` and ``failures``; :func:`batch_key` for a provider's batch.
 
     Returns:
         The result; for a group, a group of results.
@@ -372,27 +372,34 @@ def score_predictions(
         OutputError: A prediction is invalid (the message names its id), a reply has no label, or predictions are of
             different kinds.
     """
-    started, failures = time.monotonic(), failures or {}
+    started = time.monotonic()
     single = members(benchmark)
     written = {part: [_identified(member, own) for own in member] for part, member in single.items()}
     queries = [query for of_part in written.values() for _, of_dataset in of_part for query in of_dataset]
-    keys = {query.id: key(query) for query in queries}
-    _check_keys(keys, predictions, partial, failures)
+    keys = {query.id: query.id if query.id in predictions else batch_key(query) for query in queries}
+    values = {query: predictions.get(key, Failure("no prediction was given")) for query, key in keys.items()}
+    missing = {query: value for query, value in values.items() if isinstance(value, Failure)}
+    given = {query: value for query, value in values.items() if not isinstance(value, Failure)}
+    if unknown := predictions.keys() - keys.values():
+        raise ArgumentError(
+            f"{len(unknown)} of {len(predictions)} ids belong to no query of this benchmark: got {min(unknown)!r:.200},"
+            f" expected ids such as {queries[0].id}. Was the benchmark, data set, k, limit or template another one?"
+        )
+    if missing and not partial:
+        first, failure = next(iter(missing.items()))
+        raise ArgumentError(
+            f"{len(missing)} of {len(keys)} queries have no prediction, the first is {first} ({failure.reason}); "
+            "predict all of them, or allow a partial result"
+        )
     unparsed = strictest_policy(own for member in single.values() for own in member)
-    answers = {
-        query.id: _answer(query, predictions[keys[query.id]], unparsed)
-        if keys[query.id] in predictions
-        else Failure(failures.get(keys[query.id], "no prediction was given"))
-        for query in queries
-    }
-    fields = {field: key for key, prediction in predictions.items() for field in prediction}
+    answers = {query.id: missing.get(query.id) or _answer(query, given[query.id], unparsed) for query in queries}
+    fields = {field: key for key, prediction in given.items() for field in prediction}
     kinds = {field if field in _NUMBERS else "labels": key for field, key in fields.items()}
     if not kinds:
         raise ArgumentError("there are no predictions to score")
     if len(kinds) > 1:
         listed = ", ".join(f"{field} ({key})" for field, key in kinds.items())
         raise OutputError(f"the predictions are of different kinds: {listed}; use one kind for all queries")
-    given = {query: predictions[key] for query, key in keys.items() if key in predictions}
     lost = [(query, answer) for query in given if isinstance(answer := answers[query], Failure)]
     failed = [f"{query}: {answer.reason}" for query, answer in lost if answer.reply is None]
     if failed and not partial:
@@ -422,25 +429,6 @@ def score_predictions(
 
     parts = {part: scored(part) for part in single}
     return ResultGroup(benchmark.name, parts) if isinstance(benchmark, BenchmarkGroup) else parts[benchmark.task.name]
-
-
-def _check_keys(
-    keys: Mapping[str, str], predictions: Mapping[str, Any], partial: bool, failures: Mapping[str, str]
-) -> None:
-    unknown = {*predictions, *failures} - {*keys.values()}
-    if unknown:
-        raise ArgumentError(
-            f"{len(unknown)} of {len({*predictions, *failures})} ids belong to no query of this benchmark: got "
-            f"{min(unknown)!r:.200}, expected ids such as {next(iter(keys.values()))}. Was the benchmark, data set, k, "
-            "limit or template another one?"
-        )
-    missing = [query for query, key in keys.items() if key not in predictions]
-    if missing and not partial:
-        reason = failures.get(keys[missing[0]], "it is missing")
-        raise ArgumentError(
-            f"{len(missing)} of {len(keys)} queries have no prediction, the first is {missing[0]} ({reason}); predict "
-            "all of them, or allow a partial result"
-        )
 
 
 _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
@@ -558,15 +546,3 @@ def export_tasks(
 
 def _write(path: Path, text: str) -> None:
     write_output(path, [text.encode("utf-8", "surrogatepass")])
-
-
-def first_record(path: StrPath) -> Mapping[str, Any]:
-    """Return the first record of a file; nothing if it is neither JSON Lines nor CSV.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
-    try:
-        return next((record for _, record in numbered_records(Path(path))), {})
-    except (SchemaError, UnicodeError):
-        return {}

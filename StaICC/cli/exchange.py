@@ -95,23 +95,14 @@ def score(args: argparse.Namespace) -> int:
     path: Path | None = args.predictions
     if path is None:
         raise ArgumentError("predictions: got none, expected a file. Put it first: score normal FILE --datasets mini")
-    if path.is_fifo():
-        raise ArgumentError(f"predictions are read twice: got the pipe {path}, expected a file. Save them to a file")
-    batched = not path.is_dir() and "custom_id" in exchange.first_record(path)
     saver = files.ResultSaver(args, [path, *options.inputs_of(args), *exchange.prediction_files(path)])
     benchmark = options.make(args)
     saver.check(args.records, result=args.json)  # the modules of metrics are imported now; their files are inputs
-    settings: dict[str, Any] = {"partial": args.partial, "return_outputs": args.records is not None}
-    predictions: dict[str, dict[str, Any]]
-    if batched:
-        from StaICC.kernels.endpoint import read_batch
+    from StaICC.kernels.endpoint import batch_reply
 
-        batch = read_batch(exchange.numbered_records(path), str(path))
-        predictions = {key: {"reply": reply} for key, reply in batch.replies.items()}
-        settings |= {"failures": batch.failures, "key": exchange.batch_key}
-    else:
-        predictions = exchange.read_predictions(path)
-    return saver.finish(exchange.score_predictions(benchmark, predictions, **settings))
+    predictions = exchange.read_predictions(path, batch_reply)
+    keep = args.records is not None
+    return saver.finish(exchange.score_predictions(benchmark, predictions, partial=args.partial, return_outputs=keep))
 
 
 def _export_tasks(args: argparse.Namespace) -> files.Printed:
@@ -129,7 +120,7 @@ def _export_batch(args: argparse.Namespace) -> None:
         raise ArgumentError("--model: got none, expected the provider's name of a model, such as --model gpt-4o-mini")
     files.check_output(args.output, inputs=options.inputs_of(args))
     queries = exchange.identified_queries(options.make(args))
-    prompts = {exchange.batch_key(identified): str(identified.query.prompt) for identified in queries}
+    prompts = {exchange.batch_key(identified): identified.query.prompt for identified in queries}
     requests = batch_requests(args.action.removesuffix("-batch"), model, prompts)
     files.write_text(args.output, json_lines(requests))
 

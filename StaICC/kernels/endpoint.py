@@ -68,6 +68,7 @@ from urllib.parse import urlsplit
 from StaICC.errors import ArgumentError, OutputError, SchemaError, WithheldReplyError
 from StaICC.inference.contract import Text
 from StaICC.inference.identity import Identity
+from StaICC.inference.workers import Failure
 from StaICC.kernels.protocol import Capability, LastBlank, checked_labels, softmax, with_blank, without_blank
 from StaICC.kernels.registry import option_types, split_options
 from StaICC.kernels.text_inference import ReplyKernel, ReplySettings, first_result, reply
@@ -744,58 +745,44 @@ def batch_requests(provider: Provider, model: str, prompts: Mapping[str, str]) -
         fields = {_ANTHROPIC[field]: value for field, value in fields.items()}
         fields |= {"system": settings.system} if settings.system else {}
         settings = ReplySettings()
+    _check_prompts([*prompts.values()])
     for key, prompt in prompts.items():
         body = {"model": name, **fields, "messages": settings.messages(prompt)}
         sent = {"method": "POST", "url": "/v1/chat/completions", "body": body}
         yield {"custom_id": key, **(sent if provider == "openai" else {"params": body})}
 
 
-@dataclass(frozen=True, slots=True)
-class BatchReplies:
-    """The results of a batch, by ``custom_id``."""
-
-    replies: Mapping[str, str]
-    """The replies; one that the provider withheld is empty."""
-    failures: Mapping[str, str]
-    """Why the other requests have no reply."""
-
-
-def read_batch(lines: Iterable[tuple[int, Mapping[str, Any]]], where: str) -> BatchReplies:
-    """Read the results of a batch. A request that failed may appear again with a reply.
+def batch_reply(where: str, record: Mapping[str, Any], models: dict[str, str]) -> tuple[str, dict[str, Any] | Failure]:
+    """Read a record of the results of a batch, for :func:`StaICC.benchmarks.exchange.read_predictions`.
 
     Args:
-        lines: Line numbers and records.
-        where: The name of the file, for messages.
+        where: The file and the line, for messages.
+        record: The record.
+        models: The models that replied before, with their lines; the model of this reply is added.
+
+    Returns:
+        The ``custom_id``, and the ``reply`` (empty if the provider withheld it) or why there is none.
 
     Raises:
-        SchemaError: A line is no result, two are replies to one request, or two models replied.
+        SchemaError: The record is no result, or another model replied before.
     """
-    replies: dict[str, str] = {}
-    failures: dict[str, str] = {}
-    models: dict[str, int] = {}
-    for number, record in lines:
-        key = record.get("custom_id")
-        if not isinstance(key, str) or record.keys().isdisjoint({"response", "result"}):
-            expected = "custom_id, and response (OpenAI) or result (Anthropic)"
-            raise SchemaError(f"{where}, line {number}: expected {expected}")
-        try:
-            body = _body(record)
-            text = reply(body)
-            if text.finish_reason is None:
-                raise EndpointError("the reply may be incomplete: expected the finish reason stop or length")
-        except WithheldReplyError:
-            text = Text("")
-        except OutputError as error:
-            failures[key] = str(error)
-            continue
-        if key in replies:
-            raise SchemaError(f"{where}, line {number}: a second reply to the request {clip(key)}")
-        models.setdefault(str(body.get("model")), number)
-        if len(models) > 1:
-            named = " and ".join(f"{clip(model)} (line {line})" for model, line in models.items())
-            raise SchemaError(f"{where}: replies of the models {named}; expected those of one batch")
-        replies[key] = text
-    return BatchReplies(replies, {key: reason for key, reason in failures.items() if key not in replies})
+    key = record.get("custom_id")
+    if not isinstance(key, str) or record.keys().isdisjoint({"response", "result"}):
+        raise SchemaError(f"{where}: expected custom_id, and response (OpenAI) or result (Anthropic)")
+    try:
+        body = _body(record)
+        text = reply(body)
+        if text.finish_reason is None:
+            raise EndpointError("the reply may be incomplete: expected the finish reason stop or length")
+    except WithheldReplyError:
+        text = Text("")
+    except OutputError as error:
+        return key, Failure(str(error))
+    models.setdefault(str(body.get("model")), where)
+    if len(models) > 1:
+        named = " and ".join(f"{clip(model)} ({place})" for model, place in models.items())
+        raise SchemaError(f"replies of the models {named}; expected those of one batch")
+    return key, {"reply": text}
 
 
 def _body(record: Mapping[str, Any]) -> Mapping[str, Any]:

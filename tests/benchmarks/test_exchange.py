@@ -27,7 +27,8 @@ from StaICC.benchmarks.tasks import Benchmark
 from StaICC.cli import main
 from StaICC.datasets import Dataset
 from StaICC.errors import OutputError, SchemaError
-from StaICC.kernels.endpoint import read_batch
+from StaICC.inference import Failure
+from StaICC.kernels.endpoint import batch_reply
 from StaICC.prompting import Query
 from StaICC.results.result import load as load_result
 
@@ -355,9 +356,12 @@ def test_replies_in_another_form_are_failures() -> None:
     damaged = replied("openai", request, "food")
     for message in ([1], "food", None):
         damaged["response"]["body"]["choices"][0]["message"] = message
-        replies = read_batch([(1, damaged)], "r.jsonl")
-        assert not replies.replies
-        assert "no text" in replies.failures["a"]
+        key, failure = batch_reply("r.jsonl, line 1", damaged, {})
+        assert key == "a"
+        assert isinstance(failure, Failure)
+        assert "no text" in failure.reason
     named = replied("openai", request, "food")
     named["response"]["body"]["model"] = {"name": "m"}
-    assert read_batch([(1, named)], "r.jsonl").replies == {"a": "food"}
+    assert batch_reply("r.jsonl, line 1", named, {}) == ("a", {"reply": "food"})
+    with pytest.raises(SchemaError, match="m-2025-01-01"):
+        batch_reply("r.jsonl, line 2", replied("openai", request, "food"), {"other": "r.jsonl, line 1"})
