@@ -83,6 +83,7 @@ from StaICC.kernels.transport import (
     edition_text,
     has_key,
     only_choice,
+    token_counts,
 )
 from StaICC.kernels.transport import EndpointError as EndpointError
 from StaICC.kernels.transport import EndpointUsage as EndpointUsage
@@ -163,9 +164,8 @@ def echoed_tokens(body: Mapping[str, Any], text: str) -> list[EchoedToken]:
     numbers = [value for value in values if value is not None]
     if len(values) >= 4 and numbers and all(value == numbers[0] for value in numbers):
         raise EchoError(f"the server computes none: the same log-probability, {numbers[0]!r}, for every token")
-    usage = body.get("usage")
-    counted = usage.get("completion_tokens") if isinstance(usage, Mapping) else None
-    for after in dict.fromkeys([counted if type(counted) is int else 1, 1, 0]):
+    counted = token_counts(body).get("completion_tokens")
+    for after in dict.fromkeys([1 if counted is None else counted, 1, 0]):
         last = len(tokens) - after
         if not 0 < last <= len(tokens) or (starts := _spell_backwards(tokens[:last], text)) is None:
             continue

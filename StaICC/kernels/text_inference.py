@@ -24,7 +24,7 @@ from StaICC.inference.reply_parser import is_cut_thought
 from StaICC.inference.workers import is_too_long
 from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed, without_blank
 from StaICC.kernels.registry import check_types, load_kernel, names_option, option_types, split_options
-from StaICC.kernels.transport import EndpointError, Requests, clip, only_choice, reasoning_tokens, redact
+from StaICC.kernels.transport import EndpointError, Requests, clip, only_choice, redact, token_counts
 from StaICC.optional import require
 
 Value = TypeVar("Value")
@@ -134,7 +134,7 @@ def reply(body: Mapping[str, Any]) -> Text:
     is_reply = source is message or "text" in choice
     if is_reply and reason is not None and text in (None, ""):  # all of it is reasoning, or there was nothing to say
         reasoning = source.get("reasoning_content") or source.get("reasoning")
-        text = f"<think>{reasoning or ''}" if reasoning or reasoning_tokens(body) else ""
+        text = f"<think>{reasoning or ''}" if reasoning or token_counts(body).get("reasoning_tokens") else ""
     if not isinstance(text, str):
         raise EndpointError(f"the server's reply holds no text (finish reason {clip(choice.get('finish_reason'))})")
     return Text(text, reason)

@@ -174,12 +174,14 @@ class EndpointUsage:
     """Tokens of reasoning, which a reply may hide, where the server counted them."""
 
 
-def reasoning_tokens(body: Mapping[str, Any]) -> int:
-    """Return the number of tokens of reasoning that a response states; 0 if it states none."""
-    match body.get("usage"):
-        case {"completion_tokens_details": {"reasoning_tokens": int(count)}}:
-            return max(count, 0)
-    return 0
+def token_counts(body: Mapping[str, Any]) -> dict[str, int]:
+    """Return the tokens that a response states, by the names of :class:`EndpointUsage`."""
+    usage = body.get("usage")
+    usage = usage if isinstance(usage, Mapping) else {}
+    details = usage.get("completion_tokens_details")
+    counts = {**usage, "reasoning_tokens": details.get("reasoning_tokens") if isinstance(details, Mapping) else None}
+    names = ("prompt_tokens", "completion_tokens", "reasoning_tokens")
+    return {name: counts[name] for name in names if type(counts.get(name)) is int and counts[name] >= 0}
 
 
 Edition: TypeAlias = "dict[str, str]"
@@ -372,6 +374,8 @@ class Transport(Requests):
                     time.sleep(early)
                 if self.ended is not None:
                     raise self.ended
+                with self._lock:
+                    self._counts.update(requests=1, retries=attempt > 0)
                 outcome = self._attempt(api, payload)
                 if not isinstance(outcome, _Fault):
                     with self._lock:
@@ -382,8 +386,6 @@ class Transport(Requests):
                     raise outcome.error(f"{self._options.base_url}: {outcome.reason}{tries}")
                 _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, wait, outcome.reason)
                 attempt += 1
-                with self._lock:
-                    self._counts["retries"] += 1
                 time.sleep(wait)
 
     def _wait(self, fault: _Fault, attempt: int, payload: Mapping[str, Any]) -> float | None:
@@ -399,8 +401,6 @@ class Transport(Requests):
 
     def _attempt(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any] | _Fault:
         """Send a request once. Failures are returned, not raised, so that errors hold no traceback of the client."""
-        with self._lock:
-            self._counts["requests"] += 1
         try:
             return self._exchange(api, payload, time.monotonic() + self._options.timeout)
         except Exception as error:
@@ -499,12 +499,7 @@ class Transport(Requests):
             EndpointError: Another model than the requested one served it.
             EditionError: Another edition served it.
         """
-        usage = body.get("usage")
-        usage = usage if isinstance(usage, dict) else {}
-        for name in ("prompt_tokens", "completion_tokens"):
-            if type(count := usage.get(name)) is int and count >= 0:
-                self._counts[name] += count
-        self._counts["reasoning_tokens"] += reasoning_tokens(body)
+        self._counts.update(token_counts(body))
         named, url = body.get("model"), self._options.base_url
         asked = self._options.served_model or self._options.model
         dated = "" if self._options.served_model else r"(-+(\d-*){4}((\d-*){4})?)?"  # such as NAME-2025-01-31
