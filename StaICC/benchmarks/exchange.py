@@ -152,8 +152,14 @@ def batch_key(identified: IdentifiedQuery) -> str:
     return hashlib.sha256("".join(identified.query.prompt).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-PREDICTION_FIELDS = ("probabilities", "logits", "index", "label", "reply")
-"""The fields that hold a prediction."""
+_NUMBERS = ("probabilities", "logits")
+_FIELDS = {
+    **dict.fromkeys(_NUMBERS, ("numbers", "a list with one number a label")),
+    "index": ("index", "an integer"),
+    "label": ("text", "a label name"),
+    "reply": ("text", "a text"),
+}
+"""The fields that hold a prediction, each with the kind of its values, and what they must be."""
 
 Prediction = Mapping[str, Any] | Failure
 """A prediction under its field, or why there is none."""
@@ -312,7 +318,7 @@ def _read_prediction(where: str, record: Mapping[str, Any], file: Path) -> tuple
     key = record.get("id")
     if not isinstance(key, str):
         raise SchemaError(f"{where}: there is no id (a text); copy it from the record of the prompt")
-    fields = {field: record[field] for field in PREDICTION_FIELDS if record.get(field) is not None}
+    fields = {field: record[field] for field in _FIELDS if record.get(field) is not None}
     for field in fields.keys() - {"label", "reply"} if file.suffix.lower() == _CSV else ():
         fields[field] = parse_json(fields[field], f"{where}, {field} (expected such as [0.2, 0.8])", constants=True)
     return key, fields
@@ -342,9 +348,6 @@ def _read_sample(where: str, record: Mapping[str, Any]) -> tuple[str, dict[str, 
             "--num_fewshot, --apply_chat_template, --system_instruction and --fewshot_as_multiturn"
         )
     return key, {"logits": logits}
-
-
-_NUMBERS = ("probabilities", "logits")
 
 
 def score_predictions(
@@ -431,27 +434,16 @@ def score_predictions(
     return ResultGroup(benchmark.name, parts) if isinstance(benchmark, BenchmarkGroup) else parts[benchmark.task.name]
 
 
-_VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "index": (lambda value: whole_number(value) is not None, "an integer"),
-    "label": (lambda value: isinstance(value, str), "a label name"),
-    "reply": (lambda value: isinstance(value, str), "a text"),
-    **dict.fromkeys(
-        _NUMBERS, (lambda value: not isinstance(value, (str, int, float)), "a list with one number a label")
-    ),
-}
-"""For each field whether a value is of its type, and what it must be."""
-
-
 def _answer(query: IdentifiedQuery, prediction: Mapping[str, Any], unparsed: Unparsed) -> Answer | Failure:
     """Validate a prediction; return its numbers in the order of the labels, or a failure for an unparsed reply."""
     fields = list(prediction) if isinstance(prediction, Mapping) else [f"{prediction!r:.60}"]
     try:
-        if len(fields) != 1 or fields[0] not in _VALUES:
+        if len(fields) != 1 or fields[0] not in _FIELDS:
             got = ", ".join(map(str, fields)) or "none"
-            raise OutputError(f"expected exactly one of {', '.join(PREDICTION_FIELDS)}, got {got}")
+            raise OutputError(f"expected exactly one of {', '.join(_FIELDS)}, got {got}")
         (field,), space = fields, query.query.label_space
-        value, (is_valid, expected) = prediction[field], _VALUES[field]
-        if not is_valid(value):
+        value, (kind, expected) = prediction[field], _FIELDS[field]
+        if kind != ("index" if whole_number(value) is not None else "text" if isinstance(value, str) else "numbers"):
             raise OutputError(f"{field} must be {expected}, not {value!r}")
         return read_reply(value, space, unparsed) if field == "reply" else check_answer(value, space)
     except OutputError as error:

@@ -220,10 +220,9 @@ def _number(value: object, label: str) -> float:
 def _index_of_text(text: str, label_space: Sequence[str]) -> int:
     if text in label_space:
         return label_space.index(text)
-    for candidate in (text, text.strip()):
-        matches = [place for place, label in enumerate(label_space) if candidate in (label, label.strip())]
-        if len(matches) == 1:
-            return matches[0]
+    matches = [place for place, label in enumerate(label_space) if label.strip() == text.strip()]
+    if len(matches) == 1:
+        return matches[0]
     raise OutputError(f"got the text {_clip(text)}, which is no label; expected one of {_labels(label_space)}")
 
 
@@ -338,9 +337,15 @@ def own_attribute(function: Any, name: str) -> Any:
     return None if wrapped is not None and value is getattr(wrapped, name, None) else value
 
 
+def _counted(function: object, name: str) -> Any:
+    """Return what a function counts, or else the kernel that it wraps (its attribute ``kernel``)."""
+    count, kernel = own_attribute(function, name), own_attribute(function, "kernel")
+    return count if count is not None or kernel is None else _counted(kernel, name)
+
+
 def retried(function: object) -> int:
     """Return how many requests an inference function sent again since it was made; 0 if it does not count them."""
-    return own_attribute(function, "retried") or 0
+    return _counted(function, "retried") or 0
 
 
 def tokens_used(function: object) -> tuple[int, int] | None:
@@ -348,8 +353,7 @@ def tokens_used(function: object) -> tuple[int, int] | None:
 
     ``None`` if it does not count them, or does not after all, such as a server.
     """
-    tokens: tuple[int, int] | None = own_attribute(function, "tokens_used")
-    return tokens
+    return _counted(function, "tokens_used")  # type: ignore[no-any-return]
 
 
 def usage(function: object) -> Usage:

@@ -413,12 +413,16 @@ NO_NUMBERS = frozenset({"allow_edition_change", "backoff", "concurrency", "longe
 
 _FORMATS = {"plain": "completions", "chat": "chat"}
 
-_APPLIES = {
-    "last_blank": ("last_blank", "label"),
-    **dict.fromkeys(("guided", "max_tokens"), ("scoring", "text")),
-    **dict.fromkeys(("top_n", "unlisted"), ("scoring", "top-logprobs")),
-}
-"""Options that change numbers only where another option has this value."""
+_NEEDS = (
+    ("guided", "scoring", ("text",)),
+    ("max_tokens", "scoring", ("text",)),
+    ("top_n", "scoring", ("top-logprobs",)),
+    ("unlisted", "scoring", ("top-logprobs",)),
+    ("last_blank", "scoring", ("prompt-logprobs", "top-logprobs")),
+    ("last_blank", "api", ("completions",)),
+    ("system", "api", ("chat",)),
+)
+"""Options that change numbers only where another option has one of these values."""
 
 
 def _check_prompts(prompts: Sequence[str]) -> None:
@@ -497,20 +501,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
                 raise ArgumentError(f"{name} holds the key from {KEY_VARIABLE}, and is shown in results; leave it out")
         if self.api == "chat" and self.scoring == "prompt-logprobs":
             raise ArgumentError(f"api: got 'chat', which does not echo prompts; {_OTHER_SCORING}")
-        if self.last_blank == "label" and (self.api == "chat" or self.scoring == "text"):
-            raise ArgumentError(
-                f"last_blank='label' is for labels that are scored after plain prompts: got api={self.api!r} with "
-                f"scoring={self.scoring!r}, expected api='completions' with 'prompt-logprobs' or 'top-logprobs'"
-            )
-        for name, (other, value) in _APPLIES.items():
-            if getattr(self, name) != getattr(type(self), name) and getattr(self, other) != value:
-                raise ArgumentError(
-                    f"{name}: got {getattr(self, name)!r} with {other}={getattr(self, other)!r}, expected {other}="
-                    f"{value!r}. Leave {name} out, or change {other}"
-                )
-        for name, given in (("system", self.system), ("guided", self.guided == "json")):
-            if given and self.api != "chat":
-                raise ArgumentError(f"{name}: got {getattr(self, name)!r} with api='completions', expected api='chat'")
+        for name, other, values in (*_NEEDS, *[("guided", "api", ("chat",))] * (self.guided == "json")):
+            if getattr(self, name) != getattr(type(self), name) and getattr(self, other) not in values:
+                got = f"got {getattr(self, name)!r} with {other}={getattr(self, other)!r}"
+                expected = f"expected {other}={' or '.join(map(repr, values))}"
+                raise ArgumentError(f"{name}: {got}, {expected}. Leave {name} out, or change {other}")
 
     @classmethod
     def from_spec(cls, spec: str, **options: Any) -> EndpointKernel:
@@ -556,8 +551,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         replies = {field.name for field in fields(ReplySettings)}
         texts = {field.name: str(getattr(self, field.name)) for field in fields(self) if field.name not in replies}
         texts |= self.reply_settings()
-        unused = {name for name, (other, value) in _APPLIES.items() if getattr(self, other) != value}
-        without = WHO | NO_NUMBERS | unused
+        unused = {name for name, other, values in _NEEDS if getattr(self, other) not in values}
+        without = WHO | NO_NUMBERS | unused | ({"last_blank"} if self.last_blank == "prompt" else set())
         return Identity(who, {name: text for name, text in texts.items() if text and name not in without})
 
     def pin_edition(self) -> str | None:

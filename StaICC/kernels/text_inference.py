@@ -18,7 +18,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 from StaICC.errors import ArgumentError, OutputError, RunEndingError, WithheldReplyError
-from StaICC.inference.contract import Forecast, Text, ending, forecast_prompts, retried, served_function, tokens_used
+from StaICC.inference.contract import Forecast, Text, ending, forecast_prompts, served_function
 from StaICC.inference.identity import TOLERANCE, Identity, combined, identity_of, tolerance_of
 from StaICC.inference.reply_parser import is_cut_thought
 from StaICC.inference.workers import is_too_long
@@ -281,16 +281,6 @@ class TextInference:
     def reply_limit(self) -> str:
         """The option that limits the tokens of a reply, with its value."""
         return f"max_tokens={self.max_new_tokens}" + _THOUGHTS * (self.max_new_tokens == NEW_TOKENS)
-
-    @property
-    def retried(self) -> int:
-        """Requests that the kernel sent again so far, where it counts them."""
-        return retried(self.kernel)
-
-    @property
-    def tokens_used(self) -> tuple[int, int] | None:
-        """Those of the kernel, where it counts them."""
-        return tokens_used(self.kernel)
 
     def forecast_prompts(
         self, prompts: Sequence[Any], label_space: Sequence[str], kept: tuple[int, ...] = ()

@@ -150,10 +150,8 @@ class VLLMKernel(EngineKernel):
     def score(self, prompts: Sequence[Any], label_space: Sequence[str]) -> LabelScores:
         """Return the scores of the labels for each prompt; see the base class."""
         if self.options.guided:
-            text = "text_inference(kernel) or --answers text"
-            raise ArgumentError(
-                f"guided: got {self.options.guided!r} for scores of labels. Use {text}, or leave it out"
-            )
+            got = f"guided: got {self.options.guided!r} for scores of labels"
+            raise ArgumentError(f"{got}. Use text_inference(kernel) or --answers text, or leave it out")
         return super().score(prompts, label_space)
 
     def _continued(

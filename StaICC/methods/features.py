@@ -263,11 +263,6 @@ class KernelFunction:
         """That of the kernel."""
         return tolerance_of(self.kernel)
 
-    @property
-    def tokens_used(self) -> tuple[int, int] | None:
-        """Those of the kernel, where it counts them."""
-        return contract.tokens_used(self.kernel)
-
     def forecast_prompts(
         self, prompts: Sequence[Any], label_space: Sequence[str], kept: tuple[int, ...] = ()
     ) -> Forecast:

@@ -212,7 +212,7 @@ class TokenKernel:
         with self._running(prompts):
             if not isinstance(prompts[0], str):
                 self.last_scores = self._channel(prompts, label_space, self.options.variant)
-            elif self.options.label_scoring == "full":
+            elif self.options.whole_labels:
                 self.last_scores = self._scored(prompts, label_space)
             else:
                 self.last_scores = self._single(prompts, label_space)
@@ -355,7 +355,7 @@ class TokenKernel:
         limited = self.options.on_too_long != "error"  # no limit, where none is applied
         scores, channel = not new_tokens and not {*_SCORES}.isdisjoint(features), not isinstance(prompts[0], str)
         vectors = not {"hidden", "vocabulary"}.isdisjoint(features)
-        full = scores and not channel and self.options.label_scoring == "full"
+        full = scores and not channel and self.options.whole_labels
         runs: list[Sequence[Tokens]] = []
         longest = positions = 0
         with self._running(prompts):
@@ -556,7 +556,7 @@ class CausalLMKernel(TokenKernel):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """What this kernel can compute; no state of one position decides labels that are scored in full."""
-        return super().capabilities - ({Capability.LAYER_STATES} if self.options.label_scoring == "full" else set())
+        return super().capabilities - ({Capability.LAYER_STATES} if self.options.whole_labels else set())
 
     def _parts(self) -> Loaded:
         if self._loaded is None:
@@ -719,7 +719,7 @@ class CausalLMKernel(TokenKernel):
         Raises:
             ArgumentError: There is no such layer, its width is another one, or labels are scored in full.
         """
-        if self.options.label_scoring == "full":
+        if self.options.whole_labels:
             raise ArgumentError("label_scoring: got 'full', expected 'last' or 'first': one position is replaced")
         with self._running(prompts):
             tokens, shared = self.format.deciding(label_space)
@@ -745,7 +745,7 @@ class CausalLMKernel(TokenKernel):
     @property
     def joint_features(self) -> frozenset[str]:
         """The features that :meth:`features` computes."""
-        means = self.options.label_scoring == "full" and self.options.label_normalisation != "sum"
+        means = self.options.whole_labels and self.options.label_normalisation != "sum"
         return frozenset({"probabilities", "hidden", "vocabulary"} | (set() if means else {"log_probabilities"}))
 
     def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Collection[str]) -> dict[str, Any]:
@@ -762,7 +762,7 @@ class CausalLMKernel(TokenKernel):
         """
         features: dict[str, Any] = {}
         single = scored = not {*_SCORES}.isdisjoint(wanted)
-        if scored and self.options.label_scoring == "full":
+        if scored and self.options.whole_labels:
             scores, single = self.score(prompts, label_space), False
             features = {"probabilities": scores.probabilities, "log_probabilities": scores.log_scores}
         with self._running(prompts):

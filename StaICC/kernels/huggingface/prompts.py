@@ -62,7 +62,7 @@ _PROBE, _REPLY = "text: a label: ", "reply"
 _UNLIMITED = 10**9
 """Tokenizers that know no limit give a very large number instead."""
 _DECIDES = {"last": slice(-1, None), "first": slice(1), "full": slice(None)}
-"""Which tokens of a label decide, for each value of ``LabelScoring``."""
+"""Which tokens of a label decide, for each value of ``LabelScoring``: one, or all, in the context of the prompt."""
 
 LabelScoring = Literal["last", "first", "full"]
 IssueKind = Literal["no-token", "shared-token", "special-token"]
@@ -135,7 +135,7 @@ class KernelOptions:
         for name in ("system", "template_arguments"):
             if getattr(self, name) and not self.is_chat:
                 raise ArgumentError(f"{name} is for chat prompts: got prompt_format='plain', expected 'chat'")
-        if self.label_normalisation != "sum" and self.label_scoring != "full":
+        if self.label_normalisation != "sum" and not self.whole_labels:
             problem = f"needs label_scoring='full': got {self.label_scoring!r}, which is one token"
             raise ArgumentError(f"label_normalisation={self.label_normalisation!r} {problem}")
         if self.last_blank == "label" and self.is_chat:
@@ -154,6 +154,11 @@ class KernelOptions:
     def is_chat(self) -> bool:
         """Whether prompts are written by the chat template."""
         return self.prompt_format != "plain"
+
+    @property
+    def whole_labels(self) -> bool:
+        """Whether all tokens of a label are scored."""
+        return _DECIDES[self.label_scoring] == slice(None)
 
     def settings(self) -> dict[str, str]:
         """The options that change predictions, as texts by name."""
