@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import random
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -151,6 +153,14 @@ def test_logits_that_look_like_probabilities_are_read_as_the_file_says(anonymous
     ran = mini(outputs="logits")(lambda prompt, label_space: [0.5, 0.25, 0.25])
     assert anonymous(logits) == anonymous(ran)
     assert benchmark[0].outputs == "auto"  # as it was
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+def test_predictions_are_read_once_so_that_they_may_come_through_a_pipe(tmp_path: Path, stand_in: Model) -> None:
+    lines = [json.dumps({"id": key, **prediction}) for key, prediction in predicted(mini(), stand_in).items()]
+    os.mkfifo(tmp_path / "pipe")
+    threading.Thread(target=(tmp_path / "pipe").write_text, args=("\n".join(lines),), daemon=True).start()
+    assert main(["score", "normal", str(tmp_path / "pipe"), "--datasets", "mini", "--limit", "6", "--no-save"]) == 0
 
 
 # -- what is refused
@@ -356,8 +366,7 @@ def test_replies_in_another_form_are_failures() -> None:
     damaged = replied("openai", request, "food")
     for message in ([1], "food", None):
         damaged["response"]["body"]["choices"][0]["message"] = message
-        key, failure = batch_reply("r.jsonl, line 1", damaged, {})
-        assert key == "a"
+        _, failure = batch_reply("r.jsonl, line 1", damaged, {})
         assert isinstance(failure, Failure)
         assert "no text" in failure.reason
     named = replied("openai", request, "food")

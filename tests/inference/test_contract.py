@@ -10,7 +10,7 @@ import functools
 import math
 from collections import OrderedDict
 from collections.abc import Iterator
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from StaICC.errors import OutputError
-from StaICC.inference.contract import batch_form, check_answer
+from StaICC.inference.contract import batch_form, check_answer, usage
 
 LABELS = ["no", "yes"]
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -199,3 +199,9 @@ def test_a_batch_attribute_is_found_also_under_a_partial(monkeypatch: pytest.Mon
         form = batch_form(kernel)
         assert form is not None
         assert form(["a", "bcd"], LABELS) == [[scale] * 2, [3 * scale] * 2]
+
+
+def test_a_wrapper_counts_what_its_kernel_counts() -> None:
+    kernel = SimpleNamespace(retried=3, tokens_used=(5, 1))
+    assert usage(SimpleNamespace(kernel=SimpleNamespace(kernel=kernel))) == (3, 5, 1)
+    assert usage(SimpleNamespace(kernel=kernel, tokens_used=(0, 0))) == (3, 0, 0)

@@ -235,14 +235,8 @@ def test_failures_take_the_place_of_replies(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(litellm, "completion", completion)
     replies = kernel.batch(["a", "bad", "down", "b", "key", "c"], ["food"])
-    assert [type(one) for one in replies] == [
-        Text,
-        WithheldReplyError,
-        OutputError,
-        Text,
-        RunEndingError,
-        RunEndingError,
-    ]
+    kinds = [Text, WithheldReplyError, OutputError, Text, RunEndingError, RunEndingError]
+    assert [type(one) for one in replies] == kinds
     assert asked == ["a", "bad", "down", "b", "key"]
     with pytest.raises(WithheldReplyError):
         kernel("bad", ["food"])

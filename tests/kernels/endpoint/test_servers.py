@@ -58,11 +58,8 @@ def test_replies_in_the_format_of_a_server(server, name):
     half = {**TEXT[name], "choices": [{**TEXT[name]["choices"][0], "finish_reason": "load"}]}
     server.wrong = [wrong.changed(lambda _, body=body: body) for body in (TEXT[name], cut, half, TEXT[name])]
     replies = [kernel.batch([PROMPT], LABELS)[0] for _ in range(3)]
-    assert [(reply, reply.finish_reason) for reply in replies] == [
-        ("positive", "stop"),
-        ("positive", "length"),
-        ("positive", "stop"),
-    ]
+    ends = [("positive", "stop"), ("positive", "length"), ("positive", "stop")]
+    assert [(reply, reply.finish_reason) for reply in replies] == ends
     assert kernel.usage.retries == 1  # "load" is no ending
     assert kernel.tokens_used == (27, 3)
     assert kernel.editions == (f"model 'words'; system_fingerprint '{TEXT[name]['system_fingerprint']}'",)
