@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import accumulate, pairwise
@@ -36,6 +36,7 @@ from StaICC.kernels.huggingface import FEATURE, text_config
 from StaICC.kernels.huggingface.forward import (
     Capabilities,
     Forward,
+    Picks,
     Row,
     guard,
     is_out_of_memory,
@@ -68,10 +69,6 @@ LOGITS = 1 << 27
 
 Tokens = tuple[int, ...]
 _log = logger(__name__)
-
-
-Picks = Mapping[int, tuple[int, ...]]
-"""By the number of a sequence, the indexes of its wanted positions among the states of a batch, in order."""
 
 
 class BatchRunner:
@@ -160,11 +157,10 @@ class BatchRunner:
         def attempt(todo: list[int]) -> Iterator[int]:
             for share in (True, False):
                 part = [i for i in todo if (shares and len(sequences[i]) <= self.forward.exact_to) is share]
-                wanted = [wanted_from[i] for i in part]
-                for rows, hidden in self._computed(self.plan([sequences[i] for i in part], wanted, share), share):
-                    picks, states = self._select(rows, hidden, wanted)
-                    read(states, {part[number]: indexes for number, indexes in picks.items()})
-                    yield from (part[number] for number in picks)
+                for rows, hidden in self._computed(self.plan(sequences, wanted_from, part, share), share):
+                    picks, states = self._select(rows, hidden)
+                    read(states, picks)
+                    yield from picks
 
         self.persist(len(sequences), attempt)
 
@@ -203,7 +199,7 @@ class BatchRunner:
             self.forward.torch.cuda.empty_cache()
 
     def plan(
-        self, sequences: Sequence[Tokens], wanted_from: Sequence[int], share: bool, call_cost: float = 0.0
+        self, sequences: Sequence[Tokens], wanted_from: Sequence[int], todo: list[int], share: bool, cost: float = 0.0
     ) -> list[Row]:
         """Lay out sequences in rows.
 
@@ -211,26 +207,27 @@ class BatchRunner:
             sequences: Token sequences, none empty; equal ones are computed once.
             wanted_from: For each sequence, the first position whose hidden state is wanted. A cached prefix ends before
                 it.
+            todo: The numbers of the sequences that are computed.
             share: Whether sequences share what they begin with, in a row or as a cached prefix.
-            call_cost: Cost of one more row, in positions, where rows cannot be batched.
+            cost: Cost of one more row, in positions, where rows cannot be batched.
 
         Returns:
             Rows in the order in which they should run, so that a prefix extends the one before where possible. Every
-            sequence number occurs in exactly one row.
+            one of these numbers occurs in exactly one row.
         """
         row_tokens, cache_from = (self.budget, self.cache_from) if share else (0, math.inf)
         weight = self.forward.can.attention_weight
         numbers: dict[tuple[int, ...], list[int]] = {}
-        for number, sequence in enumerate(sequences):
-            numbers.setdefault(sequence, []).append(number)
+        for number in todo:
+            numbers.setdefault(sequences[number], []).append(number)
         ordered = sorted(numbers)
         limits = [min(wanted_from[number] for number in numbers[sequence]) for sequence in ordered]
         shared = [0] + [shared_length(a, b) for a, b in pairwise(ordered)]
 
         pools: dict[tuple[int, ...], list[tuple[int, ...]]] = {}  # prefix -> its sequences, in order
-        todo: list[tuple[int, int, tuple[int, ...]]] = [(0, len(ordered), ())] if ordered else []
-        while todo:
-            low, high, prefix = todo.pop()
+        parts: list[tuple[int, int, tuple[int, ...]]] = [(0, len(ordered), ())] if ordered else []
+        while parts:
+            low, high, prefix = parts.pop()
             base, inner = len(prefix), shared[low + 1 : high]
             least = min(inner, default=len(ordered[low]))
             size = sum(len(sequence) - base for sequence in ordered[low:high]) - sum(length - base for length in inner)
@@ -240,36 +237,33 @@ class BatchRunner:
             cached = min(shared_length(self.held, ordered[low]), common)
             longer = common if not fits and common - base >= cache_from else cached
             if longer - base >= cache_from:
-                todo.append((low, high, ordered[low][:longer]))
+                parts.append((low, high, ordered[low][:longer]))
             elif fits or cache_from == math.inf:
                 pools.setdefault(prefix, []).extend(ordered[low:high])
             else:  # nothing long is shared by all: go down to the parts that share more
                 cuts = [low, *(i for i in range(low + 1, high) if shared[i] == least), high]
-                todo.extend((a, b, prefix) for a, b in reversed(list(pairwise(cuts))))
+                parts.extend((a, b, prefix) for a, b in reversed(list(pairwise(cuts))))
         return [
-            lay_out(members, numbers, prefix)
+            lay_out(members, numbers, wanted_from, prefix)
             for prefix, pool in sorted(pools.items())
-            for members in joined(pool, len(prefix), row_tokens, weight, call_cost)
+            for members in joined(pool, len(prefix), row_tokens, weight, cost)
         ]
 
     def _computed(self, rows: Sequence[Row], share: bool) -> Iterator[tuple[Sequence[Row], Any]]:
         """Compute rows in batches."""
         forward, flat = self.forward, share and self.forward.can.flat
         first = [row for row in rows if not row.prefix]
-        groups = [first] if flat else [[row for row in first if row.is_chain is way] for way in (True, False)]
-        for batch in (batch for group in groups for batch in self.batches(group, flat)):
-            if flat:
-                hidden = forward.flat(batch)
-            elif batch[0].is_chain:
-                hidden = forward.chains([row.tokens for row in batch])
-            else:
-                hidden = forward.trees(batch)
+        groups = [[row for row in first if row.is_chain is plain] for plain in (True, False)]
+        ways = [(forward.flat, first)] if flat else [(forward.padded, group) for group in groups]
+        calls = [(way, batch) for way, group in ways for batch in self.batches(group, flat)]
+        calls += [(self._over_prefix, [row]) for row in rows[len(first) :]]
+        for way, batch in calls:
+            hidden = way(batch)
             self.computed += sum(len(row.tokens) for row in batch)
             yield batch, hidden
-        for row in rows[len(first) :]:
-            cache = self.cached(row.prefix)
-            self.computed += len(row.tokens)
-            yield [row], forward.trees([row], cache)
+
+    def _over_prefix(self, rows: Sequence[Row]) -> Any:
+        return self.forward.padded(rows, self.cached(rows[0].prefix))
 
     def batches(self, rows: Sequence[Row], flat: bool) -> Iterator[list[Row]]:
         """Rows of about the same length, longest first, each batch within the budget.
@@ -309,17 +303,15 @@ class BatchRunner:
             self.computed += len(piece)
         return self._cache
 
-    def _select(self, rows: Sequence[Row], hidden: Any, wanted_from: Sequence[int]) -> tuple[Picks, Any]:
+    def _select(self, rows: Sequence[Row], hidden: Any) -> tuple[Picks, Any]:
         """The wanted positions of a batch, each once, and the indexes of each sequence among them."""
         # One after the other in one sequence, or one below the other.
         sizes = [len(row.tokens) if len(hidden) == 1 else hidden.shape[1] for row in rows]
         places: dict[int, int] = {}
         picks: dict[int, tuple[int, ...]] = {}
         for row, start in zip(rows, accumulate(sizes, initial=0), strict=False):
-            depths = row.depths()
-            for number, end in row.ends:
-                path = row.path(end, depths[end] - wanted_from[number] + 1)
-                picks[number] = tuple(places.setdefault(start + place, len(places)) for place in path)
+            for number, own in row.picks.items():
+                picks[number] = tuple(places.setdefault(start + place, len(places)) for place in own)
         torch = self.forward.torch
         with torch.inference_mode():
             return picks, hidden.flatten(0, 1)[torch.tensor(list(places), device=hidden.device)]
@@ -389,6 +381,7 @@ class BatchRunner:
         forward, torch = self.forward, self.forward.torch
         seeds = [stable_seed(seed, tuple(row)) for row in sequences] if temperature else []
         results: list[list[int]] = [[] for _ in sequences]
+        starts = [len(row) - 1 for row in sequences]
 
         def continued(alive: list[int], logits: Any, following: Callable[[list[int], int], Any]) -> None:
             """Continue sequences, given the logits after them and a function for those after the chosen tokens."""
@@ -408,14 +401,13 @@ class BatchRunner:
                     return
                 logits = following(alive, step)
 
-        def grow(row: Row, ends: dict[int, int]) -> None:
-            """Generate for all sequences of one row, given where each ends."""
-            depths, base, length = row.depths(), len(row.prefix), len(row.prefix) + len(row.tokens)
-            cache = self.cached(row.prefix)
-            allowed = {number: torch.zeros(length + len(ends) * most, dtype=torch.bool) for number in ends}
-            for number, end in ends.items():
-                path = row.path(end, depths[end] - base + 1)
-                allowed[number][[*range(base), *(base + place for place in path)]] = True
+        def grow(row: Row) -> None:
+            """Generate for all sequences of one row."""
+            cache, length = self.cached(row.prefix), len(row.prefix) + len(row.tokens)
+            ends = {number: end for number, (end,) in row.picks.items()}
+            above = forward.tree_mask(row.subtree_ends()).cpu()
+            before, new = torch.ones(len(row.prefix)).bool(), torch.zeros(len(ends) * most).bool()
+            allowed = {number: torch.cat([before, above[end], new]) for number, end in ends.items()}
 
             def following(alive: list[int], step: int) -> Any:
                 nonlocal length
@@ -423,21 +415,20 @@ class BatchRunner:
                     allowed[number][length] = True
                     length += 1
                 mask = forward.additive(torch.stack([allowed[number][:length] for number in alive])[None, None])
-                depth = [depths[ends[number]] + step + 1 for number in alive]
+                depth = [len(sequences[number]) + step for number in alive]
                 self.computed += len(alive)
                 return forward.logits(
                     forward.call([[results[number][-1] for number in alive]], mask, [depth], cache)[0]
                 )
 
-            hidden = forward.trees([row], cache)[0, list(ends.values())]
+            hidden = forward.padded([row], cache)[0, list(ends.values())]
             self.computed += len(row.tokens)
             continued(list(ends), forward.logits(hidden), following)
 
         def attempt(todo: list[int]) -> Iterator[int]:
-            part = [sequences[number] for number in todo]
-            for row in self.plan(part, [len(ids) - 1 for ids in part], self.prefix_reuse, GENERATION_COST):
-                grow(row, {todo[number]: end for number, end in row.ends})
-                yield from (todo[number] for number, _ in row.ends)
+            for row in self.plan(sequences, starts, todo, self.prefix_reuse, GENERATION_COST):
+                grow(row)
+                yield from row.picks
 
         def again(alive: Sequence[int], step: int) -> Any:
             return forward.whole(self.last([(*sequences[number], *results[number]) for number in alive]))
@@ -598,7 +589,7 @@ def _tried(forward: Forward) -> bool:
         """Whether a padded batch has the logits of plain calls, with this kind of head and what is done after it."""
         can.head, can.transform = kind, name
         with torch.inference_mode():
-            hidden = forward.chains(sequences)
+            hidden = forward.padded([Row(row, range(len(row)), {}) for row in sequences])
             # In the model's number type, as the model does it.
             computed = hidden[..., -can.vocabulary :] if kind == "model" else forward.transformed(head(hidden))
         return all(same(True, rows[: len(own)].float(), own) for rows, own in zip(computed, logits, strict=True))

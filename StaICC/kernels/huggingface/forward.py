@@ -65,7 +65,7 @@ import inspect
 import math
 import platform
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
@@ -81,6 +81,8 @@ CALL_COST = 48
 
 CACHE_COPY_COST = 1 / 40
 """Cost of handing one cached position to one more call, in positions."""
+Picks = Mapping[int, tuple[int, ...]]
+"""By the number of a sequence, the indexes of its wanted positions among those of a row or of a batch, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,50 +91,35 @@ class Row:
 
     Attributes:
         tokens: The token at each position of the row.
-        parents: Index in this row of the token before; -1 means the end of the prefix.
-        ends: Pairs (number of a sequence, index in this row of its last token); equal sequences share an index.
+        depths: Position number of each token in its sequence, from 0.
+        picks: By the number of a sequence, the indexes in this row of its wanted positions, in order.
         prefix: Tokens before the row, whose keys and values are cached; empty for rows that start at the beginning.
     """
 
-    tokens: tuple[int, ...]
-    parents: tuple[int, ...]
-    ends: tuple[tuple[int, int], ...]
+    tokens: Sequence[int]
+    depths: Sequence[int]
+    picks: Picks
     prefix: tuple[int, ...] = ()
 
     @property
     def chain(self) -> int:
-        """Number of positions at the beginning that are one plain sequence."""
-        return next((index for index, parent in enumerate(self.parents) if parent != index - 1), len(self.parents))
+        """Number of positions at the beginning that are one plain sequence, for which causal attention is right."""
+        plain = enumerate(self.depths, start=len(self.prefix))
+        return next((index for index, (place, depth) in enumerate(plain) if depth != place), len(self.depths))
 
     @property
     def is_chain(self) -> bool:
-        """Whether the row is one plain sequence, for which causal attention is the right mask."""
+        """Whether the row is one plain sequence."""
         return self.chain == len(self.tokens)
-
-    def depths(self) -> list[int]:
-        """Position number of each token in its sequence, from 0."""
-        base, chain = len(self.prefix), self.chain
-        depths = list(range(base, base + chain))
-        for parent in self.parents[chain:]:
-            depths.append(base if parent < 0 else depths[parent] + 1)
-        return depths
 
     def subtree_ends(self) -> list[int]:
         """For each index, the first index after its subtree: ``j`` is ``i`` or above it iff ``j <= i < end[j]``."""
-        ends = list(range(1, len(self.tokens) + 1))
-        for index in range(len(self.tokens) - 1, -1, -1):
-            parent = self.parents[index]
-            if parent >= 0:
-                ends[parent] = max(ends[parent], ends[index])
+        ends, path = [len(self.depths)] * len(self.depths), list[int]()
+        for index, depth in enumerate(self.depths):
+            while path and self.depths[path[-1]] >= depth:
+                ends[path.pop()] = index
+            path.append(index)
         return ends
-
-    def path(self, end: int, size: int) -> list[int]:
-        """Row indexes of the last ``size`` positions of the sequence that ends at index ``end``, in order."""
-        path = [end]
-        while len(path) < size:
-            path.append(self.parents[path[-1]])
-        path.reverse()
-        return path
 
 
 def shared_length(left: Sequence[int], right: Sequence[int]) -> int:
@@ -173,25 +160,22 @@ def distinct_positions(sequences: Sequence[Any]) -> int:
 
 
 def lay_out(
-    sequences: Sequence[tuple[int, ...]], numbers: Mapping[tuple[int, ...], Sequence[int]], prefix: tuple[int, ...]
+    sequences: Sequence[tuple[int, ...]],
+    numbers: Mapping[tuple[int, ...], Sequence[int]],
+    wanted_from: Sequence[int],
+    prefix: tuple[int, ...],
 ) -> Row:
     """One row of sequences, which are sorted and distinct, after their prefix; ``numbers``: those of each sequence."""
-    tokens: list[int] = []
-    parents: list[int] = []
-    ends: list[tuple[int, int]] = []
-    path: list[int] = []
-    before = prefix
+    tokens, depths, path, before = list[int](), list[int](), list[int](), prefix
+    picks: dict[int, tuple[int, ...]] = {}
     for sequence in sequences:
-        kept = shared_length(before, sequence) - len(prefix)
-        del path[kept:]
-        added = sequence[len(prefix) + kept :]
-        places = range(len(tokens), len(tokens) + len(added))
-        parents += [path[-1] if path else -1, *places][: len(added)]
-        path += places
-        tokens += added
-        ends.extend((number, path[-1]) for number in numbers[sequence])
+        kept = shared_length(before, sequence)
+        path[kept - len(prefix) :] = range(len(tokens), len(tokens) + len(sequence) - kept)
+        tokens += sequence[kept:]
+        depths += range(kept, len(sequence))
+        picks |= {number: tuple(path[wanted_from[number] - len(prefix) :]) for number in numbers[sequence]}
         before = sequence
-    return Row(tuple(tokens), tuple(parents), tuple(ends), prefix)
+    return Row(tokens, depths, picks, prefix)
 
 
 def joined(
@@ -466,29 +450,27 @@ class Forward:
 
     # Rows in, hidden states out
 
-    def chains(self, rows: Sequence[Sequence[int]]) -> Any:
-        """Plain batch; states of shape (rows, longest row, width), meaningless at padding."""
-        self.ends = range(len(rows)), [len(row) - 1 for row in rows]
-        longest = max(map(len, rows))
-        return self.call([[*row, *[0] * (longest - len(row))] for row in rows])
-
-    def trees(self, rows: Sequence[Row], cache: Any = None) -> Any:
-        """Packed batch of rows; states of shape (rows, longest row, width).
+    def padded(self, rows: Sequence[Row], cache: Any = None) -> Any:
+        """Plain or packed batch; states of shape (rows, longest row, width), meaningless at padding.
 
         Args:
-            rows: Rows without a prefix; or one row that continues a cached prefix.
+            rows: Rows without a prefix, all of them plain sequences or none; or one row that continues a cached prefix.
             cache: The cache of the prefix, which grows by the row's positions.
         """
+        self.ends = range(len(rows)), [len(row.tokens) - 1 for row in rows]
         longest = max(len(row.tokens) for row in rows)
 
-        def padded(lists: Iterator[Sequence[int]], padding: Sequence[int]) -> list[list[int]]:
+        def filled(lists: Iterable[Sequence[int]], padding: Sequence[int]) -> list[list[int]]:
             return [[*values, *padding[len(values) :]] for values in lists]
 
-        ids, positions = padded((row.tokens for row in rows), [0] * longest), (row.depths() for row in rows)
+        ids = filled((row.tokens for row in rows), [0] * longest)
+        if cache is None and rows[0].is_chain:  # no mask is needed
+            return self.call(ids)
         # Padding attends to itself.
-        allowed = self.tree_mask(padded((row.subtree_ends() for row in rows), range(1, longest + 1)))
+        allowed = self.tree_mask(filled((row.subtree_ends() for row in rows), range(1, longest + 1)))
         allowed = self.torch.nn.functional.pad(allowed, (len(rows[0].prefix), 0), value=True)
-        return self.call(ids, self.additive(allowed[:, None]), padded(positions, [0] * longest), cache)
+        depths = filled((row.depths for row in rows), [0] * longest)
+        return self.call(ids, self.additive(allowed[:, None]), depths, cache)
 
     def flat(self, rows: Sequence[Row]) -> Any:
         """Rows without a prefix, one after the other in one sequence; states of shape (1, positions, width)."""
@@ -504,7 +486,7 @@ class Forward:
                 segments.append((start, chain, end, self.additive(allowed)))
             start = end
         ids = [token for row in rows for token in row.tokens]
-        positions = [depth for row in rows for depth in row.depths()]
+        positions = [depth for row in rows for depth in row.depths]
         # One position alone needs no segments, and transformers takes the heads of a group for positions there.
         value = torch.nan if total > 1 else 0.0
         every = torch.full((1, 1, 1, 1), value, dtype=self.dtype, device=self.device).expand(1, 1, total, total)
@@ -660,7 +642,7 @@ class Forward:
             self.compiled = [
                 (layer, self.torch.compile(layer.forward, dynamic=True, fullgraph=True)) for layer in layers
             ]
-            self.flat([Row((5, 6, 8, 9), (-1, 0, 1, 1), ((0, 2), (1, 3)))])
+            self.flat([Row((5, 6, 8, 9), (0, 1, 2, 2), {})])
         except Exception as error:
             self.compiled = None
             if is_out_of_memory(error):

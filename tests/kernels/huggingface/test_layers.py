@@ -52,9 +52,9 @@ def test_states_are_those_of_single_passes(make_model: Any, tokenizer: Any, fami
 # -- replaced operators return what those of torch return, only where they may; others see NaN or the usual result
 
 
-CHAIN = Row((5, 6, 7), (-1, 0, 1), ((0, 2),))
-TREE = Row((5, 6, 8, 9, 4, 3), (-1, 0, 1, 1, 3, 0), ((1, 2), (2, 4), (3, 5)))
-FOREST = Row((5, 6, 7), (-1, -1, 1), ((4, 0), (5, 2)))
+CHAIN = Row((5, 6, 7), (0, 1, 2), {0: (0, 1, 2)})
+TREE = Row((5, 6, 8, 9, 4, 3), (0, 1, 2, 2, 3, 1), {1: (0, 1, 2), 2: (0, 1, 3, 4), 3: (0, 5)})
+FOREST = Row((5, 6, 7), (0, 0, 1), {4: (0,), 5: (1, 2)})
 """The second sequence begins anew."""
 
 
@@ -86,9 +86,8 @@ def test_rows_one_after_the_other_have_the_states_of_single_calls(make_model, fa
     assert found.shape[:2] == (1, 21)
     start = 0
     for row in rows:
-        for _, end in row.ends:
-            path = row.path(end, row.depths()[end] + 1)
-            alone = forward.chains([[row.tokens[i] for i in path]])[0]
+        for path in row.picks.values():
+            alone = forward.padded([Row([row.tokens[i] for i in path], range(len(path)), {})])[0]
             together = found[0, [start + i for i in path]]
             assert torch.allclose(together, alone, atol=1e-5 if dtype is torch.float32 else 0.1)
         start += len(row.tokens)
