@@ -171,19 +171,17 @@ class BatchRunner:
             count: How many there are.
             attempt: Given the numbers that are not done, does them and yields the number of each one that is.
         """
-        todo = list(range(count))
+        todo = dict.fromkeys(range(count))
         while todo:
             failed = ""
-            done: set[int] = set()
             try:
-                for number in attempt(todo):
-                    done.add(number)
+                for number in attempt(list(todo)):
+                    del todo[number]
             except BaseException as error:  # an interrupt, too, may have come when the cache had grown already
                 self.release()
                 if not is_out_of_memory(error):
                     raise
                 failed = str(error) or type(error).__name__
-            todo = [number for number in todo if number not in done]
             if failed:  # outside the handler, so that the traceback no longer holds the tensors
                 self._halve(failed)
 

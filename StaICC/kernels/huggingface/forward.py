@@ -23,7 +23,7 @@ Operators that replace those of torch inside a context, in one thread: nothing i
 which uses AVX2 on processors of other makers even where they have AVX-512. oneDNN, which PyTorch ships too, generates
 code for the current processor. The arithmetic is the same (float32, only the order of additions differs), the speed
 differs by 6 to 15 % of a run. On Intel's processors MKL is the faster one, by 10 to 15 % for 512 rows and more. Inside
-:func:`fast_linear`, calls of ``torch.nn.functional.linear`` and ``torch.addmm`` are redirected where the operands are
+:meth:`Forward.fast`, calls of ``torch.nn.functional.linear`` and ``torch.addmm`` are redirected where the operands are
 plain float32 tensors on the CPU. This is decided by the processor's maker and instruction set (AVX-512), not by a
 timing trial: results must not depend on how busy the machine is.
 
@@ -272,12 +272,6 @@ def _products() -> dict[Any, Callable[..., Any]]:
         return addmm(bias, inputs, weight, **kwargs)
 
     return {linear: fast_layer, addmm: fast_addmm}
-
-
-def fast_linear() -> AbstractContextManager[Any]:
-    """Context in which float32 products on the CPU are computed by oneDNN."""
-    context: AbstractContextManager[Any] = _redirection()(_products())
-    return context
 
 
 _SCHEMA = (
@@ -571,7 +565,7 @@ class Forward:
     def fast(self) -> AbstractContextManager[Any]:
         """Return a context in which matrix products use the library that suits the processor."""
         # Compiled code has its own.
-        return fast_linear() if self.can.onednn and self.compiled is None else nullcontext()
+        return _redirection()(_products()) if self.can.onednn and self.compiled is None else nullcontext()
 
     def logits(self, hidden: Any, tokens: Sequence[int] | None = None) -> Any:
         """Logits at the given positions, in float32.
@@ -671,8 +665,6 @@ def guard(model: Any) -> int:
     It does not show changes of weights that bypass torch's version counters (through ``.data``). The identity, which is
     computed for every run, shows them, and cached prefixes are protected by a checksum of the weights.
     """
-    torch = torch_module()
-    plain = (torch.Tensor, torch.nn.Parameter)
     parts: list[Any] = [getattr(model.config, "_attn_implementation", None), limits(model)]
     for holder in (text_config(model.config), model):  # some models copy them from the configuration
         parts += [getattr(holder, name, None) for name in TRANSFORMS]
@@ -682,9 +674,8 @@ def guard(model: Any) -> int:
         parts += [(kind, key) for kind in HOOKS for key, hook in state[kind].items() if not is_library_code(hook)]
         for tensor in (*state["_parameters"].values(), *state["_buffers"].values()):
             if tensor is not None:
-                version = 0 if tensor.is_inference() else tensor._version
-                place = tensor.data_ptr() if type(tensor) in plain else id(tensor)
-                parts.append((place, version, tensor.dtype, tensor.device))
+                version = tensor.is_inference() or tensor._version
+                parts.append((id(tensor), version, tensor.dtype, tensor.device))
     return hash(tuple(parts))
 
 

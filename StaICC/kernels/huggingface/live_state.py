@@ -32,11 +32,9 @@ from StaICC.optional import require
 
 _COMPUTATION = ("torch", "transformers", "peft", "accelerate", "tokenizers", "kernels", "flash_attn", "mamba_ssm")
 _QUANTISATION = ("bitsandbytes", "auto_gptq", "gptqmodel", "awq", "optimum", "torchao", "compressed_tensors", "hqq")
-_STANDARD = ("collections", "functools", "builtins", "typing", "typing_extensions")
-LIBRARIES = (*_COMPUTATION, *_QUANTISATION, *_STANDARD, "numpy")
-"""Packages whose code is identified by their version."""
-_DEPENDENCIES = frozenset({"huggingface_hub", "numpy", "packaging", "safetensors", "tokenizers", "tqdm"})
-"""Packages whose functions the modules of models import."""
+_DEPENDENCIES = ("numpy", "huggingface_hub", "packaging", "safetensors", "tqdm", "typing_extensions")
+LIBRARIES = (*_COMPUTATION, *_QUANTISATION, *_DEPENDENCIES, "collections", "functools", "builtins", "typing")
+"""Packages whose code is identified by their version, and those whose functions the modules of models import."""
 WIDTH = 512
 """Words in a row of the table that is summed up."""
 FEW = 4096
@@ -76,32 +74,32 @@ def _in_library_folder(filename: str) -> bool:
         top = path.removeprefix(standard).partition(os.sep)[0].partition(".")[0]
         if top in sys.stdlib_module_names:
             return True
-    places = (getattr(sys.modules.get(name), "__path__", ()) for name in LIBRARIES)
-    folders = tuple(os.path.abspath(folder) + os.sep for place in places for folder in place)
-    return path.startswith(folders) or filename.startswith("<frozen ")
+    modules = [sys.modules[name] for name in LIBRARIES if name in sys.modules]
+    folders = tuple(os.path.abspath(folder) + os.sep for place in modules for folder in getattr(place, "__path__", ()))
+    files = [getattr(place, "__file__", None) for place in modules]
+    # torch.compile makes functions without a file of those of a library.
+    return path.startswith(folders) or filename in files or filename.startswith(("<frozen ", "<eval_with_key>"))
 
 
 def is_library_code(function: Any) -> bool:
     """Whether a function, with all functions that it wraps, was written in one of these packages' files."""
-    while type(function) in (types.MethodType, functools.partial):  # a proxy of wrapt only seems to be one
-        function = function.__func__ if isinstance(function, types.MethodType) else function.func
-    if type(function) is types.FunctionType:
-        inner = getattr(function, "__wrapped__", None)
-        return _in_library_folder(function.__code__.co_filename) and (inner is None or is_library_code(inner))
-    named = type(function) in (types.BuiltinFunctionType, types.MethodWrapperType) or isinstance(function, type)
-    return in_library(function if named else type(function))
+    kind = type(function)
+    if kind in (types.MethodType, functools.partial):  # a proxy of wrapt only seems to be one
+        return is_library_code(function.__func__ if kind is types.MethodType else function.func)
+    if (inner := getattr(function, "__wrapped__", None)) is not None and not is_library_code(inner):
+        return False
+    if kind is types.FunctionType:
+        return _in_library_folder(function.__code__.co_filename)
+    named = kind in (types.BuiltinFunctionType, types.MethodWrapperType) or isinstance(function, type)
+    return in_library(function if named else kind)
 
 
 def _replaced(place: type | types.ModuleType) -> Iterator[str]:
     """Name the functions of a class or module of a library that other code has replaced."""
     for name, member in vars(place).items():
         function = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
-        kind = type(function)  # a proxy of wrapt only seems to be a function
-        if not callable(function) or issubclass(kind, (type, types.BuiltinFunctionType)) or is_library_code(function):
-            continue
-        if name.startswith("_" if place is sys.modules["torch"] else ("__compiled_fn_", "__resume_at_")):
-            continue  # torch.compile writes what it compiled into a module
-        if kind is not types.FunctionType or (function.__module__ or "").partition(".")[0] not in _DEPENDENCIES:
+        is_plain = issubclass(type(function), (type, types.BuiltinFunctionType))  # a proxy of wrapt only seems to be
+        if callable(function) and not is_plain and not is_library_code(function):
             yield name
 
 
@@ -271,11 +269,9 @@ def digest_of_tokenizer(tokenizer: Any) -> str:
     kind = type(tokenizer)
     if not in_library(kind):
         raise Unidentifiable(f"the tokenizer is of the class {kind.__qualname__}, whose code has no version")
-    for base in filter(in_library, kind.__mro__):
-        for name in _replaced(base):
-            raise Unidentifiable(f"a replaced {name} of the class of the tokenizer")
-    for name in replaced_methods(tokenizer):
-        raise Unidentifiable(f"a replaced {name} of the tokenizer")
+    of_class = (name for base in kind.__mro__ if in_library(base) for name in _replaced(base))
+    for name in (*replaced_methods(tokenizer), *of_class):
+        raise Unidentifiable(f"a replaced {name} of the tokenizer or of its class")
     facts = {name: value for name, value in vars(tokenizer).items() if name not in _TOKENIZER_PLACES}
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:

@@ -62,15 +62,8 @@ _ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_a
 _LEGAL = {"dtype": NUMBER_TYPES, "quantization": get_args(Quantization), "attn_implementation": _ATTENTION}
 """Values of options; attention functions of a repository have a name with a slash."""
 
-_digests: dict[Path, tuple[list[int], str]] = {}
-"""For each path, what :func:`_stamp` returned and the digest."""
 _loaded: dict[str, Loaded] = {}
 _load_lock = threading.RLock()
-
-
-def _stamp(path: Path) -> list[int]:
-    status = path.stat()
-    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev]
 
 
 def _read_object(path: Path) -> dict[str, Any]:
@@ -92,14 +85,16 @@ def digest_of_file(path: Path | str) -> str:
         OSError: The file cannot be read.
     """
     path = Path(path).resolve()
-    stamp = _stamp(path)
-    known, digest = _digests.get(path, ([], ""))
-    if known != stamp:
-        began = time.time_ns()
-        digest = file_digest(path)
-        if _stamp(path) == stamp and began - max(stamp[1:3]) > SETTLED:
-            _digests[path] = stamp, digest
-    return digest
+    status = path.stat()
+    times = status.st_mtime_ns, status.st_ctime_ns
+    if time.time_ns() - max(times) < SETTLED:
+        return file_digest(path)
+    return _digest_of(path, *times, status.st_size, status.st_ino, status.st_dev)
+
+
+@lru_cache(maxsize=4096)
+def _digest_of(path: Path, *state: int) -> str:
+    return file_digest(path)
 
 
 def _folder_digest(folder: Path) -> str:

@@ -101,7 +101,7 @@ def redirected():
     """Inside, products are redirected whatever the processor is."""
     if not torch.backends.mkldnn.is_available():
         pytest.skip("this build of torch has no oneDNN")
-    return operators.fast_linear()
+    return operators._redirection()(operators._products())
 
 
 @pytest.mark.parametrize(
