@@ -250,24 +250,18 @@ def _products() -> dict[Any, Callable[..., Any]]:
     def product(inputs: Any, weight: Any, bias: Any) -> Any:
         return operator(inputs, weight, bias, "none", [], "")
 
-    def usable(inputs: Any, weight: Any, bias: Any) -> bool:
-        return (
-            type(inputs) is torch.Tensor
-            and inputs.dtype is torch.float32
-            and weight.dtype is torch.float32
-            and weight.dim() == 2
-            and inputs.device.type == "cpu"
-            and weight.layout is torch.strided
-            and inputs.numel() >= LEAST_ROWS * inputs.shape[-1] > 0
-            and (bias is None or (bias.dim() == 1 and bias.dtype is torch.float32))
-        )
+    def usable(inputs: Any, *weights: Any) -> bool:
+        tensors = [tensor for tensor in (inputs, *weights) if tensor is not None]
+        plain = all(t.dtype is torch.float32 and t.device.type == "cpu" and t.layout is torch.strided for t in tensors)
+        fits = [tensor.dim() for tensor in tensors[1:]] in ([2], [2, 1])
+        return plain and fits and type(inputs) is torch.Tensor and inputs.numel() >= LEAST_ROWS * inputs.shape[-1] > 0
 
     def fast_layer(inputs: Any, weight: Any, bias: Any = None) -> Any:
         return product(inputs, weight, bias) if usable(inputs, weight, bias) else linear(inputs, weight, bias)
 
     def fast_addmm(bias: Any, inputs: Any, weight: Any, **kwargs: Any) -> Any:
         # GPT-2 keeps its weights the other way round.
-        if not kwargs and bias.dim() == 1 and inputs.dim() == 2 and usable(inputs, weight, bias):
+        if not kwargs and inputs.dim() == 2 and usable(inputs, weight, bias):
             return product(inputs, weight.t(), bias)
         return addmm(bias, inputs, weight, **kwargs)
 
@@ -484,22 +478,13 @@ class Forward:
         # One position alone needs no segments, and transformers takes the heads of a group for positions there.
         value = torch.nan if total > 1 else 0.0
         every = torch.full((1, 1, 1, 1), value, dtype=self.dtype, device=self.device).expand(1, 1, total, total)
-        with segmented_attention(every, segments), self._compiled_layers():
-            return self.call([ids], every, [positions])
-
-    @contextlib.contextmanager
-    def _compiled_layers(self) -> Iterator[None]:
-        """Context in which calls of the model run the compiled code of the layers, if there is any."""
-        layers = self.compiled or []
-        before = [layer._compiled_call_impl for layer, _ in layers]
-        for layer, code in layers:
-            layer._compiled_call_impl = code
-        try:
-            with self.torch._dynamo.config.patch(recompile_limit=VARIANTS) if layers else nullcontext():
-                yield
-        finally:
-            for (layer, _), code in zip(layers, before, strict=True):
+        with segmented_attention(every, segments), contextlib.ExitStack() as stack:
+            for layer, code in self.compiled or []:
+                stack.callback(setattr, layer, "_compiled_call_impl", layer._compiled_call_impl)
                 layer._compiled_call_impl = code
+            if self.compiled:
+                stack.enter_context(self.torch._dynamo.config.patch(recompile_limit=VARIANTS))
+            return self.call([ids], every, [positions])
 
     def tree_mask(self, ends: Sequence[Any]) -> Any:
         """Which position of a row may attend to which, from the ends of their subtrees (..., positions)."""

@@ -86,12 +86,12 @@ def is_library_code(function: Any) -> bool:
     kind = type(function)
     if kind in (types.MethodType, functools.partial):  # a proxy of wrapt only seems to be one
         return is_library_code(function.__func__ if kind is types.MethodType else function.func)
-    if (inner := getattr(function, "__wrapped__", None)) is not None and not is_library_code(inner):
+    if kind in (types.BuiltinFunctionType, types.MethodWrapperType) or issubclass(kind, type):
+        return in_library(function)
+    if not in_library(kind) or (kind is types.FunctionType and not _in_library_folder(function.__code__.co_filename)):
         return False
-    if kind is types.FunctionType:
-        return _in_library_folder(function.__code__.co_filename)
-    named = kind in (types.BuiltinFunctionType, types.MethodWrapperType) or isinstance(function, type)
-    return in_library(function if named else kind)
+    inner = getattr(function, "__wrapped__", None)
+    return inner is None or is_library_code(inner)
 
 
 def _replaced(place: type | types.ModuleType) -> Iterator[str]:
@@ -106,10 +106,9 @@ def _replaced(place: type | types.ModuleType) -> Iterator[str]:
 def _code(model: Any) -> Iterator[tuple[str, bool]]:
     """Walk over the code that a model runs: what no version identifies, and whether it may depend on the batch."""
     torch = torch_module()
-    every = torch.nn.modules.module
-    for kind in ("_global_forward_hooks", "_global_forward_pre_hooks"):
-        if not all(map(is_library_code, getattr(every, kind, {}).values())):
-            yield "a forward hook on all modules of torch", True
+    of_all = torch.nn.modules.module._global_forward_hooks, torch.nn.modules.module._global_forward_pre_hooks
+    if not all(is_library_code(hook) for hooks in of_all for hook in hooks.values()):
+        yield "a forward hook on all modules of torch", True
     classes = {type(module) for module in model.modules()}
     for place, module in model.named_modules():
         name = place or "the model"
@@ -123,12 +122,12 @@ def _code(model: Any) -> Iterator[tuple[str, bool]]:
     for cls in classes:
         if not in_library(cls):
             yield f"modules of the class {cls.__module__}.{cls.__qualname__}, whose code has no version", False
-    for base in {base for kind in classes for base in kind.__mro__ if in_library(base)} | {torch.Tensor}:
-        for name in _replaced(base):
-            yield f"a replaced method of the class {base.__qualname__}: {name}", True
-    for place in {kind.__module__ for kind in classes if in_library(kind)} | {"torch", "torch.nn.functional"}:
-        for name in _replaced(sys.modules[place]):
-            yield f"a replaced function of {place}: {name}", True
+    places = {base for kind in classes for base in kind.__mro__ if in_library(base)} | {torch.Tensor}
+    modules = {sys.modules[kind.__module__] for kind in classes if in_library(kind)} | {torch, torch.nn.functional}
+    for place in places | modules:
+        for name in _replaced(place):
+            what = "method of the class" if place in places else "function of"
+            yield f"a replaced {what} {place.__name__}: {name}", True
     attention = getattr(model.config, "_attn_implementation", None)
     known = getattr(require("transformers", "hf", FEATURE).modeling_utils, "ALL_ATTENTION_FUNCTIONS", {})
     if attention in known and known[attention] is not None and not is_library_code(known[attention]):

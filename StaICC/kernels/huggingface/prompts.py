@@ -96,7 +96,7 @@ class KernelOptions:
 
     token_budget: int | None = None
     """Maximum number of positions in one call of the model. By default 1,024 on the CPU in float32, 2,048 there in
-    bfloat16, and 16,384 on a GPU."""
+    bfloat16, and 65,536 on a GPU of NVIDIA."""
 
     max_length: int | None = None
     """Maximum number of tokens of a prompt. By default the model's limit."""
