@@ -124,6 +124,7 @@ SURROUNDINGS = {
     "tokenizer": reverse_texts,
     "object": lambda _, patch: patch.setattr(torch.nn.functional, "silu", operator.itemgetter(0)),
     "partial": lambda _, patch: patch.setattr(torch.nn.functional, "linear", functools.partial(lambda *_: 0)),
+    "cached": lambda _, patch: patch.setattr(torch.nn.functional, "silu", functools.lru_cache(lambda *_: 0)),
     "global hook": lambda _, patch: patch.setattr(torch.nn.modules.module, "_global_forward_hooks", {1: lambda *_: 0}),
     "own attention": replace_attention,
 }
