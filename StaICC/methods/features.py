@@ -263,11 +263,9 @@ class KernelFunction:
         """That of the kernel."""
         return tolerance_of(self.kernel)
 
-    def forecast_prompts(
-        self, prompts: Sequence[Any], label_space: Sequence[str], kept: tuple[int, ...] = ()
-    ) -> Forecast:
+    def forecast_prompts(self, prompts: Sequence[Any], label_space: Sequence[str], **kept: Any) -> Forecast:
         """Return the forecast of the prompts."""
-        return contract.forecast_prompts(self.kernel, prompts, label_space, kept=kept)
+        return contract.forecast_prompts(self.kernel, prompts, label_space, **kept)
 
     def __call__(self, prompt: Any, label_space: Sequence[str]) -> Any:
         """Return the prediction for one prompt."""
@@ -299,11 +297,6 @@ class KernelCall(KernelFunction):
     def added_identity(self) -> tuple[str, Identity]:
         """Return name and facts."""
         return self.name, self.facts
-
-    @property
-    def recheck_tolerance(self) -> float | None:
-        """That of the kernel; none for texts, which one other token changes."""
-        return tolerance_of(self.kernel) if self.method else None
 
     def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Any:
         """Return the prediction for each prompt."""
@@ -345,12 +338,10 @@ class FeatureFunction(KernelFunction):
         """Return the features of a prompt that are wanted."""
         return self.some.get(query_key(prompt, label_space), self.wanted) if self.some else self.wanted
 
-    def forecast_prompts(
-        self, prompts: Sequence[Any], label_space: Sequence[str], kept: tuple[int, ...] = ()
-    ) -> Forecast:
+    def forecast_prompts(self, prompts: Sequence[Any], label_space: Sequence[str], **kept: Any) -> Forecast:
         """Return the forecast of the features of the prompts."""
         names: frozenset[Feature] = frozenset().union(*(self.features(prompt, label_space) for prompt in prompts))
-        return contract.forecast_prompts(self.kernel, prompts, label_space, 0, names, kept=kept)
+        return contract.forecast_prompts(self.kernel, prompts, label_space, 0, names, **kept)
 
 
 def _joint(kernel: Any) -> frozenset[str]:

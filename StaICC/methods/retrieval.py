@@ -69,13 +69,10 @@ def near_demonstrations(data: spec.MethodData, count: int, at_least: int) -> Gen
     if not experimentor.get_k():
         raise ArgumentError("got k = 0, expected at least 1: there are no demonstrations to choose")
     spec.refuse_several_lists(experimentor)
-    pool: Any = experimentor.demonstration_set()
-    cut = options.demonstration_set_cut
-    if cut is None and data.variant == "0.1.1":
-        cut = RELEASED_CUT
-    if cut is not None:
-        pool = [pool[place] for place in range(min(validate_integer("demonstration_set_cut", cut, 1), len(pool)))]
-    texts = [" ".join(pool[place][0]) for place in range(len(pool))]
+    pool, cut = [*experimentor.demonstration_set()], options.demonstration_set_cut
+    if cut is not None or data.variant == "0.1.1":
+        pool = pool[: validate_integer("demonstration_set_cut", RELEASED_CUT if cut is None else cut, 1)]
+    texts = [" ".join(row[0]) for row in pool]
     usable = sum(map(bool, texts))
     if at_least > usable:
         raise ArgumentError(f"got {usable} demonstrations with text, expected at least {at_least}")
@@ -292,8 +289,7 @@ def surest_order(data: spec.MethodData) -> spec.Steps:
     count = default if given is None else validate_integer("candidates", given, k)
     optional = given is None and data.variant == "paper"
     near = yield from near_demonstrations(data, count, k if optional else count)
-    patterns = order_patterns(len(near), len(near[0]), k, number, data.variant)
-    views = spec.with_orders(experimentor, near, patterns)
+    views = views_of_orders(experimentor, near, number, data.variant)
     data.experimentor = views[0]
     answers = yield [data.queries(view=view) for view in views]
     return [_surest(candidates, data.variant) for candidates in zip(*answers, strict=True)]
@@ -309,6 +305,23 @@ def _surest(candidates: Sequence[Answer | Failure], variant: str) -> Answer | Fa
     if not all(isinstance(row, list) for row in rows):
         raise OutputError("SA-ICL: the kernel returned labels, expected label probabilities")
     return rows[lowest_entropy(rows, variant)] if rows else candidates[0]
+
+
+def views_of_orders(
+    experimentor: Experimentor, lists: Sequence[Sequence[int]], number: int, variant: spec.Variant
+) -> list[Experimentor]:
+    """Return copies of an experimentor, each with another order of its ``k`` demonstrations.
+
+    Args:
+        experimentor: The experimentor.
+        lists: For each test row within the limit, positions of the demonstration set.
+        number: As for :func:`order_patterns`, and ``variant``.
+        variant: ``"paper"``, ``"staicc"`` or ``"0.1.1"``.
+    """
+    patterns = order_patterns(len(lists), len(lists[0]), experimentor.get_k(), number, variant)
+    views = [zip(lists, orders, strict=True) for orders in zip(*patterns, strict=True)]
+    shown = [[[row[place] for place in order] for row, order in pairs] for pairs in views]
+    return [spec.with_demonstrations(experimentor, of_view) for of_view in shown]
 
 
 def order_patterns(

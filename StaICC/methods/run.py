@@ -16,19 +16,16 @@ methods write them twice, with different features: where the prompts differ, the
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import math
 import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from StaICC.benchmarks import Benchmark, BenchmarkGroup, DatasetRun, Experimentor
-from StaICC.benchmarks.experimentor import data_warnings
 from StaICC.benchmarks.running import ForecastOptions, Predictions, RunContext, Tasks
 from StaICC.benchmarks.tasks import members
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
@@ -156,7 +153,7 @@ class Method:
         """
         cache = FeatureCache(self.kernel)
         with self._named(experimentor):
-            data, *_ = self.predict(experimentor, cache, Part("prompts"), Cost(cache), only_prompts=True)
+            data, *_ = self.predict(experimentor, cache, Part("prompts"), stop=True)
         return with_labels(data.experimentor, experimentor)
 
     def refusal(self, benchmark: Benchmark) -> Exception | None:
@@ -169,7 +166,7 @@ class Method:
             return error
         return None
 
-    @contextmanager
+    @contextlib.contextmanager
     def _named(self, experimentor: Experimentor) -> Iterator[None]:
         """Name the method and the data set in errors."""
         try:
@@ -234,7 +231,7 @@ class Method:
         predictors: dict[str, Inference] = {}
         views, cost = [], Cost(cache)
         with RunContext(False, **run) as running:
-            running.warn(*data_warnings(benchmark))
+            running.warn(*benchmark.data_warnings())
             for number, experimentor in enumerate(benchmark):
                 part = Part(f"{self.spec.title}: {benchmark.task.name}, {experimentor.name}", number, len(benchmark))
                 running.start([cache.kernel])
@@ -270,29 +267,28 @@ class Method:
                 views.append(with_labels(data.experimentor, experimentor))
                 runs[experimentor.name] = self._scored(views[-1], predictions, running.options_for(predictor), part)
                 cost.start()
-        changed = copy.copy(benchmark)
-        changed.experimentor = views
         record = Predictions.of_run(running, predictors)
-        result = changed.collect(runs, record, return_outputs)
+        result = benchmark.copy_with(experimentor=views).collect(runs, record, return_outputs)
         result.timing.update({name: value for name, value in cost.timing.items() if not math.isnan(value)})
         result.signature = self._signed(result.signature, {str(one.get_k()) for one in benchmark})
         result.provenance = replace(result.provenance, method=result.signature.fields.get("method"))
         return running.deliver(result)
 
     def predict(
-        self, experimentor: Experimentor, cache: FeatureCache, part: Part, cost: Cost, only_prompts: bool = False
+        self, experimentor: Experimentor, cache: FeatureCache, part: Part, cost: Cost | None = None, stop: bool = False
     ) -> tuple[MethodData, Sequence[Any], list[Request]]:
         """Return the predictions and what was requested; charge what they cost to training and test.
 
-        With ``only_prompts``, stop when the method has its prompts, before the test queries.
+        With ``stop``, end when the method has its prompts, before the test queries.
         """
+        cost = cost or Cost(cache)
         prompts: dict[str, set[Any]] = {"training": set(), "test": set()}
         requested: list[Request] = []
         data, steps, requests, predictions = self.begin(experimentor)
         phase = "test"
         while requests is not None:
             phase = "training" if any(request.phase for request in requests) else "test"
-            if only_prompts and phase == "test":
+            if stop and phase == "test":
                 break
             answers: dict[int, list[Any]] = {}
             for name, keys in prompts.items():
@@ -588,10 +584,8 @@ _COSTS = {
 
 
 def _cost(result: Result, key: str) -> str:
-    value = result.timing.get(key)
-    if value is None:
-        return "-"
-    return f"{value:.0f}" if key.endswith("prompts") else f"{value:.1f}"
+    value, digits = result.timing.get(key), 0 if key.endswith("prompts") else 1
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def _figures(result: Result) -> dict[str, str]:
@@ -845,7 +839,7 @@ def _tasks_of(runs: Sequence[Any], fitting: Sequence[Any], seed: int, options: F
                 made_up.tasks.queries += len(experimentor)
                 cache.start(context, recheck=False)
                 cache.compute(experimentor, part)
-                method.predict(experimentor, cache, part, Cost(cache))
+                method.predict(experimentor, cache, part)
     return made_up.tasks
 
 

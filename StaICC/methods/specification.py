@@ -19,7 +19,6 @@ import dataclasses
 import inspect
 import itertools
 import types
-import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
@@ -33,7 +32,7 @@ from StaICC.inference import Answer, Failure
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.registry import options_of, read_json_or_text
 from StaICC.methods.features import Request, apply_present, feature_keys
-from StaICC.prompting import PromptWriter, SubsetView, TemplateWarning, TripletSplit
+from StaICC.prompting import PromptWriter, SubsetView, TripletSplit
 from StaICC.registry import Registry
 
 Variant = Literal["paper", "staicc", "0.1.1"]
@@ -57,24 +56,21 @@ def check_variant(variant: str) -> Variant:
 # -- copies of a data set
 
 
-def clean_copy(experimentor: Experimentor, noisy_channel: bool | None = None) -> Experimentor:
+def clean_copy(experimentor: Experimentor, noisy_channel: bool = False) -> Experimentor:
     """Return a copy of an experimentor with all settings; changes to the copy do not affect the original.
 
     Args:
         experimentor: The experimentor.
-        noisy_channel: The channel of the copy; ``None`` for the same. If the channel changes, the affixes are those of
-            the benchmark; the other changes of the template are kept.
+        noisy_channel: Change to the noisy channel, with the affixes of the benchmark; the other changes of the template
+            are kept.
     """
-    copied = copy.copy(experimentor)
-    writer = experimentor.prompt_former
-    if noisy_channel is None or writer.settings.noisy_channel is noisy_channel:
-        copied.prompt_former = copy.copy(writer)
-        return copied
-    copied.prompt_former = PromptWriter(experimentor.card, experimentor.triplet_dataset, noisy_channel)
-    if writer.changed:
-        settings = writer.get_config_dict()
-        copied.prompt_former.set_config_dict({key: settings[key] for key in _SHARED_SETTINGS})
-    return copied
+    writer = copy.copy(experimentor.prompt_former)
+    if noisy_channel and not writer.settings.noisy_channel:
+        settings, changed = writer.get_config_dict(), writer.changed
+        writer = PromptWriter(experimentor.card, experimentor.triplet_dataset, noisy_channel)
+        if changed:
+            writer.set_config_dict({key: settings[key] for key in _SHARED_SETTINGS})
+    return experimentor.copy_with(_writer=writer)
 
 
 def _rows(view: SubsetView, texts: tuple[str, ...] | None = None, labelled: bool = True) -> SubsetView:
@@ -92,9 +88,9 @@ def _unlabelled(split: TripletSplit) -> TripletSplit:
 def without_labels(experimentor: Experimentor) -> Experimentor:
     """Return a copy of an experimentor without the labels of the test rows; its prompts are the same."""
     split = _unlabelled(experimentor.triplet_dataset)
-    copied = clean_copy(experimentor).copy_with(_triplet=split, dataset=SimpleNamespace(card=experimentor.card))
-    copied.prompt_former = copied.prompt_former.copy_with(_split=split)
-    copied.prompt_former.pseudo_prompt = experimentor.task.pseudo_queries(experimentor.card, split.demonstration)
+    writer = experimentor.prompt_former.copy_with(_split=split)
+    writer.pseudo_prompt = experimentor.task.pseudo_queries(experimentor.card, split.demonstration)
+    copied = experimentor.copy_with(_triplet=split, dataset=SimpleNamespace(card=experimentor.card), _writer=writer)
     if experimentor._mode in _DRAWN_BY_LABELS:
         copied = copied.copy_with(_mode="manual", _manual=experimentor.demonstration_lists())
     return copied
@@ -150,28 +146,11 @@ def with_demonstrations(experimentor: Experimentor, lists: Sequence[Sequence[int
     return copied
 
 
-def with_orders(
-    experimentor: Experimentor, lists: Sequence[Sequence[int]], patterns: Sequence[Sequence[Sequence[int]]]
-) -> list[Experimentor]:
-    """Return a copy of an experimentor for each order of the demonstrations.
-
-    Args:
-        experimentor: The experimentor.
-        lists: For each test row within the limit, positions of the demonstration set.
-        patterns: For each of these rows its orders, equally many, each of places in its list.
-    """
-    by_view = [zip(lists, orders, strict=True) for orders in zip(*patterns, strict=True)]
-    shown = [[[row[place] for place in order] for row, order in pairs] for pairs in by_view]
-    return [with_demonstrations(experimentor, view) for view in shown]
-
-
 def with_settings(experimentor: Experimentor, **settings: Any) -> Experimentor:
     """Return a copy of an experimentor with other settings of its prompts; no warning, since the signature says it."""
-    copied = clean_copy(experimentor)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TemplateWarning)
-        copied.prompt_former.set_config_dict({**copied.prompt_former.get_config_dict(), **settings})
-    return copied
+    writer = experimentor.prompt_former.copy_with(_warned=True)
+    writer.set_config_dict(settings)
+    return experimentor.copy_with(_writer=writer)
 
 
 def with_template(experimentor: Experimentor, levels: str) -> Experimentor:

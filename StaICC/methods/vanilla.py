@@ -20,7 +20,7 @@ from StaICC.kernels.protocol import Capability
 from StaICC.methods import specification as spec
 from StaICC.methods.calibration.base import label_rows, mean_row, read_probabilities
 from StaICC.methods.features import KernelCall, apply_present, present
-from StaICC.methods.retrieval import order_patterns
+from StaICC.methods.retrieval import views_of_orders
 from StaICC.prompting.sampling import sample_demonstrations
 
 
@@ -102,9 +102,7 @@ def permutation_ensemble(data: spec.MethodData) -> spec.Steps:
     spec.refuse_several_lists(experimentor)
     if k < 2:
         raise ArgumentError(f"got k = {k}, expected at least 2: there is one order of the demonstrations only")
-    lists = data.demonstrations
-    patterns = order_patterns(len(lists), k, k, orders, "staicc")
-    return (yield from mean_of_views(data, spec.with_orders(experimentor, lists, patterns)))
+    return (yield from mean_of_views(data, views_of_orders(experimentor, data.demonstrations, orders, "staicc")))
 
 
 ENSEMBLE = spec.MethodSpec("ensemble", "Ensemble", ensemble, options=EnsembleOptions)

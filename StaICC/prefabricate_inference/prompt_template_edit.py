@@ -21,7 +21,7 @@ from StaICC.inference import Part
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.kernels.protocol import Capability, capabilities_of
 from StaICC.methods import features, retrieval
-from StaICC.methods.run import Cost, Method
+from StaICC.methods.run import Method
 from StaICC.methods.specification import clean_copy
 
 CacheEmpty = Callable[[], Any] | None
@@ -157,6 +157,7 @@ class SA_ICL:
         if calibrate_function is not None:
             self.kernel = _CalibratedInDetail(self.kernel, calibrate_function)
         self._predicted: dict[tuple[int, ...], list[Any]] = {}
+        self._rows: dict[Any, int] = {}
 
     def _method(self, name: str, **options: Any) -> Method:
         return Method(name, self.kernel, **self._settings, **options)
@@ -216,7 +217,9 @@ class SA_ICL:
         k = validate_integer("inference_demos_number", inference_demos_number, 1)
         settings = k, validate_integer("nearest_k", nearest_k, k), validate_integer("return_length", return_length, 1)
         prompts = [prompt] if isinstance(prompt, str) else list(prompt)
-        rows = {query.prompt: query.row for query in self.experimentor.all_queries()}
+        rows = self._rows
+        if not rows.keys() >= {*prompts}:  # writing all prompts for each single one would take long
+            rows |= {query.prompt: query.row for query in self.experimentor.all_queries()}
         for number, text in enumerate(prompts):
             if text not in rows:
                 raise ArgumentError(
@@ -224,9 +227,8 @@ class SA_ICL:
                 )
         if settings not in self._predicted:
             method = self._method("sa_icl", candidates=settings[1], orders=settings[2])
-            cache = features.FeatureCache(self.kernel)
-            own = _with_k(clean_copy(self.experimentor), k)
-            self._predicted[settings] = list(method.predict(own, cache, Part("SA-ICL"), Cost(cache))[1])
+            own, cache = _with_k(clean_copy(self.experimentor), k), features.FeatureCache(self.kernel)
+            self._predicted[settings] = list(method.predict(own, cache, Part("SA-ICL"))[1])
             self.cache_empty()
         predictions = [self._predicted[settings][rows[text]] for text in prompts]
         return predictions[0] if isinstance(prompt, str) else predictions

@@ -325,7 +325,7 @@ class Calibration:
     def _head(self) -> dict[str, Any]:
         options = {name: getattr(self, name) for name in self.options}
         head = {"format": FORMAT, "calibration": self.name, "variant": self.variant, "label_space": self.label_space}
-        return head | {"options": options, "training_prompts": self.training_prompts}
+        return head | {"options": options}
 
     def _learned(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the plain values and the arrays; what was not learned is left out."""
@@ -335,10 +335,8 @@ class Calibration:
 
     def digest(self) -> str:
         """Return a digest of everything that moves this calibration's numbers."""
-        digest = hashlib.sha256()
-        head = {key: value for key, value in self._head().items() if key != "training_prompts"}
         plain, arrays = self._learned()
-        digest.update(json.dumps([head, plain], sort_keys=True).encode())
+        digest = hashlib.sha256(json.dumps([self._head(), plain], sort_keys=True).encode())
         for name in sorted(arrays):
             exact = arrays[name].astype("float64")  # a file in JSON keeps the values, not the number type
             digest.update(f"{name}{exact.shape}".encode() + exact.tobytes())
@@ -365,15 +363,15 @@ class Calibration:
         """
         self.check_trained()
         plain, arrays = self._learned()
+        head, packed = self._head() | {"training_prompts": self.training_prompts}, io.BytesIO()
         if Path(path).suffix == ".npz":
             numpy = require("numpy", "hf", "saving arrays")
-            packed = io.BytesIO()
-            numpy.savez(packed, head=numpy.array(json.dumps({**self._head(), "learned": plain})), **arrays)
-            write_output(path, [packed.getvalue()])
+            numpy.savez(packed, head=numpy.array(json.dumps({**head, "learned": plain})), **arrays)
         else:
             learned = plain | {name: array.tolist() for name, array in arrays.items()}
-            text = json.dumps({**self._head(), "learned": learned}, ensure_ascii=False, allow_nan=False) + "\n"
-            write_output(path, [text.encode("utf-8", "surrogatepass")])
+            text = json.dumps({**head, "learned": learned}, ensure_ascii=False, allow_nan=False) + "\n"
+            packed.write(text.encode("utf-8", "surrogatepass"))
+        write_output(path, [packed.getvalue()])
 
     @classmethod
     def load(cls: type[Self], path: str | os.PathLike[str]) -> Self:

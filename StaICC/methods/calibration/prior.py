@@ -263,7 +263,7 @@ class DomainPMI(PriorCalibration):
             columns = len(calibration_set[0][0]) if calibration_set is not None and len(calibration_set) else 1
             prompts = [make_prompt([], [text] * columns)[::-1] for text in ("0", "?")]
             premise = commonprefix(prompts)[::-1]  # noqa: RUF071 - characters are meant
-        if not premise.strip():
+        if not (isinstance(premise, str) and premise.strip()):  # in the noisy channel, prompts are lists
             raise ArgumentError("no text between query and label for the domain premise. Give the option premise")
         return base.LabelledPrompts([premise], [])
 
@@ -339,24 +339,18 @@ def batch_calibration(
         [8.0, 3.0]
     """
     size = validate_integer("batch_size", batch_size, 1)
-    rows = base.label_rows(label_space_probs, None, "prediction")
-    if check_variant(variant) == "0.1.1":
-        means = [base.mean_row(rows[start : start + size]) for start in range(0, len(rows), size)]
-        return [
-            softmax([value - base for value, base in zip(row, means[number // size], strict=True)])
-            for number, row in enumerate(rows)
-        ]
-    if not rows:
-        return []
-    if min(size, len(rows)) < 2 and len(rows[0]) > 1:
-        got = f"batch calibration over batches of {min(size, len(rows))} makes every prediction uniform"
-        raise ArgumentError(f"{got}; it needs two predictions at least, and better a hundred")
-    probabilities, _ = base.read_probabilities(rows, "auto")
+    rows, released = base.label_rows(label_space_probs, None, "prediction"), check_variant(variant) == "0.1.1"
+    if not released and rows:
+        if min(size, len(rows)) < 2 and len(rows[0]) > 1:
+            got = f"batch calibration over batches of {min(size, len(rows))} makes every prediction uniform"
+            raise ArgumentError(f"{got}; it needs two predictions at least, and better a hundred")
+        rows, _ = base.read_probabilities(rows, "auto")
     predictions: list[list[float]] = []
     for start in range(0, len(rows), size):
-        end = min(start + size, len(rows))
-        mean = base.mean_row(probabilities[max(0, end - size) : end])
-        predictions += [divided(row, mean) for row in probabilities[start:end]]
+        batch = rows[start : start + size]
+        last = start if released else min(start, max(0, len(rows) - size))  # a full batch, if there is one
+        mean = base.mean_row(rows[last : last + size])
+        predictions += [softmax([*map(operator.sub, row, mean)]) if released else divided(row, mean) for row in batch]
     return predictions
 
 
@@ -442,8 +436,7 @@ class LinearCalibration(base.FittedCalibration):
         variant: str = "paper",
     ) -> None:
         super().__init__(label_space, variant=variant)
-        rate = 1 if learning_rate is None else learning_rate
-        if not (isinstance(rate, (int, float)) and 0 < rate < math.inf):
+        if learning_rate is not None and not (isinstance(learning_rate, (int, float)) and 0 < learning_rate < math.inf):
             raise ArgumentError(f"learning_rate: got {learning_rate!r}, expected a positive number")
         self.learning_rate = None if learning_rate is None else float(learning_rate)
         self.epochs = None if epochs is None else validate_integer("epochs", epochs, 0)

@@ -247,11 +247,7 @@ def test_saved_and_loaded(tmp_path: Path, suffix: str) -> None:
         again = type(made).load(path)
         row = [0.3, 0.7] if made.n_label == 2 else [0.3, 0.6, 0.1]
         assert again.inference(row, [1.0, 0.5], [1.0, 0.5]) == made.inference(row, [1.0, 0.5], [1.0, 0.5])
-        assert (again.digest(), again.variant, again.training_prompts) == (
-            made.digest(),
-            made.variant,
-            made.training_prompts,
-        )
+        assert (again.digest(), again.training_prompts) == (made.digest(), made.training_prompts)
         assert b"pickle" not in path.read_bytes()
 
 
@@ -499,6 +495,11 @@ def test_dc_pmi_is_the_authors(given_prompt: list[float], given_premise: list[fl
     shares = [(numpy.exp(row) / numpy.exp(row).sum()).tolist() for row in (given_premise, given_prompt)]
     (predicted,) = trained(DomainPMI(["a", "b", "c"]), shares[:1], []).apply(shares[1:])
     assert predicted == pytest.approx((numpy.exp(score - score.max()) / numpy.exp(score - score.max()).sum()).tolist())
+
+
+def test_dc_pmi_has_no_premise_in_the_noisy_channel() -> None:
+    with pytest.raises(ArgumentError, match="no text between query and label"):
+        Method("dc_pmi", Kernel()).run(mini(noisy_channel=True))
 
 
 # -- ensembles
