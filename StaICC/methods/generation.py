@@ -25,7 +25,7 @@ from StaICC.kernels.protocol import Capability, check_generation, without_blank
 from StaICC.kernels.text_inference import TextInference
 from StaICC.methods.calibration.prior import batch_calibration
 from StaICC.methods.features import Request, feature_keys
-from StaICC.methods.specification import MethodData, MethodSpec, Steps, option
+from StaICC.methods.specification import MethodData, MethodSpec, Steps
 
 REASONING = "Let's think step by step."
 ANSWER = "\nTherefore, among {labels}, the answer is"
@@ -36,13 +36,16 @@ _ANSWER_TOKENS = 16
 class GenerationOptions:
     """Options of generate-then-parse."""
 
-    samples: int = option(1, "Texts for each query; the label that most of them name is predicted.")
-    temperature: float | None = option(
-        None, "Temperature of the samples; none: 0.7, or the most probable tokens for one sample."
-    )
-    seed: int = option(0, "Seed of the samples.")
-    reasoning: bool = option(False, "Chain of thought: first reasoning, then the answer.")
-    max_new_tokens: int | None = option(None, "Tokens of a text at most; none: 16, with reasoning 128.")
+    samples: int = 1
+    """Texts for each query; the label that most of them name is predicted."""
+    temperature: float | None = None
+    """Temperature of the samples; none: 0.7, or the most probable tokens for one sample."""
+    seed: int = 0
+    """Seed of the samples."""
+    reasoning: bool = False
+    """Chain of thought: first reasoning, then the answer."""
+    max_new_tokens: int | None = None
+    """Tokens of a text at most; none: 16, with reasoning 128."""
 
     def writers(self) -> list[TextInference]:
         """Return the features of the samples.
@@ -109,8 +112,10 @@ def shares(texts: Sequence[str | Failure], label_space: Sequence[str]) -> Answer
 class CalibratedGenerationOptions(GenerationOptions):
     """Options of calibrated replies."""
 
-    samples: int = option(10, "Texts for each query, whose labels are counted.")
-    batch_size: int = option(128, "Queries in a batch.")
+    samples: int = 10
+    """Texts for each query, whose labels are counted."""
+    batch_size: int = 128
+    """Queries in a batch."""
 
 
 def generation_calibration(data: MethodData) -> Steps:

@@ -38,18 +38,15 @@ HIDDEN_STATES = frozenset({Capability.HIDDEN_STATES})
 class RetrievalOptions:
     """Options of TopK."""
 
-    demonstration_set_cut: int | None = spec.option(
-        None, "Choose from this many first demonstrations; none: from all (0.1.1: 512)."
-    )
-    encoder: str | Callable[[list[str]], Any] = spec.option(  # noqa: RUF009
-        "hidden",
-        "What compares texts: hidden (states of the model), bm25, hf:NAME_OR_FOLDER (mean states of an encoder), "
-        "sentence-transformers:NAME, or a function.",
-    )
-    rule: Literal["nearest", "diverse", "balanced", "vote-k"] = spec.option(
-        "nearest", "How demonstrations are chosen: nearest, diverse, balanced (by label) or vote-k."
-    )
-    exclude_duplicates: bool = spec.option(False, "Never choose a demonstration with exactly the text of the query.")
+    demonstration_set_cut: int | None = None
+    """Choose from this many first demonstrations; none: from all (0.1.1: 512)."""
+    encoder: str | Callable[[list[str]], Any] = "hidden"
+    """What compares texts: hidden (states of the model), bm25, hf:NAME_OR_FOLDER (mean states of an encoder),
+    sentence-transformers:NAME, or a function."""
+    rule: Literal["nearest", "diverse", "balanced", "vote-k"] = "nearest"
+    """How demonstrations are chosen: nearest, diverse, balanced (by label) or vote-k."""
+    exclude_duplicates: bool = False
+    """Never choose a demonstration with exactly the text of the query."""
 
     @property
     def not_required(self) -> frozenset[Capability]:
@@ -277,8 +274,10 @@ CANDIDATES = 30
 class OrderOptions(RetrievalOptions):
     """Options of SA-ICL."""
 
-    orders: int = spec.option(10, "Orders of the demonstrations that are tried.")
-    candidates: int | None = spec.option(None, "Nearest demonstrations for orders; none: 30, in other variants k + 1.")
+    orders: int = 10
+    """Orders of the demonstrations that are tried."""
+    candidates: int | None = None
+    """Nearest demonstrations for orders; none: 30, in other variants k + 1."""
 
 
 def surest_order(data: spec.MethodData) -> spec.Steps:
@@ -392,9 +391,8 @@ LOSSES = frozenset({Capability.LOSSES})
 class InstructionOptions:
     """Options of PPL-ICL."""
 
-    instructions: Sequence[str] | Mapping[str, Sequence[str]] | None = spec.option(
-        None, "Candidate instructions, or lists of them by data set; none: those of the release."
-    )
+    instructions: Sequence[str] | Mapping[str, Sequence[str]] | None = None
+    """Candidate instructions, or lists of them by data set; none: those of the release."""
 
 
 def choose_instruction(data: spec.MethodData) -> spec.Steps:

@@ -17,14 +17,15 @@ from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
 from StaICC.methods import specification as spec
 from StaICC.methods.calibration.base import labelled_prompts
-from StaICC.methods.features import KernelCall, Request, present, without_failures
+from StaICC.methods.features import KernelCall, Request, without_failures
 
 
 @dataclass(frozen=True, slots=True)
 class TaskVectorOptions:
     """Options of task vectors."""
 
-    layer: int | None = spec.option(None, "The layer, from 0; none: that of the highest accuracy on calibration rows.")
+    layer: int | None = None
+    """The layer, from 0; none: that of the highest accuracy on calibration rows."""
 
 
 def patched_kernel(layer: int, state: tuple[float, ...]) -> KernelCall:
@@ -65,9 +66,6 @@ def _learned(data: spec.MethodData, maker: spec.PromptMaker) -> Generator[Any, A
     layer: int | None = data.options.layer
     if layer is not None:
         layer = validate_integer("layer", layer, 0)
-        (first,) = yield [data.training("layers", prompts[:1])]  # one prompt says how many layers there are
-        for layers in present(first):
-            layer = validate_integer("layer", layer, 0, len(layers) - 1)
     (states,) = yield [data.training("layers", prompts[:half])]
     (states,) = without_failures(states)
     patched = [patched_kernel(layer, tuple(vector.tolist())) for layer, vector in enumerate(sum(states) / len(states))]

@@ -54,8 +54,10 @@ NOISY_CHANNEL = spec.MethodSpec("noisy_channel", "Noisy channel", noisy_channel,
 class EnsembleOptions:
     """Options of the ensemble."""
 
-    sets: int = spec.option(4, "Demonstration lists for each test example.")
-    templates: int = spec.option(1, "Templates: the first of the nine of template sensitivity; 1: the benchmark's own.")
+    sets: int = 4
+    """Demonstration lists for each test example."""
+    templates: int = 1
+    """Templates: the first of the nine of template sensitivity; 1: the benchmark's own."""
 
 
 def ensemble(data: spec.MethodData) -> spec.Steps:
@@ -92,7 +94,8 @@ def mean_of_views(data: spec.MethodData, views: Sequence[Experimentor]) -> spec.
 class PermutationOptions:
     """Options of the ensemble over orders."""
 
-    orders: int = spec.option(4, "Different orders of the demonstrations of each test example, drawn at random.")
+    orders: int = 4
+    """Different orders of the demonstrations of each test example, drawn at random."""
 
 
 def permutation_ensemble(data: spec.MethodData) -> spec.Steps:

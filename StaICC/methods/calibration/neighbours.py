@@ -17,7 +17,7 @@ from StaICC.errors import ArgumentError, OutputError, validate_integer
 from StaICC.kernels.protocol import Capability
 from StaICC.methods.calibration import base
 from StaICC.methods.features import Feature
-from StaICC.methods.specification import MethodSpec, PromptMaker, option
+from StaICC.methods.specification import MethodSpec, PromptMaker
 from StaICC.metrics import softmax
 from StaICC.optional import require
 from StaICC.prompting import StableRandom
@@ -31,27 +31,25 @@ _ROWS: dict[Feature, str] = {"hidden": "hidden state", "vocabulary": "row of log
 class SampleOptions:
     """Options of calibrations from labelled prompts."""
 
-    samples_per_label: int | None = option(
-        None,
-        "Calibration rows of each label; none: in variant paper 16 for hidden calibration and equal shares of "
-        "calibration_number for k-NN, otherwise calibration_number rows of any label.",
-    )
+    samples_per_label: int | None = None
+    """Calibration rows of each label; none: in variant paper 16 for hidden calibration and equal shares of
+    calibration_number for k-NN, otherwise calibration_number rows of any label."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnchorOptions(SampleOptions):
     """Options of k-NN prompting by centroids."""
 
-    shared_demonstrations: bool = option(
-        False, "The same demonstrations for anchors and all test examples, as in the authors' code."
-    )
+    shared_demonstrations: bool = False
+    """The same demonstrations for anchors and all test examples, as in the authors' code."""
 
 
 @dataclass(frozen=True, slots=True)
 class NeighbourOptions(AnchorOptions):
     """Options of k-NN prompting."""
 
-    knn_k: int = option(3, "Nearest neighbours that vote.")
+    knn_k: int = 3
+    """Nearest neighbours that vote."""
 
 
 class _LabelledCalibration(base.Calibration):
@@ -375,7 +373,8 @@ HIDDEN_CALIBRATION = _method(HiddenCalibration, "Hidden calibration", SampleOpti
 class MixtureOptions:
     """Options of prototypical calibration."""
 
-    restarts: int = option(100, "Fits of the mixture, from different starts.")
+    restarts: int = 100
+    """Fits of the mixture, from different starts."""
 
 
 class PrototypicalCalibration(base.FittedCalibration):

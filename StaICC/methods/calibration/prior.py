@@ -21,7 +21,7 @@ from StaICC.errors import ArgumentError, OutputError, validate_integer
 from StaICC.inference import Failure, Inference
 from StaICC.methods.calibration import base
 from StaICC.methods.features import apply_present
-from StaICC.methods.specification import MethodData, MethodSpec, PromptMaker, Steps, check_variant, option, with_query
+from StaICC.methods.specification import MethodData, MethodSpec, PromptMaker, Steps, check_variant, with_query
 from StaICC.metrics import softmax
 from StaICC.prompting import StableRandom, SubsetView
 from StaICC.prompting.prompt_writer import domain_queries
@@ -31,26 +31,26 @@ from StaICC.prompting.prompt_writer import domain_queries
 class ContextOptions:
     """Options of contextual calibration."""
 
-    shared_contexts: bool = option(
-        False, "Variant paper: one prior from calibration_number prompts, not one for each query; fewer requests."
-    )
+    shared_contexts: bool = False
+    """Variant paper: one prior from calibration_number prompts, not one for each query; fewer requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class DomainOptions(ContextOptions):
     """Options of domain calibration."""
 
-    sample_length: int | None = option(
-        None, "Words in a text of random words; none: the average of the data set, or 64 with shared contexts."
-    )
-    texts: int = option(20, "Variant paper: random texts for each query.")
+    sample_length: int | None = None
+    """Words in a text of random words; none: the average of the data set, or 64 with shared contexts."""
+    texts: int = 20
+    """Variant paper: random texts for each query."""
 
 
 @dataclass(frozen=True, slots=True)
 class PremiseOptions:
     """Options of DC-PMI."""
 
-    premise: str | None = option(None, "The domain premise; none: the text between query and label.")
+    premise: str | None = None
+    """The domain premise; none: the text between query and label."""
 
 
 CONTENT_FREE = ("N/A", "[MASK]", "")
@@ -304,7 +304,8 @@ DC_PMI = base.calibration_method(DomainPMI, "DC-PMI", PremiseOptions, trains=Fal
 class BatchOptions:
     """Options of batch calibration."""
 
-    batch_size: int = option(128, "Predictions in a batch.")
+    batch_size: int = 128
+    """Predictions in a batch."""
 
 
 def batch_calibration(
@@ -375,10 +376,10 @@ FOLDS = 5
 class LinearOptions:
     """Options of linear calibration."""
 
-    learning_rate: float | None = option(
-        None, "Step size of the gradient descent; none: chosen by cross-validation on the calibration samples."
-    )
-    epochs: int | None = option(None, "How often each calibration sample is used; none: 15 or 50, chosen likewise.")
+    learning_rate: float | None = None
+    """Step size of the gradient descent; none: chosen by cross-validation on the calibration samples."""
+    epochs: int | None = None
+    """How often each calibration sample is used; none: 15 or 50, chosen likewise."""
 
 
 Probe = Sequence[Sequence[float]]
