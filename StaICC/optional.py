@@ -72,3 +72,21 @@ def require(module: str, extra: str, feature: str) -> ModuleType:
             f"{feature} needs the package {module!r}, which could not be imported ({error}). "
             f"Install it with: {install_command(extra)}"
         ) from error
+
+
+class Package:
+    """An optional package that is imported when one of its attributes is first used; arguments as for :func:`require`.
+
+    Example:
+        >>> Package("math", "hf", "an example").floor(2.5)
+        2
+    """
+
+    def __init__(self, module: str, extra: str, feature: str) -> None:
+        self._needed = module, extra, feature
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # of tools that look at all names of a module, such as doctest
+            raise AttributeError(name)
+        value = self.__dict__[name] = getattr(require(*self._needed), name)
+        return value

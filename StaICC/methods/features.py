@@ -21,9 +21,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from StaICC.benchmarks import Experimentor
+from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, OutputError, unknown_name
 from StaICC.inference import Answer, Failure, Inference, OnError, Part, RunOptions, Unparsed, contract, predict_queries
 from StaICC.inference.contract import Features, Forecast
@@ -33,15 +34,12 @@ from StaICC.inference.store import query_key
 from StaICC.kernels import protocol
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.text_inference import TextInference
-from StaICC.optional import require
+from StaICC.optional import Package
 from StaICC.prompting import Prompt, Query
 from StaICC.safe_text import logger
 
-if TYPE_CHECKING:
-    from StaICC.benchmarks.running import RunContext
-
-
 _log = logger(__name__)
+numpy = Package("numpy", "hf", "this method")
 
 Feature = Literal["probabilities", "log_probabilities", "vocabulary", "hidden", "layers", "losses"]
 """Label probabilities; log-probabilities of the labels over the vocabulary; logits over the full vocabulary; the last
@@ -225,7 +223,6 @@ def packed_row(feature: Feature, row: Any, label_space: Sequence[str]) -> Any:
     if feature == "layers":
         return [packed_row("hidden", state, label_space) for state in row]
     if feature in _VECTORS:
-        numpy = require("numpy", "hf", CAPABILITIES[feature].value)
         array = numpy.asarray(row)
         if array.ndim != 1 or not array.size or array.dtype.kind not in "fiu" or not numpy.isfinite(array).all():
             raise OutputError(f"{CAPABILITIES[feature].value} must be a row of finite numbers, not NaN or infinite")
@@ -238,9 +235,8 @@ def packed_row(feature: Feature, row: Any, label_space: Sequence[str]) -> Any:
 
 def _unpacked(feature: Any, value: Any) -> Any:
     if feature == "layers":
-        return require("numpy", "hf", "layer states").stack([_unpacked("hidden", state) for state in value])
+        return numpy.stack([_unpacked("hidden", state) for state in value])
     if feature in _VECTORS:
-        numpy = require("numpy", "hf", CAPABILITIES[feature].value)
         return numpy.frombuffer(base64.b64decode(value[3:]), dtype=value[:3])
     return value
 

@@ -25,7 +25,7 @@ from StaICC.inference import Answer, Failure
 from StaICC.kernels.protocol import Capability
 from StaICC.methods import specification as spec
 from StaICC.methods.calibration.neighbours import euclidean, finite_matrix, nearest
-from StaICC.methods.features import check_answered, present
+from StaICC.methods.features import check_answered, numpy, present
 from StaICC.metrics import released
 from StaICC.optional import require
 from StaICC.prompting import StableRandom
@@ -128,7 +128,7 @@ def vector_distances(texts: Sequence[str], states: Any) -> Distances:
 
 def bm25_distances(some: list[str], others: list[str]) -> Any:
     """Return distances by words: minus the score of :func:`StaICC.prompting.sampling.bm25_scores`."""
-    return -require("numpy", "hf", "retrieval of demonstrations").array(bm25_scores(some, others))
+    return -numpy.array(bm25_scores(some, others))
 
 
 def encoder(choice: Any) -> Any:
@@ -200,7 +200,6 @@ def nearest_demonstrations(
     rows = {text: row for row, text in enumerate(dict.fromkeys(filter(None, query_texts)))}
     if not rows:
         return [usable[:count] for _ in query_texts]
-    numpy = require("numpy", "hf", "retrieval of demonstrations")
     columns = [distinct[texts[place]] for place in usable]
     distances = numpy.array(distances_of(list(rows), list(distinct))[:, columns])
     if exclude_duplicates:
@@ -246,7 +245,6 @@ def representatives(between: Any, number: int) -> list[int]:
     rows have no vote. Of equals, the one with most votes at the start is chosen, then the one that was voted for first,
     as in the authors' code.
     """
-    numpy = require("numpy", "hf", "retrieval of demonstrations")
     others = between.copy()
     numpy.fill_diagonal(others, math.inf)
     votes = numpy.zeros(between.shape)

@@ -37,7 +37,6 @@ from StaICC.methods import features
 from StaICC.methods import specification as spec
 from StaICC.metrics import Kind, normalise
 from StaICC.metrics.classification import numeric_rows
-from StaICC.optional import require
 from StaICC.prompting import StableRandom
 from StaICC.prompting.sampling import rows_by_label
 
@@ -365,8 +364,7 @@ class Calibration:
         plain, arrays = self._learned()
         head, packed = self._head() | {"training_prompts": self.training_prompts}, io.BytesIO()
         if Path(path).suffix == ".npz":
-            numpy = require("numpy", "hf", "saving arrays")
-            numpy.savez(packed, head=numpy.array(json.dumps({**head, "learned": plain})), **arrays)
+            features.numpy.savez(packed, head=features.numpy.array(json.dumps({**head, "learned": plain})), **arrays)
         else:
             learned = plain | {name: array.tolist() for name, array in arrays.items()}
             text = json.dumps({**head, "learned": learned}, ensure_ascii=False, allow_nan=False) + "\n"
@@ -408,8 +406,7 @@ def load_calibration(path: str | os.PathLike[str]) -> Calibration:
     data = Path(path).read_bytes()
     try:
         if data[:2] == b"PK":
-            numpy = require("numpy", "hf", "loading arrays")
-            with numpy.load(io.BytesIO(data), allow_pickle=False) as packed:
+            with features.numpy.load(io.BytesIO(data), allow_pickle=False) as packed:
                 head = parse_json(str(packed["head"][()]), "its head")
                 head["learned"] |= {name: packed[name] for name in packed.files if name != "head"}
         else:
@@ -439,7 +436,7 @@ LABELS = "labels"
 def _checked_state(value: Any, shape: Any, made: Calibration) -> Any:
     """Return a loaded value, as an array if it is one; ValueError where it is not as :attr:`Calibration.state` says."""
     if made.arrays and isinstance(shape, tuple) and len(shape) > 1:
-        value = require("numpy", "hf", "loading arrays").asarray(value, float)
+        value = features.numpy.asarray(value, float)
     if not _fits(value.tolist() if hasattr(value, "tolist") else value, shape, made.n_label):
         raise ValueError(f"got {value!r:.60}, which does not fit the label space")
     return value

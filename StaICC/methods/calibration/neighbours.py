@@ -16,10 +16,9 @@ from typing import Any, ClassVar
 from StaICC.errors import ArgumentError, OutputError, validate_integer
 from StaICC.kernels.protocol import Capability
 from StaICC.methods.calibration import base
-from StaICC.methods.features import Feature
+from StaICC.methods.features import Feature, numpy
 from StaICC.methods.specification import MethodSpec, PromptMaker
 from StaICC.metrics import softmax
-from StaICC.optional import require
 from StaICC.prompting import StableRandom
 
 HIDDEN_SAMPLES = 16
@@ -193,7 +192,7 @@ class KNNPrompting(_Neighbours):
         self.anchors, self.labels = points, list(labels)
 
     def _scores(self, rows: Any) -> Any:
-        numpy, chosen = _numpy(), nearest(self._distances(rows, self.anchors), self.knn_k)
+        chosen = nearest(self._distances(rows, self.anchors), self.knn_k)
         counts = numpy.eye(self.n_label)[numpy.asarray(self.labels)[chosen]].sum(axis=1)
         return _softmax(counts) if self.variant == "0.1.1" else counts / self.knn_k
 
@@ -223,10 +222,6 @@ class KNNPromptingCentroid(_Neighbours):
     name: ClassVar[str] = "knn_prompt_centroid"
 
 
-def _numpy() -> Any:
-    return require("numpy", "hf", "this calibration")
-
-
 def finite_matrix(rows: Any, what: str) -> Any:
     """Read rows of numbers as a matrix, or say which row cannot be read.
 
@@ -240,7 +235,6 @@ def finite_matrix(rows: Any, what: str) -> Any:
     Raises:
         OutputError: The rows have different lengths, or one has NaN or an infinity.
     """
-    numpy = _numpy()
     try:
         plain = rows if hasattr(rows, "shape") else [numpy.asarray(row, dtype=numpy.float64) for row in rows]
         matrix = numpy.asarray(plain, dtype=numpy.float64)
@@ -265,13 +259,11 @@ def euclidean(queries: Any, anchors: Any) -> Any:
     Returns:
         Array (n, m).
     """
-    numpy = _numpy()
     squared = (queries**2).sum(1)[:, None] + (anchors**2).sum(1)[None, :] - 2 * (queries @ anchors.T)
     return numpy.sqrt(numpy.maximum(squared, 0.0))
 
 
 def _log_softmax(logits: Any) -> Any:
-    numpy = _numpy()
     shifted = logits - logits.max(axis=1, keepdims=True)
     return shifted - numpy.log(numpy.exp(shifted).sum(axis=1, keepdims=True))
 
@@ -288,7 +280,7 @@ def distributions(logits: Any) -> Any:
         ArgumentError: The rows are probabilities already: their softmax would be something else.
     """
     _refuse_probabilities(logits)
-    return _numpy().exp(_log_softmax(logits))
+    return numpy.exp(_log_softmax(logits))
 
 
 def kullback_leibler(logits: Any, anchors: Any) -> Any:
@@ -304,7 +296,6 @@ def kullback_leibler(logits: Any, anchors: Any) -> Any:
     Raises:
         ArgumentError: The queries are probabilities.
     """
-    numpy = _numpy()
     _refuse_probabilities(logits)
     logs = numpy.log(anchors, out=numpy.zeros_like(anchors), where=anchors > 0)
     negative_entropy = (anchors * logs).sum(1)
@@ -325,7 +316,6 @@ def centroids(rows: Any, labels: Sequence[int], label_space: Sequence[str]) -> A
     Raises:
         ArgumentError: A label has no row, so it has no centroid.
     """
-    numpy = _numpy()
     missing = [text for label, text in enumerate(label_space) if label not in set(labels)]
     if missing:
         got = f"none of the {len(labels)} calibration samples has the label {', '.join(map(repr, missing))}"
@@ -344,12 +334,12 @@ def nearest(distances: Any, count: int) -> Any:
     Returns:
         Integer array (n, count).
     """
-    return _numpy().argsort(distances, axis=1, kind="stable")[:, :count]
+    return numpy.argsort(distances, axis=1, kind="stable")[:, :count]
 
 
 def _softmax(scores: Any) -> Any:
     """Softmax of each row."""
-    return _numpy().exp(_log_softmax(scores))
+    return numpy.exp(_log_softmax(scores))
 
 
 # -- as methods
@@ -411,7 +401,6 @@ class PrototypicalCalibration(base.FittedCalibration):
         if len(rows) <= self.n_label:
             expected = f"expected more than the {self.n_label} components that are fitted to them"
             raise ArgumentError(f"got {len(rows)} calibration samples, {expected}. Raise calibration_number")
-        numpy = _numpy()
         points = numpy.array([base.logarithms(row) for row in rows])
         generator = StableRandom()
         best = -math.inf
@@ -426,14 +415,12 @@ class PrototypicalCalibration(base.FittedCalibration):
                 self.means, self.covariances = means[places], covariances[places]
 
     def _map(self, rows: list[list[float]]) -> list[list[float]]:
-        numpy = _numpy()
         logs = log_densities(numpy.array([base.logarithms(row) for row in rows]), self.means, self.covariances)
         return [softmax(row) for row in logs.tolist()]
 
 
 def shares_of_nearest(points: Any, centres: Any) -> Any:
     """Return the start of a fit: after ten rounds of k-means, each point belongs to the nearest centre (one-hot)."""
-    numpy = _numpy()
     for _ in range(10):
         nearest = ((points[:, None, :] - centres[None]) ** 2).sum(-1).argmin(1)
         shares = numpy.eye(len(centres))[nearest]
@@ -444,7 +431,6 @@ def shares_of_nearest(points: Any, centres: Any) -> Any:
 
 def log_densities(points: Any, means: Any, covariances: Any) -> Any:
     """Return the logarithm of the normal density of each point (n, d) under each component: (n, components)."""
-    numpy = _numpy()
     densities = []
     for mean, covariance in zip(means, covariances, strict=True):
         factor = numpy.linalg.cholesky(covariance)
@@ -464,7 +450,6 @@ def fit_mixture(points: Any, shares: Any) -> tuple[Any, Any]:
     Returns:
         Means (components, d) and covariances (components, d, d), with 1e-6 added to their diagonals.
     """
-    numpy = _numpy()
     before, change = -math.inf, math.inf
     means = covariances = None
     for _ in range(101):
@@ -493,7 +478,7 @@ def assignment(costs: Sequence[Sequence[float]]) -> list[int]:
         >>> assignment([[4, 1, 3], [2, 0, 5], [3, 2, 2]])
         [1, 0, 2]
     """
-    numpy, size = _numpy(), len(costs)
+    size = len(costs)
     matrix, rows, columns = numpy.asarray(costs, float), numpy.zeros(size), numpy.zeros(size + 1)  # and potentials
     owner = numpy.full(size + 1, -1)  # the row of each column; the last column is the start of a path
     for row in range(size):
