@@ -166,6 +166,18 @@ LINES: dict[str, tuple[str, str]] = {
     "normal": ("there is no command 'normal'", "python -m StaICC run NAME"),
     "run normal tickets.csv": ("unrecognized arguments: tickets.csv", "a file of data with --data"),
     "run normal --datasets mini,TREC": ("no data set 'mini,TREC'", "name them one by one: 'mini', 'TREC'"),
+    "run normal --text text": ("--text describes a file", "--data FILE"),
+    "run long-icl --limit 3": ("no --limit", "use --test-number"),
+    "run long-icl --shots 3": ("--shots belongs to an experiment", "--experiment"),
+    "race --model ppm": ("got 1, expected two", "Give --model twice"),
+    "race --model-option order=1 --model ppm --model ppm": ("order=1", "put it after the model"),
+    "data install x.whl --hub": ("--hub", "data install long-icl"),
+    "data install long-icl": ("one place of the files", "--hub"),
+    "score normal": ("predictions: got none", "Put it first"),
+    "export openai-batch --benchmark normal --output x.jsonl": ("--model: got none", "such as"),
+    "verify empty.json --rerun 3": ("belong together", "Give both"),
+    "plan --tokens -1 2 --difference 0.1 --max-datasets 3": ("--tokens: got", "at least 0"),
+    "published --benchmark LongICL --method vanilla": ("no published figure", "remove one"),
     "report run.sqlite": ("run.sqlite: this is a prediction store", "expected the file of a saved result"),
 }
 
@@ -263,9 +275,10 @@ def test_warnings(mistake: str, caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_one_label_for_the_first_fifty_queries(caplog: pytest.LogCaptureFixture) -> None:
-    benchmark = Normal(datasets=["mini"], limit=40)
+    benchmark = Normal(datasets=["mini"], limit=25)
     result = benchmark(first)
     assert any("the first 50 queries all got the label 'food'" in warning for warning in result.warnings)
+    assert not any("the first" in warning for warning in Normal(datasets=["mini"], limit=24)(first).warnings)
     turns = iter(range(10_000))
     assert benchmark(lambda prompt, label_space: next(turns) % 3).warnings == ()
 
@@ -277,7 +290,7 @@ def test_torch_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         return require("torch", "hf", "the kernel")
 
     with pytest.raises(MissingDependencyError, match=r"^the kernel needs the package 'torch'") as caught:
-        Normal(datasets=["mini"], limit=1)(needs_torch)
+        Normal(datasets=["mini"], limit=1)(needs_torch, on_error="collect")  # it is not about one query
     assert "query" not in str(caught.value)
     assert re.search(r"Install it with: (uv )?pip install .*\[hf\]", str(caught.value))
     assert "'staicc[hf]'" not in str(caught.value)

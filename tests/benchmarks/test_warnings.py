@@ -74,7 +74,7 @@ def test_one_label_with_other_probabilities_each_time() -> None:
     assert find_warnings([outcome(rows)], content_free=True) == ()
     assert find_warnings([outcome(rows, truth=[0] * 31 + [1] * 9)]) == ()  # too few rows that are something else
     assert find_warnings([outcome(rows, truth=[0] * 30 + [1] * 10)]) != ()
-    assert find_warnings([outcome(rows[:28])]) == ()
+    assert [len(find_warnings([outcome(rows[:number])])) for number in (28, 29)] == [0, 1]
     assert find_warnings([outcome([*rows[:39], [0.1, 0.9]])]) == ()
 
 
@@ -87,8 +87,16 @@ def test_ties_and_ties_to_rounding(size: float) -> None:
     apart = rows_of(lambda draw, place: [x := -size * draw.uniform(1, 2), x * (1.001 if place // 2 % 2 else 0.999)])
     assert not any("tie" in warning for warning in find_warnings([outcome(apart)]))
     assert starting(find_warnings([outcome([*tied[:1], *apart[1:]])]))[0] == "1 of 40 predictions have a tie"
-    many = [*tied[:1], *apart[1:]] + apart * 3  # 1 of 160
-    assert not any("tie" in warning for warning in find_warnings([outcome(many)]))
+    for number, warned in ((100, True), (101, False)):
+        many = [*tied[:1], *apart[1:], *apart * 2][:number]
+        assert any("tie" in warning for warning in find_warnings([outcome(many)])) is warned
+
+
+@pytest.mark.parametrize(("sure", "rows", "warned"), [(36, 40, True), (35, 40, False), (29, 29, True), (28, 28, False)])
+def test_certain_probabilities(sure: int, rows: int, warned: bool) -> None:
+    probabilities = [1 - (1e-9 if place < sure else 0.1 + place / 400) for place in range(rows)]
+    two = [[largest, 1 - largest][:: 1 if place % 2 else -1] for place, largest in enumerate(probabilities)]
+    assert any("probability is 1 to rounding" in warning for warning in find_warnings([outcome(two)])) is warned
 
 
 def test_scores_in_the_order_of_the_labels() -> None:

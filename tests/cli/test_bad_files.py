@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -128,32 +127,3 @@ def test_other_contents(folder: Path, staicc: Cli, command: str) -> None:
 
 def prompts() -> list[Any]:
     return [json.loads(line) for line in Path("prompts.jsonl").read_text("utf-8").splitlines()]
-
-
-def test_changed_bytes(folder: Path, staicc: Cli) -> None:
-    """Valid files with bytes changed, cut out or put in: right, or refused in one line."""
-    spaces = [(prompt["id"], prompt["label_space"]) for prompt in prompts()]
-    lines = [{"id": key, "probabilities": [1 / len(space)] * len(space)} for key, space in spaces]
-    contents = {
-        "bad": "".join(json.dumps(line) + "\n" for line in lines).encode(),
-        "bad.csv": ("id,label\n" + "".join(f"{key},{space[0]}\n" for key, space in spaces)).encode(),
-        "bad.sqlite": Path("good.sqlite").read_bytes(),
-    }
-    commands = [("score", "bad"), ("score", "bad.csv")]
-    commands += [(command, "bad.sqlite") for command in ("store info", "store export", "store merge from")]
-    for seed in range(25):
-        draw = random.Random(seed)
-        for name, content in contents.items():
-            data = bytearray(content)
-            for _ in range(draw.choice([1, 1, 3, 20])):
-                place = draw.randrange(len(data))
-                piece = draw.choice([bytes([draw.randrange(256)]), b"\x00", b"[", b'"', b"\xff\xfe", b"9" * 400, b"\r"])
-                cut = draw.choice([0, len(piece), draw.randrange(100)])
-                data[place : place + cut] = piece
-            Path(name).write_bytes(data)
-        for command, name in commands:
-            for left in folder.glob("out*"):
-                left.unlink()
-            outcome = staicc(*given(command, name))
-            if outcome[0] not in (0, 1):
-                refused(outcome, (seed, command))

@@ -92,6 +92,13 @@ RUN --json home/tables/TREC.table
 RUN --json /dev/fd/987
 RUN --records -
 RUN --model gguf:r.json --json r.json
+RUN --json locked.json
+RUN --records r.json
+RUN --dry-run --json r.json
+RUN --output r.json
+prompts normal --datasets mini --limit 1 -o r.json
+export scores s.json -o r.json
+report s.json -o r.json
 report r.json -o r.json
 report r.json -o hard.json
 report link2.json -o r.json

@@ -171,29 +171,6 @@ def test_a_shorter_series_does_not_replace_a_longer_one(staicc: Cli) -> None:
     assert (len(saved()), Path("so-far").exists()) == (2, False), "the runs so far are not left in a folder"
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        (*RUN, "--json", "notes.txt"),
-        (*RUN, "--records", "r.json"),
-        (*RUN, "--dry-run", "--json", "r.json"),
-        (*RUN, "--output", "r.json"),
-        ("prompts", *RUN[1:], "-o", "r.json"),
-        ("export", "scores", "s.json", "-o", "r.json"),
-        ("report", "s.json", "-o", "r.json"),
-    ],
-)
-def test_other_outputs_replace_no_result(
-    line: tuple[str, ...], staicc: Cli, other: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Path("notes.txt").write_text("notes", "utf-8")
-    Path("s.json").write_bytes(other)
-    monkeypatch.setattr("StaICC.cli.run._evaluate", lambda *given: pytest.fail("evaluated"))
-    assert staicc(*line)[:2] == (2, "")
-    assert Path("r.json").read_bytes() == other
-    assert (Path("notes.txt").read_text("utf-8"), saved()) == ("notes", [])
-
-
 # -- the disk fails
 
 
@@ -253,15 +230,6 @@ def test_a_removed_working_folder_costs_the_file_only(program: Any) -> None:
     refused = program(*RUN, "--json", "r.json", start=("removes.py",))
     assert (refused.returncode, refused.stdout) == (2, ""), refused.stderr
     assert "'r.json' cannot be written to" in refused.stderr
-
-
-@pytest.mark.posix
-def test_a_limit_on_the_size_of_files(program: Any) -> None:
-    import resource
-
-    done = program(*RUN, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
-    assert (done.returncode, done.stdout[:7], saved()) == (4, "Normal\n", [])
-    assert os.strerror(errno.EFBIG) in done.stderr
 
 
 # -- stdout fails, interrupts, kills

@@ -96,16 +96,6 @@ def test_every_flipped_byte_is_refused_naming_file_and_digests(small: Any, tmp_p
         assert hashlib.sha256(data).hexdigest() in message
 
 
-def test_every_truncation_is_refused(small: Any, tmp_path: Path) -> None:
-    path, digest, _ = small
-    good = path.read_bytes()
-    bad = tmp_path / "bad.table"
-    for data in (*(good[:size] for size in range(0, len(good), 3)), good[:-1], good + b"\0"):
-        bad.write_bytes(data)
-        with pytest.raises(DataDamagedError, match=r"bad\.table"):
-            FrozenTable(bad, digest)
-
-
 def test_missing_and_unreadable_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataMissingError, match=r"nowhere\.table cannot be read: No such file"):
         FrozenTable(tmp_path / "nowhere.table", "")

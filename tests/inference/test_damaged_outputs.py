@@ -216,30 +216,6 @@ def test_a_damaged_list_of_a_batched_function_is_refused() -> None:
             predict_queries(whole, queries(), "Test", RunOptions(batched=True))
 
 
-def test_no_damage_reaches_a_score() -> None:
-    """All kinds in one benchmark: the figures are those of the good answers alone."""
-    chosen = list(DAMAGES.values())
-    random.Random(2).shuffle(chosen)
-    benchmark = Normal(datasets=["mini"], statistics=Statistics(intervals=False))
-    prompts = benchmark[0].prompt_set()
-    while chosen:
-        bad = dict(zip(prompts[::3], chosen, strict=False))
-        chosen = chosen[len(bad) :]
-
-        def answer(prompt: str, label_space: list[str], bad: dict[str, Make] = bad) -> Any:
-            return bad[prompt](label_space) if prompt in bad else row_of(prompt, label_space)
-
-        result = benchmark(answer, on_error="collect")
-        details = result.details["mini"]
-        assert details.failed == len(bad) == len(details.failures)
-        predictions = details.conditions[0].predictions
-        assert {prompts[place] for place, label in enumerate(predictions) if label is None} == set(bad)
-        pairs = [pair for pair in zip(details.conditions[0].truth, predictions, strict=True) if pair[1] is not None]
-        right = sum(truth == label for truth, label in pairs)
-        assert result["Divided results"]["mini"]["accuracy"] == right / len(pairs)
-        json.dumps(result.to_dict(), allow_nan=False)
-
-
 json_like = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=3) | st.binary(max_size=3),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=2), inner, max_size=3),

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from durability_kernels import Batching, Deterministic, Loading, calls_of, mark_of
-from durability_kills import QUERIES, WAYS, environment, kill_and_resume, result_of
+from durability_kills import QUERIES, WAYS, environment, kill_and_resume
 
 from StaICC import Normal
 from StaICC.errors import ArgumentError, OutputError
@@ -237,25 +237,6 @@ def test_the_run_stops_after_what_is_in_flight(tmp_path):
 
 
 # -- the store
-
-
-def test_several_runs_share_a_store_at_once(tmp_path, expected):
-    store, calls = tmp_path / "run.sqlite", tmp_path / "calls"
-    command = [sys.executable, str(HERE / "durability_run.py"), "api", str(store)]
-    runs = [
-        subprocess.Popen(
-            [*command, str(tmp_path / f"{number}.json"), str(calls), "0.002", "1", "8", "Deterministic,here"],
-            env=environment(),
-        )
-        for number in range(2)
-    ]
-    assert [run.wait(120) for run in runs] == [0, 0]
-    saved = [result_of(tmp_path / f"{number}.json") for number in range(2)]
-    assert saved[0] == saved[1]
-    figures = json.loads(saved[0])[0]["Averaged results"]  # this process may have loaded more packages than those
-    assert figures == json.loads(expected)["Averaged results"]
-    with PredictionStore(store) as kept:
-        assert kept.info().answers == QUERIES
 
 
 def test_a_disk_that_is_full_in_mid_run_loses_nothing(tmp_path, expected):

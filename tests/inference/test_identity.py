@@ -7,6 +7,7 @@ import functools
 import importlib
 import itertools
 import multiprocessing
+import pickle
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from StaICC.errors import ArgumentError, IdentityError, OutputError
 from StaICC.inference import Part, predict_queries
 from StaICC.inference.identity import Identity, RunCounter, RunRecord, combined, identity_of, tolerance_of
 from StaICC.inference.store import PredictionStore
+from StaICC.inference.workers import RemoteFunction
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.kernels.text_inference import TextInference
 from StaICC.methods.features import FeatureFunction
@@ -278,6 +280,11 @@ def test_tolerances() -> None:
     assert tolerance_of(Drifting(tolerance=None)) is None
     assert tolerance_of(FeatureFunction(Drifting(tolerance=0.5), {"hidden"})) == 0.5
     assert tolerance_of(TextInference(Drifting(tolerance=None))) is None
+    kernel, by_default, by_keyword = Drifting(tolerance=0.5), lambda *_: 0, lambda *_: 0
+    by_default.__defaults__, by_keyword.__kwdefaults__ = (kernel,), {"kernel": kernel}
+    held = functools.partial(f, [{"kernel": kernel}])
+    for function in (by_default, by_keyword, held, lambda *_: kernel, functools.partial(print, file=kernel)):
+        assert tolerance_of(function) == 0.5
 
 
 # -- the contract
@@ -348,3 +355,11 @@ def test_a_module_that_was_edited_since_it_was_imported_is_refused(made: ModuleT
     with pytest.raises(IdentityError, match="another inference function than the one that was sent"):
         run_in_worker(made.predict, tmp_path / "other.sqlite")
     assert stored(tmp_path / "other.sqlite") == 0
+
+
+@pytest.mark.parametrize("part", [{"who": {}}, {"settings": {"s": "x"}}, {"unidentified": ("x",)}, {"plain": True}])
+def test_a_copy_with_another_identity_is_refused(part: dict[str, Any]) -> None:
+    copy = pickle.loads(pickle.dumps(RemoteFunction(Drifting())))
+    assert copy.load() == Drifting()
+    with pytest.raises(IdentityError):
+        replace(copy, identity=replace(copy.identity, **part), identifier="other").load()

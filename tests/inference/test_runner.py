@@ -256,22 +256,6 @@ class Clock:
         return self.now
 
 
-@pytest.mark.parametrize("parts", [1, 3, 10])
-def test_a_steady_run_is_foretold(parts):
-    clock, stream = Clock(), Terminal()
-    line = ProgressLine(stream, clock=clock)
-    for number in range(parts):
-        for done in range(0, 401, 4):
-            line(Progress(done, 400, "Normal, TREC", number, parts))
-            left = ((parts - number) * 400 - done) / 8
-            shown = stream.getvalue().rpartition("\r")[2]
-            if clock.now >= 1001:  # before, nothing is drawn
-                assert ", 8/s, " in shown
-                assert shown.rstrip().endswith(f"{left:.0f} s left" if left < 100 else f"{left / 60:.0f} min left")
-            if done < 400:
-                clock.now += 0.5
-
-
 def test_a_run_reports_what_was_stored_and_what_failed(tmp_path):
     seen: list[Progress] = []
 

@@ -341,38 +341,6 @@ def test_a_log_left_over_from_a_deleted_store_is_refused(path):
     store.close()
 
 
-@pytest.mark.parametrize("what", ["garbage", "cut", "another store's", "none"])
-def test_a_wrong_log_never_gives_a_wrong_prediction(path, tmp_path, what):
-    def leave(place: Path, numbers: range) -> Path:
-        copy = tmp_path / f"copy {place.name}"
-        with PredictionStore(place) as store:
-            for first in numbers[::50]:
-                store.put_many("model", [(key(number), answer(number)) for number in range(first, first + 50)])
-            for suffix in ("", "-wal"):
-                shutil.copy(f"{place}{suffix}", f"{copy}{suffix}")
-        return copy
-
-    copy, other = leave(path, range(500)), leave(tmp_path / "other.sqlite", range(1000, 1100))
-    log = copy.with_name(copy.name + "-wal")
-    if what == "garbage":
-        log.write_bytes(random.Random(1).randbytes(log.stat().st_size))
-    elif what == "cut":
-        log.write_bytes(log.read_bytes()[: log.stat().st_size // 2])
-    elif what == "another store's":
-        shutil.copy(f"{other}-wal", log)
-    else:
-        log.unlink()
-    truth = {key(number): answer(number) for number in [*range(500), *range(1000, 1100)]}
-    try:
-        with PredictionStore(copy, timeout=1) as store:
-            stored = store.get_many("model", list(truth))
-            assert all(truth[query] == prediction for query, prediction in stored.items())
-            store.put_many("model", truth.items())
-            assert store.get_many("model", list(truth)) == truth
-    except SchemaError as refusal:
-        assert str(copy) in str(refusal)  # noqa: PT017 (both outcomes are right)
-
-
 # -- damage ---------------------------------------------------------------------------------------------------------
 
 

@@ -20,6 +20,7 @@ from StaICC.inference.store import PredictionStore
 from StaICC.kernels.endpoint import EndpointKernel
 from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.text_inference import LiteLLMKernel, TextInference, text_inference
+from StaICC.kernels.text_inference import reply as reply_of
 from StaICC.methods.run import Method, forecast_method
 from tests.kernels.endpoint import endpoint_server
 
@@ -41,6 +42,8 @@ def test_answers() -> None:
     assert asked is not None
     assert asked(["c"], ["x"]) == ["c|100|[]"]
     assert text_inference(Parrot(), 7, ["\n", "Q:"])("a") == "a|7|['\\n', 'Q:']"
+    refused = {"message": {"content": None, "refusal": "I can't"}, "finish_reason": "stop"}
+    assert reply_of({"choices": [refused]}) == Text("I can't", "stop")
 
 
 def test_identities() -> None:

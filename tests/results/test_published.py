@@ -35,22 +35,6 @@ def test_the_facts_are_those_that_were_checked_against_the_papers() -> None:
     assert digest(every) == "cb9b0761c448c9637a59db84b0f04eff1c7dac27f3bc96f3a269ff8a1bf986ce"
 
 
-@pytest.mark.parametrize(
-    ("model", "method", "metric", "value"),
-    [
-        ("GPT2 0.137", "vanilla", "accuracy", 0.4024),
-        ("Qwen2 7.6B", "vanilla", "averaged_truelabel_likelihood", 0.559),
-        ("Llama2 6.74", "Vanilla ICL", "expected_calibration_error_1", 0.1509),
-        ("Qwen2 72B instruct", "ppl-icl", "accuracy", 0.7581),
-        ("GPT2 1.61", "k-NN", "accuracy", 0.5917),
-        ("Qwen2 7.6B instruct", "hidden_calibration", "accuracy", 0.8053),  # Table 2 only
-    ],
-)
-def test_single_figures(model: str, method: str, metric: str, value: float) -> None:
-    (found,) = figures("Normal", model=model, method=method, metric=metric)
-    assert found.value == value
-
-
 # -- next to a result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from copy import copy, deepcopy
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from StaICC.results.report import (
 )
 from StaICC.results.report.figures import confusion_matrices, cost_chart, shots_chart
 from StaICC.results.report.page import report_html
-from StaICC.results.report.plots import Panel, Shape
+from StaICC.results.report.plots import Panel
 
 PIXEL = 0.011
 """Coordinates have two decimals."""
@@ -154,30 +154,6 @@ def test_a_curve_over_k_has_runs_that_differ_in_nothing_else() -> None:
     assert [row[1].rpartition(", ")[2] for row in accuracies] == ["limit 4"] * 2 + ["limit 8"] * 2
 
 
-@pytest.mark.parametrize("methods", [1, 5, 15, 40])
-def test_names_of_methods_do_not_overlap_or_leave_the_figure(normal: Result, methods: int) -> None:
-    results = {}
-    for number in range(methods):  # groups of equal costs, as of calibrations that need no prompts
-        name = f"Method {number} {'of a long name ' * (number % 5)}"
-        results[name] = copy(normal)
-        results[name].timing = {"tokens_alone": 10.0 ** (2 + number // 4)}
-    figure = cost_chart(results)
-    assert [row[0] for row in figure.rows] == list(results)
-    for panel in figure.panels:
-        boxes = []
-        for text in ElementTree.fromstring(panel.svg()).iter("text"):
-            width, anchor = 6.5 * len(text.text or ""), text.get("text-anchor")
-            left = float(text.get("x", 0)) - {"end": width, "middle": width / 2}.get(str(anchor), 0)
-            bottom = float(text.get("y", 0))
-            assert 0 <= left <= panel.width - width, text.text
-            assert 10 <= bottom <= panel.height, text.text
-            boxes.append((left, left + width, bottom - 11, bottom))
-        assert len(boxes) > methods
-        for place, (left, right, top, bottom) in enumerate(boxes):
-            for other_left, other_right, other_top, other_bottom in boxes[:place]:
-                assert right <= other_left or other_right <= left or bottom <= other_top or other_bottom <= top
-
-
 def test_the_line_of_the_cost_chart_is_the_best_of_the_methods_that_cost_no_more(normal: Result) -> None:
     results = {}
     for name, prompts, accuracy in (("c", 30.0, 0.5), ("a", 10.0, 0.4), ("unknown", None, 0.9), ("b", 20.0, 0.3)):
@@ -259,12 +235,3 @@ def test_one_panel_is_one_axes_and_several_are_a_list(matplotlib: Any, suite: Re
     normal = suite["Normal"]
     assert normal.plot("forest").get_title() == "accuracy"
     assert [axes.get_title() for axes in normal.plot("confusion")] == list(normal.divided)
-
-
-def test_a_legend_is_not_cut_off(matplotlib: Any, normal: Result) -> None:
-    figure = replace(accuracy_by_dataset(normal), legend=[Shape(kind="mark", text="published models, " * 3)])
-    figure = replace(figure, panels=figure.panels[:1])
-    assert int(ElementTree.fromstring(figure.svg()).get("width", 0)) > 57 * 6
-    (axes,) = figure.axes()
-    axes.figure.draw_without_rendering()
-    assert axes.figure.legends[0].get_window_extent().x1 < axes.figure.bbox.width
