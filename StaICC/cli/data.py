@@ -185,7 +185,7 @@ def _merge(args: argparse.Namespace) -> files.Printed:
         "there (not copied)"
         for other, report in reports.items()
     ]
-    documents = {other: dataclasses.asdict(report) for other, report in reports.items()}
+    documents = {other: report._asdict() for other, report in reports.items()}
     return files.Printed(documents, [Line(line, "code") for line in lines])
 
 
