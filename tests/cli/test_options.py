@@ -38,6 +38,14 @@ def test_the_settings_of_a_run_are_those_of_python() -> None:
     given = run_settings(parsed("run", "normal"))
     known = {field.name: field.default for field in dataclasses.fields(RunOptions)}
     assert {name: known.get(name) for name in given} | {"recheck": True} == given
+    words = "run normal --workers 2 --store s --chunk-size 5 --no-recheck --quiet --datasets mini --k 3 --limit 5"
+    args = parsed(*words.split(), "--noisy-channel", "--outputs", "logits", "--unparsed", "wrong")
+    typed = run_settings(args)
+    assert callable(typed.pop("executor"))
+    assert typed == {"store": Path("s"), "chunk_size": 5, "recheck": False, "progress": False}
+    settings: dict[str, Any] = {"datasets": ["mini"], "limit": 5, "outputs": "logits", "unparsed": "wrong"}
+    in_python = StaICC.Normal(3, noisy_channel=True, **settings)
+    assert str(make(args).signature()) == str(in_python.signature())
 
 
 def test_a_model_of_the_command_line_is_that_of_python(make_model: Any, make_tokenizer: Any, tmp_path: Path) -> None:

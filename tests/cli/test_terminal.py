@@ -13,7 +13,6 @@ import pytest
 import StaICC
 from StaICC.cli import main
 from StaICC.datasets import Dataset
-from StaICC.errors import OutputError
 from StaICC.inference.store import PredictionStore
 
 EVIL = "x\x1b]0;owned\x07\x9b31m\u202egnp\u2066\u200b\ud800\x7f\r"
@@ -87,17 +86,6 @@ def test_nothing_controls_the_terminal(capsys: pytest.CaptureFixture[str], argum
     if "--json" in arguments and status == 0:
         for line in out.splitlines() if arguments[0] == "export" else [out]:
             json.loads(line)
-
-
-def test_exception_texts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    import StaICC.cli.comparing as module
-
-    def fail(*given: object) -> int:
-        raise OutputError(f"the reply was {EVIL}\nnext line")
-
-    monkeypatch.setattr(module, "cite", fail)
-    assert main(["cite"]) == 2
-    assert capsys.readouterr().err == f"staicc: the reply was {SHOWN}\\nnext line\n"
 
 
 def test_a_traceback_is_escaped_too(program: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import functools
 import json
@@ -605,6 +606,22 @@ def test_an_option_outside_the_identity_changes_no_prediction(model, tokenizer, 
         for each in (kernel, other):
             each.options = dataclasses.replace(each.options, label_scoring=scoring)
         assert other.batch(PROMPTS, LABELS) == close(kernel.batch(PROMPTS, LABELS), 1e-4)
+
+
+ENDLESS: list[object] = []
+ENDLESS.append(ENDLESS)
+OPAQUE = [torch.empty(2, device="meta"), torch.eye(2).to_sparse(), ENDLESS, object()]
+
+
+@pytest.mark.parametrize("value", OPAQUE, ids=type)
+def test_what_cannot_be_digested_makes_a_model_unidentified(value, make_model, tokenizer):
+    kernel, own = CausalLMKernel(make_model("Llama"), tokenizer), copy.deepcopy(tokenizer)
+    kernel.model.own = value
+    assert "own" in str(kernel.identity().unidentified)
+    kernel.model.lm_head.weight = torch.nn.Parameter(torch.empty(2, device="meta"))
+    assert "lm_head" in str(kernel.identity().unidentified)
+    own.__class__ = type("Own", (type(own),), {})
+    assert "Own" in str(CausalLMKernel(make_model("Llama"), own).identity().unidentified)
 
 
 class Flipped(CausalLMKernel):
