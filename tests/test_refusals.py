@@ -139,7 +139,6 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "got batched_inference=True": lambda: early(batched_inference=True),
     "got on_error='collect'": lambda: early(on_error="collect"),
     "got unparsed='wrong'": lambda: Normal(datasets=["mini"], unparsed="wrong")(f, precision=0.1),
-    "got preentered_prediction": lambda: MINI(preentered_prediction=[[0] * 4], precision=0.1),
     # stores
     "single text 'ab'": lambda: query_key("p", "ab"),
     "opened read-only": lambda: store(read_only=True).put_many("m", []),
@@ -186,11 +185,10 @@ REFUSED: dict[str, Callable[[], Any]] = {
     # kernels
     "only built-in models have options": lambda: load_kernel("builtins:print;x=1"),
     "order of ppm: given twice": lambda: load_kernel("ppm;order=1;order=2"),
-    "'ppm' takes no argument": lambda: load_kernel("ppm:x"),
     "prompts: got 'ab'": lambda: load_kernel("ppm").batch("ab", LABELS),
     "label_space: got 'ab'": lambda: load_kernel("ppm")("p", "ab"),
+    "prompts: got 'abc'": lambda: EndpointKernel("http://host/v1", "m").generate("abc"),  # type: ignore[arg-type]
     "no user name": lambda: EndpointKernel("http://user:secret@host/v1", "m"),
-    "begins with http": lambda: EndpointKernel("file:///etc/passwd", "m"),
     "does not echo prompts": lambda: EndpointKernel("http://host/v1", "m", api="chat", scoring="prompt-logprobs"),
     "the model is missing": lambda: load_kernel("openai:http://host/v1#"),
     "needs label_scoring='full'": lambda: KernelOptions(label_normalisation="mean"),

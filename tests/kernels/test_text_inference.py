@@ -19,7 +19,7 @@ from StaICC.inference.identity import Identity, identity_of
 from StaICC.inference.store import PredictionStore
 from StaICC.kernels.endpoint import EndpointKernel
 from StaICC.kernels.registry import load_kernel
-from StaICC.kernels.text_inference import LiteLLMKernel, TextInference, text_inference
+from StaICC.kernels.text_inference import LiteLLMKernel, TextInference, text_inference, with_thoughts
 from StaICC.kernels.text_inference import reply as reply_of
 from StaICC.methods.run import Method, forecast_method
 from tests.kernels.endpoint import endpoint_server
@@ -44,6 +44,9 @@ def test_answers() -> None:
     assert text_inference(Parrot(), 7, ["\n", "Q:"])("a") == "a|7|['\\n', 'Q:']"
     refused = {"message": {"content": None, "refusal": "I can't"}, "finish_reason": "stop"}
     assert reply_of({"choices": [refused]}) == Text("I can't", "stop")
+    cut, too_long, down = Text("<think>so", "length"), OutputError("prompt is too long: 9 tokens"), OutputError("down")
+    for again, kept in ((too_long, cut), (down, down), (Text("yes", "stop"), "yes")):
+        assert with_thoughts(["no", cut], ["a", "b"], lambda _, again=again: [again]) == ["no", kept]
 
 
 def test_identities() -> None:

@@ -24,7 +24,7 @@ from StaICC.kernels.huggingface import batching, live_state
 from StaICC.kernels.huggingface.forward import Row
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 from StaICC.kernels.huggingface.prompts import NEUTRAL, KernelOptions
-from StaICC.kernels.huggingface.source import digest_of_file
+from StaICC.kernels.huggingface.source import ModelSource, digest_of_file
 from StaICC.prefabricate_inference import model_kernel
 
 torch = pytest.importorskip("torch")
@@ -473,6 +473,7 @@ def change_a_byte(path, place):
 
 
 def test_every_file_is_part_of_the_identity(folder):
+    assert ModelSource(str(folder)).checkpoint_type() == "float32"
     seen = {digest(spec_kernel(folder))}
     weights = folder / "model.safetensors"
     change_a_byte(weights, weights.stat().st_size // 2)
