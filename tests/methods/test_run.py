@@ -183,6 +183,7 @@ def test_an_option_is_in_the_signature(name: str, fact: OptionFact) -> None:
     first, second = others(name, fact)
     texts = {signed(name), signed(name, **{fact.name: first}), signed(name, **{fact.name: second})}
     assert len(texts) == (2 if fact.type == "bool" else 3)
+    assert fact.help
     assert signed(name, **{fact.name: fact.default}) == signed(name)
 
 
