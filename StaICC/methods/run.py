@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import math
 import random
 import time
@@ -112,7 +113,8 @@ class Method:
         self.variant = specification.check_variant(variant)
         self.calibration_number = validate_integer("calibration_number", calibration_number, 1)
         self.options = specification.make_options(self.spec.name, self.spec.options, options)
-        features.check_capabilities(self.spec.title, self.kernel, self.spec.required(self.options))
+        required = self.spec.requires - getattr(self.options, "not_required", frozenset())
+        features.check_capabilities(self.spec.title, self.kernel, required)
 
     def __repr__(self) -> str:
         return one_line(f"<{self.spec.title} ({self.variant}) on {self.kernel!r}>")
@@ -121,7 +123,10 @@ class Method:
         """Return what the method gets to know about a data set, without labels of test rows, and its first step."""
         extra = features.extra_features(self.kernel)
         data = MethodData(without_labels(experimentor), self.variant, self.calibration_number, self.options, extra)
-        steps = self.spec.begin(data)
+        steps = self.spec.steps(data)
+        if not inspect.isgenerator(steps):
+            got = f"got {type(steps).__name__}, expected a function that yields requests and returns predictions"
+            raise ArgumentError(got)
         return data, steps, *self._next(steps)
 
     def _next(self, steps: Steps, rows: Any = None) -> tuple[Sequence[Request] | None, Any]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import inspect
 import itertools
 import types
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -346,22 +345,6 @@ class MethodSpec:
             raise ArgumentError(
                 f"method {self.name!r}: got requires={self.requires!r}, expected a frozenset of Capability"
             )
-
-    def begin(self, data: MethodData) -> Steps:
-        """Return the steps of the method for one data set.
-
-        Raises:
-            ArgumentError: The function is no generator function.
-        """
-        steps = self.steps(data)
-        if not inspect.isgenerator(steps):
-            expected = "a function that yields requests and returns predictions"
-            raise ArgumentError(f"got {type(steps).__name__}, expected {expected}")
-        return cast("Steps", steps)
-
-    def required(self, options: Any) -> frozenset[Capability]:
-        """Return the capabilities that the kernel must have for these options."""
-        return self.requires - getattr(options, "not_required", frozenset())
 
     def counts(self, options: Any, variant: str) -> bool:
         """Return whether ``calibration_number`` affects the results with these options."""
