@@ -17,7 +17,6 @@ from StaICC import Dataset, Normal
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.methods import retrieval
-from StaICC.methods import retrieval as instructions
 from StaICC.methods.retrieval import bm25_distances, nearest_demonstrations, representatives, vector_distances
 from StaICC.methods.run import Method
 from StaICC.prefabricate_inference.prompt_template_edit import PPL_ICL, SA_ICL
@@ -84,12 +83,12 @@ def test_instruction_of_the_lowest_perplexity() -> None:
 
 def test_perplexities_are_averaged_not_losses() -> None:
     """Losses (0, 4) have the mean 2 and the mean perplexity 27.8; (3, 3) have 3 and 20.1; the first of equals wins."""
-    assert instructions.least_perplexity([0.0, 4.0, 3.0, 3.0], 2) == 1
-    assert instructions.least_perplexity([1.0, 1.0, 1.0], 3) == 0
-    assert instructions.least_perplexity([2000.0, 1999.0], 2) == 1
+    assert retrieval.least_perplexity([0.0, 4.0, 3.0, 3.0], 2) == 1
+    assert retrieval.least_perplexity([1.0, 1.0, 1.0], 3) == 0
+    assert retrieval.least_perplexity([2000.0, 1999.0], 2) == 1
     for bad in ([math.nan], [math.inf], [OutputError("gone")]):
         with pytest.raises(OutputError, match=r"not finite|gone"):
-            instructions.least_perplexity(bad, 1)
+            retrieval.least_perplexity(bad, 1)
 
 
 # -- nearness
@@ -105,9 +104,8 @@ def test_nearest_is_a_stable_sort_by_distance(texts: list[str], query: str) -> N
         text = texts[place]
         return math.hypot(len(text) - len(query), text.count(" ") - query.count(" "))
 
-    chosen = nearest_demonstrations(encoded(Kernel().hidden_states), [([t], 0) for t in texts], [[query]], len(usable))[
-        0
-    ]
+    pool = [([text], 0) for text in texts]
+    (chosen,) = nearest_demonstrations(encoded(Kernel().hidden_states), pool, [[query]], len(usable))
     assert chosen == sorted(usable, key=lambda place: (round(distance(place), 9), place))
 
 
