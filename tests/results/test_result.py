@@ -54,7 +54,8 @@ def test_the_details_are_those_of_the_queries(result: Result) -> None:
     queries, prompts = experimentor.all_queries(), experimentor.prompt_set()
     (record,) = details.conditions
     assert (details.asked, details.scored, details.failed) == (12, 12, 0)
-    assert details.distinct == len({query.prompt for query in queries})
+    same = Dataset.from_rows([("same", number % 2) for number in range(60)], name="same", label_space=["a", "b"])
+    assert StaICC.Normal(0, datasets=[same])(lambda prompt, label_space: 0).details["same"].distinct == 1
     assert (record.name, record.output) == ("normal", "logits")
     assert record.truth == tuple(query.label for query in queries)
     assert record.rows == tuple(query.row for query in queries)
