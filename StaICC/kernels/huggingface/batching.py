@@ -567,50 +567,39 @@ def _tried(forward: Forward) -> bool:
     ids = [(7 + 37 * i) % max(can.vocabulary - 1, 1) for i in range(9)]
     # a b c d e f g  and  a b c i h g  share three tokens;  i h g  shares none with them.
     sequences = [tuple(ids[:7]), (*ids[:3], *ids[:5:-1]), tuple(ids[:5:-1])]
-    logits = [forward.plain_logits(row) for row in sequences]
-    can.vocabulary = int(logits[0].shape[-1])
+    logits = [forward.plain_logits(row)[-1].cpu() for row in sequences]
+    can.vocabulary = len(logits[0])
     # What the end of the second sequence would be if it attended to everything before it in a row with the first one.
     decoy = None if forward.is_exact else forward.plain_logits(sequences[0] + sequences[2])[-1].cpu()
 
-    def works(run: Callable[..., bool], *arguments: Any, **ways: bool) -> bool:
+    def works(exact: bool, budget: int = 1024, rounds: int = 1, **ways: Any) -> bool:
+        """Whether the ends have the logits of plain calls; with a small budget over a prefix that is cached."""
         for name, value in ways.items():
             setattr(can, name, value)
+        runner = BatchRunner(forward, budget)
+        runner.cache_from = 3
         try:
-            return run(*arguments)
+            for _ in range(rounds):
+                computed = forward.whole(runner.last(sequences, runner.compute))
         except Exception as error:
             if is_out_of_memory(error) or isinstance(error, OutputError):
                 raise
-            _log.debug("%s is not used for %s: %s", run.__name__, type(model).__name__, error)
+            _log.debug("%s is not used for %s: %s", ways, type(model).__name__, error)
             return False
-
-    def pads(kind: Any, name: str) -> bool:
-        """Whether a padded batch has the logits of plain calls, with this kind of head and what is done after it."""
-        can.head, can.transform = kind, name
-        with torch.inference_mode():
-            hidden = forward.padded([Row(row, range(len(row)), {}) for row in sequences])
-            # In the model's number type, as the model does it.
-            computed = hidden[..., -can.vocabulary :] if kind == "model" else forward.transformed(head(hidden))
-        return all(same(True, rows[: len(own)].float(), own) for rows, own in zip(computed, logits, strict=True))
-
-    def packs(budget: int, rounds: int = 1) -> bool:
-        """Whether packed rows have the ends of plain calls; with a small budget over a prefix that is cached."""
-        runner = BatchRunner(forward, budget)
-        runner.cache_from = 3
-        for _ in range(rounds):
-            computed = forward.whole(runner.last(sequences, runner.compute))
-        ends = [own[-1].cpu() for own in logits]
-        return all(map(same, [forward.is_exact] * 3, computed, ends, [None, decoy, None]))
+        return all(map(same, [exact] * 3, computed, logits, [None, decoy, None]))
 
     head: Any = getattr(model, "get_output_embeddings", lambda: None)()
     kind = "rows" if type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook") else "module"
-    separate = forward.body is not None and head is not None
-    separate = separate and any(works(pads, kind, name) for name in ("", *forward.transforms))
-    if not separate and not works(pads, "model", ""):
+    exact, separate = forward.is_exact, forward.body is not None and head is not None
+    # Without a transformation, the numbers are those of the model in any number type.
+    heads = [("", True), *((name, exact) for name in forward.transforms)]
+    separate = separate and any(works(strict, head=kind, transform=name) for name, strict in heads)
+    if not separate and not works(True, head="model", transform=""):
         return False
     on_cpu = forward.device.type == "cpu"
-    cached = separate and works(packs, 7, 2, sharing=True)
-    can.flat = cached and on_cpu and works(packs, 64, flat=True)  # elsewhere many small calls cost more than padding
-    can.sharing = can.flat or (cached and works(packs, 64, flat=False))
+    cached = separate and works(exact, 7, 2, sharing=True)
+    can.flat = cached and on_cpu and works(exact, flat=True)  # elsewhere many small calls cost more than padding
+    can.sharing = can.flat or (cached and works(exact, flat=False))
     can.attention_weight = forward.attention_weight() if can.sharing else 0.0
     return True
 
