@@ -125,12 +125,11 @@ class BatchRunner:
             seen.extend([hidden[list(picks[number][-1:])]] if number in picks else [])
 
         self.compute(needed, wanted_from, watch)
-        prompt = needed[number]
+        prompt, hidden = needed[number], seen[-1]
         if len(prompt) > min(LOGITS // can.vocabulary, max(LONG, (self.computed - before) / 10)):
-            needed, number = sorted(row[-TAIL:] for row in needed[:3]), min(len(needed), 3) - 1
-            prompt = needed[number]
-            self.compute(needed, [len(row) - 1 for row in needed], watch)
-        deviation = _deviation(self.forward, seen[-1], self.forward.plain_logits(prompt)[-1])
+            tails = sorted(row[-TAIL:] for row in needed[:3])
+            prompt, hidden = tails[-1], self.last(tails, self.compute)[-1:]
+        deviation = _deviation(self.forward, hidden, self.forward.plain_logits(prompt)[-1])
         can.checked = min(len(sequences), 2)
         if deviation > 1.0:
             name = type(self.forward.model).__name__
