@@ -398,8 +398,7 @@ LONG_ONES = [f"{n} {CONTEXT * 10}question: who wrote {'the city' * n}? answer: "
 @pytest.mark.parametrize("prompts", [SHORT_ONES, LONG_ONES], ids=["after a single prompt", "long prompts"])
 def test_the_first_batch_is_compared_as_a_batch(make_model, tokenizer, prompts):
     kernel = CausalLMKernel(make_model("Llama", max_position_embeddings=1024), tokenizer)
-    whole = kernel.batch(prompts, LABELS)  # what the comparison computes in addition changes no prediction
-    assert whole == close((kernel(prompt, LABELS) for prompt in prompts), 1e-4)
+    assert kernel.batch(prompts, LABELS) == close((kernel(prompt, LABELS) for prompt in prompts), 1e-4)
     layer(kernel).mlp = Capacity(layer(kernel).mlp)
     if prompts is SHORT_ONES:
         kernel(prompts[0], LABELS)
