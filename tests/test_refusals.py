@@ -126,7 +126,6 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "devices must be a list": lambda: worker_processes(1, "0"),
     "it made 3": lambda: WorkerPool(lambda: 3).executor,  # type: ignore[arg-type,return-value]
     "probe_seconds: got True": lambda: MINI.forecast(f, probe_seconds=True),
-    "the probe of the forecast failed": lambda: MINI.forecast(lambda prompt, label_space: 99),
     # early stopping
     "wrong precision: got 0.5": lambda: early(precision=0.5),
     "wrong precision: got True": lambda: early(precision=True),
@@ -162,7 +161,6 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "hexadecimal digits of a commit": lambda: HubSource("a/b", "main", "c", "0" * 64),
     "does not come from the data pack": lambda: pack.expected_digest("mini"),
     "has changed: its SHA-256 is": changed_file,
-    "3 columns are called": lambda: from_file("text,label,text,text\n" + "a,b,c,d\n" * 9),
     "pairs, got 'ab'": lambda: Dataset.from_rows("ab", name="x", label_space=LABELS),
     "label index is 2": lambda: Dataset.from_rows([*ROWS, ("x", 2)], name="x", label_space=LABELS),
     "two cards": lambda: (written("", "a.card.toml"), with_card("{}", "a.card.json")),
@@ -173,7 +171,6 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "column 'id' appears twice": lambda: exchange.read_predictions(written("id,id\n1,2\n")),
     "not of a task": lambda: read(sample(doc={"id": "q"})),
     "expected a log-probability": lambda: read(sample(filtered_resps=[["x"], ["y"]])),
-    "1 answers for the 2 labels": lambda: read(sample(filtered_resps=[[0.1]])),
     "of different kinds": lambda: exchange.score_predictions(MINI, LABELLED | {IDS[0]: {"logits": [0.0] * 3}}),
     "noisy channel needs a local": lambda: list(batch_requests("openai", "m", {"a": ("b", "c")})),
     "not a choice of labels": lambda: exchange.export_tasks(NOISY, "tasks"),
@@ -184,9 +181,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "Anthropic needs one": lambda: list(batch_requests("anthropic", "m;max_tokens=none", {"a": "b"})),
     # kernels
     "only built-in models have options": lambda: load_kernel("builtins:print;x=1"),
-    "order of ppm: given twice": lambda: load_kernel("ppm;order=1;order=2"),
     "prompts: got 'ab'": lambda: load_kernel("ppm").batch("ab", LABELS),
-    "label_space: got 'ab'": lambda: load_kernel("ppm")("p", "ab"),
     "prompts: got 'abc'": lambda: EndpointKernel("http://host/v1", "m").generate("abc"),  # type: ignore[arg-type]
     "no user name": lambda: EndpointKernel("http://user:secret@host/v1", "m"),
     "does not echo prompts": lambda: EndpointKernel("http://host/v1", "m", api="chat", scoring="prompt-logprobs"),

@@ -268,6 +268,9 @@ def test_a_recheck_that_fails(tmp_path: Path) -> None:
         run(failing, tmp_path / "run.sqlite", _many(4))
     _, record = run(failing, tmp_path / "run.sqlite", _many(4), on_error="collect")
     assert record.counts == Counter(reused=3, failed=1)
+    benchmark, settings = Normal(datasets=["mini"], limit=2), {"batched_inference": True, "on_error": "collect"}
+    (predictor,) = benchmark(lambda prompt, label_space: [0, "?", 0, 1], **settings).provenance.predictors
+    assert (predictor.computed, predictor.failed) == (3, 1)
 
 
 def test_tolerances() -> None:
