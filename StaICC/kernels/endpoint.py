@@ -55,11 +55,8 @@ from __future__ import annotations
 import functools
 import json
 import math
-import os
 import re
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from os.path import commonprefix
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
@@ -75,7 +72,6 @@ from StaICC.kernels.text_inference import ReplyKernel, ReplySettings, first_resu
 from StaICC.kernels.transport import (
     KEY_VARIABLE,
     Api,
-    Edition,
     ServerOptions,
     Transport,
     UnusableEndpointError,
@@ -401,7 +397,6 @@ Guided = Literal["", "choice", "json"]
 Answer = list[float] | str
 
 _TIES = 8  # from this many queries on, exact ties in all of them are no accident
-_CREATION = threading.Lock()
 
 _VERSION = 3  # part of the identity; raise it with any change that can move a score
 
@@ -462,7 +457,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         {'kernel': 'endpoint 3', 'server': 'http://localhost:8000/v1', 'model': 'my-model'}
     """
 
-    _live: ClassVar[dict[str, Any]]
+    _transport: ClassVar[Transport]
     """Connections, counts and editions of this process and object; not an option, so not a field."""
 
     _: KW_ONLY
@@ -492,8 +487,9 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "base_url", _checked_url(self.base_url))
-        self._open(())
         super().__post_init__()
+        options = ServerOptions(**{field.name: getattr(self, field.name) for field in fields(ServerOptions)})
+        object.__setattr__(self, "_transport", Transport(options))
         if not self.model:
             raise ArgumentError("model must be the name of a model as the server calls it, not empty")
         for name in ("base_url", "model", "served_model", "system"):
@@ -567,21 +563,20 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         Raises:
             EndpointError: The server failed.
         """
-        self._live["editions"].clear()
-
-        transport, request = self._transport(), self._request("a", self.reply_request(1, ()))
-        first_result(transport.all(["a"], lambda _: transport.request(self.api, request)))
+        self._transport.editions.clear()
+        request = self._request("a", self.reply_request(1, ()))
+        first_result(self._transport.all(["a"], lambda _: self._transport.request(self.api, request)))
         return next(iter(self.editions), None)
 
     @property
     def editions(self) -> tuple[str, ...]:
         """The editions seen in this process since the last :meth:`pin_edition`, in order of appearance."""
-        return tuple(filter(None, map(edition_text, self._live["editions"])))
+        return tuple(filter(None, map(edition_text, self._transport.editions)))
 
     @property
     def usage(self) -> EndpointUsage:
         """Requests and tokens of this kernel so far, in this process."""
-        return EndpointUsage(**self._live["counts"])
+        return EndpointUsage(**self._transport.counts)
 
     @property
     def tokens_used(self) -> tuple[int, int]:
@@ -617,7 +612,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         if self.scoring == "text":
             return list(self.replies(prompts, sampling=self._guide(labels)))
 
-        outcomes = self._transport().all(prompts, lambda prompt: self._scores(prompt, labels))
+        outcomes = self._transport.all(prompts, lambda prompt: self._scores(prompt, labels))
         scored = [outcome for outcome in outcomes if isinstance(outcome, list)]
         if len(labels) > 1 and len(scored) >= _TIES and all(len(set(row)) == 1 for row in scored):
             reason = f"the server returned exactly the same score for all labels in each of {len(scored)} queries"
@@ -630,15 +625,15 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         _check_prompts(prompts)
         if stop is None:  # a label is one line, and a completion goes on
             stop = ["\n"] if self.api == "completions" else []
-        settings, transport = {**self.reply_request(most, stop), **more}, self._transport()
+        settings = {**self.reply_request(most, stop), **more}
 
         def work(prompt: str) -> Text:
-            text = reply(transport.request(self.api, self._request(prompt, settings)))
+            text = reply(self._transport.request(self.api, self._request(prompt, settings)))
             if has_key(text):
                 raise EndpointError(f"the reply holds the key from {KEY_VARIABLE}, so it is not used: {clip(text)}")
             return text
 
-        return transport.all(prompts, work)
+        return self._transport.all(prompts, work)
 
     def _guide(self, labels: Sequence[str]) -> dict[str, Any]:
         """The fields of a request that allow no reply but a label."""
@@ -658,30 +653,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
     def close(self) -> None:
         """Close the connections of this process; the next query opens them again."""
-        transport: Transport | None = self._live.pop("transport", None)
-        if transport is not None:
-            transport.close()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_live": self._live["editions"]}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._open(state["_live"])
-
-    def _open(self, editions: Iterable[Edition]) -> None:
-        """Start without connections and with all counts 0."""
-        self.__dict__["_live"] = {"editions": list(editions), "counts": Counter()}
-
-    def _transport(self) -> Transport:
-        """The connections of this process."""
-        live = self._live
-        with _CREATION:
-            transport: Transport | None = live.get("transport")
-            if transport is None or transport.process != os.getpid():  # a forked child has connections of its own
-                options = ServerOptions(**{field.name: getattr(self, field.name) for field in fields(ServerOptions)})
-                live["transport"] = transport = Transport(options, live["editions"], live["counts"])
-            return transport
+        self._transport.close()
 
     def _request(self, prompt: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         if self.last_blank == "label":
@@ -690,7 +662,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         return {**content, **settings}
 
     def _scores(self, prompt: str, labels: Sequence[str]) -> list[float]:
-        transport = self._transport()
+        transport = self._transport
         if self.scoring == "top-logprobs":
             listed = {"logprobs": True, "top_logprobs": self.top_n} if self.api == "chat" else {"logprobs": self.top_n}
             body = transport.request(self.api, self._request(prompt, self.reply_request(1, ()) | listed))

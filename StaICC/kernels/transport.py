@@ -52,6 +52,7 @@ _SHOWN = "[key]"
 _CLIENTS = frozenset({"httpcore", "httpx", "openai"})  # their debug logs show the headers of responses
 _NAMES = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 _READ: set[str] = set()  # the keys that this process sends
+_CREATION = threading.Lock()
 
 
 def key_from_environment() -> str | None:
@@ -321,38 +322,60 @@ def _redacted(error: Exception) -> OutputError:
 
 
 class Transport(Requests):
-    """Requests to one server, for one process.
+    """Requests to one server. It connects with the first one; a copy in another process has its own connections.
 
     Args:
         options: The server, the model and the limits.
-        editions: The editions seen so far, to which this transport adds.
-        counts: The fields of :class:`EndpointUsage` so far, to which this transport adds.
-
-    Raises:
-        MissingDependencyError: The package ``openai`` is not installed.
+        editions: The editions seen so far.
     """
 
-    def __init__(self, options: ServerOptions, editions: list[Edition], counts: Counter[str]) -> None:
+    def __init__(self, options: ServerOptions, editions: Iterable[Edition] = ()) -> None:
         super().__init__(options.concurrency)
-        openai = require("openai", "endpoint", "the endpoint kernel")
-        self.process = os.getpid()
         self._options = options
-        self._editions = editions
+        self.editions = list(editions)
+        """The editions seen so far."""
+        self.counts: Counter[str] = Counter()
+        """The fields of :class:`EndpointUsage` so far, in this process."""
+        self._process: int | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Transport, (self._options, self.editions)
+
+    def all(self, prompts: Sequence[str], work: Callable[[str], Value]) -> list[Value | OutputError]:
+        """Return the result of ``work`` for each prompt, or the error in its place.
+
+        Raises:
+            MissingDependencyError: The package ``openai`` is not installed.
+        """
+        with _CREATION:
+            if self._process != os.getpid():  # a forked child has connections of its own
+                self._connect()
+        return super().all(prompts, work)
+
+    def _connect(self) -> None:
+        openai = require("openai", "endpoint", "the endpoint kernel")
         key = key_from_environment()
         self._has_key = key is not None
-        given = openai.OpenAI(base_url=options.base_url, api_key=key or "none").default_headers  # organisation, project
+        url = self._options.base_url
+        given = openai.OpenAI(base_url=url, api_key=key or "none").default_headers  # organisation, project
         self._headers = {name: text for name, text in given.items() if isinstance(text, str)}
         self._headers["Authorization"] = f"Bearer {key or 'none'}"
-        self._client = openai.DefaultHttpxClient(timeout=options.timeout, follow_redirects=False)
-        self.close = weakref.finalize(self, self._client.close)
-        self._free = threading.Semaphore(options.concurrency)
+        self._client = openai.DefaultHttpxClient(timeout=self._options.timeout, follow_redirects=False)
+        self._end = weakref.finalize(self, self._client.close)
+        self._free = threading.Semaphore(self._options.concurrency)
         self._lock = threading.Lock()  # of the counts and editions
         self._not_before = 0.0
         self.checking = threading.Lock()
         self.echo_fault: str | None = ""
         """Why the server's echo is wrong, if it is; empty before the check."""
-        self._counts = counts
         redact_logs()
+        self.understood, self._process = False, os.getpid()
+
+    def close(self) -> None:
+        """Close the connections of this process; the next query opens them again."""
+        if self._process is not None:
+            self._end()
+            self._process = None
 
     def request(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request, with retries.
@@ -375,7 +398,7 @@ class Transport(Requests):
                 if self.ended is not None:
                     raise self.ended
                 with self._lock:
-                    self._counts.update(requests=1, retries=attempt > 0)
+                    self.counts.update(requests=1, retries=attempt > 0)
                 outcome = self._attempt(api, payload)
                 if not isinstance(outcome, _Fault):
                     with self._lock:
@@ -499,7 +522,7 @@ class Transport(Requests):
             EndpointError: Another model than the requested one served it.
             EditionError: Another edition served it.
         """
-        self._counts.update(token_counts(body))
+        self.counts.update(token_counts(body))
         named, url = body.get("model"), self._options.base_url
         asked = self._options.served_model or self._options.model
         dated = "" if self._options.served_model else r"(-+(\d-*){4}((\d-*){4})?)?"  # such as NAME-2025-01-31
@@ -509,13 +532,13 @@ class Transport(Requests):
             )
         names = {"model": named, "system_fingerprint": body.get("system_fingerprint")}
         seen = {name: redact(str(value)) for name, value in names.items() if value not in (None, "")}
-        for place, known in enumerate(self._editions):
+        for place, known in enumerate(self.editions):
             if {**known, **seen} == {**seen, **known}:  # they name nothing otherwise
-                self._editions[place] = known | seen
+                self.editions[place] = known | seen
                 return body
-        if self._editions and not self._options.allow_edition_change:
-            change = f"{edition_text(self._editions[0])} to {edition_text(seen)}"
+        if self.editions and not self._options.allow_edition_change:
+            change = f"{edition_text(self.editions[0])} to {edition_text(seen)}"
             advice = "Use a new store, or allow_edition_change=True"
             raise EditionError(f"{url}: the served edition of {self._options.model!r} changed from {change}. {advice}")
-        self._editions.append(seen)
+        self.editions.append(seen)
         return body
