@@ -167,17 +167,14 @@ class _Labels:
         rest = text[match.end() :]
         if not rest.startswith(("'s", "\u2019s")):
             rest = rest.lstrip("\"'`*_\u201d\u2019)}]")
-        if _GOES_ON.match(rest):
-            return None
-        others = re.sub(f"{_CONTRAST}(?:{self.start.pattern})", " ", _CLAUSE_END.split(rest, maxsplit=1)[0], flags=re.I)
-        if self.mentioned(others) - {self.exactly(match[0])}:
+        label, clause = self.exactly(match[0]), _CLAUSE_END.split(rest, maxsplit=1)[0]
+        others = re.sub(f"{_CONTRAST}(?:{self.start.pattern})", " ", clause, flags=re.I)
+        goes_on = _GOES_ON.match(rest) or self.mentioned(others) - {label} or _OPEN_ALTERNATIVE.match(rest)
+        if goes_on or _DOUBT.search(re.split(r"[.!\n;]", rest, maxsplit=1)[0].strip()):
             return None
         alternative = _ALTERNATIVE.match(rest)
-        if alternative is not None and self.start.match(rest[alternative.end() :].lstrip(_MARKS)):
-            return None
-        if _OPEN_ALTERNATIVE.match(rest) or _DOUBT.search(re.split(r"[.!\n;]", rest, maxsplit=1)[0].strip()):
-            return None
-        return self.exactly(match[0])
+        is_listed = alternative is not None and self.start.match(rest[alternative.end() :].lstrip(_MARKS))
+        return None if is_listed else label
 
     def names_any(self, text: str) -> bool:
         """Tell whether the text begins with a label, doubtful or not."""
