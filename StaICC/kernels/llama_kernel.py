@@ -213,8 +213,6 @@ class LlamaKernel(EngineKernel):
     def _continued(
         self, ids: Sequence[Tokens], most: int, stop: Sequence[str], sampling: dict[str, Any], choices: Sequence[str]
     ) -> list[str]:
-        if choices:
-            raise ArgumentError(f"choices: got {list(choices)!r:.80} for a kernel without guided texts. Use vllm:")
         vocabulary = self.tokenizer
         end = Ending(vocabulary, vocabulary.end_tokens, stop)
         texts = [""] * len(ids)

@@ -431,6 +431,8 @@ class TokenKernel:
             reasoning of the reply, they begin with ``<think>``.
         """
         max_new_tokens = check_generation(max_new_tokens, stop, temperature)
+        if choices and not hasattr(self.options, "guided"):
+            raise ArgumentError(f"choices: got {list(choices)!r:.80} for a kernel without guided texts. Use vllm:")
         with self._running(prompts):
             reading = self._read([[prompt] for prompt in prompts], new_tokens=max_new_tokens)
             sampling = {"temperature": temperature, "seed": seed}
@@ -787,8 +789,6 @@ class CausalLMKernel(TokenKernel):
     def _continued(
         self, ids: Sequence[Tokens], most: int, stop: Sequence[str], sampling: dict[str, Any], choices: Sequence[str]
     ) -> list[str]:
-        if choices:
-            raise ArgumentError(f"choices: got {list(choices)!r:.80} for a kernel without guided texts. Use vllm:")
         ends = getattr(getattr(self.model, "generation_config", None), "eos_token_id", None)
         if ends is None:
             ends = getattr(self.tokenizer, "eos_token_id", None)
