@@ -685,7 +685,7 @@ _ANTHROPIC = {"stop": "stop_sequences", "max_tokens": "max_tokens", "temperature
 """The fields of a request that Anthropic has too, with its names."""
 
 
-def batch_requests(provider: Provider, model: str, prompts: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def batch_requests(provider: Provider, model: str, prompts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the request for each prompt, as a chat.
 
     Args:
