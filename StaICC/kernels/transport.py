@@ -398,7 +398,7 @@ class Transport(Requests):
                 if self.ended is not None:
                     raise self.ended
                 with self._lock:
-                    self.counts.update(requests=1, retries=attempt > 0)
+                    self.counts.update(requests=1, retries=int(attempt > 0))
                 outcome = self._attempt(api, payload)
                 if not isinstance(outcome, _Fault):
                     with self._lock:
