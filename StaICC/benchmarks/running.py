@@ -36,7 +36,7 @@ from StaICC.results import DatasetDetails, Signature, describe_environment, dige
 from StaICC.results.provenance import GIVEN, Provenance, common, predictors_of, scoring_field, utc_now
 from StaICC.results.result import Result, ResultGroup, json_row
 from StaICC.results.result import mean as mean
-from StaICC.safe_text import logger
+from StaICC.safe_text import logger, one_line
 from StaICC.version import __version__
 
 if TYPE_CHECKING:
@@ -620,6 +620,9 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
     def data_warnings(self) -> Sequence[str]:
         """Return the warnings about the data sets."""
         return ()
+
+    def __repr__(self) -> str:
+        return one_line(f"<{self.benchmark_name} over {', '.join(self.dataset_names)}>")
 
     def __len__(self) -> int:
         return len(self.experimentor)

@@ -154,9 +154,6 @@ class Benchmark(BaseBenchmark[Experimentor]):
         """Whether the text is scored given the label; :meth:`re_initialize` changes it."""
         return self.experimentor[0].starts_noisy
 
-    def __repr__(self) -> str:
-        return one_line(f"<{self.task.name} over {', '.join(self.dataset_names)}>")
-
     def re_initialize(self, k: int = 4, noisy_channel: bool = False, keep_prompter: bool = False) -> None:
         """Build the experimentors again.
 

@@ -697,9 +697,6 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
                 raise DataMissingError(f"{index} was skipped: {skipped}")
         return super().__getitem__(index)
 
-    def __repr__(self) -> str:
-        return one_line(f"<LongICL over {', '.join(self.dataset_names)}>")
-
     @property
     def absent(self) -> Mapping[str, DatasetRun]:
         """The skipped data sets, without scores."""
@@ -728,8 +725,8 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
             if own.card.structured and (guided := own_attribute(function, "guided")):
                 raise ArgumentError(f"{own.card.needs_text}, and guided={guided!r} allows one label only")
             if own.card.structured and callable(getattr(function, "generate", None)):
-                remedy = "wrap it: text_inference(kernel) of StaICC.kernels.text_inference"
-                raise ArgumentError(f"{own.card.needs_text}, but {type(function).__name__} scores labels; {remedy}")
+                remedy = "Generate text: --answers text, or text_inference(kernel) of StaICC.kernels.text_inference"
+                raise ArgumentError(f"{own.card.needs_text}, but {type(function).__name__} scores labels. {remedy}")
         return chosen
 
     def forecast(self, function: Inference, **options: Any) -> Forecast:

@@ -72,6 +72,7 @@ from StaICC.errors import (
 )
 from StaICC.optional import require
 from StaICC.prompting import SubsetView, TripletSplit, split_dataset
+from StaICC.prompting.sampling import turns_of
 from StaICC.safe_text import logger, visible
 
 _ENTITIES = (
@@ -439,7 +440,7 @@ class LongICLData:
         if self.card.demonstrations.rule == "covering":
             number = len(self.train) if most is None else most
             return protocol.covering(map(_labels, self.train), self.card.labels, number)
-        return protocol.turns_of(row.label for row in self.train)[:most]
+        return turns_of(row.label for row in self.train)[:most]
 
     def check_own_rows(self, number: int) -> None:
         """Refuse a data set of the user's own if a label has fewer demonstrations than ``number``."""

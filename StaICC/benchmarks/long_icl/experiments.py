@@ -32,7 +32,7 @@ from StaICC.errors import ArgumentError, known_name, set_integers, validate_inte
 from StaICC.metrics.intervals import MetricTerm, combine, of_difference, ratio_part
 from StaICC.metrics.paired_tests import holm
 from StaICC.metrics.random_baselines import sign_test
-from StaICC.prompting.sampling import bm25_scores
+from StaICC.prompting.sampling import bm25_scores, rows_by_label
 
 _BYTES = 4
 _MOST = 10**9 - 1  # the largest number of an option, which fits into a signature
@@ -409,7 +409,7 @@ def _helmet(experiment: Experiment, material: Material) -> Conditions:
         raise ArgumentError(f"experiment helmet: got {got}, expected {expected}, without a label list")
     train = [row.item() for row in material.data.train]
     labels, index = [item.gold[0] for item in train], {label: place for place, label in enumerate(card.labels)}
-    questions, groups = [write_query(card, item) for item in train], protocol.rows_by_label(labels)
+    questions, groups = [write_query(card, item) for item in train], rows_by_label(labels)
 
     def seed(place: int) -> int:
         return (int(hashlib.sha256(to_bytes(material.items[place].texts[0])).hexdigest(), 16) + protocol.SEED) % 2**31
@@ -540,7 +540,7 @@ def analyse(
     by_position, rows, labels = experiment.name == "position", [i.row for i in items], [i.gold[0] for i in items]
     units: Sequence[Hashable] = labels if by_position else rows
     gold = [(label,) for label in labels]
-    analysis: dict[str, Any] = {"name": experiment.name}
+    analysis: dict[str, Any] = {"name": experiment.name, "conditions": {}}
     if by_position:
         tallies, analysis["p_value"] = _by_part(experiment, card, labels, list(tallies.values()))
     band = None if level is None else 1.0 - (1.0 - level) / len(tallies)

@@ -82,8 +82,7 @@ from StaICC.datasets.storage import read_value
 from StaICC.errors import ArgumentError, OutputError, known_name
 from StaICC.inference.contract import check_answer
 from StaICC.inference.reply_parser import parse_reply, reply_text
-from StaICC.prompting.sampling import rows_by_label as rows_by_label
-from StaICC.prompting.sampling import turns_of as turns_of
+from StaICC.prompting.sampling import rows_by_label
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 ROUNDS = 5

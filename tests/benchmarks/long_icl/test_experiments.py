@@ -15,10 +15,11 @@ import pytest
 
 from StaICC.benchmarks.long_icl import Experiment, LongICL, LongICLExperimentor, card, experiments
 from StaICC.benchmarks.long_icl.experiments import Contexts, blocks_of, position_p_value, reference_tokens
-from StaICC.benchmarks.long_icl.protocol import Tally, turns_of, write_context
+from StaICC.benchmarks.long_icl.protocol import Tally, write_context
 from StaICC.benchmarks.verify import verify
 from StaICC.errors import SchemaError
 from StaICC.metrics.intervals import ratio_part
+from StaICC.prompting.sampling import turns_of
 from StaICC.results import Result, compare
 from StaICC.results import load as load_result
 from StaICC.results.published import compare_with_published
