@@ -269,11 +269,6 @@ Written = tuple[bytes, tuple[str, ...], int, int]
 """Digest of a prompt, with the label space, the true label and the test row of its query."""
 
 
-def distinct_prompts(seen: Iterable[Written]) -> int:
-    """Return the number of different (prompt, label space) pairs."""
-    return len({written[:2] for written in seen})
-
-
 def digest_prompts(queries: Iterable[Query], seen: list[Written] | None = None) -> tuple[str, str]:
     """Return the digest of all prompts in order, and the first 32 bits of each one's own digest as base64.
 
@@ -397,7 +392,7 @@ def evaluate(
         notes += (f"{len(replies)} of {len(seen)} replies are unparsed and {how}, such as {examples}",)
     details = DatasetDetails(
         asked=len(seen),
-        distinct=distinct_prompts(seen),
+        distinct=len({written[:2] for written in seen}),
         scored=sum(outcome.scored for outcome in outcomes),
         failed=len(failures) + (len(replies) if unparsed == "error" else 0),
         prompts=prompts,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from StaICC.benchmarks.evaluation import DatasetRun, Runs
 from StaICC.benchmarks.experimentor import Experimentor
-from StaICC.benchmarks.running import BaseBenchmark, EarlySettings, Predictions, RunContext, RunSettings
+from StaICC.benchmarks.running import BaseBenchmark, EarlySettings, RunContext, RunSettings
 from StaICC.benchmarks.task import Condition, Outcome
 from StaICC.errors import ArgumentError, OutputError, known_name
 from StaICC.inference import Answer, Failure, Inference, Part, predict_queries
@@ -294,7 +294,7 @@ def run_early(
         for number, (own, conditions) in enumerate(written):
             given = [known[number, query] for condition in conditions for query in condition.queries]
             runs[own.name] = own.assemble(conditions, given, f"{name}, {own.name}")
-        predictions = Predictions.of_run(context, dict(zip(runs, functions, strict=True)))
+        predictions = context.predictions(dict(zip(runs, functions, strict=True)))
         result = finished.collect(runs, predictions, keep_outputs, with_divided)
         results.append(marked(result, stopping))
     return context, results

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypedDict, TypeVar
 
@@ -167,7 +168,6 @@ class RunContext:
         self._began = time.monotonic()
         self._closing = contextlib.ExitStack()
         self._settings = settings
-        self._store: PredictionStore | None = None
         self._tracked: dict[int, _Tracked] = {}
         self._records: dict[int, RunRecord] = {}
         executor = settings.get("executor")
@@ -180,11 +180,6 @@ class RunContext:
                 "batched_inference=True passes complete lists, which can neither be cached query by query nor be split "
                 "over workers. If each prediction depends on its own prompt only, use the attribute 'batch' instead"
             )
-
-    @property
-    def seconds(self) -> float:
-        """The duration of the run until now."""
-        return time.monotonic() - self._began
 
     def deliver(self, result: Delivered) -> Delivered:
         """Call ``on_result`` with the finished result, and return the result.
@@ -218,13 +213,11 @@ class RunContext:
     def __exit__(self, *raised: Unpack[_Raised]) -> None:
         self._closing.__exit__(*raised)
 
-    def _open_store(self) -> PredictionStore:
-        """Return the store. A new file is made when the first options are, so a run that is refused makes none."""
-        if self._store is None:
-            given: Any = self._settings.get("store")
-            made = None if isinstance(given, PredictionStore) else contextlib.closing(PredictionStore(given))
-            self._store = given if made is None else self._opened.enter_context(made)
-        return self._store
+    @cached_property
+    def _store(self) -> PredictionStore:
+        """The store. A new file is made when the first options are, so a run that is refused makes none."""
+        given: Any = self._settings.get("store")
+        return given if isinstance(given, PredictionStore) else self._opened.enter_context(PredictionStore(given))
 
     def _end(self, *raised: Unpack[_Raised]) -> None:
         """Verify the identities, and remove predictions that were stored under a changed one.
@@ -285,7 +278,7 @@ class RunContext:
             return options
         tracked = self._track(function)
         if tracked.bound is None and tracked.name_in_store is not None:
-            tracked.bound = BoundStore(self._open_store(), tracked.name_in_store)
+            tracked.bound = BoundStore(self._store, tracked.name_in_store)
         return replace(options, store=tracked.bound, before_computing=tracked.pin_edition, counter=tracked.counter)
 
     def warn(self, *warnings: str) -> None:
@@ -311,9 +304,15 @@ class RunContext:
         """Return the identity of an inference function as it was when the run started."""
         return self._track(function).identity
 
-    def record_of(self, function: Inference) -> RunRecord:
-        """Return the record of an inference function; available after the with-block."""
-        return self._records[id(function)]
+    def predictions(self, functions: Mapping[str, Inference | None]) -> Predictions:
+        """Return the provenance of the predictions, after the with-block.
+
+        Args:
+            functions: The inference function of each data set, in the order of the run; ``None`` for given predictions.
+        """
+        records = {name: self._records[id(function)] for name, function in functions.items() if function is not None}
+        seconds = time.monotonic() - self._began
+        return Predictions(records, self.batched, warnings=tuple(self.warnings), seconds=seconds)
 
 
 PROBE_SECONDS = 4.0
@@ -482,17 +481,6 @@ class Predictions:
     """What the run warned of."""
     seconds: float = 0.0
     """The duration of the run."""
-
-    @classmethod
-    def of_run(cls, context: RunContext, functions: Mapping[str, Inference | None]) -> Predictions:
-        """Return the predictions of a run that has ended.
-
-        Args:
-            context: The context of the run.
-            functions: The inference function of each data set, in the order of the run; ``None`` for given predictions.
-        """
-        records = {name: context.record_of(function) for name, function in functions.items() if function is not None}
-        return cls(records, context.batched, warnings=tuple(context.warnings), seconds=context.seconds)
 
     def scoring(self, datasets: Sequence[str]) -> str | None:
         """Return the signature's field ``scoring``: how the label scores of all data sets are computed."""
@@ -764,7 +752,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
                 part = Part(f"{self.benchmark_name}, {experimentor.name}", sum(steps[:number]), sum(steps))
                 options = context.options_for(functions[number])
                 runs[experimentor.name] = experimentor.run(functions[number], predictions_given[number], options, part)
-        predictions = Predictions.of_run(context, dict(zip(runs, functions, strict=True)))
+        predictions = context.predictions(dict(zip(runs, functions, strict=True)))
         return context.deliver(self.collect(runs, predictions, return_outputs, return_divided_results))
 
     __call__ = auto_run

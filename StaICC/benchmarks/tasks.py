@@ -377,7 +377,7 @@ class BenchmarkGroup(Displayed, errors.FixedAttributes):
                 options = context.options_for(function, group_prefixes=True)
                 runs.append(run_together(function, experimentors, where, options))
         datasets = first.dataset_names
-        predictions = Predictions.of_run(context, dict(zip(datasets, functions, strict=True)))
+        predictions = context.predictions(dict(zip(datasets, functions, strict=True)))
         settings = predictions, return_outputs, return_divided_results
         results = {
             part: member.collect(dict(zip(datasets, own, strict=True)), *settings)

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from StaICC import errors
-from StaICC.benchmarks.evaluation import DatasetRun, Written, compare_prompts, digest_prompts, distinct_prompts
+from StaICC.benchmarks.evaluation import DatasetRun, Written, compare_prompts, digest_prompts
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.race import first_rows, marked, replay
 from StaICC.benchmarks.running import BaseBenchmark, DatasetTask, Predictions, RunContext
@@ -713,7 +713,8 @@ class _Scored:
         own: DatasetTask = self.benchmark[name]
         if own.unrecorded is not None:
             saved = self.result.divided[name]
-            known = replace(details, asked=len(seen), distinct=distinct_prompts(seen), data=own.data_digest)
+            distinct = len({written[:2] for written in seen})
+            known = replace(details, asked=len(seen), distinct=distinct, data=own.data_digest)
             averaged = {key: saved.get(key) for key in self.result.averaged}
             return DatasetRun(saved, averaged, known, (), known.intervals, ())
         written = [(condition.name, len(condition.queries)) for condition in conditions]

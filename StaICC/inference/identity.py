@@ -432,7 +432,6 @@ TOLERANCE = 1e-6
 SAMPLE = 30
 """Reused predictions that a run computes again, at least one in each part with reused ones."""
 
-_SHOWN = 300
 _DEEPEST = 3  # references that are followed to find a kernel
 
 _Key = tuple[Prompt, tuple[str, ...]]
@@ -520,11 +519,6 @@ def _distance(first: float, other: float) -> float:
     return abs(first - other) / max(1.0, abs(first), abs(other)) if math.isfinite(first - other) else math.inf
 
 
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"
-
-
 class RunCounter:
     """Counts the predictions of one inference function over a run.
 
@@ -600,12 +594,12 @@ class RunCounter:
         if difference(stored, again) <= (TOLERANCE if self._tolerance is None else self._tolerance):
             return
         prompt = query[0] if isinstance(query[0], str) else query[0][0]
-        message = f"{where}: the store has {_short(stored)} for the prompt that ends with {prompt[-60:]!r}"
+        message = f"{where}: the store has {stored!r:.300} for the prompt that ends with {prompt[-60:]!r}"
         if self._tolerance is None:
-            _LOG.warning("%s, computed again it is %s. This kernel's predictions may change.", message, _short(again))
+            _LOG.warning("%s, computed again it is %.300r. This kernel's predictions may change.", message, again)
             return
         raise IdentityError(
-            f"{message}, but computed again it is {_short(again)} (accepted difference: {self._tolerance:g}). The "
+            f"{message}, but computed again it is {again!r:.300} (accepted difference: {self._tolerance:g}). The "
             "stored predictions are not those of this inference function, or it is not deterministic. Use another "
             "store or model_name, or recheck=False to reuse them without this check"
         )

@@ -406,7 +406,7 @@ class WorkerPool:
             raise errors.ArgumentError(f"executor: got {executor!r}, {expected}")
         self._make = None if isinstance(executor, Executor) else executor
         self._executor = executor if isinstance(executor, Executor) else None
-        self._remotes: list[RemoteFunction] = []
+        self._remotes: dict[int, RemoteFunction] = {}  # by id of the function, which they keep
 
     @property
     def executor(self) -> Executor:
@@ -433,9 +433,8 @@ class WorkerPool:
 
     def remote(self, function: Any) -> RemoteFunction:
         """Return the function in the form to submit; the same object for the same function."""
-        for remote in self._remotes:
-            if remote.function is function:
-                return remote
+        if remote := self._remotes.get(id(function)):
+            return remote
         made, executor = RemoteFunction(function), self.executor
         processes = sys.modules.get("concurrent.futures.process")  # loaded if the executor is a process pool
         if processes is not None and isinstance(executor, processes.ProcessPoolExecutor):
@@ -447,12 +446,12 @@ class WorkerPool:
                     "worker processes load the inference function again, and changes since its module was imported may "
                     "be missing there: make them in the module"
                 )
-        self._remotes.append(made)  # Dask and others pickle with cloudpickle, which can do more
+        self._remotes[id(function)] = made  # Dask and others pickle with cloudpickle, which can do more
         return made
 
     def stop_threads(self) -> None:
         """Let threads of this process stop after their current query."""
-        for remote in self._remotes:
+        for remote in self._remotes.values():
             remote.stopped = True
         self._remotes.clear()
 

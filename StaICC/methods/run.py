@@ -27,7 +27,7 @@ from dataclasses import replace
 from typing import Any
 
 from StaICC.benchmarks import Benchmark, BenchmarkGroup, DatasetRun, Experimentor
-from StaICC.benchmarks.running import ForecastOptions, Predictions, RunContext, Tasks
+from StaICC.benchmarks.running import ForecastOptions, RunContext, Tasks
 from StaICC.benchmarks.tasks import members
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions
@@ -272,8 +272,8 @@ class Method:
                 views.append(with_labels(data.experimentor, experimentor))
                 runs[experimentor.name] = self._scored(views[-1], predictions, running.options_for(predictor), part)
                 cost.start()
-        record = Predictions.of_run(running, predictors)
-        result = benchmark.copy_with(experimentor=views).collect(runs, record, return_outputs)
+        changed = benchmark.copy_with(experimentor=views)
+        result = changed.collect(runs, running.predictions(predictors), return_outputs)
         result.timing.update({name: value for name, value in cost.timing.items() if not math.isnan(value)})
         result.signature = self._signed(result.signature, {str(one.get_k()) for one in benchmark})
         result.provenance = replace(result.provenance, method=result.signature.fields.get("method"))

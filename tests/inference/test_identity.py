@@ -39,7 +39,7 @@ def run(function: Any, store: Any = None, queries: Any = None, **settings: Any) 
     with RunContext(False, store=store, **settings) as running:
         running.start([function])
         found = predict_queries(function, queries or QUERIES, "Test", running.options_for(function))
-    return found, running.record_of(function)
+    return found, running.predictions({"": function}).records[""]
 
 
 def direct(function: Any, queries: Any = None) -> list[Any]:
