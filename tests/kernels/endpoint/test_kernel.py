@@ -112,6 +112,7 @@ def test_each_setting_of_a_reply_is_sent_omitted_and_recorded(make, server, name
     server.always = wrong.answering(lambda body: "positive")
     assert kernel.batch(PROMPTS[:1], LABELS) == ["positive"]
     (request,) = server.requests
+    assert type(kernel.usage.retries) is int
     assert request["messages"][-1] == {"role": "user", "content": PROMPTS[0]}
     sent = request["messages"][0]["content"] if name == "system" else request[name]
     assert sent == (["a", "b"] if name == "stop" else SENT[name])
