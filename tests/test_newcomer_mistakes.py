@@ -249,11 +249,15 @@ WARNED: dict[str, tuple[Callable[[], Dataset], str]] = {
         lambda: Dataset.from_rows([(f"t{i}", i % 2) for i in range(300)], name="x", label_space=["a", "b"]),
         "2 of 300 rows are tested: an accuracy of 50 % is known to +/- 50 points. Use a larger limit",
     ),
+    "labels without rows": (
+        lambda: Dataset.from_rows([(f"t{i}", i % 2) for i in range(300)], name="x", label_space=list("abcd")),
+        "2 labels have no test row, such as 'c', 'd'.",
+    ),
     "k above the pool": (lambda: read("a.csv", GOOD), "k = 64 is larger than the demonstration set (16 rows)"),
     "duplicates": (lambda: read("a.csv", GOOD + GOOD.partition("\n")[2]), "are also in the demonstration set"),
     "contradicting labels": (
         lambda: read("a.csv", GOOD + GOOD.partition("\n")[2].replace("bug", "wish", 5)),
-        "texts have two or more labels",
+        " 5 texts have two or more labels",
     ),
     "labels in two spellings": (
         lambda: read("a.csv", GOOD + "x,Bug\ny,Bug\n"),

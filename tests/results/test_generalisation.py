@@ -109,6 +109,11 @@ def test_a_model_that_knows_one_template_only(results: dict[str, Result]) -> Non
     both = copy.copy(results["one template"])
     both.details = dict.fromkeys(("one", "two"), both.details["mini"])
     assert components_of(both).shared == pytest.approx(1 / 3)  # equal data sets share all of it
+    both.details = {name: results[name].details["mini"] for name in ("guesses", "others")}
+    parts = [line.effects.components for line in variance_components(both).lines[:2]]
+    means = {name: fmean(part[name] for part in parts) for name in parts[0]}
+    assert components_of(both).variances == pytest.approx({name: max(0.0, mean) for name, mean in means.items()})
+    assert any(mean != pytest.approx(fmean(max(0.0, part[name]) for part in parts)) for name, mean in means.items())
     comparison = compare_generalising(results["right"], results["one template"])
     fixed = compare(results["right"], results["one template"]).overall
     assert fixed.p_value is not None
