@@ -129,6 +129,8 @@ def test_topk_sets_demonstrations_and_nothing_else() -> None:
     )
     assert math.hypot(len(nearest_text) - len(query), nearest_text.count(" ") - query.count(" ")) == best
     assert experimentor.prompt_set()[0].startswith(f"sentence: {nearest_text}")
+    SA_ICL(kernel, None, few := mini(), demonstration_set_cut=5).set_TopK_to_demonstration(3)
+    assert {place for own in few.demonstration_sampler for place in own} <= set(range(5))
 
 
 # -- SA-ICL

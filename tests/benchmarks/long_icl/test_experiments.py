@@ -203,6 +203,8 @@ def test_controls(small_files: Path) -> None:
     assert Counter(drawn) != Counter(label for _, label in normal)
     assert [text for text, _ in shown(own.context("random labels"))] == [text for text, _ in normal]
     assert not shown(own.context("irrelevant text"))
+    others = [one(small_files, Experiment("controls", shots=2, seed=seed)) for seed in range(1, 5)]
+    assert {other.context("normal") for other in others} == {own.context("normal")}  # random labels are no longer
     instructed = one(small_files, Experiment("controls", shots=1), instruct=True)
     assert ", ".join(instructed.contexts["symbols"].labels) in instructed.context("symbols")
     assert ", ".join(own.card.labels) in instructed.context("irrelevant text")
