@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pytest
 
 import StaICC
-from StaICC import GLER, Dataset, DomainBias, LongICL, Normal, load_kernel
+from StaICC import GLER, Dataset, DomainBias, Generalisation, LongICL, Normal, load_kernel
 from StaICC.benchmarks.long_icl import Experiment
 from StaICC.datasets import SplitSizes
 from StaICC.errors import ArgumentError, validate_integer, whole_number
@@ -22,6 +22,7 @@ from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.text_inference import ReplySettings
 from StaICC.methods.run import Method
 from StaICC.methods.specification import _accepts, make_options
+from StaICC.metrics import expected_calibration_error_1
 
 ROWS = [(f"text {row}", f"kind {row % 20}") for row in range(400)]
 KINDS = [f"kind {number}" for number in range(20)]
@@ -54,6 +55,10 @@ def experimentor(**settings: Any) -> Any:
     return Normal(datasets=["mini"], **settings)[0]
 
 
+def mini() -> Any:
+    return Normal(k=2, datasets=["mini"], limit=2)
+
+
 def with_k(number: Any) -> Any:
     own = experimentor()
     own.set_k(number)
@@ -80,6 +85,9 @@ OPTIONS: dict[str, Callable[[Any], Any]] = {
     "limit": lambda number: str(Normal(datasets=["mini"], limit=number).signature()),
     "re_initialize": lambda number: Normal(datasets=["mini"]).re_initialize(number),
     "interpolations": lambda number: str(GLER(datasets=["mini"], interpolations=number).signature()),
+    "draws, templates": lambda number: str(Generalisation(datasets=["mini"], draws=number, templates=number)[0].task),
+    "orders": lambda number: Method("permutation_ensemble", load_kernel("ppm"), orders=number).run(mini()).averaged,
+    "bins": lambda number: expected_calibration_error_1([0], [[1.0, 0.0]], number),
     "domain_query_length": lambda number: str(DomainBias(datasets=["mini"], domain_query_length=number).signature()),
     "split": lambda number: json.dumps(dataclasses.asdict(SplitSizes(number, number, number))),
     "tried": lambda number: json.dumps(dataclasses.asdict(StaICC.Statistics(tried=number))),
@@ -109,6 +117,19 @@ def test_truth_values_and_other_numbers_are_refused(option: str) -> None:
     for value in (True, 2.0, "3"):
         with pytest.raises(StaICC.StaICCError):
             OPTIONS[option](value)
+
+
+LOWEST = dict.fromkeys(OPTIONS, 1) | {"interpolations": 2, "draws, templates": 2}
+LOWEST |= dict.fromkeys(
+    ("label index", "label of a row", "k", "set_k", "example", "re_initialize", "domain_query_length", "order"), 0
+)
+
+
+@pytest.mark.parametrize(("option", "lowest"), LOWEST.items())
+def test_the_lowest_number_is_accepted_and_no_lower_one(option: str, lowest: int) -> None:
+    OPTIONS[option](lowest)
+    with pytest.raises(StaICC.StaICCError):
+        OPTIONS[option](lowest - 1)
 
 
 def test_the_result_is_an_int() -> None:

@@ -215,6 +215,7 @@ def test_logits_are_normalised_before_they_are_averaged() -> None:
     assert result.averaged["entropy"] == pytest.approx(expected.averaged["entropy"], rel=1e-9)
     released = ContextualBias(datasets=["mini"], metrics="0.1.1")(preentered_prediction=[logits])
     assert released["Divided results"]["mini"]["distribution"] == pytest.approx(mean(logits))
+    assert released["Averaged results"]["distribution"] == 0.0
 
 
 def test_zeros_are_no_accident_and_an_infinite_divergence_is_undefined() -> None:

@@ -162,6 +162,7 @@ def test_tokens_of_a_local_model_are_those_of_its_forecast(make_model: Any, make
     assert sum(alone.values()) > kernel.tokens_used[0]
     for row, result in zip(rows, table.results(), strict=True):
         interval = result.means.intervals["accuracy"]
+        assert row["prompts"] == result.timing["training_prompts"] + result.timing["test_prompts"]
         assert (row["accuracy"], row["low"], row["high"]) == (result.averaged["accuracy"], interval.low, interval.high)
     assert [row["tokens"] for row in ms.run_all(Kernel(), bench, methods=["vanilla"]).curve()] == [None]
 

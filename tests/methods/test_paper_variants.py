@@ -111,6 +111,9 @@ def test_hidden_calibration_is_the_authors() -> None:
     rows = [((f"text {row}",), "a") for row in range(4)]  # none is among its own demonstrations, with its label
     own = labelled_prompts(lambda shown, text: "x" * ((tuple(text), "a") in shown), rows, ["a"], 40, 2, "paper")
     assert not any(own.prompts)
+    rare = [*[((f"text {row}",), "a") for row in range(40)], (("one",), "b"), (("two",), "c")]
+    covering = [labelled_prompts(lambda shown, text: "", rare, ["a", "b", "c"], n, 0, "paper")[1] for n in (1, 2, 4)]
+    assert covering == [[0], [0, 1], [0, 0, 2, 1]]
     states = kernel.hidden_states(prompts).astype(float)
     centroids = [states[numpy.array(drawn) == label].mean(axis=0) for label in range(len(labels))]
     predicted = rows_of(ms.Method("hidden_calibration", kernel).run(bench(6), return_outputs=True))

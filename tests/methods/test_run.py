@@ -11,9 +11,11 @@ import pytest
 from StaICC import GLER, Normal
 from StaICC.benchmarks.verify import verify
 from StaICC.errors import ArgumentError, OutputError, UnknownNameError
+from StaICC.inference import Failure
 from StaICC.kernels.registry import OptionFact, options_of
 from StaICC.methods import run as ms
 from StaICC.methods.calibration import CalibratedKernel, DomainCalibration, batch_calibration
+from StaICC.methods.features import without_failures
 from StaICC.methods.run import Method, run_many_shot
 from StaICC.methods.specification import METHODS, clean_copy
 from StaICC.prompting.sampling import sample_nested
@@ -126,6 +128,11 @@ def test_queries_without_a_prediction(name: str) -> None:
     if name == "batch_calibration":
         plain = rows_of(mini()(Kernel(), return_outputs=True))
         assert [row for row in rows if row] == batch_calibration([row for i, row in enumerate(plain) if i != 3])
+    known = set(mini()[0].prompt_set())
+    untrained = ms.Method(name, Kernel(fails=lambda _, prompt: None if prompt in known else OutputError("gone")))
+    result = untrained.run(mini(), on_error="collect")
+    assert result.details["mini"].failed == (len(rows) if name == "contextual_calibration" else 0)
+    assert without_failures([Failure("gone"), [1.0], [2.0]], "abc") == ([[1.0], [2.0]], ["b", "c"])
 
 
 def test_replies_are_signed_as_in_a_run_without_a_method() -> None:

@@ -254,6 +254,7 @@ def test_duplicates_are_counted_and_excluded(caplog: Any) -> None:
     texts = ["the cat", "the dog", "the cat", "a bird", ""]
     encoder = encoded(bag)
     assert nearest_demonstrations(encoder, rows(texts), [("the cat",)], 2)[0] == [0, 2]
+    assert nearest_demonstrations(encoder, rows(["", *texts]), [("",)], 2) == [[1, 2]]
     for rule in ("nearest", "balanced", "diverse", "vote-k"):
         chosen = nearest_demonstrations(encoder, rows(texts), [("the cat",)], 2, rule=rule, exclude_duplicates=True)[0]
         assert set(chosen) == {1, 3}, rule

@@ -27,6 +27,9 @@ def test_the_sets_have_the_documented_metrics(name):
     assert [metric.name for metric in found.metrics] == NAMES
     assert {metric.range for metric in found.metrics} == {(0.0, 1.0) if name == "standard" else None}
     assert metric_set(found) is found
+    table = StaICC.Normal(datasets=["mini"], metrics=name).metrics
+    del table["macro_F1"]
+    assert [*table] == [*dict(table)] == [metric for metric in NAMES if metric != "macro_F1"]
 
 
 def test_ambiguous_predictions_have_accuracy_but_no_likelihood():

@@ -68,13 +68,6 @@ def test_every_part_in_its_place(small: Callable[..., Dataset], columns: int, k:
     assert prompt == naive(shown, asked, template(columns), noisy, LABELS)
 
 
-def test_a_prompt_in_full(triplet: TripletSplit) -> None:
-    renderer = PromptRenderer(triplet, PromptSettings(Template("Go. ", ("t: ",), (" ",), "l: ", "\n", "now "), LABELS))
-    assert renderer.assemble([(renderer.query_part(["a"]), 1), (renderer.query_part(["b"]), 0)], ["c"]) == (
-        "Go. t: a l: yes\nt: b l: no\nnow t: c l: "
-    )
-
-
 @given(
     TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, st.lists(st.tuples(TEXT, st.integers(0, 2)), max_size=4), TEXT, st.booleans()
 )

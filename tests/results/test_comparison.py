@@ -142,6 +142,14 @@ def test_lower_is_better_where_it_is(suites: dict[str, ResultGroup]) -> None:
         assert values == sorted(values, reverse=higher)
 
 
+def test_bare_labels_have_a_mean_prediction() -> None:
+    benchmark = StaICC.PosteriorBias(datasets=["mini"], limit=20)
+    runs = [benchmark(lambda prompt, label_space, n=n: len(prompt) % n) for n in (2, 3)]
+    for metric in ("DL div.", "empirical_bias"):
+        assert compare(*runs, metric).overall.values == pytest.approx([own.averaged[metric] for own in runs])
+    assert runs[0].averaged["DL div."] != runs[1].averaged["DL div."]
+
+
 # -- results that do not fit
 
 
@@ -672,6 +680,8 @@ def test_win_rates_and_strengths_over_data_sets() -> None:
         assert wins.strength == pytest.approx(expected[number], abs=1e-3)
         assert 0.0 <= wins.interval.low <= wins.rate <= wins.interval.high <= 1.0
         assert wins.strength_interval[0] <= wins.strength <= wins.strength_interval[1]
+        shown = f"{wins.rate:.3f}  {wins.interval.low:.2f} .. {wins.interval.high:.2f}  {wins.strength:+.2f}  "
+        assert shown in re.sub("  +", "  ", str(rank(runs, draws=1)))
     assert all(place.wins is None for place in rank(evaluate([0.5, 0.6]), draws=1).runs)
     equal = rank(dict.fromkeys(("one", "two"), runs["run 0"]), draws=1).runs
     assert [place.wins and place.wins.rate for place in equal] == [0.5, 0.5]  # a tie is half a win

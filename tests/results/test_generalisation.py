@@ -110,10 +110,13 @@ def test_a_model_that_knows_one_template_only(results: dict[str, Result]) -> Non
     both.details = dict.fromkeys(("one", "two"), both.details["mini"])
     assert components_of(both).shared == pytest.approx(1 / 3)  # equal data sets share all of it
     both.details = {name: results[name].details["mini"] for name in ("guesses", "others")}
-    parts = [line.effects.components for line in variance_components(both).lines[:2]]
+    *lines, mean = variance_components(both).lines
+    assert mean.effects == mean_effects([line.effects for line in lines])
+    assert mean.value == fmean(line.value for line in lines)
+    parts = [line.effects.components for line in lines]
     means = {name: fmean(part[name] for part in parts) for name in parts[0]}
-    assert components_of(both).variances == pytest.approx({name: max(0.0, mean) for name, mean in means.items()})
-    assert any(mean != pytest.approx(fmean(max(0.0, part[name]) for part in parts)) for name, mean in means.items())
+    assert components_of(both).variances == pytest.approx({name: max(0.0, value) for name, value in means.items()})
+    assert any(value != pytest.approx(fmean(max(0.0, part[name]) for part in parts)) for name, value in means.items())
     comparison = compare_generalising(results["right"], results["one template"])
     fixed = compare(results["right"], results["one template"]).overall
     assert fixed.p_value is not None

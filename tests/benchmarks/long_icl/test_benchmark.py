@@ -21,7 +21,7 @@ from StaICC.benchmarks.verify import Recomputed, Rerun, Unchecked, status_of, ve
 from StaICC.errors import ArgumentError, OutputError, UnknownNameError, WithheldReplyError
 from StaICC.inference import Failure
 from StaICC.metrics.intervals import ratio_part
-from StaICC.results import Result
+from StaICC.results import Result, compare
 from tests.benchmarks.long_icl.conftest import SETS, make, right_answers, scored
 from tests.result_edits import edited, value_at
 
@@ -174,6 +174,11 @@ def test_intervals_and_baselines(small_files: Path) -> None:
     assert result.details["dialogre"].intervals["1R"].low < f1 < result.details["dialogre"].intervals["1R"].high
     assert result.details["dialogre"].baselines == {}
     assert result.divided["dialogre"]["uniform"] == 1 / 34
+    other = benchmark(rightly(benchmark, wrong=lambda number: number % 2 == 0))
+    for key in ("1R", "2R", "mean"):
+        values = {line.dataset: line.values for line in compare(result, other, key).datasets}
+        expected = {name: (own[key], other.divided[name][key]) for name, own in result.divided.items()}
+        assert values == {name: pytest.approx(pair) for name, pair in expected.items()}
     without = one(small_files, "tacred", statistics=Statistics(intervals=False))
     assert scored(without, right_answers(without)).details.intervals == {}
 

@@ -340,6 +340,8 @@ def test_temperature_is_scipys(seed: int, sharpness: float) -> None:
         assert made.temperature == pytest.approx(predicted.x, rel=1e-4)
     expected = numpy.exp(numpy.log(data) / made.temperature)
     assert numpy.allclose(made.apply(data), expected / expected.sum(1, keepdims=True), atol=1e-12)
+    made.temperature, close = 20.0, [0.5, math.nextafter(0.5, 1.0), 0.0]  # equal after the division
+    assert numpy.argmax(made.apply([close])[0]) == 1
 
 
 # -- linear calibration
