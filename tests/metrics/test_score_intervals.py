@@ -399,20 +399,3 @@ def test_the_sequence_shrinks_and_ends_with_the_exact_mean(population: list[list
             before = low, high
     assert sequence.interval == (sequence.estimate, sequence.estimate)
     assert sequence.estimate == pytest.approx(mean(population), abs=1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("chance", [0.02, 0.6, 1.0])
-def test_coverage_over_all_rounds(chance: float) -> None:
-    """A small version of tests/performance/early_stopping.py."""
-    rng = random.Random(f"coverage {chance}")
-    population = [[float(rng.random() < chance) for _ in range(128)] for _ in range(10)]
-    truth, wrong = mean(population), 0
-    for _ in range(400):
-        order = [rng.sample(rows, len(rows)) for rows in population]
-        sequence = sequence_of(population)
-        for place in range(sequence.all_rounds - 1):
-            sequence.update(round_of(order, place), 0.02)
-        low, high = sequence.interval  # the intersection of all rounds
-        wrong += not low - 1e-9 <= truth <= high + 1e-9
-    assert wrong <= 33  # 0.05 * 400 plus three standard errors
