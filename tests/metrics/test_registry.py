@@ -27,6 +27,8 @@ def test_the_sets_have_the_documented_metrics(name):
     assert [metric.name for metric in found.metrics] == NAMES
     assert {metric.range for metric in found.metrics} == {(0.0, 1.0) if name == "standard" else None}
     assert metric_set(found) is found
+    with pytest.raises(ArgumentError, match="two metrics of one name"):
+        replace(found, metrics=found.metrics * 2)
     table = StaICC.Normal(datasets=["mini"], metrics=name).metrics
     del table["macro_F1"]
     assert [*table] == [*dict(table)] == [metric for metric in NAMES if metric != "macro_F1"]

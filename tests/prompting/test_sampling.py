@@ -333,16 +333,6 @@ def test_domain_queries_are_the_rule_of_the_reference(rows: list[list[str]], len
     assert list(islice(domain_queries(view(rows), length), 3)) == expected
 
 
-def test_two_streams_of_queries_are_equal_and_apart(small: Callable[..., Dataset]) -> None:
-    demonstration = split_dataset(small()).demonstration
-    queries = domain_queries(demonstration, 5)
-    first = list(islice(queries, 4))
-    other = domain_queries(demonstration, 5)
-    next(queries)
-    assert list(islice(other, 4)) == first
-    assert len(set(first)) > 1
-
-
 @given(st.integers(0, 3), st.integers(0, 10), st.integers(1, 2))
 def test_queries_that_are_passed_over_change_no_other(skipped: int, length: int, columns: int) -> None:
     rows = view([["a b c", "d e"][:columns], ["f g h i", "j"][:columns], ["k", "l m"][:columns]])
