@@ -55,6 +55,8 @@ def test_triplet_bias_has_the_releases_keys(stand_in: Any) -> None:
     benchmark = Triplet_bias(datasets=["mini"], domain_query_length=5)
     result = benchmark(stand_in)
     assert [list(part) for part in result.values()] == [["Divided results", "Averaged results"]] * 3
+    alone = StaICC.DomainBias(datasets=["mini"])
+    assert Triplet_bias(datasets=["mini"]).domain.signature() == alone.signature()
     members = {"contextual": "Contextual_bias", "domain": "Domain_bias", "post": "Post_bias"}
     for part, name in members.items():
         own_options = {"domain_query_length": 5} if part == "domain" else {}

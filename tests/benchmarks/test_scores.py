@@ -15,7 +15,7 @@ from StaICC import GLER, ContextualBias, DomainBias, Normal, PosteriorBias
 from StaICC.datasets import Dataset
 from StaICC.errors import OutputError
 from StaICC.metrics import metric_set
-from StaICC.metrics.intervals import ratio_part
+from StaICC.metrics.intervals import mean_interval, ratio_part
 from StaICC.metrics.random_baselines import RandomBaseline
 from StaICC.metrics.registry import Statistic
 from StaICC.results import Result
@@ -320,6 +320,18 @@ def test_each_score_has_an_interval_or_a_reason(
     for chosen in ("standard", metrics) if name in ("Normal", "GLER") else ("standard",):
         benchmark = getattr(StaICC, name)(datasets=datasets, limit=limit, metrics=chosen)
         assert not list(without_reason(benchmark(model or seventh_fails(), on_error="collect")))
+
+
+def test_intervals_of_means_are_those_of_the_data_sets(make_own: Callable[..., Dataset]) -> None:
+    datasets = [make_own(1), make_own(1, name="three", labels=("a", "b", "c"))]
+    for kind, key, highest in ((Normal, ECE, 1.0), (ContextualBias, "entropy", math.log(6) / 2)):
+        result = kind(datasets=datasets)(any_scores)
+        values = [own[key] for own in result.divided.values()]
+        intervals = [details.intervals[key] for details in result.details.values()]
+        assert result.means.intervals[key] == mean_interval(values, intervals, highest)
+    few = Normal(datasets=datasets, limit=8)(any_scores)  # each has too few rows for an interval of its own
+    assert "macro_F1" in few.means.intervals
+    assert not any("macro_F1" in details.intervals for details in few.details.values())
 
 
 @pytest.mark.pack

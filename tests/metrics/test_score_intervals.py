@@ -191,21 +191,6 @@ def test_a_certain_and_perfect_model_is_as_uncertain_as_its_accuracy() -> None:
     assert (large.below, large.above) == pytest.approx(limits)
 
 
-def in_bins(bins: Any, right: Any, excess: Any) -> list[list[list[float]]]:
-    """Hits, sizes and excesses of each bin with queries, for one query per row."""
-    inside = [(bins == place).astype(float) for place in np.unique(bins)]
-    return [[(values * b).tolist() for values in (right, np.ones(len(bins)), excess)] for b in inside]
-
-
-def test_the_calibration_error_of_a_calibrated_model_may_be_zero() -> None:
-    draw = np.random.default_rng(1)
-    confidence = draw.uniform(0.5, 1, size=400)
-    right = (draw.random(400) < confidence).astype(float)
-    sums = in_bins(np.minimum((confidence * 10).astype(int), 9), right, right - confidence)
-    part = calibration_part(sums, [1.0] * 400, 0.95)
-    assert ends(part)[0] == 0.0 < part.value < ends(part)[1]
-
-
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_mean_allows_for_no_bias_and_for_twice_the_estimated_one(sign: int) -> None:
     """Calibration errors of ten data sets, 0.15 and 0.09 without bias: upper limit 0.169 before, coverage 0.89."""

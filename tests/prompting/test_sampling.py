@@ -271,11 +271,6 @@ def test_the_last_draw_that_is_allowed_counts(inside: bool, monkeypatch: pytest.
 # -- demonstrations chosen by hand
 
 
-def test_lists_by_hand_are_taken_as_they_are() -> None:
-    assert check_demonstration_lists([[0, 1], (2, 2)], 2, 2, 3) == ((0, 1), (2, 2))
-    assert check_demonstration_lists([[]], 1, 0, 3) == ((),)
-
-
 NO_LIST = "must be a list of lists"
 BAD = [
     *((None, NO_LIST), (iter([[0, 1]]), NO_LIST), ({(0, 1), (1, 2)}, NO_LIST), ([[0, 1], 7], NO_LIST)),
@@ -306,11 +301,6 @@ def test_bad_lists_are_refused_naming_the_first_bad_row(sampler: Any, message: s
 
 def view(rows: list[list[str]]) -> SubsetView:
     return SubsetView("own", MemoryTable([(texts, 0) for texts in rows]), range(len(rows)), ["only"])
-
-
-@pytest.mark.parametrize("columns", [1, 2, 3])
-def test_empty_queries_have_one_empty_text_for_each_column(columns: int) -> None:
-    assert list(islice(empty_queries(columns), 3)) == [("",) * columns] * 3
 
 
 ROWS = st.lists(

@@ -503,6 +503,7 @@ def test_the_better_of_two_runs_is_named(metric: str, higher: bool) -> None:
         assert {one.run for one in pair.non_inferiority if one.shown} == {"good"}
         assert (pair.overall.difference > 0) is ((pair.first == "good") is higher)
         assert [text for text in pair.conclusion() if "better" in text] == ["good is better (p < 0.0001)"]
+        assert f"{metric} ({'higher' if higher else 'lower'} is better)" in str(rank(runs, metric, draws=1))
     (tied,) = compare(bad, bad, metric).conclusion()
     assert {"neither", "(p", "1)"} <= {*tied.split()}
 

@@ -74,6 +74,7 @@ def test_a_run_of_the_published_prompts_is_compared_with_vanilla(normal: Result)
         assert one.better_than == sum(worse)
         distances = sorted(abs(value - one.value) for value in values)
         assert [abs((figure.value or 0) - one.value) for figure in one.nearest()] == distances[:3]
+        assert f"{one.better_than} of 29" in layout(display_published([one]), width=1000)
     doubtful = compare_with_published(normal, "contextual calibration")[0]
     assert len(doubtful.figures) == 28
     assert "NEO 2.7B" not in {figure.model for figure in doubtful.figures}
