@@ -150,4 +150,5 @@ def test_long_icl_by_rounds() -> None:
     assert (first.dataset, first.metric, first.reason) == ("banking77", "1R", None)
     assert first.below == 12  # of 15; GPT4-turbo, GPT4o and Claude3-Opus are better
     assert [second.reason, other.reason] == ["too long", "this data set is not in the tables of the paper"]
+    assert "this result has numbers" in str(next(iter(compare_with_published(long_icl("numbers")))).reason)
     assert "are for instruct = False" in str(next(iter(compare_with_published(long_icl(instruct=True)))).reason)
