@@ -202,7 +202,7 @@ def shared_lines(groups: Sequence[Iterable[Block]], names: Sequence[str] = ()) -
     return kept, list(shared.values())
 
 
-_ELEMENTS = {"title": "p><strong", "warning": "p", "text": "p", "code": "p><code"}
+_HTML = {"title": "<p><strong>{}</strong></p>", "code": "<p><code>{}</code></p>"}
 
 
 def html(blocks: Iterable[Block]) -> str:
@@ -226,7 +226,5 @@ def html(blocks: Iterable[Block]) -> str:
             body = "".join(map(row, block.rows))
             shown.append(f"<table><thead>{row(block.head, 'th')}</thead><tbody>{body}</tbody></table>")
         elif block.text:
-            element = _ELEMENTS[block.kind]
-            closing = "></".join(reversed(element.split("><")))
-            shown.append(f"<{element}>{escape(one_line(block.text))}</{closing}>")
+            shown.append(_HTML.get(block.kind, "<p>{}</p>").format(escape(one_line(block.text))))
     return "".join(shown)

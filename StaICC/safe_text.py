@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
 from typing import Any
 
 # Controls, soft hyphen and other default-ignorable characters, direction marks, line separators, lone surrogates, tags.
@@ -66,19 +65,6 @@ def one_line(text: str) -> str:
         'two\\nlines'
     """
     return _UNSAFE_OR_BREAK.sub(_escape, text)
-
-
-def lines(texts: Iterable[str]) -> str:
-    r"""Join texts as lines, each escaped by :func:`one_line`, so that no text can add a line of its own.
-
-    Args:
-        texts: The lines.
-
-    Example:
-        >>> lines(["model: a\nWARNING: none", "b"])
-        'model: a\\nWARNING: none\nb'
-    """
-    return "\n".join(map(one_line, texts))
 
 
 def _escape_record(record: logging.LogRecord) -> bool:

@@ -48,9 +48,8 @@ class Score(NamedTuple):
     @property
     def interval_cell(self) -> str:
         """The interval as a cell of a table; ``-`` with the reason if there is none."""
-        if self.interval is None:
-            return Missing(self.reason)
-        return f"{self.interval.low:.3f} .. {self.interval.high:.3f}"
+        interval = self.interval
+        return Missing(self.reason) if interval is None else f"{interval.low:.3f} .. {interval.high:.3f}"
 
 
 class Point(NamedTuple):
@@ -182,7 +181,6 @@ def chart(
     values: Axis | Mapping[str, Axis] | None = None,
     lines: Mapping[str, Sequence[Shape]] = MappingProxyType({}),
     legend: Sequence[Shape] = (),
-    connected: bool = True,
     dodge: float = 0.0,
     width: int = 244,
 ) -> Figure:
@@ -194,14 +192,13 @@ def chart(
         head: The names of panels, series, places, scores and further cells; a column without a name is left out.
         points: The points, in the order of the table.
         series: The number of each series, which decides its marker and colour (``None`` is grey); by default in the
-            order of the points, with a legend.
+            order of the points, with a legend. Lines connect the points of a numbered series in a curve.
         needs: The message if no point has a value; without one, a figure may have no panels.
         across: The horizontal axis of curves, or of each panel. Without one, each place is a row, and the baselines are
             lines in it.
         values: The axis of the scores, or that of each panel; by default it contains all of them.
         lines: Lines in the background of each panel.
         legend: Further entries of the legend.
-        connected: Whether lines connect the points of a series in a curve.
         dodge: Distance of series from each other at the same place.
         width: Pixels; rows of a panel below 200 pixels have no names.
 
@@ -233,7 +230,7 @@ def chart(
         spread = [end[1 if horizontal else 0] for shape in (*shapes, *marks) for end in shape.points]
         vertical = vertical or (_range_axis(spread, width // 80) if spread else _SHARE)
         if horizontal:
-            shapes += [Shape(curve, number) for number, curve in curves.items() if connected]
+            shapes += [Shape(curve, number) for number, curve in curves.items() if number is not None]
             return Panel(name, horizontal, vertical, [*shapes, *marks], width)
         shown = row_axis([row if width >= 200 else "" for row in rows], 16 if width < 300 else 30)
         return Panel(name, vertical, shown, [*shapes, *marks], width)
@@ -764,7 +761,6 @@ def model_size_chart(given: Given, method: str = "Vanilla ICL") -> Figure:
         across=Axis((-2, 2.3), ticks, "parameters"),
         lines={title: [Shape([(-2, value), (2.3, value)], number) for number, (_, value) in enumerate(own)]},
         legend=[Shape(kind="mark", text="published models"), *keys],
-        connected=False,
         width=640,
     )
 
