@@ -39,7 +39,7 @@ from StaICC.results.comparison import compare_all, format_comparisons
 from StaICC.results.published import compare_with_published, display_published
 from StaICC.results.report import write_report
 from StaICC.results.report.page import latex_scores
-from StaICC.safe_text import csv_cell, json_escaped, lines, logger, one_line, visible
+from StaICC.safe_text import csv_cell, json_escaped, logger, one_line, visible
 
 PACKAGE = Path(StaICC.__file__).parent
 CONTROLS = "\x1b[2J\x07\x08\r\x7f\x9b31m\u202e\u2066\u2028\u200b\ud800"
@@ -290,10 +290,6 @@ def test_every_str_repr_logger_and_warning_escapes() -> None:
                         assert safe, f"{path}:{node.lineno}"
     assert texts > 20
     assert messages >= 4
-
-
-def test_no_text_adds_a_line() -> None:
-    assert lines(["a\nb", "c\u2028d"]) == "a\\nb\nc\\u2028d"
 
 
 # -- sanitisers: nothing that a terminal obeys or hides, nothing that a spreadsheet runs, and nothing else changed
