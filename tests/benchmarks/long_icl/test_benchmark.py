@@ -174,7 +174,8 @@ def test_intervals_and_baselines(small_files: Path) -> None:
     assert result.details["dialogre"].intervals["1R"].low < f1 < result.details["dialogre"].intervals["1R"].high
     assert result.details["dialogre"].baselines == {}
     assert result.divided["dialogre"]["uniform"] == 1 / 34
-    other = benchmark(rightly(benchmark, wrong=lambda number: number % 2 == 0))
+    right = rightly(benchmark, wrong=lambda number: number % 2 == 0)
+    other = benchmark(lambda prompt, label_space: f"{right(prompt, label_space)}, {label_space[0]}")
     for key in ("1R", "2R", "mean"):
         values = {line.dataset: line.values for line in compare(result, other, key).datasets}
         expected = {name: (own[key], other.divided[name][key]) for name, own in result.divided.items()}
