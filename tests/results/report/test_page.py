@@ -204,10 +204,10 @@ def test_a_sentence_says_who_leads_and_what_the_test_says() -> None:
     whole = mini(lambda prompt, label_space: [0.1, 0.2, 0.7])
     partial = mini(lambda prompt, label_space: [0.5, 0.3, 0.2] if len(prompt) % 2 else None, on_error="collect")
     bias = StaICC.Domain_bias(datasets=["mini"], limit=6)
-    low, second, high = (bias(lambda prompt, label_space, a=a: [a, 0.2, 0.8 - a]) for a in (0.5, 0.6, 0.7))
-    lead = second.averaged["domain_bias"] - low.averaged["domain_bias"]
-    text = sentence({"high": high, "low": low, "second": second})
-    assert re.match(rf"low leads with domain bias .*, by {lead:.4f} .* before second: ", text)
+    low, middle, high = (bias(lambda prompt, label_space, a=a: [a, 0.2, 0.8 - a]) for a in (0.5, 0.6, 0.7))
+    lead = middle.averaged["domain_bias"] - low.averaged["domain_bias"]
+    text = sentence({"high": high, "low": low, "middle": middle})
+    assert re.match(rf"low leads with domain bias .*, by {lead:.4f} .* before middle: ", text)
     for other in ("whole", "z"):
         text = sentence({"partial": partial, other: whole})
         assert text.startswith(f"{other} leads")
