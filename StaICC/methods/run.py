@@ -17,12 +17,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import math
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -124,7 +123,7 @@ class Method:
         extra = features.extra_features(self.kernel)
         data = MethodData(without_labels(experimentor), self.variant, self.calibration_number, self.options, extra)
         steps = self.spec.steps(data)
-        if not inspect.isgenerator(steps):
+        if not isinstance(steps, Generator):
             got = f"got {type(steps).__name__}, expected a function that yields requests and returns predictions"
             raise ArgumentError(got)
         return data, steps, *self._next(steps)
