@@ -75,6 +75,16 @@ class Kernel(Protocol):
         """Return a probability or logit for each label."""
 
 
+class LoadedKernel(Kernel, Protocol):
+    """A kernel of any kind: what all kernels have, and the attributes of its class, whose types are not known."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the kernel's class."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute of the kernel's class."""
+
+
 def can_call_directly(kernel: Any, method: str) -> bool:
     """Tell whether a method of a kernel may be called instead of ``batch`` or ``__call__``.
 

@@ -24,10 +24,13 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from StaICC.errors import ArgumentError, UnknownNameError, set_integers, unknown_name
 from StaICC.registry import Registry, is_reference
+
+if TYPE_CHECKING:
+    from StaICC.kernels.protocol import LoadedKernel
 
 T = TypeVar("T")
 
@@ -259,7 +262,7 @@ def _read_factory(name: str, value: Any) -> KernelFactory:
     return cast("KernelFactory", factory)
 
 
-def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, Any], further: str = "") -> Any:
+def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, Any], further: str = "") -> LoadedKernel:
     """Return the kernel that a factory makes, or the inference function in its place."""
     try:
         signature = inspect.signature(factory)
@@ -268,7 +271,7 @@ def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, An
     if "label_space" in signature.parameters:
         if given := ", ".join(filter(None, [further, *options])):
             raise ArgumentError(f"{name!r} is an inference function: got {given}, expected no argument and no option")
-        return factory
+        return cast("LoadedKernel", factory)
     try:
         signature.bind(text, **options)
     except TypeError as error:
@@ -276,7 +279,7 @@ def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, An
     kernel = factory(text, **options)
     if not callable(kernel):
         raise ArgumentError(f"{name!r} makes no kernel: it returned {kernel!r:.80}. Expected {_EXPECTED}")
-    return kernel
+    return cast("LoadedKernel", kernel)
 
 
 _CAUSAL_LM = "huggingface.kernel:CausalLMKernel"
@@ -310,7 +313,7 @@ def declared_options(factory: KernelFactory) -> Sequence[OptionFact]:
     return options
 
 
-def load_kernel(spec: str, **options: Any) -> Any:
+def load_kernel(spec: str, **options: Any) -> LoadedKernel:
     """Make the kernel that a string names.
 
     Args:
@@ -320,8 +323,8 @@ def load_kernel(spec: str, **options: Any) -> Any:
         **options: Passed on to the kernel, such as ``label_scoring``; none that is in the text.
 
     Returns:
-        A :class:`~StaICC.kernels.protocol.Kernel`: call it as ``f(prompt, label_space)``, or give it to a benchmark.
-        Weights are loaded when they are first needed.
+        A kernel: call it as ``f(prompt, label_space)``, or give it to a benchmark. Weights are loaded when they are
+        first needed.
 
     Raises:
         ArgumentError: The name is no text, what it names makes no kernel, or an option is given twice.
@@ -346,6 +349,6 @@ def load_kernel(spec: str, **options: Any) -> Any:
             raise ArgumentError(f"{reference}: got the option {given}, but only built-in models have options")
         return _make(reference, KERNELS.find(reference).value, argument, options, name[len(reference) + 1 :])
     if name.endswith(".gguf") or "/" in name or "\\" in name or Path(name).is_dir():
-        return KERNELS["hf"](spec, **options)
+        return cast("LoadedKernel", KERNELS["hf"](spec, **options))
     hint = KERNELS.hint.replace("hf:NAME", f"hf:{spec}") if kind == name else KERNELS.hint
     raise unknown_name(KERNELS.kind, kind, KERNELS.names(), hint)

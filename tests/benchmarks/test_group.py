@@ -18,8 +18,11 @@ from StaICC.results import Result, ResultGroup
 if TYPE_CHECKING:
     from typing_extensions import assert_type
 
+    from StaICC.kernels.protocol import LoadedKernel
+
     def types_of_parts(group: ResultGroup) -> None:  # checked by mypy: users' editors complete them
         assert_type(group["Normal"], Result)
+        assert_type(StaICC.load_kernel("ppm"), LoadedKernel)
 
 
 PARTS = ["Normal", "Contextual_bias", "Domain_bias", "Post_bias", "GLER", "Template_sens", "Demo_sens"]
