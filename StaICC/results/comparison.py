@@ -17,8 +17,17 @@ contain the true ranks with probability 0.95 (Mogstad, Romano, Shaikh and Wilhel
 Economic Studies 91; Klein, Wright and Wieczorek 2020, "A joint confidence region for an overall ranking of
 populations", JRSS C 69).
 
-Of more than :data:`~StaICC.results.comparison.MOST_RUNS` runs, a pair whose normal score is far below what the last
-step of the correction needs is not tested: its p-value counts as 1, which cannot raise the error rate.
+Of more than :data:`~StaICC.results.comparison.MOST_RUNS` runs, most pairs are decided by a bound. The p-value is a tail
+of a sum of exponential variables, each times the step t of a row. By Chernoff's inequality, for each s > 0 with s w < 1
+and s a < 1 (w: largest step, a: size of the pseudo-row)::
+
+    p <= exp(-sum(log(1 + s t))) / (1 - s a)
+
+Of all steps with the same number, sum and sum of squares, those with two values, one of them -w, have the smallest sum
+of logarithms (Karlin and Studden 1966, "Tchebycheff Systems"), so the bound needs only these sums. A pair whose bound
+is below the level over the number of hypotheses is different. A pair whose normal score is far below what the last step
+of the correction needs is not, whatever its p-value: it counts as 1, which cannot raise the error rate. The others are
+tested.
 
 **Probability of being the best.** The share of bootstrap samples of the test rows (within each data set) in which the
 run has the best mean; runs with the same mean share it. It describes the sample, and is not a p-value.
@@ -1232,15 +1241,62 @@ def rank_runs(aligned: AlignedRuns, all_pairs: bool = True) -> tuple[Rank, ...]:
             compared with the best one only.
     """
     pairs, chosen_from = (list(combinations(aligned.order, 2)), 0) if all_pairs else _pairs(aligned)
-    means, hypotheses = aligned.means, len(aligned.runs) * (len(aligned.runs) - 1)
-    needed = (0.9 * NormalDist().inv_cdf(1.0 - 2.0 * LEVEL / hypotheses)) ** 2
+    bound = _bounds(aligned) if all_pairs and len(aligned.runs) > MOST_RUNS else lambda first, second: None
     outcomes: list[Outcome] = []
-    for first, second in pairs:
-        size, square = means[first].first - means[second].first, math.dist(means[first].steps, means[second].steps) ** 2
-        small = size * size <= needed * (square - size * size / len(means[first].steps))
-        certain = small and len(means) > MOST_RUNS and first not in aligned.leaders
-        outcomes.append(Tested(1.0, 1.0) if certain else difference_outcome(aligned.difference(first, second)))
+    for first, second in pairs:  # of many runs, only those of the best ones have their exact p-value
+        p = None if first in aligned.leaders else bound(first, second)
+        outcomes.append(difference_outcome(aligned.difference(first, second)) if p is None else Tested(p, p))
     return ranks_of(aligned, pairs, corrected(outcomes, chosen_from=chosen_from))
+
+
+def _bounds(aligned: AlignedRuns) -> Callable[[str, str], float | None]:
+    """Return upper bounds of p-values that are as good as the p-values for the correction of many pairs.
+
+    Returns:
+        A function of two runs, the second of which is not better. It returns a bound of the two-sided p-value (see the
+        module); ``None`` if there is none, and the pair must be tested.
+    """
+    means = aligned.means
+    columns = list(zip(*(mean.steps for mean in means.values()), strict=True))
+    width, rows = max(max(column) - min(column) for column in columns), len(columns)
+    hypotheses = len(means) * (len(means) - 1)
+    last_step = 2.0 * LEVEL / hypotheses
+    needed = (0.9 * NormalDist().inv_cdf(1.0 - last_step)) ** 2
+    simple = all(
+        paired.statistic.independent and not own.unbounded and not own.raised and not own.lowered
+        for paired in aligned.datasets.values()
+        for own in paired.alone.values()
+    )
+
+    def bound(first: str, second: str) -> float | None:
+        above, below = (means[run] for run in ((first, second) if aligned.higher_is_better else (second, first)))
+        size, square = above.first - below.first, math.dist(above.steps, below.steps) ** 2
+        if size * size <= needed * (square - size * size / rows):
+            return 1.0
+        if not simple:
+            return None
+        low, high = above.low - below.high, above.high - below.low
+        if (p := _chernoff(size, square, width, -low, rows)) > LEVEL / hypotheses:
+            steps = list(map(sub, above.steps, below.steps))
+            gap = PairedDifference(above.first, below.first, steps, low, high, strata=above.strata)
+            p = paired_tests.upper_p_value(gap)
+        return 1.0 if p > last_step else 2.0 * p
+
+    return bound
+
+
+def _chernoff(size: float, square: float, width: float, pseudo_row: float, rows: int) -> float:
+    """Return an upper bound of the one-sided p-value of a positive difference of this size (see the module)."""
+    mean = size / rows
+    variance = max(0.0, square / rows - mean * mean)
+    upper = mean + variance / (mean + width)
+    share = variance / (variance + (mean + width) ** 2)
+    best = 0.0
+    for part in range(1, 20):
+        s = 0.05 * part / max(width, pseudo_row)
+        of_rows = share * math.log1p(-s * width) + (1.0 - share) * math.log1p(s * upper)
+        best = min(best, -rows * of_rows - math.log1p(-s * pseudo_row))
+    return math.exp(best)
 
 
 def _shares_of_best(aligned: AlignedRuns, draws: int, seed: int) -> dict[str, float]:

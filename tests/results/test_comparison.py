@@ -28,7 +28,9 @@ from StaICC.results.comparison import (
     Tied,
     Untested,
     Worse,
+    align,
     compare_all,
+    difference_outcome,
     format_comparisons,
     standings,
     verdict_of,
@@ -591,7 +593,7 @@ def test_an_interval_of_ranks_counts_the_runs_that_are_shown_to_be_better_and_wo
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "averaged_truelabel_likelihood", "macro_F1"])
-def test_untested_pairs_decide_as_the_tests_of_all_pairs(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_decide_as_the_tests_of_all_pairs(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = evaluate([0.4 + 0.02 * n for n in range(14)], limit=200, probabilities=True)
     exact = rank(runs, metric, draws=1)
     monkeypatch.setattr(comparison, "MOST_RUNS", 2)
@@ -599,6 +601,10 @@ def test_untested_pairs_decide_as_the_tests_of_all_pairs(metric: str, monkeypatc
     of_bounded, of_exact = ([(own.ranks, type(own.verdict)) for own in found.runs] for found in (bounded, exact))
     assert of_bounded == of_exact
     assert len({*of_exact}) > 4
+    aligned = align(runs, metric)
+    bound = comparison._bounds(aligned)
+    for pair in combinations(aligned.order, 2):
+        assert (bound(*pair) or 1.0) >= difference_outcome(aligned.difference(*pair)).holm - 1e-12
 
 
 @pytest.mark.parametrize("most_runs", [2, 20])
