@@ -269,6 +269,12 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         (verdict,) = read("PRAGMA quick_check(1)")
         if verdict != "ok":
             raise self._damaged(verdict)
+        try:
+            for name, editions in connection.execute("SELECT name, editions FROM models"):
+                _decode_name(name)
+                json.loads(editions)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise self._damaged(f"no model is stored like this: {error}") from error
         if self.read_only:
             connection.execute("PRAGMA query_only = ON")
         else:
@@ -372,7 +378,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
     def _decoded(self, rows: Iterable[_Row]) -> Iterator[tuple[bytes, Answer]]:
         for key, stored in rows:
             try:
-                yield key, _decode(stored)
+                yield b"" + key, _decode(stored)  # a key of another type is damage, too
             except (ValueError, TypeError, struct.error) as error:
                 raise self._damaged(f"no prediction is stored like this: {error}") from error
 

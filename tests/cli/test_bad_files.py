@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -120,10 +118,3 @@ def test_other_contents(folder: Path, staicc: Cli, command: str) -> None:
         refused(outcome, content)
         assert not list(folder.glob("out*")), content
         assert (folder / "bad").read_bytes() == data
-
-
-# -- predictions and stores that are nearly right
-
-
-def prompts() -> list[Any]:
-    return [json.loads(line) for line in Path("prompts.jsonl").read_text("utf-8").splitlines()]
