@@ -175,7 +175,7 @@ def test_a_shorter_series_does_not_replace_a_longer_one(staicc: Cli) -> None:
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EIO, errno.EACCES])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EACCES])
 def test_a_disk_that_fails_costs_the_file_only(
     number: int, staicc: Cli, other: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

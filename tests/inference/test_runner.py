@@ -279,12 +279,13 @@ def test_the_line_shows_part_rate_and_time_left(monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     clock, stream = Clock(), Terminal()
     line = ProgressLine(stream, clock=clock)
+    line(Progress(200, 200, "Suite, SST2", 1, 10, 150))
     for done in range(0, 101, 10):
         line(Progress(done, 400, "Suite, TREC", 2, 10, 0, 3 if done > 50 else 0))
         clock.now += 10
     shown = stream.getvalue().split("\r")
-    assert shown[1] == "[3/10] Suite, TREC: 2 % |....................| 10/400, 10 s, 1/s, 53 min left"
-    assert shown[-1] == "[3/10] Suite, TREC: 25 % |#####...............| 100/400, 3 failed, 2 min, 1/s, 52 min left"
+    assert shown[1] == "[3/10] Suite, TREC: 2 % |....................| 10/400, 10 s, 6/s, 7 min left"
+    assert shown[-1] == "[3/10] Suite, TREC: 25 % |#####...............| 100/400, 3 failed, 2 min, 1/s, 40 min left"
     line.close()
     assert re.fullmatch(r"\r *\r", stream.getvalue()[-len(shown[-1]) - 2 :])
     line.close()
