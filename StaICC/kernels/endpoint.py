@@ -52,6 +52,7 @@ requests (one in each line here) and returns a file of results. Lines are matche
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import math
@@ -502,6 +503,9 @@ class EndpointKernel(ReplyKernel, ServerOptions):
                 got = f"got {getattr(self, name)!r} with {other}={getattr(self, other)!r}"
                 expected = f"expected {other}={' or '.join(map(repr, values))}"
                 raise ArgumentError(f"{name}: {got}, {expected}. Leave {name} out, or change {other}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_transport": copy.copy(self._transport)}  # a copy pins editions of its own
 
     @classmethod
     def from_spec(cls, spec: str, **options: Any) -> EndpointKernel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import pickle
 
@@ -60,6 +61,7 @@ def test_a_change_in_a_batch_stops_it(make, server, change, scoring):
     assert len(server.requests) <= needed - 3 * per_query
     with pytest.raises(EditionError):
         kernel(PROMPTS[0], LABELS)
+    assert copy.copy(kernel).pin_edition() not in kernel.editions
     assert len(kernel.editions) == 1
 
 

@@ -183,5 +183,3 @@ def test_a_worker_reads_the_key_itself(server, monkeypatch):
     server.headers.clear()
     copy.generate(PROMPTS[:1])
     assert server.headers[0]["authorization"] == "Bearer other"
-    kernel.close()
-    copy.close()
