@@ -181,17 +181,12 @@ def test_representations(own: Dataset, benchmark: Benchmark, tmp_path: Path) -> 
     group = StaICC.TripletBias(datasets=[own])
     path = tmp_path / WITHOUT_SURROGATE.replace("/", " ")
     with PredictionStore(path) as store:
-        for thing in (
-            benchmark,
-            experimentor,
-            group,
-            own,
-            experimentor.prompt_former,
-            experimentor.calibration_set(),
-            experimentor.test_set(),
-            store,
-        ):
+        parts = experimentor.prompt_former, experimentor.calibration_set(), experimentor.test_set()
+        for thing in (benchmark, experimentor, group, own, *parts, store):
             check(repr(thing))
+    with pytest.raises(IndexError, match="there is no data set 7; this benchmark has 1: ") as caught:
+        benchmark[7]
+    check(str(caught.value))
 
 
 # -- errors, warnings and log

@@ -623,9 +623,13 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
 
         Raises:
             UnknownNameError: This benchmark has no data set of this name.
+            IndexError: It has none at this position.
         """
         if not isinstance(index, str):
-            return self.experimentor[index]
+            with contextlib.suppress(IndexError):
+                return self.experimentor[index]
+            known = one_line(", ".join(self.dataset_names))
+            raise IndexError(f"there is no data set {index}; this benchmark has {len(self)}: {known}")
         for experimentor in self.experimentor:
             if experimentor.name.casefold() == index.casefold():
                 return experimentor
