@@ -128,7 +128,6 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "probe_seconds: got True": lambda: MINI.forecast(f, probe_seconds=True),
     # early stopping
     "wrong precision: got 0.5": lambda: early(precision=0.5),
-    "wrong precision: got True": lambda: early(precision=True),
     "wrong margin": lambda: race(MINI, f, f, margin=1.0),
     "got Post_bias": lambda: PosteriorBias(datasets=["mini"], limit=2)(f, precision=0.1),
     "standard metric accuracy": lambda: early("auto", "0.1.1"),
@@ -174,7 +173,6 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "of different kinds": lambda: exchange.score_predictions(MINI, LABELLED | {IDS[0]: {"logits": [0.0] * 3}}),
     "noisy channel needs a local": lambda: list(batch_requests("openai", "m", {"a": ("b", "c")})),
     "not a choice of labels": lambda: exchange.export_tasks(NOISY, "tasks"),
-    "the id a appears twice": lambda: replies(("a", "m"), ("a", "m")),
     "replies of the models": lambda: replies(("a", "m"), ("b", "n")),
     "expected custom_id": lambda: read({"custom_id": "a"}),
     "Anthropic has no option": lambda: list(batch_requests("anthropic", "m;reasoning_effort=low", {"a": "b"})),

@@ -16,7 +16,7 @@ from StaICC.datasets import Dataset
 from StaICC.inference.store import PredictionStore
 
 EVIL = "x\x1b]0;owned\x07\x9b31m\u202egnp\u2066\u200b\ud800\x7f\r"
-HIDDEN = ("\x1b", "\x07", "\x9b", "\u202e", "\u2066", "\u200b", "\ud800", "\udcff", "\x7f", "\r")
+HIDDEN = ("\x1b", "\x07", "\x9b", "\u202e", "\u2066", "\u200b", "\ud800", "\udcff", "\x7f", "\r", "\nnext")
 WORD = EVIL.replace("\ud800", "\udcff")
 """As a word of a command line, which may hold bytes that are not text."""
 SHOWN = "x\\x1b]0;owned\\x07\\x9b31m\\u202egnp\\u2066\\u200b\\ud800\\x7f\\r"
@@ -61,7 +61,7 @@ COMMANDS = [
     ["store", "info", "run.sqlite", "--json"],
     ["store", "export", "run.sqlite"],
     ["store", "merge", "new.sqlite", "run.sqlite", "--json"],
-    ["store", "info", WORD],
+    ["store", "info", f"{WORD}\nnext line"],
     ["cite", WORD],
     ["score", "normal", WORD, "--datasets", "mini"],
     ["run", "normal", "--datasets", WORD],

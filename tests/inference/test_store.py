@@ -22,8 +22,10 @@ from hypothesis import strategies as st
 
 import StaICC.inference.store
 from StaICC.errors import ArgumentError, SchemaError
+from StaICC.inference import RunOptions, predict_queries
 from StaICC.inference.contract import Text
 from StaICC.inference.store import SCHEMA, BoundStore, PredictionStore, StoreError, query_key
+from StaICC.prompting import Query
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(StaICC.inference.store.__file__).parents[2])}
 LABELS = ["negative", "positive"]
@@ -374,10 +376,14 @@ def test_a_damaged_store_is_refused_and_sqlite_recovers_its_rows(path, tmp_path,
             assert stored.items() <= {key(number): answer(number, 6) for number in range(600)}.items()
 
 
-def test_what_another_run_stored_first_is_not_removed(path):
+def test_what_another_run_stored_first_is_used_and_not_removed(path):
     with PredictionStore(path) as store:
-        store.put_many("m", [(query_key("p", tuple(LABELS)), [0.5, 0.5])])
-        bound = BoundStore(store, "m")
-        bound.put_many([(("p", tuple(LABELS)), [0.25, 0.75])])
+        bound, query = BoundStore(store, "m"), Query("p", tuple(LABELS), 0, 0, 0)
+
+        def predict(prompt, label_space):
+            store.put_many("m", [(query_key("p", LABELS), [0.5, 0.5])])
+            return [0.25, 0.75]
+
+        assert predict_queries(predict, [query], "Test", RunOptions(store=bound)) == [[0.5, 0.5]]
         assert bound.remove_written() == 0
         assert store.info().answers == 1

@@ -101,6 +101,7 @@ def test_skipping_samples_draws_what_drawing_them_would(seed: int, refused: list
 
 
 PARTS = st.integers(0, 30)
+PART_NAMES = ("calibration", "demonstration", "test")
 
 
 @given(PARTS, PARTS, st.integers(1, 30), st.integers(0, 40))
@@ -122,11 +123,7 @@ def test_the_parts_of_a_data_set(small: Callable[..., Dataset]) -> None:
     dataset = small(columns=2)
     split = split_dataset(dataset)
     assert [len(part) for part in (split.calibration, split.demonstration, split.test)] == [4, 20, 8]
-    assert [part.name for part in (split.calibration, split.demonstration, split.test)] == [
-        "small-calibration",
-        "small-demonstration",
-        "small-test",
-    ]
+    assert [getattr(split, name).name for name in PART_NAMES] == [f"small-{name}" for name in PART_NAMES]
     part = split.demonstration
     for place, (texts, label) in enumerate(part):
         row = dataset.table[part.indexes[place]]
@@ -153,12 +150,7 @@ def test_a_label_is_its_text() -> None:
 @pytest.mark.parametrize("text", ["1", "5", " 7 ", "-3", "0", "person", "", "1.5"])
 def test_a_label_is_read_as_a_number_by_its_text(text: str) -> None:
     """As in 0.1.1: the names "1" to "5" are numbers, and none of them is its own index."""
-    for read in (
-        int,
-        float,
-        lambda text: list(numpy.array([text], dtype=int)),
-        lambda text: numpy.array([text], float)[0],
-    ):
+    for read in (int, float, lambda text: [*numpy.array([text], int)], lambda text: numpy.array([text], float)[0]):
         try:
             expected = read(text)
         except ValueError:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -25,7 +26,7 @@ from StaICC.results.report import (
 )
 from StaICC.results.report.figures import confusion_matrices, cost_chart, shots_chart
 from StaICC.results.report.page import report_html
-from StaICC.results.report.plots import Panel
+from StaICC.results.report.plots import Panel, Shape
 
 PIXEL = 0.011
 """Coordinates have two decimals."""
@@ -41,6 +42,9 @@ class Drawn:
         texts = [(float(one.get("x", 0)), float(one.get("y", 0)), one.text or "", one) for one in root.iter("text")]
         across = [(x, float(text)) for x, _, text, one in texts if one.get("text-anchor") == "middle" and number(text)]
         up = [(y - 4, float(text)) for _, y, text, one in texts if one.get("text-anchor") == "end" and number(text)]
+        ends = [(x, y, 6.5 * len(text)) for x, y, text, one in texts if one.get("text-anchor") == "end"]
+        assert all(x >= width for x, _, width in ends), "a name is cut off"
+        assert all(abs(y - below) > 11 for (_, y, _), (_, below, _) in pairwise(ends)), "names overlap"
         self.names = [text for _, _, text, one in texts if one.get("text-anchor") == "end" and not number(text)]
         self.title = texts[0][2]
         self.points: list[tuple[float, float, str]] = []
@@ -89,16 +93,16 @@ def test_every_figure_is_a_document_with_its_numbers(suite: ResultGroup, long_ic
 
 
 def test_accuracies_and_intervals_are_those_of_the_result(normal: Result) -> None:
-    figure = accuracy_by_dataset({"a": normal, "b": normal})
+    figure = accuracy_by_dataset({"one run": normal, "other": normal})
     for panel, (dataset, values) in zip(figure.panels, normal.divided.items(), strict=True):
         drawn = Drawn(panel)
-        assert (drawn.title, drawn.names) == (dataset, ["a", "b"])
+        assert (drawn.title, drawn.names) == (dataset, ["one run", "other"])
         assert [x for x, _, _ in drawn.points] == near([values["accuracy"]] * 2)
         assert drawn.tips() == pytest.approx([values["accuracy"]] * 2, abs=5e-5)
         interval = normal.details[dataset].intervals["accuracy"]
         assert [tuple(x for x, _ in line) for line in drawn.lines] == [near((interval.low, interval.high))] * 2
     for dataset, run, accuracy, _, random, majority in figure.rows:
-        assert (run in ("a", "b"), accuracy) == (True, f"{normal.divided[dataset]['accuracy']:.4f}")
+        assert (run in ("one run", "other"), accuracy) == (True, f"{normal.divided[dataset]['accuracy']:.4f}")
         base = normal.details[dataset].baselines["normal"]
         assert (random, majority) == (f"{base.max_random:.4f}", f"{base.majority:.4f}")
 
@@ -235,3 +239,8 @@ def test_one_panel_is_one_axes_and_several_are_a_list(matplotlib: Any, suite: Re
     normal = suite["Normal"]
     assert normal.plot("forest").get_title() == "accuracy"
     assert [axes.get_title() for axes in normal.plot("confusion")] == list(normal.divided)
+    figure = replace(accuracy_by_dataset(normal), legend=[Shape(kind="mark", text="published models, " * 3)])
+    assert int(ElementTree.fromstring(figure.svg(columns=1)).get("width", 0)) > 57 * 6  # the legend is not cut off
+    drawing = figure.axes(columns=1)[0].figure
+    drawing.draw_without_rendering()
+    assert drawing.legends[0].get_window_extent().x1 < drawing.bbox.width
