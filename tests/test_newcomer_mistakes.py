@@ -157,6 +157,7 @@ LINES: dict[str, tuple[str, str]] = {
     "run MINI --template X": ("there is no option '--template'", "card"),
     "run MINI --batch-size 8": ("there is no option '--batch-size'", "--token-budget"),
     "run OWN --json tickets.csv": ("tickets.csv is an input of this command", "give another path"),
+    "run MINI --method hiden": ("there is no method 'hiden'", "List them with"),
     "run MINI --method knn_prompt --method-option knnk=3": ("'knnk'", "did you mean 'knn_k'?"),
     "run MINI --calibration-number 8": ("options of a method need one", "--method"),
     "run MINI --metrics standard+acuracy": ("'acuracy'", "did you mean 'accuracy'?"),
