@@ -35,8 +35,8 @@ _QUANTISATION = ("bitsandbytes", "auto_gptq", "gptqmodel", "awq", "optimum", "to
 _DEPENDENCIES = ("numpy", "huggingface_hub", "packaging", "safetensors", "tqdm", "typing_extensions")
 LIBRARIES = (*_COMPUTATION, *_QUANTISATION, *_DEPENDENCIES, "collections", "functools", "builtins", "typing")
 """Packages whose code is identified by their version, and those whose functions the modules of models import."""
-WIDTH = 512
-"""Words in a row of the table that is summed up."""
+WIDTH = 511
+"""Words in a row of the table that is summed up: an odd number, as two changed signs of a sum can cancel."""
 FEW = 4096
 """Computed buffers of at most so many numbers are digested with four digits."""
 HOOKS = ("_forward_hooks", "_forward_pre_hooks")
