@@ -350,7 +350,7 @@ def _source(value: Any) -> str:
     """Return the source of a class or of code, read once: its file may be edited while it runs."""
     try:
         return inspect.getsource(value)
-    except (OSError, TypeError, IndexError, SyntaxError):
+    except Exception:  # also of a module's own __getattr__
         return _NO_SOURCE
 
 
@@ -374,7 +374,7 @@ def _text(value: Any, values: bool, seen: dict[int, object]) -> str:
     if issubclass(kind, dict):
         return text("mapping", *_flat(dict(value)))
     if issubclass(kind, types.ModuleType):
-        file = getattr(value, "__file__", None)
+        file = vars(value).get("__file__")
         return f"module {value.__name__} {'' if file is None or _is_installed(file) else _source(value)}"
     named = issubclass(kind, (type, types.FunctionType)) or "__qualname__" in _attributes(value)
     if named and in_library(value):
@@ -407,7 +407,7 @@ def _text(value: Any, values: bool, seen: dict[int, object]) -> str:
 def _is_code(value: object) -> bool:
     """Tell code from values, which may be made in the first call: a model that is loaded when it is needed."""
     if issubclass(type(value), types.ModuleType):
-        return not _is_installed(getattr(value, "__file__", None) or "<frozen")
+        return not _is_installed(vars(value).get("__file__") or "<frozen")
     code = (types.FunctionType, types.MethodType, type, functools.partial)
     return issubclass(type(value), code) or "__wrapped__" in _attributes(value)
 

@@ -277,7 +277,8 @@ ordinary(Fields)
 
 @ordinary
 def a_lambda() -> Function:
-    return lambda prompt, label_space: row(prompt, 1.0)
+    lazy = module(f"__file__ = {__file__!r}\ndef __getattr__(name):\n    return {{'factor': 0.5}}[name]")
+    return lambda prompt, label_space: row(prompt, lazy.factor)
 
 
 @ordinary
