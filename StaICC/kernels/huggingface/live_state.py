@@ -77,8 +77,7 @@ def _in_library_folder(filename: str) -> bool:
     modules = [sys.modules[name] for name in LIBRARIES if name in sys.modules]
     folders = tuple(os.path.abspath(folder) + os.sep for place in modules for folder in getattr(place, "__path__", ()))
     files = [getattr(place, "__file__", None) for place in modules]
-    # torch.compile makes functions without a file of those of a library.
-    return path.startswith(folders) or filename in files or filename.startswith(("<frozen ", "<eval_with_key>"))
+    return path.startswith(folders) or filename in files or filename.startswith("<frozen ")
 
 
 def is_library_code(function: Any) -> bool:
@@ -99,6 +98,7 @@ def _replaced(place: type | types.ModuleType) -> Iterator[str]:
     for name, member in vars(place).items():
         function = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
         is_plain = issubclass(type(function), (type, types.BuiltinFunctionType))  # a proxy of wrapt only seems to be
+        is_plain = is_plain or name.startswith("__compiled_fn_")  # what torch.compile made of a library's functions
         if callable(function) and not is_plain and not is_library_code(function):
             yield name
 

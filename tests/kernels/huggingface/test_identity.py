@@ -235,6 +235,7 @@ HOOKS = {
         lambda _, x: (x[0].flip(-1),)
     ),
     "function vector": lambda kernel: layer(kernel).mlp.register_forward_hook(at_last_position),
+    "graph": lambda kernel: kernel.model.model.norm.register_forward_hook(torch.fx.symbolic_trace(steer).forward),
     "forward": patched_forward,
     "method": patched_method,
 }
