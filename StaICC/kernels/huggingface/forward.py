@@ -433,6 +433,7 @@ class Forward:
         self.exact_to, self.same_to = limits(model)
         text = text_config(model.config)
         self.transforms = [name for name in TRANSFORMS if getattr(text, name, None)]
+        self.stretching = [module for module in model.modules() if getattr(module, "rope_type", None) == "dynamic"]
         self.can = Capabilities(0, int(getattr(text, "vocab_size", 0) or 50_000))
         self.can.onednn = self.device.type == "cpu" and self.dtype is self.torch.float32 and uses_onednn()
 
@@ -520,6 +521,7 @@ class Forward:
         return hidden[:, -len(ids[0]) :]
 
     def _run(self, arguments: dict[str, Any]) -> Any:
+        self._forget_length()
         if self.can.head != "model":
             return self.body(**arguments).last_hidden_state
         # The last hidden states are the input of the output matrix, whatever hooks do.
@@ -537,12 +539,18 @@ class Forward:
         self.can.vocabulary = logits.shape[-1]
         return self.torch.cat([states.to(logits.device), logits], -1)
 
+    def _forget_length(self) -> None:
+        """Stretch positions for the next input alone; such models remember the longest one since a short one."""
+        for module in self.stretching:
+            module.inv_freq, module.max_seq_len_cached = module.original_inv_freq, module.original_max_seq_len
+
     def states(self, hidden: Any) -> Any:
         """Return the hidden states at the given positions, a float32 tensor (positions, width) on the CPU."""
         return (hidden[..., : -self.can.vocabulary] if self.can.head == "model" else hidden).float().cpu()
 
     def plain_logits(self, tokens: Sequence[int]) -> Any:
         """Logits of one plain call, ``model(input_ids)``: a float32 tensor (positions, vocabulary)."""
+        self._forget_length()
         with self.torch.inference_mode():
             ids = self.torch.tensor([list(tokens)], device=self.device)
             return self.model(input_ids=ids, use_cache=False).logits[0, -len(tokens) :].float()

@@ -172,5 +172,6 @@ def test_positions_that_stretch_with_length(make_model, tokenizer, plain, family
 
     kernel = CausalLMKernel(fresh(), tokenizer, max_length=256)
     assert kernel.runner().forward.same_to == 32 < max(len(tokenizer(prompt)["input_ids"]) for prompt in PROMPTS)
-    found = kernel.batch(PROMPTS, LABELS)
-    assert found == close(plain.labels(fresh(), tokenizer, prompt, LABELS) for prompt in PROMPTS)
+    prompts = [*PROMPTS, *(CONTEXT * times + PROMPTS[0] for times in (1, 2))]
+    found = kernel.batch(prompts, LABELS)
+    assert found == close(plain.labels(fresh(), tokenizer, prompt, LABELS) for prompt in prompts)
