@@ -169,6 +169,7 @@ LINES: dict[str, tuple[str, str]] = {
     "run normal --text text": ("--text describes a file", "--data FILE"),
     "run long-icl --limit 3": ("no --limit", "use --test-number"),
     "run long-icl --shots 3": ("--shots belongs to an experiment", "--experiment"),
+    "run long-icl --model ppm --datasets few_nerd": ("several labels", "--answers text"),
     "race --model ppm": ("got 1, expected two", "Give --model twice"),
     "race --model-option order=1 --model ppm --model ppm": ("order=1", "put it after the model"),
     "data install x.whl --hub": ("--hub", "data install long-icl"),

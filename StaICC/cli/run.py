@@ -153,7 +153,7 @@ def _refuse_options(args: argparse.Namespace) -> None:
 
 def _long_icl(args: argparse.Namespace) -> tuple[Any, Any]:
     """Return the benchmark LongICL that the options describe, and the inference function."""
-    from StaICC.benchmarks.long_icl import Experiment, LongICL, cards
+    from StaICC.benchmarks.long_icl import Experiment, LongICL, card, cards
 
     given = {name: getattr(args, name) for name in ("unparsed", *_OF_LONG_ICL)}
     given = {name: value for name, value in given.items() if value is not None and name != "published"}
@@ -165,10 +165,14 @@ def _long_icl(args: argparse.Namespace) -> tuple[Any, Any]:
     function, writes = options.load_model(args, for_long_icl=True)
     datasets = options.datasets_of(args)
     show = partial(print, file=sys.stderr)
-    if not writes and datasets is None and "experiment" not in given:
-        datasets = [name for name, card in cards().items() if not card.structured]
-        left_out = ", ".join(name for name in cards() if name not in datasets)
-        show(f"left out, since they need a model that generates text: {left_out}")
+    if not writes and "experiment" not in given:
+        structured = [name for name in datasets or cards() if isinstance(name, str) and card(name).structured]
+        if structured and datasets:
+            remedy = "Leave it out, or use a model that generates text (--answers text)"
+            raise ArgumentError(f"{card(structured[0]).needs_text}, and this model scores labels. {remedy}")
+        if structured:
+            show(f"left out, since they need a model that generates text: {', '.join(structured)}")
+            datasets = [name for name in cards() if name not in structured]
     if given.get("test_number") == "all":
         given["test_number"] = None
     statistics = Statistics(tried=args.tried)
