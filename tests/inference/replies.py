@@ -53,16 +53,10 @@ REPLIES: dict[str, list[tuple[str | None, str]]] = {
         ("positive", "<thinking>hmm, negative?</thinking>\n**Positive**"),
         ("negative", "[THINK]positive at first sight[/THINK]negative"),
         ("positive", "\u25c1think\u25b7short review\u25c1/think\u25b7positive"),
-        (
-            "positive",
-            "<|channel|>analysis<|message|>Not negative.<|end|><|start|>assistant<|channel|>final<|message|>positive",
-        ),
+        ("positive", "<|channel|>analysis<|message|>Not negative.<|end|><|channel|>final<|message|>positive"),
         ("negative", '<|channel|>final <|constrain|>json<|message|>{"label": "negative"}'),
         ("negative", '```json\n{"sentiment": "negative"}\n```'),
-        (
-            "positive",
-            'Here is the JSON:\n```json\n{\n  "classification": "positive",\n  "reason": "not negative"\n}\n```',
-        ),
+        ("positive", 'Here is:\n```json\n{\n  "classification": "positive",\n  "reason": "not negative"\n}\n```'),
         ("positive", "<answer>positive</answer>"),
         ("negative", "<reasoning>Some positive words.</reasoning>\n<answer>\nnegative\n</answer>"),
         ("positive", "Answer: positive. It is not negative."),

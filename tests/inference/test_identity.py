@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
+from unittest.mock import Mock
 
 import pytest
 from identity_cases import ATTACKS, LABELS, ORDINARY, QUERIES, Retrying, closure, documented, row
 
 from StaICC import Dataset, Normal, Suite
 from StaICC.benchmarks.running import RunContext
-from StaICC.errors import ArgumentError, IdentityError, OutputError
+from StaICC.errors import ArgumentError, IdentityError, OutputError, RunEndingError
 from StaICC.inference import Part, predict_queries
 from StaICC.inference.identity import Identity, RunCounter, RunRecord, combined, identity_of, tolerance_of
 from StaICC.inference.store import PredictionStore
@@ -261,7 +262,7 @@ def test_the_tolerance_that_a_kernel_declares(shift: float, tolerance: float, tm
     assert run(Drifting(shift, tolerance), tmp_path / "run.sqlite", _many(20))[1].counts["rechecked"] == 10
 
 
-def test_a_recheck_that_fails(tmp_path: Path) -> None:
+def test_a_recheck_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failing = Drifting("out of order")  # type: ignore[arg-type]
     run(Drifting(), tmp_path / "run.sqlite", _many(3))
     with pytest.raises(OutputError, match=r"recheck of a stored prediction: .*TypeError"):
@@ -271,6 +272,9 @@ def test_a_recheck_that_fails(tmp_path: Path) -> None:
     benchmark, settings = Normal(datasets=["mini"], limit=2), {"batched_inference": True, "on_error": "collect"}
     (predictor,) = benchmark(lambda prompt, label_space: [0, "?", 0, 1], **settings).provenance.predictors
     assert (predictor.computed, predictor.failed) == (3, 1)
+    monkeypatch.setitem(globals(), "row", Mock(side_effect=RunEndingError("no quota")))  # also on_error="collect" ends
+    with pytest.raises(OutputError, match=r"recheck of a stored prediction: .*no quota"):
+        run(Drifting(), tmp_path / "run.sqlite", _many(3), on_error="collect")
 
 
 def test_tolerances() -> None:

@@ -328,6 +328,12 @@ def test_of_many_runs_each_is_compared_with_the_best_which_is_corrected_for_its_
     assert len(tested) > 15
     for outcome in tested:
         assert outcome.holm == pytest.approx(min(1.0, outcome.p_value * count * (count - 1) / 2))
+    for run in runs.values():  # of each of two data sets
+        run.details, run.divided = dict.fromkeys("ab", run.details["mini"]), dict.fromkeys("ab", run.divided["mini"])
+    of_sets = [own for one in compare_runs(runs).comparisons for own in one.datasets if own.p_value]
+    assert [own.holm for own in of_sets] == pytest.approx(
+        [min(1.0, (own.p_value or 0.0) * count * (count - 1)) for own in of_sets]
+    )
 
 
 def test_a_score_that_leaves_replies_out_is_untested() -> None:

@@ -69,9 +69,7 @@ FAULTS = {
         for name, (status, body) in CONTEXT.items()
     },
     "filtered reply": Fault(content("", "content_filter"), "unparsed", r"withheld the reply \(content filter\)"),
-    "filtered prompt": Fault(
-        refused("content_filter", "The response was filtered by the content management policy."), "unparsed", "withheld"
-    ),
+    "filtered prompt": Fault(refused("content_filter", "The content management policy."), "unparsed", "withheld"),
     "truncated reply": Fault(content("The answer is", "length"), "unparsed", r"\(no label\): 'The answer is'"),
     "reasoning cut": Fault(content("<think>It may be food, or travel", "length"), "passes"),
     "reasoning only": Fault(content("<think>It may be food, or travel"), "unparsed", "cut off in reasoning"),
@@ -86,11 +84,7 @@ FAULTS = {
     "quota": Fault(refused("insufficient_quota", "You exceeded your quota", status=429), "ends", "quota is used up"),
     "balance": Fault(refused(None, "Insufficient Balance", status=402), "ends", "quota is used up"),
     "max_completion_tokens required": Fault(
-        refused(
-            "unsupported_parameter",
-            "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
-            "'max_completion_tokens' instead.",
-        ),
+        refused("unsupported_parameter", "Unsupported parameter: 'max_tokens' is not supported with this model."),
         "ends",
         "max_completion_tokens=N replaces max_tokens",
     ),

@@ -71,8 +71,10 @@ def test_next_tokens_in_the_format_of_llama_cpp(server, api):
     choice = {"index": 0, "finish_reason": "length", "logprobs": CONTENT}
     choice |= {"text": "positive"} if api == "completions" else message("positive")
     server.always = wrong.changed(lambda _: {**TEXT["llama.cpp"], "choices": [choice]})
-    kernel = load_kernel(f"openai:{server.url}#words;scoring=top-logprobs;api={api};top_n=4")
-    assert kernel(PROMPT, LABELS) == pytest.approx([0.25 / 0.875, 0.625 / 0.875])
+    half = choice | {"finish_reason": "load"}  # is no ending, also where one token is scored
+    server.wrong = [wrong.changed(lambda _: {**TEXT["llama.cpp"], "choices": [half]})]
+    kernel = load_kernel(f"openai:{server.url}#words;scoring=top-logprobs;api={api};top_n=4;backoff=0.01")
+    assert (kernel(PROMPT, LABELS), kernel.retried) == (pytest.approx([0.25 / 0.875, 0.625 / 0.875]), 1)
 
 
 def test_a_server_that_names_its_file_as_the_model(server):
