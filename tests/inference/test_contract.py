@@ -146,7 +146,6 @@ BAD: list[tuple[Any, str]] = [
     ("maybe", "got the text 'maybe', which is no label; expected one of 'no', 'yes'"),
     ("Yes", "got the text 'Yes', which is no label"),
     ("x" * 500, f"got the text '{'x' * 77}...', which is no label"),
-    ([0.5], "got 1 values, expected 2"),
     ([0.2, 0.3, 0.5], "got 3 values, expected 2"),
     ([[0.25, 0.75]], "got 1 values, expected 2, one for each label; return one row for one prompt"),
     ([[0.25, 0.75], [0.5, 0.5]], "the value for label 'no' is '[0.25, 0.75]' of type list"),
