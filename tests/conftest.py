@@ -232,11 +232,11 @@ NOT_QUICK = (
     *("benchmarks/test_sensitivity.py", "benchmarks/test_sequential.py", "benchmarks/test_verify_edits.py"),
     *("benchmarks/long_icl", "cli", "datasets/test_own_data.py", "datasets/test_pack.py", "datasets/test_table.py"),
     *("inference/test_damaged_outputs.py", "inference/test_durability.py", "inference/test_store.py", "kernels"),
-    *("methods", "results/report", "results/test_published.py", "test_docs_blocks.py"),
+    *("methods", "metrics/test_paired_tests.py", "results/report", "results/test_published.py", "test_docs_blocks.py"),
     *("test_examples_notebooks.py", "test_extensions.py"),
 )
-"""What ``--quick`` leaves out: tests that start processes, load models or statsmodels, damage files in every place, or
-run whole benchmarks."""
+"""What ``--quick`` leaves out: tests that start processes, load models or statsmodels, simulate, damage files in every
+place, or run whole benchmarks."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
