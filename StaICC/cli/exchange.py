@@ -98,11 +98,15 @@ def score(args: argparse.Namespace) -> int:
     saver = files.ResultSaver(args, [path, *options.inputs_of(args), *exchange.prediction_files(path)])
     benchmark = options.make(args)
     saver.check(args.records, result=args.json)  # the modules of metrics are imported now; their files are inputs
-    from StaICC.kernels.endpoint import batch_reply
-
-    predictions = exchange.read_predictions(path, batch_reply)
+    predictions = exchange.read_predictions(path, _batch_reply)
     keep = args.records is not None
     return saver.finish(exchange.score_predictions(benchmark, predictions, partial=args.partial, return_outputs=keep))
+
+
+def _batch_reply(*record: Any) -> tuple[str, exchange.Prediction]:
+    from StaICC.kernels.endpoint import batch_reply  # a result records its import as a use of the package openai
+
+    return batch_reply(*record)
 
 
 def _export_tasks(args: argparse.Namespace) -> files.Printed:
