@@ -331,6 +331,19 @@ class LongICLExperimentor(Scorer, DatasetTask):
         }
         return {number: hashlib.sha256("\n".join(lines).encode()).hexdigest() for number, lines in digests.items()}
 
+    def longest_prompts(self, measure: Callable[[str], int] = len) -> dict[int | str, int]:
+        """Return the length of each round's longest prompt, to compare with the context length of a model.
+
+        Args:
+            measure: Returns the length of a text: by default in characters; for tokens, pass
+                ``lambda text: len(tokenizer(text).input_ids)``. It is called once per round, on the prompt with the
+                most characters.
+        """
+        return {
+            number: measure(max((str(query.prompt) for query in self.round_queries(number)), key=len))
+            for number in self.rounds
+        }
+
     def settings(self) -> dict[str, Any]:
         """Return the options and digests that can change a score, as plain values."""
         files, experiment = {"train": self.data.train_file, "test": self.data.test_file}, self.options.experiment
