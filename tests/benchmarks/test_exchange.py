@@ -155,7 +155,7 @@ def test_logits_that_look_like_probabilities_are_read_as_the_file_says(anonymous
     assert benchmark[0].outputs == "auto"  # as it was
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+@pytest.mark.posix
 def test_predictions_are_read_once_so_that_they_may_come_through_a_pipe(tmp_path: Path, stand_in: Model) -> None:
     lines = [json.dumps({"id": key, **prediction}) for key, prediction in predicted(mini(), stand_in).items()]
     os.mkfifo(tmp_path / "pipe")
