@@ -44,7 +44,8 @@ from StaICC.benchmarks.task import Condition, Statistics
 from StaICC.benchmarks.tasks import BENCHMARKS, Benchmark, BenchmarkGroup, members
 from StaICC.datasets import Dataset, load_dataset
 from StaICC.datasets.catalogue import refuse_builtin
-from StaICC.datasets.source import StrPath, file_digest
+from StaICC.datasets.source import file_digest
+from StaICC.datasets.storage import StrPath
 from StaICC.inference import Answer, Failure, Inference, Part, predict_queries
 from StaICC.inference.identity import TOLERANCE, Identity, RunRecord, difference, identity_of, tolerance_of
 from StaICC.inference.reply_parser import PARSER_VERSION

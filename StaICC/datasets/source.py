@@ -34,14 +34,12 @@ import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
-from StaICC.datasets.storage import parse_json, read_json, refuse_device, split_pair
+from StaICC.datasets.storage import StrPath, parse_json, read_json, refuse_device, split_pair
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, SchemaError, unknown_name, whole_number
 from StaICC.optional import require
 from StaICC.safe_text import has_lone_surrogate
-
-StrPath: TypeAlias = "str | os.PathLike[str]"
 
 _CARD_SUFFIXES = (".card.toml", ".card.json")
 CARD_KEYS = (

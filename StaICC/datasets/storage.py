@@ -115,9 +115,7 @@ def replacing(path: Path, fresh: bool = False) -> Iterator[BinaryIO]:
             try:
                 os.link(passing, path)  # at once: a process that is killed leaves no empty file
                 return
-            except FileExistsError:
-                raise
-            except OSError:  # a file system without hard links
+            except OSError:  # a file system without hard links; or there is the file: this names it
                 path.open("xb").close()
         os.replace(passing, path)
     finally:
@@ -179,8 +177,8 @@ def _target(given: StrPath) -> Path | None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ArgumentError(f"{text!r} cannot be written to ({reason}); give another path") from error
-    if stat.S_ISDIR(mode):
-        raise ArgumentError(f"{text} is a folder; give the name of a file")
+    if path.is_dir():  # also that of an empty path
+        raise ArgumentError(f"{text!r} is a folder; give the name of a file")
     if text.startswith(_STREAMS) or _stream(text) is not None or (mode and not stat.S_ISREG(mode)):
         if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
             raise ArgumentError(f"{text} is neither a file nor a pipe; give another path")

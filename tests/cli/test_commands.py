@@ -244,6 +244,7 @@ def test_export(path, tmp_path, capsys):
     assert store_command("export", path, "--output", tmp_path / "out.jsonl", "--json") == 0
     assert (tmp_path / "out.jsonl").read_text() == said.out
     assert store_command("export", path, "--output", tmp_path / "out.jsonl") == 2
+    assert str(tmp_path / "out.jsonl") in capsys.readouterr().err
 
 
 def test_merge(path, tmp_path, capsys):

@@ -26,8 +26,9 @@ pytestmark = pytest.mark.posix
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with saved results, predictions and a store."""
     folder = tmp_path_factory.mktemp("made")
-    (folder / "home" / "tables").mkdir(parents=True)
-    (folder / "home" / "tables" / "TREC.table").write_bytes(b"frozen")
+    for name in ("tables", "models", "long_icl"):
+        (folder / "home" / name).mkdir(parents=True)
+        (folder / "home" / name / "file").write_bytes(b"installed")
     result = StaICC.Normal(datasets=["mini"], limit=3)(lambda prompt, label_space: 0)
     for name in ("r.json", "s.json"):
         result.save(folder / name)
@@ -88,7 +89,9 @@ RUN --json dir
 RUN --json r.json/x
 RUN --json none/x
 RUN --json loop
-RUN --json home/tables/TREC.table
+RUN --json home/tables/file
+RUN --json home/models/file
+RUN --records home/long_icl/file
 RUN --json /dev/fd/987
 RUN --records -
 RUN --model gguf:r.json --json r.json
@@ -106,6 +109,7 @@ report r.json s.json -o s.json
 report r.json -o dir
 report r.json -o none/x
 export scores r.json -o none/x
+export scores r.json --output=
 export queries s.json r.json -o hard.json
 export lm-eval r.json --datasets mini --limit 1
 SCORE p.jsonl --json p.jsonl
@@ -156,16 +160,21 @@ def test_the_log_of_an_open_store_stays(folder: Path) -> None:
 
 
 def test_stdout_by_its_path_keeps_what_was_printed(folder: Path, program: Any) -> None:
-    with open("printed", "w", encoding="utf-8") as printed:
-        assert program(*RUN, "--no-save", "--records", "/dev/stdout", stdout=printed).returncode == 0
-    lines = Path("printed").read_text("utf-8").splitlines()
-    assert lines[0] == "Normal"
-    assert json.loads(lines[-1])["dataset"] == "mini"
-    prompts = ["prompts", "normal", "--datasets", "mini", "-o", "/dev/stdout"]
-    with open("printed", "w", encoding="utf-8") as printed:  # a message follows the prompts
-        assert program(*prompts, stdout=printed, stderr=printed).returncode == 0
-    lines = Path("printed").read_text("utf-8").splitlines()
-    assert [json.loads(line)["dataset"] for line in lines[:-1]] == ["mini"] * 192
+    for output in ("/dev/stdout", "printed"):
+        with open("printed", "w", encoding="utf-8") as printed:
+            assert program(*RUN, "--no-save", "--records", output, stdout=printed).returncode == 0
+        lines = Path("printed").read_text("utf-8").splitlines()
+        assert lines[0] == "Normal"
+        assert json.loads(lines[-1])["dataset"] == "mini"
+    prompts = ["prompts", "normal", "--datasets", "mini", "-o"]
+    for output, own in (("/dev/stdout", False), ("printed", False), ("printed", True)):
+        with open("printed", "w", encoding="utf-8") as printed:  # a message follows the prompts
+            assert program(*prompts, output, stdout=None if own else printed, stderr=printed).returncode == 0
+        lines = Path("printed").read_text("utf-8").splitlines()
+        assert [json.loads(line)["dataset"] for line in lines[:-1]] == ["mini"] * 192
+        assert lines[-1] == f"the prompts are in {output}"
+    code = "import StaICC.datasets.storage as s; print(1); s.write_output('/dev/stdout', [b'2']); print(3)"
+    assert program(code, start=("-c",)).stdout == "1\n23\n"
 
 
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no such folder")

@@ -143,13 +143,30 @@ def test_a_change_warns_once(small: Callable[..., Dataset]) -> None:
 # -- writing prompts
 
 
-def test_the_noisy_channel_of_several_texts_changes_the_last_affix_only(small: Callable[..., Dataset]) -> None:
+@pytest.mark.parametrize("starts_noisy", [False, True])
+def test_the_noisy_channel_changes_two_affixes_until_it_is_disabled(
+    small: Callable[..., Dataset], starts_noisy: bool
+) -> None:
     dataset = small(3)
-    writer = PromptWriter(dataset.card, split_dataset(dataset))
-    writer.change_input_text_affixes([" a", " b", " c"])
-    writer.use_noisy_channel()
-    assert writer.get_config_dict()["input_text_affixes"][:2] == [" a", " b"]
-    assert len(writer.write_prompt([0], 1)) == 3
+    split = split_dataset(dataset)
+    before = PromptWriter(dataset.card, split).get_config_dict()
+    writer, other = (PromptWriter(dataset.card, split, noisy) for noisy in (starts_noisy, True))
+    if not starts_noisy:
+        before |= {"input_text_affixes": [" a", " b", " c"], "label_affix": ";"}
+        writer.set_config_dict(before)
+    for given in ([], [" :", " ||"], [": "]):
+        writer.use_noisy_channel(*given)
+        label, last = given + [" ", "\n"][len(given) :]
+        noisy = {"label_affix": label, "input_text_affixes": [*before["input_text_affixes"][:2], last]}
+        assert writer.get_config_dict() == before | noisy | {"use_noisy_channel": True}
+        assert len(writer.write_prompt([0], 1)) == 3
+        other.set_config_dict(writer.get_config_dict())
+        assert other.settings == writer.settings
+    writer.set_config_dict({"label_prefix": "y: "})
+    assert writer.get_config_dict() == before | noisy | {"use_noisy_channel": True, "label_prefix": "y: "}
+    writer.disable_noisy_channel()
+    other.set_config_dict(writer.get_config_dict())
+    assert other.get_config_dict() == writer.get_config_dict() == before | {"label_prefix": "y: "}
 
 
 def test_renamed_labels_are_shown_under_their_new_name(writer: PromptWriter) -> None:
