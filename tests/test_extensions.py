@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 import sys
@@ -180,7 +181,7 @@ def test_the_commands_of_the_page(command: Callable[[str], str]) -> None:
 
 
 @pytest.mark.parametrize("kind", REGISTRIES)
-def test_built_in_names_cannot_be_taken(kind: str, site: Path) -> None:
+def test_built_in_names_cannot_be_taken(kind: str, site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     entries = REGISTRIES[kind]()
     victim = next(iter(entries))
     spelled = victim.upper().replace("-", "_")
@@ -194,6 +195,9 @@ def test_built_in_names_cannot_be_taken(kind: str, site: Path) -> None:
             assert (entries.find(spelled).origin, entries.find(spelled).name) == ("", victim)
     (row,) = [row for row in entries.listing() if row.origin.startswith("thief")]
     assert (row.origin, "built in" in row.problem) == ("thief 6.6", True)
+    assert main(["show", kind, "--json"]) == 1
+    (shown,) = [row for row in json.loads(capsys.readouterr().out)[kind] if row["origin"] == "thief 6.6"]
+    assert not any(shown.get(key) for key in ("description", "options", "paper")), "it is not the built-in one"
     assert "thief" not in sys.modules
 
 

@@ -142,10 +142,9 @@ def _model_options() -> dict[str, str]:
 class Parser(argparse.ArgumentParser):
     """An argument parser that knows options of models and of other tools, and suggests the nearest name."""
 
-    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the arguments after replacing options of other tools and of models by those of the command."""
-        words = [*(sys.argv[1:] if args is None else args)]
-        parsed, unknown = super().parse_known_args(self._translated(words), namespace)
+        parsed, unknown = super().parse_known_args(self._translated([*args]), namespace)
         if unknown and self._subparsers is None:
             self._refuse(unknown)
         return parsed, unknown

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from StaICC.datasets import Dataset
+from StaICC.datasets.catalogue import plain_values
 from StaICC.errors import ArgumentError
 from StaICC.prompting import PromptWriter, TemplateWarning, split_dataset
 
@@ -149,7 +150,9 @@ def test_the_noisy_channel_changes_two_affixes_until_it_is_disabled(
 ) -> None:
     dataset = small(3)
     split = split_dataset(dataset)
-    before = PromptWriter(dataset.card, split).get_config_dict()
+    before = plain_values(dataset.card.template) | {"label_space": ["no", "yes", "maybe"], "label_wrong_rate": 0.0}
+    before |= {"use_noisy_channel": False}
+    assert PromptWriter(dataset.card, split).get_config_dict() == before
     writer, other = (PromptWriter(dataset.card, split, noisy) for noisy in (starts_noisy, True))
     if not starts_noisy:
         before |= {"input_text_affixes": [" a", " b", " c"], "label_affix": ";"}
