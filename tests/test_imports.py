@@ -226,20 +226,10 @@ def test_the_top_level_names() -> None:
 
 
 def python(code: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *options, "-c", code],
-        cwd=folder,
-        env={
-            "SYSTEMROOT": os.environ.get("SYSTEMROOT", ""),
-            "PYTHONPATH": str(ROOT),
-            "HOME": str(folder),
-            "STAICC_HOME": str(folder / "home"),
-            "TZ": "UTC",
-        },
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    given = {"PYTHONPATH": str(ROOT), "HOME": str(folder), "STAICC_HOME": str(folder / "home"), "TZ": "UTC"}
+    given["SYSTEMROOT"] = os.environ.get("SYSTEMROOT", "")
+    command = [sys.executable, *options, "-c", code]
+    return subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True, check=True)
 
 
 ALL = "import StaICC\nfor name in StaICC.__all__: getattr(StaICC, name)\n"
@@ -280,17 +270,8 @@ def test_importing_the_package_takes_less_than_40_ms(tmp_path: Path) -> None:
     assert "StaICC.benchmarks" not in loaded
     assert "json" not in loaded
     loaded = python(code.format(".datasets"), tmp_path, "-B", "-S").stdout
-    heavy = (
-        "subprocess",
-        "sqlite3",
-        "urllib.request",
-        "zipfile",
-        "pickle",
-        "tempfile",
-        "shutil",
-        "importlib.resources",
-    )
-    assert [name for name in heavy if f"{name!r}" in loaded] == []
+    heavy = "subprocess sqlite3 urllib.request zipfile pickle tempfile shutil importlib.resources"
+    assert [name for name in heavy.split() if f"{name!r}" in loaded] == []
 
 
 def test_the_line_of_the_first_use_is_seen_without_any_logging_set_up(tmp_path: Path) -> None:

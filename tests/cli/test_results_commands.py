@@ -73,6 +73,7 @@ def test_the_whole_way_out_and_back(staicc: Cli, anonymous: Any) -> None:
     assert staicc("verify", "scored.json")[0] == 0
     last = staicc("score", "normal", "--limit", "10", "--datasets", "mini", "p.jsonl")
     assert last[:2] == (0, out), "predictions after data sets are found"
+    assert [load(path) for path in Path("staicc-results").iterdir()] == [load("scored.json")]
     Path("p.jsonl").write_text(lines[0], "utf-8")
     status, _, err = staicc("score", "normal", "p.jsonl", *LIMITS)
     assert status == 2

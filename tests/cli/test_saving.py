@@ -90,14 +90,6 @@ def test_groups_and_races_are_saved(line: tuple[str, ...], staicc: Cli) -> None:
     assert not FOLDER.exists()
 
 
-def test_scored_predictions_are_saved(staicc: Cli) -> None:
-    assert staicc("prompts", *RUN[1:], "-o", "p.jsonl")[0] == 0
-    lines = [json.loads(line) for line in Path("p.jsonl").read_text("utf-8").splitlines()]
-    Path("a.jsonl").write_text("".join(json.dumps({"id": line["id"], "index": 0}) + "\n" for line in lines), "utf-8")
-    assert staicc("score", "normal", "a.jsonl", *RUN[2:])[0] == 0
-    assert len(saved()) == 1
-
-
 def test_nothing_is_saved_on_request(staicc: Cli) -> None:
     status, out, err = staicc(*RUN, "--no-save")
     assert (status, out[:7], err, FOLDER.exists()) == (0, "Normal\n", "", False)

@@ -115,15 +115,8 @@ def test_source_and_citation(name: str) -> None:
     assert cite(name) == card.citation
 
 
-SPELLINGS = {
-    "SST-2": "GLUE-SST2",
-    "sst2": "GLUE-SST2",
-    "MR": "rotten_tomatoes",
-    "SST-5": "SST5",
-    "AG News": "AGNews",
-    "subj": "Subjective",
-    "TEH": "tweet_eval_hate",
-}
+SPELLINGS = {"SST-2": "GLUE-SST2", "sst2": "GLUE-SST2", "MR": "rotten_tomatoes", "SST-5": "SST5", "AG News": "AGNews"}
+SPELLINGS |= {"subj": "Subjective", "TEH": "tweet_eval_hate"}
 
 
 def test_spellings() -> None:

@@ -110,17 +110,10 @@ def test_other_wheels_are_refused(small_pack: Any, tmp_path: Path) -> None:
             pack.install(path)
 
 
-class Attack:
-    def __reduce__(self) -> Any:
-        return eval, ("__import__('os').environ.__setitem__('STAICC_ATTACK', '1')",)
-
-
-def test_the_second_wall(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_wall(small_pack: Any) -> None:
     """Even a wheel with the right digest cannot run code or bring other rows."""
-    monkeypatch.delenv("STAICC_ATTACK", raising=False)
     with pytest.raises(DataDamagedError, match=r"refers to builtins\.eval"):
-        pack.install(small_pack.pin_rows(second=pickle.dumps(Attack(), 4)))
-    assert "STAICC_ATTACK" not in os.environ
+        pack.install(small_pack.pin_rows(second=pickle.dumps(Reduces(eval, SET), 4)))
     with pytest.raises(
         DataDamagedError, match=r"second-.*the rows give a file with the SHA-256 [0-9a-f]{64}, but it must be"
     ):
@@ -129,9 +122,7 @@ def test_the_second_wall(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> No
     for damaged in (data[:-40], data.replace(b"\x14", b"\xff")):  # cut; of an unknown version
         with pytest.raises(DataDamagedError, match="cannot be read as a wheel"):
             pack.install(small_pack.pin(damaged))
-    assert [table.state for table in pack.verify()] == ["verified", "missing", "missing"], (
-        "the good table before it stays"
-    )
+    assert states() == ["verified", "missing", "missing"], "the good table before it stays"
     assert not small_pack.bad_tables()
     assert not small_pack.leftovers()
     pack.install(small_pack.pin_rows())
@@ -524,8 +515,3 @@ def test_rows_are_the_release(name: str, golden: dict[str, Any]) -> None:
     assert dataset.table.digest == table_digest(rows) == wanted["table_sha256"]
     assert {row.label for row in rows} == set(range(len(dataset.card.label_space))), "every label occurs, and no other"
     assert max(sum(map(len, row.texts)) for row in rows) <= 1024
-
-
-@pytest.mark.pack
-def test_everything_verifies() -> None:
-    assert [(table.name, table.state) for table in pack.verify()] == [(name, "verified") for name in names()]
