@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,6 +27,8 @@ from StaICC.inference.workers import WorkerPool, worker_processes
 from StaICC.kernels.endpoint import EndpointKernel, batch_reply, batch_requests
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import ModelSource
+from StaICC.prompting import SubsetView
+from StaICC.prompting.prompt_writer import domain_queries
 from StaICC.results import Result, save_records
 from StaICC.results.provenance import Signature, unpack_scores
 
@@ -164,6 +167,8 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "label index is 2": lambda: Dataset.from_rows([*ROWS, ("x", 2)], name="x", label_space=LABELS),
     "two cards": lambda: (written("", "a.card.toml"), with_card("{}", "a.card.json")),
     "key 'licences'": lambda: with_card('{"licences": 1}'),
+    "is a device": lambda: Dataset.from_file(os.devnull, ["text"], "label"),
+    "empty has no rows": lambda: next(domain_queries(SubsetView("empty", load_dataset("mini").table, (), LABELS))),
     # predictions of other engines
     "the id x appears twice": lambda: read({"id": "x", "index": 0}, {"id": "x", "index": 1}),
     "contains no samples": lambda: exchange.read_predictions("."),

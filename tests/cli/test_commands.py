@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import re
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.cli import _COMMANDS, main
+from StaICC.cli import _COMMANDS, _parser, main
 from StaICC.datasets import cite, names
 from StaICC.inference.store import PredictionStore, query_key
 from StaICC.results import load
@@ -111,6 +112,55 @@ def test_an_accuracy_that_is_no_share_of_n_is_refused(
 ) -> None:
     assert baseline("--n", "100", "--labels", labels, "--accuracy", accuracy) == 2
     assert message in capsys.readouterr().err
+
+
+# -- ``published`` and ``plan``: every number in its place
+
+
+def printed(*words: str) -> Any:
+    args = _parser(words[0]).parse_args(words)
+    return args.run(args)
+
+
+@pytest.mark.parametrize(
+    "words", ["", "--model Pythia --metric macro_F1", "--method TopK", "--benchmark diagnosis", "--dataset banking77"]
+)
+def test_a_table_of_published_figures_has_each_with_its_warnings(words: str) -> None:
+    figures, (table, *lines) = (
+        printed("published", *words.split()).document,
+        printed("published", *words.split()).blocks,
+    )
+    rows = [dict(zip(table.head, row, strict=True)) for row in table.rows]
+    below = {text: mark for mark, _, text in (line.text.partition(" ") for line in lines)}
+    for figure in figures:
+        if figure["benchmark"] == figures[0]["benchmark"] and (words or figure["metric"] == "accuracy"):
+            named = {key: figure[key] or "" for key in ("model", "method", "dataset", "metric") if key in table.head}
+            (row,) = [row for row in rows if named.items() <= row.items()]
+            warned = [figure["absent"]] if figure["absent"] else figure["warnings"]
+            shown = "-" if figure["value"] is None else f"{figure['value']:.4f}"
+            cell = row.pop(figure["method" if figure["method"] in table.head else "metric"])
+            assert cell == shown + "".join(below[warning] for warning in warned)
+            assert shown == "-" or below[figure["source"]] == "source:"
+    assert {cell for row in rows for name, cell in row.items() if name not in named} <= {""}
+
+
+@pytest.mark.parametrize("words", [("--half-width", "0.05"), ("--difference", "0.1")])
+def test_a_plan_counts_the_tokens_and_the_cost_of_each_design(words: tuple[str, str]) -> None:
+    plan = printed("plan", *words, "--max-datasets", "10", "--tokens", "10", "2", "--prices", "1", "30")
+    table, _, command = plan.blocks
+    for row, design in zip(table.rows, plan.document["designs"], strict=True):
+        sizes = [design[key] for key in ("datasets", "rows", "draws", "templates")]
+        half, power = (
+            None if (value := design[key]) is None else f"{value:{form}}"
+            for key, form in (("half_width", ".3f"), ("power", ".2f"))
+        )
+        n = design["queries"]
+        assert (design["tokens"], design["output_tokens"], design["cost"]) == (10 * n, 2 * n, pytest.approx(7e-5 * n))
+        assert row == [*map(str, sizes), f"{n:,}", f"{12 * n:,}", *filter(None, (half, power)), f"{7e-5 * n:.2f}"]
+        assert math.prod(sizes) == n
+    best = plan.document["designs"][0]
+    options = f"--limit {best['rows']} --draws {best['draws']} --templates {best['templates']}"
+    assert command.text == f"for {best['datasets']} data sets: python -m StaICC run generalisation {options}"
 
 
 # -- ``cite``
