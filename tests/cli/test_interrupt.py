@@ -86,14 +86,3 @@ def test_workers_that_start_leave_an_interrupt_to_the_run(tmp_path):
         time.sleep(0.01)
     interrupt(process, group=True)
     assert "Traceback" not in (tmp_path / "stderr").read_text()
-
-
-@pytest.mark.posix
-def test_a_killed_run_leaves_no_workers(tmp_path):
-    calls = tmp_path / "calls"
-    model = f"durability_kernels:Deterministic:0.05:{calls}"
-    process = start([*PROGRAM, "run", "normal", "--datasets", "mini", "--workers", "2", "--model", model], tmp_path)
-    wait_for_calls(calls, 5)
-    process.kill()
-    process.wait()
-    wait_until_empty(process.pid)

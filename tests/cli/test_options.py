@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC import Dataset, LongICL, load, load_kernel
+from StaICC import Dataset, LongICL, load_kernel
 from StaICC.benchmarks.tasks import BENCHMARKS
 from StaICC.cli import _parser, main
 from StaICC.cli.options import load_model, make, model_of, run_settings
@@ -38,7 +38,7 @@ def test_the_settings_of_a_run_are_those_of_python() -> None:
     given = run_settings(parsed("run", "normal"))
     known = {field.name: field.default for field in dataclasses.fields(RunOptions)}
     assert {name: known.get(name) for name in given} | {"recheck": True} == given
-    words = "run normal --workers 2 --store s --chunk-size 5 --no-recheck --quiet --datasets mini --k 3 --limit 5"
+    words = "run normal --data-parallel 2 --store s --chunk-size 5 --no-recheck --quiet --datasets mini --k 3 --limit 5"
     args = parsed(*words.split(), "--noisy-channel", "--outputs", "logits", "--unparsed", "wrong")
     typed = run_settings(args)
     assert callable(typed.pop("executor"))
@@ -143,16 +143,6 @@ def test_a_refused_option_has_a_suggestion(line: str, capsys: pytest.CaptureFixt
     error = capsys.readouterr().err
     assert status == 2
     assert all(text in error for text in REFUSED[line]), error
-
-
-def test_processes_predict_what_one_process_predicts(tmp_path: Path) -> None:
-    scores = []
-    for number, more in enumerate([[], ["--data-parallel", "2"]]):
-        path = tmp_path / f"{number}.json"
-        line = ["run", "normal", "--datasets", "mini", "--limit", "20", "--quiet", "--no-save", "--json", str(path)]
-        assert main([*line, "--chunk-size", "5", *more]) == 0
-        scores.append(load(path).divided)
-    assert scores[0] == scores[1]
 
 
 def test_options_belong_to_the_last_model_before_them() -> None:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import StaICC.datasets.catalogue as module
 from StaICC.datasets import Card, Dataset, SplitSizes, Template, cite, get_card, load_dataset, names, table_digest
-from StaICC.datasets.catalogue import find
-from StaICC.datasets.dataset import default_split
+from StaICC.datasets.catalogue import TemplateAlternatives, find
+from StaICC.datasets.dataset import default_split, default_template, generated_alternatives
 from StaICC.datasets.source import shipped
 from StaICC.errors import ArgumentError, DataDamagedError, SchemaError
 
@@ -163,6 +163,24 @@ def test_pairs() -> None:
     assert card.digests.table == table_digest(PAIRS)
     assert card.digests.file is None
     assert not card.offensive
+
+
+@pytest.mark.parametrize(
+    ("columns", "labels", "listed", "text"),
+    [(1, 10, "Choose one of: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9. ", "text"), (2, 11, "Choose the right label. ", "texts")],
+)
+def test_generated_alternatives(columns: int, labels: int, listed: str, text: str) -> None:
+    prefixes = [("text: ",), ("input: ",), ("Text: ",)]
+    if columns == 2:
+        prefixes = [("sentence1: ", "sentence2: "), ("text 1: ", "text 2: "), ("input 1: ", "input 2: ")]
+    affixes = ["label: ", "answer: ", "Label: "], ["\n", " ", "\t"]
+    expected = TemplateAlternatives(["", listed, f"Classify the {text}. "], prefixes, *affixes)  # type: ignore[arg-type]
+    names = [str(number) for number in range(labels)]
+    assert generated_alternatives(default_template(columns), names) == expected
+    own = dataclasses.replace(default_template(1), instruction="Classify the text. ", label_affix=" ")
+    made = generated_alternatives(own, names)  # a level that is there already is passed over
+    assert made.instruction[::2] == ("Classify the text. ", "Classify: ")
+    assert made.label_affix == (" ", "\n", "\t")
 
 
 def test_everything_can_be_given() -> None:

@@ -107,6 +107,7 @@ def test_each_control_changes_its_setting_and_nothing_else(
     getattr(writer, method)(value)
     assert writer.get_config_dict() == {**before, key: value}
     assert getattr(writer, f"_{key}") == value
+    assert type(getattr(writer, f"_{key}")) is not list  # changing it in place would have no effect
     assert writer.changed
     assert writer.example() != example
     writer.reset()
@@ -152,8 +153,10 @@ def test_the_noisy_channel_changes_two_affixes_until_it_is_disabled(
     split = split_dataset(dataset)
     before = plain_values(dataset.card.template) | {"label_space": ["no", "yes", "maybe"], "label_wrong_rate": 0.0}
     before |= {"use_noisy_channel": False}
-    assert PromptWriter(dataset.card, split).get_config_dict() == before
-    writer, other = (PromptWriter(dataset.card, split, noisy) for noisy in (starts_noisy, True))
+    plain, writer, other = (PromptWriter(dataset.card, split, noisy) for noisy in (False, starts_noisy, True))
+    assert plain.get_config_dict() == before
+    plain.use_noisy_channel()
+    assert other.settings == plain.settings
     if not starts_noisy:
         before |= {"input_text_affixes": [" a", " b", " c"], "label_affix": ";"}
         writer.set_config_dict(before)

@@ -7,7 +7,7 @@ import json
 import pickle
 import re
 from collections.abc import Callable, Sequence
-from itertools import islice
+from itertools import chain, islice
 from operator import index
 from typing import Any
 
@@ -322,9 +322,9 @@ def test_queries_that_are_passed_over_change_no_other(skipped: int, length: int,
     for _ in range(skipped):
         skip_query(queries)
     assert next(queries) == list(islice(domain_queries(rows, length), skipped + 1))[-1]
-    empty = empty_queries(2 * columns)
-    skip_query(empty)
-    assert next(empty) == ("",) * 2 * columns
+    others = chain([("own",)], empty_queries(2 * columns))
+    skip_query(others)
+    assert next(others) == ("",) * 2 * columns
 
 
 @pytest.mark.parametrize("kind", [ContextualBias, DomainBias])
