@@ -32,10 +32,10 @@ TORCH = ("torch", "transformers", "tokenizers")
 Need = Callable[[tuple[str, ...], str], None]
 JUPYTER = ("nbclient", "nbformat", "ipykernel")
 
-GUARD = '''
+GUARD = """
 import os, sys
 
-FOLDER, BLOCKED = os.environ["EXAMPLE_FOLDER"], set(filter(None, os.environ["EXAMPLE_WITHOUT"].split(",")))
+FOLDER = os.environ["EXAMPLE_FOLDER"]
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 PLACES = {"os.mkdir": 1, "os.rename": 2, "os.remove": 1, "os.rmdir": 1, "os.link": 2, "os.symlink": 2,
           "os.truncate": 1, "sqlite3.connect": 1}
@@ -51,19 +51,8 @@ def check(event, args):
     if event == "socket.connect" and isinstance(args[1], tuple) and args[1][0] not in ("127.0.0.1", "::1"):
         raise PermissionError(f"GUARD: connection to {args[1]}")
 
-class Without:
-    """A finder that does not find some packages, as if they were not installed."""
-    def __init__(self, finder):
-        self.finder = finder
-    def find_spec(self, name, path=None, target=None):
-        return None if name.split(".")[0] in BLOCKED else self.finder.find_spec(name, path, target)
-    def __getattr__(self, name):
-        return getattr(self.finder, name)
-
-if BLOCKED:
-    sys.meta_path[:] = map(Without, sys.meta_path)
 sys.addaudithook(check)
-'''
+"""
 
 
 @dataclass(frozen=True)
@@ -102,29 +91,16 @@ class Place:
     def folder(self) -> Path:
         return self.root / "folder"
 
-    def environment(self, without: tuple[str, ...] = ()) -> dict[str, str]:
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("STAICC_", "OPENAI_", "PYTHON", "IPYTHON", "JUPYTER", "XDG_", "MPL"))
-        }
-        homes = {
-            name: str(self.root / "home") for name in ("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP", "STAICC_HOME")
-        }
-        homes |= {
-            name: str(self.root / "home" / name) for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR")
-        }
-        guard = {"EXAMPLE_FOLDER": str(self.root), "EXAMPLE_WITHOUT": ",".join(without)}
+    def environment(self) -> dict[str, str]:
+        foreign = ("STAICC_", "OPENAI_", "PYTHON", "IPYTHON", "JUPYTER", "XDG_", "MPL")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+        home = self.root / "home"
+        homes = dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP", "STAICC_HOME"), str(home))
+        homes |= {name: str(home / name) for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR")}
         path = os.pathsep.join([str(self.root / "guard"), str(ROOT)])
-        offline = {"STAICC_OFFLINE": "1", "HF_HUB_OFFLINE": "1"}
-        plain = {
-            "PYTHONPATH": path,
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONUTF8": "1",
-            "MPLBACKEND": "agg",
-            "COLUMNS": "80",
-        }
-        return {**kept, **homes, **guard, **offline, **plain}
+        more = {"EXAMPLE_FOLDER": str(self.root), "STAICC_OFFLINE": "1", "HF_HUB_OFFLINE": "1", "COLUMNS": "80"}
+        plain = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1", "MPLBACKEND": "agg"}
+        return {**kept, **homes, **more, **plain}
 
     def written(self) -> set[str]:
         return {file.relative_to(self.folder).as_posix() for file in self.folder.rglob("*") if file.is_file()}
@@ -139,17 +115,10 @@ def place(tmp_path: Path) -> Place:
     return Place(root)
 
 
-def run_script(script: Path, place: Place, without: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(script)],
-        cwd=place.folder,
-        env=place.environment(without),
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-        timeout=570,
-    )
+def run_script(script: Path, place: Place) -> subprocess.CompletedProcess[str]:
+    settings: dict[str, Any] = {"capture_output": True, "encoding": "utf-8", "timeout": 570}
+    command = [sys.executable, str(script)]
+    return subprocess.run(command, cwd=place.folder, env=place.environment(), check=False, **settings)
 
 
 SCRIPTS = [pytest.param(name, marks=[pytest.mark.slow] if example.slow else []) for name, example in KNOWN.items()]
