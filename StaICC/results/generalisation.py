@@ -355,9 +355,9 @@ def _half_width(effects: CrossedEffects, accuracy: float | None, datasets: int) 
     rows, of_rows = effects.sizes[0], effects.squares[0,]
     if accuracy is None:
         return math.hypot(student_quantile(LEVEL, rows) * math.sqrt(of_rows), effects.reach(LEVEL))
-    distances = expected_distances(accuracy, of_rows * rows * datasets, rows, LEVEL)
-    below, above = (distance / math.sqrt(datasets) for distance in distances)
-    fixed = Interval(accuracy - below, accuracy + above, LEVEL, "")
+    below, above = expected_distances(accuracy, of_rows * rows * datasets, rows, LEVEL)
+    of_each = Interval(accuracy - below, accuracy + above, LEVEL, "")
+    fixed = mean_interval([accuracy] * datasets, [of_each] * datasets)
     interval = generalise(accuracy, fixed, effects)
     return (interval.high - interval.low) / 2.0
 
@@ -388,7 +388,7 @@ def _tail_over_rows(difference: float, deviation: float, rows: int) -> float:
     if beyond > 10.0:  # the tail of the normal distribution, by its density
         of_row = math.exp(-z * z / 2.0) / math.sqrt(2.0 * math.pi) / beyond
     else:
-        of_row = math.exp(rate * deviation * (beyond - z) / 2.0) * _NORMAL.cdf(-beyond)
+        of_row = math.exp(rate * deviation * (beyond - z) / 2.0) * math.erfc(beyond / math.sqrt(2.0)) / 2.0
     return _NORMAL.cdf(-z) + of_row
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -24,12 +26,19 @@ from StaICC.metrics.intervals import Interval, student_quantile
 TERMS = ["C(r)", "C(d)", "C(t)", "C(r):C(d)", "C(r):C(t)", "C(d):C(t)"]
 
 
+def normal_outcomes(variances: Mapping[str, float], sizes: tuple[int, ...], draw: Any) -> Any:
+    """Sums of normal effects with these variances."""
+    values = np.zeros(sizes)
+    for source, name in SOURCES.items():
+        shape = [size if factor in source else 1 for factor, size in enumerate(sizes)]
+        values = values + variances.get(name, 0.0) ** 0.5 * draw.normal(size=shape)
+    return values
+
+
 def outcomes(rows: int, draws: int, templates: int, seed: int, binary: bool = True) -> Any:
     draw = np.random.default_rng(seed)
-    total = (
-        draw.normal(size=(rows, 1, 1)) + 0.5 * draw.normal(size=(1, draws, 1)) + draw.normal(size=(rows, 1, templates))
-    )
-    total = total + 0.4 * draw.normal(size=(1, 1, templates)) + 0.5 * draw.normal(size=(rows, draws, templates))
+    variances = {"rows": 1.0, "draws": 0.25, "templates": 0.16, "rows x templates": 1.0, "rest": 0.25}
+    total = normal_outcomes(variances, (rows, draws, templates), draw)
     return (total > 0).astype(float) if binary else total
 
 
@@ -64,15 +73,10 @@ def test_mean_squares_and_components_are_those_of_an_analysis_of_variance(
 
 def test_components_are_unbiased_also_where_they_are_zero() -> None:
     draw = np.random.default_rng(5)
-    deviations = {"rows": 0.7, "templates": 0.5, "rows x draws": 0.4, "rest": 0.6}
-    found = []
-    for _ in range(600):
-        values = np.zeros((8, 4, 3))
-        for source, name in SOURCES.items():
-            shape = [size if factor in source else 1 for factor, size in enumerate(values.shape)]
-            values = values + deviations.get(name, 0.0) * draw.normal(size=shape)
-        found.append(list(crossed_effects(values.tolist()).components.values()))
-    truth = [deviations.get(name, 0.0) ** 2 for name in SOURCES.values()]
+    variances = {"rows": 0.49, "templates": 0.25, "rows x draws": 0.16, "rest": 0.36}
+    samples = [normal_outcomes(variances, (8, 4, 3), draw) for _ in range(600)]
+    found = [list(crossed_effects(values.tolist()).components.values()) for values in samples]
+    truth = [variances.get(name, 0.0) for name in SOURCES.values()]
     errors = np.std(found, axis=0) / math.sqrt(len(found))
     assert np.all(np.abs(np.mean(found, axis=0) - truth) < 4 * errors)
 
@@ -131,10 +135,7 @@ def test_intervals_of_components_are_undefined_or_cover_them() -> None:
     truth = {"rows": 0.1**2, "draws": 0.05**2, "draws x templates": 0.03**2, "rest": 0.05**2}
     covered = []
     for _ in range(150):
-        values = np.full((12, 5, 4), 0.5)
-        for source, name in SOURCES.items():
-            shape = [size if factor in source else 1 for factor, size in enumerate(values.shape)]
-            values = values + truth.get(name, 0.0) ** 0.5 * draw.normal(size=shape)
+        values = 0.5 + normal_outcomes(truth, (12, 5, 4), draw)
         limits = crossed_effects(values.tolist()).intervals()
         sizes = [math.prod(values.shape[factor] for factor in source) for source in SOURCES]
         ends = [(own[0] * size, own[1] * size) for own, size in zip(limits.values(), sizes, strict=True) if own]
@@ -197,8 +198,6 @@ def test_p_value_is_the_level_at_which_the_interval_ends_at_zero() -> None:
     difference, fixed_p = 0.9, 1e-6
     p = generalising_p_value(difference, fixed_p, effects)
     assert fixed_p < p < 1
-    from statistics import NormalDist
-
     quantile = NormalDist().inv_cdf
     reach = difference / quantile(fixed_p / 2) * quantile(p / 2)
     rows = Interval(difference - reach, difference + reach, 1 - p, "")

@@ -15,13 +15,12 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from StaICC.errors import ArgumentError
 from StaICC.metrics.random_baselines import (
-    GuessRates,
     RandomBaseline,
     expected_best,
     guessing_p_value,
@@ -31,16 +30,12 @@ from StaICC.metrics.random_baselines import (
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "random_baselines.json").read_text())
 CHANCES = [1 / 174, 1 / 77, 0.1, 1 / 6, 0.25, 1 / 3, 0.5]
-TRIES = [1, 2, 10, 200, 10_000]
+TRIES = [1, 2, 10, 200, 10_000, 10**30]
 DIGITS = mpmath.MPContext()
 DIGITS.dps = 400  # enough for F(k)^t - F(k - 1)^t to keep digits where it is 1e-300
 
 
 HALF = RandomBaseline(100, 0.5)
-
-
-def max_random_baseline(n: int, p: GuessRates, t: int) -> float:
-    return RandomBaseline(n, p).max_random_baseline(t)
 
 
 def exact_binomial(n: int, p: float) -> list[mpmath.mpf]:
@@ -147,19 +142,14 @@ def test_counts_are_recovered_without_slips() -> None:
     assert RandomBaseline(1024, 0.5).count_of_rounded("0.551") == 564  # 0.5508; its neighbours are 0.550 and 0.552
 
 
-def test_chances_next_to_one_keep_their_digits() -> None:
-    chances = [1.0, 1.0, 0.75, 0.9999999999999999]
-    tail, _ = log_tail(RandomBaseline(4, chances).p, 3)
-    assert relative(math.exp(tail), sum(exact_poisson_binomial(chances)[:4])) < 1e-12
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.data())
-def test_any_mixture_equals_exact_arithmetic(chances: list[float], data: st.DataObject) -> None:
+@example([1.0, 1.0, 0.75, 0.9999999999999999], 3)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.integers(0, 40))
+def test_any_mixture_equals_exact_arithmetic(chances: list[float], number: int) -> None:
     """Chances from 0 to 1, tiny ones included: the smaller tail, to nine digits."""
     chances = [chance if chance > 1e-300 else 0.0 for chance in chances]
     values = exact_poisson_binomial(chances)
     upper, lower = exact_upper(values), list(itertools.accumulate(values))
-    k = data.draw(st.integers(0, len(chances)))
+    k = number % (len(chances) + 1)
     tail, is_upper = log_tail(RandomBaseline(len(chances), chances).p, k)
     truth = upper[k] if is_upper else lower[k]
     if truth == 0:
@@ -168,13 +158,6 @@ def test_any_mixture_equals_exact_arithmetic(chances: list[float], data: st.Data
         assert relative(math.exp(tail), truth) < 1e-9
     else:
         assert tail == pytest.approx(float(DIGITS.log(truth)), rel=1e-9)
-
-
-@pytest.mark.parametrize("t", [1, 10, 10**6, 10**30])
-def test_baselines_of_mixtures_for_any_number_of_tries(t: int) -> None:
-    chances = [1 / (2 + i % 7) for i in range(150)]
-    upper = exact_upper(exact_poisson_binomial(chances))
-    assert relative(RandomBaseline(150, chances).max_random_baseline(t), exact_baseline(upper, t)) < 1e-12
 
 
 BAD_TEXTS = ("", "nan", "inf", "-0.1", "1.1", "60", "1/2", "0,5")
@@ -214,11 +197,7 @@ def test_bad_input(call: Callable[[], object], message: str) -> None:
         call()
 
 
-small_n = st.integers(1, 60)
-chance = st.floats(0.001, 0.999)
-
-
-@given(small_n, chance, st.integers(1, 500), st.floats(0.001, 0.5))
+@given(st.integers(1, 60), st.floats(0.001, 0.999), st.integers(1, 500), st.floats(0.001, 0.5))
 def test_the_critical_count_is_the_first_below_alpha(n: int, p: float, t: int, alpha: float) -> None:
     baseline = RandomBaseline(n, p)
     k = baseline.critical_count(t, alpha)
@@ -231,16 +210,16 @@ def test_the_critical_count_is_the_first_below_alpha(n: int, p: float, t: int, a
 
 def test_figures_of_the_paper() -> None:
     example = GOLDEN["section_4_example"]
-    ours = max_random_baseline(example["n"], 1 / example["labels"], example["t"])
+    ours = RandomBaseline(example["n"], 1 / example["labels"]).max_random_baseline(example["t"])
     assert abs(ours - example["expected_maximum_accuracy"]) < example["good_to"]
     assert round(ours, 5) == 0.57678  # equation 9, evaluated exactly
     assert ours > 0.57  # "by more than 7 points of accuracy"
     large = GOLDEN["section_4_large_set"]
-    assert max_random_baseline(large["n"], 1 / large["labels"], large["t"]) < large["stays_below"]
+    assert RandomBaseline(large["n"], 1 / large["labels"]).max_random_baseline(large["t"]) < large["stays_below"]
     for n in GOLDEN["table_1"]["examples"].values():
         upper = exact_upper(exact_binomial(n, 0.5))
         for t in (n, GOLDEN["table_1"]["t"]):  # one-shot runs have only n prompts
-            assert relative(max_random_baseline(n, 0.5, t), exact_baseline(upper, t)) < 1e-13
+            assert relative(RandomBaseline(n, 0.5).max_random_baseline(t), exact_baseline(upper, t)) < 1e-13
 
 
 def test_thirty_million_examples_where_a_lower_tail_is_below_floating_point() -> None:
@@ -306,18 +285,17 @@ def test_p_values_and_best_scores_equal_enumeration(shapes: list[tuple[int, int,
         assert best[p_values <= level].sum() <= level * 1.001
 
 
-def test_thin_tails_next_to_enumeration() -> None:
-    """Scores that are on a grid: all outcomes of the three other groups, and the exact tail of the third."""
+def test_tails_on_a_grid_next_to_enumeration() -> None:
+    """Thin ones, too: all outcomes of the three other groups, and the exact tail of the third."""
     guesses = [(1 / 4096, 2, 1024), (1 / 4092, 2, 1023), (1 / 4088, 2, 1022), (1 / 24, 2, 6)]
     first, second = np.arange(1025)[:, None], np.arange(1024)[None, :]
     chances = stats.binom.pmf(first, 1024, 0.5) * stats.binom.pmf(second, 1023, 0.5)
-    for score in (0.675, 0.7):
+    for score in (0.45, 0.53, 0.62, 0.675, 0.7):
         exact = 0.0
         for few in range(7):
             needed = np.ceil((score - few / 24 - first / 4096 - second / 4092) * 4088 - 1e-7)
             exact += stats.binom.pmf(few, 6, 0.5) * (chances * stats.binom.sf(needed - 1, 1022, 0.5)).sum()
-        assert exact < 1e-14
-        assert guessing_p_value(guesses, score) == pytest.approx(exact, rel=0.15)
+        assert math.log(guessing_p_value(guesses, score)) == pytest.approx(math.log(exact), rel=0.04)
 
 
 def test_best_of_100_means_of_the_ten_data_sets() -> None:

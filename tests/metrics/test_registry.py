@@ -15,7 +15,7 @@ from StaICC.metrics import MeanOf, classification, diagnosis, paired_tests
 from StaICC.metrics.registry import SCORES, Mean, Metric, Sample, Score, metric_set, score_record
 from StaICC.results import compare
 
-NAMES = ["accuracy", "averaged_truelabel_likelihood", "macro_F1", "expected_calibration_error_1"]
+NAMES = [key for key, score in SCORES.items() if score.statistic and score.statistic.of_classification]
 TRUTH = [0, 1, 1]
 PROBABILITIES = [[0.75, 0.25], [0.25, 0.75], [0.625, 0.375]]
 
@@ -25,6 +25,7 @@ def test_the_sets_have_the_documented_metrics(name):
     found = metric_set(name)
     assert found.name == name
     assert [metric.name for metric in found.metrics] == NAMES
+    assert {"accuracy", "averaged_truelabel_likelihood", "macro_F1", "expected_calibration_error_1"} <= {*NAMES}
     assert {metric.range for metric in found.metrics} == {(0.0, 1.0) if name == "standard" else None}
     assert metric_set(found) is found
     with pytest.raises(ArgumentError, match="two metrics of one name"):
@@ -111,6 +112,9 @@ def brier(label: int, row: list[float]) -> float:
     return sum((value - (place == label)) ** 2 for place, value in enumerate(row))
 
 
+BRIER = Metric("brier", MeanOf(brier, 0.0, 2.0), requires_probabilities=True, higher_is_better=False)
+
+
 def noisy(prompt: str, label_space: list[str]) -> list[float]:
     numbers = [sum(map(ord, prompt)) * (place + 3) % 17 + 1 for place in range(len(label_space))]
     return [number / sum(numbers) for number in numbers]
@@ -119,8 +123,7 @@ def noisy(prompt: str, label_space: list[str]) -> list[float]:
 @pytest.fixture(scope="module")
 def brier_runs() -> list[StaICC.results.Result]:
     """Two runs with a mean of a score of each query as a metric of the user's own."""
-    metric = Metric("brier", MeanOf(brier, 0.0, 2.0), requires_probabilities=True, higher_is_better=False)
-    benchmark = StaICC.Normal(datasets=["mini"], limit=20, metrics={"brier": metric})
+    benchmark = StaICC.Normal(datasets=["mini"], limit=20, metrics={"brier": BRIER})
     return [benchmark(model) for model in (noisy, lambda prompt, label_space: [0.4, 0.3, 0.3])]
 
 
@@ -150,8 +153,7 @@ def test_a_mean_of_query_scores_is_tested_as_the_same_scores_by_hand(brier_runs:
 
 
 def test_query_scores_are_saved_verified_and_edits_of_them_are_found(brier_runs: list[StaICC.results.Result]) -> None:
-    metric = Metric("brier", MeanOf(brier, 0.0, 2.0), requires_probabilities=True, higher_is_better=False)
-    benchmark = StaICC.Normal(datasets=["mini"], limit=20, metrics={"brier": metric})
+    benchmark = StaICC.Normal(datasets=["mini"], limit=20, metrics={"brier": BRIER})
     loaded = StaICC.results.Result.from_dict(json.loads(json.dumps(brier_runs[0].to_dict())))
     assert loaded == brier_runs[0]
     assert compare(loaded, brier_runs[1], "brier") == compare(*brier_runs, "brier")
@@ -194,10 +196,9 @@ def test_a_metric_without_a_direction_is_not_compared():
 
 
 def test_query_scores_of_runs_with_labels_in_another_order_are_compared():
-    metric = Metric("brier", MeanOf(brier, 0.0, 2.0), requires_probabilities=True, higher_is_better=False)
     rows = [(f"a text with the number {number}", "bad" if number % 3 else "good") for number in range(60)]
     runs = [
-        StaICC.Normal(datasets=[dataset], limit=20, metrics={"brier": metric})(lambda prompt, label_space: [0.75, 0.25])
+        StaICC.Normal(datasets=[dataset], limit=20, metrics={"brier": BRIER})(lambda prompt, label_space: [0.75, 0.25])
         for labels in (["bad", "good"], ["good", "bad"])
         for dataset in [StaICC.Dataset.from_rows(rows, name="own", label_space=labels)]
     ]

@@ -14,7 +14,6 @@ import pytest
 
 from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.metrics import classification, metric_set, released
-from StaICC.metrics.diagnosis import shares_of_correct_labels
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "released_metrics.json").read_text("utf-8"))
 METRICS = {metric.name: metric.function for metric in metric_set("0.1.1").metrics}
@@ -92,12 +91,6 @@ def test_hashed_matrices(labels):
 def test_other_functions(function, cases):
     for *arguments, expected in GOLDEN[cases]:
         check(function, tuple(arguments), expected)
-
-
-def test_gler_falls_short_of_the_true_slope():
-    # published/notes: for a linear fall of s per unit of noise the release returns 0.3788 s.
-    assert released.gler([*map(float, shares_of_correct_labels())]).slope == pytest.approx(25 / 66)
-    assert released.gler_abscissas(5) == [1, 0.75, 0.25, -0.5, -1.5]
 
 
 # -- the defects themselves, so that they are not corrected here

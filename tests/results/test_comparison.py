@@ -571,7 +571,6 @@ def test_both_directions_of_all_pairs_are_corrected_as_so_many_hypotheses() -> N
                 ]
                 expected = max(min(1.0, len(subset) * min(subset)) for subset in subsets)
                 assert adjusted == pytest.approx(expected, abs=0.5 if p_values[pair] > 0.5 else 1e-12)
-    assert directional_holm([0.03]) == [0.03]
 
 
 def test_an_interval_of_ranks_counts_the_runs_that_are_shown_to_be_better_and_worse() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -19,12 +19,21 @@ from StaICC.benchmarks.verify import Recomputed, verify
 from StaICC.cli import main
 from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.metrics import paired_tests
-from StaICC.metrics.crossed_effects import SOURCES, crossed_effects, expected_effects, generalise, mean_effects
-from StaICC.metrics.intervals import Interval, ratio_part, student_quantile
-from StaICC.metrics.registry import Mean, Sample
+from StaICC.metrics.crossed_effects import (
+    SOURCES,
+    CrossedEffects,
+    crossed_effects,
+    expected_effects,
+    generalise,
+    generalising_p_value,
+    mean_effects,
+)
+from StaICC.metrics.intervals import Interval, mean_interval, ratio_part, student_quantile
 from StaICC.results import Components, Result, compare, compare_generalising, load, plan, variance_components
-from StaICC.results.generalisation import Design, _tail_over_rows, components_of, evaluate_design
+from StaICC.results.generalisation import _tail_over_rows, components_of, evaluate_design
 from StaICC.results.report import variance_chart
+from tests.metrics.test_crossed_effects import normal_outcomes
+from tests.performance.skewed_nulls import of_mean, of_pair
 
 Model = Callable[[Any, Sequence[str]], int]
 
@@ -42,13 +51,11 @@ def guessing(name: str) -> Model:
 def results() -> dict[str, Result]:
     benchmark = Generalisation(datasets=["mini"], limit=30)
     truth = {query.prompt: query.label for part in benchmark[0].conditions() for query in part.queries}
-    first = benchmark[0].conditions()[0].queries
     instruction = {query.prompt for part in benchmark[0].conditions()[::3] for query in part.queries}
 
     def one_template(prompt: Any, label_space: Sequence[str]) -> int:
         return (truth[prompt] + (prompt not in instruction)) % 3
 
-    assert len(first) == 30
     return {
         "guesses": benchmark(guessing("a")),
         "others": benchmark(guessing("b")),
@@ -64,7 +71,6 @@ def test_every_row_has_all_pairs_of_a_shared_list_and_a_template() -> None:
     assert len({query.prompt for condition in conditions for query in condition.queries}) == 60
     lists = experimentor.demonstration_lists()
     assert len(set(lists)) == 3
-    assert Counter(query.last_label for query in conditions[0].queries).total() == 5
     assert len({query.last_label for query in conditions[0].queries}) == 1
     texts = [condition.queries[0].prompt for condition in conditions[:4]]
     assert len({text.split("\n")[0] for text in texts}) > 1
@@ -107,16 +113,29 @@ def test_a_model_that_knows_one_template_only(results: dict[str, Result]) -> Non
     interval = variance_components(results["one template"]).lines[0].generalising
     assert interval.high - interval.low > 0.9
     both = copy.copy(results["one template"])
-    both.details = dict.fromkeys(("one", "two"), both.details["mini"])
-    assert components_of(both).shared == pytest.approx(1 / 3)  # equal data sets share all of it
+    for names in (
+        ["one template"] * 2,
+        ["one template", "guesses", "one template"],
+        ["one template", "others"],
+        ["guesses"] * 2,
+    ):
+        both.details = {str(number): results[name].details["mini"] for number, name in enumerate(names)}
+        means = [line.effects.template_means for line in variance_components(both).lines[:-1]]
+        covariance = np.cov(means)[np.triu_indices(len(means), 1)].mean()  # what data sets share
+        components = components_of(both)
+        assert components.shared == pytest.approx(min(max(0.0, covariance), components.variances["templates"]))
     both.details = {name: results[name].details["mini"] for name in ("guesses", "others")}
     *lines, mean = variance_components(both).lines
     assert mean.effects == mean_effects([line.effects for line in lines])
     assert mean.value == fmean(line.value for line in lines)
     parts = [line.effects.components for line in lines]
-    means = {name: fmean(part[name] for part in parts) for name in parts[0]}
-    assert components_of(both).variances == pytest.approx({name: max(0.0, value) for name, value in means.items()})
-    assert any(value != pytest.approx(fmean(max(0.0, part[name]) for part in parts)) for name, value in means.items())
+    of_mean = {name: fmean(part[name] for part in parts) for name in parts[0]}
+    assert components_of(both).variances == pytest.approx({name: max(0.0, value) for name, value in of_mean.items()})
+    assert any(value != pytest.approx(fmean(max(0.0, part[name]) for part in parts)) for name, value in of_mean.items())
+    both.details["mini"] = results["one template"].details["mini"]
+    difference = components_of(both, results["right"])  # of the data set that both have
+    assert difference == components_of(results["one template"], results["right"])
+    assert difference.accuracy is None
     comparison = compare_generalising(results["right"], results["one template"])
     fixed = compare(results["right"], results["one template"]).overall
     assert fixed.p_value is not None
@@ -168,16 +187,15 @@ def test_rows_without_a_prediction_count_for_the_accuracy_only() -> None:
         variance_components(benchmark(failing(rows), on_error="collect"))
 
 
-def test_a_saved_result_is_verified_and_has_the_same_components(results: dict[str, Result], tmp_path: Path) -> None:
+def test_sources_of_variance_of_a_saved_result_in_table_json_and_figure(
+    results: dict[str, Result], tmp_path: Path
+) -> None:
     results["guesses"].save(tmp_path / "a.json")
     loaded = load(tmp_path / "a.json")
     assert isinstance(loaded, Result)
-    assert variance_components(loaded) == variance_components(results["guesses"])
     assert all(finding.status == Recomputed() for finding in verify(loaded))
-
-
-def test_intervals_of_the_sources_in_table_json_and_figure(results: dict[str, Result]) -> None:
-    components = variance_components(results["guesses"])
+    components = variance_components(loaded)
+    assert components == variance_components(results["guesses"])
     (line,) = components.lines
     low, high = line.deviations[-1][1] or (0.0, 0.0)
     assert components.table()[1][1][-1] == f"{low:.3f} .. {high:.3f}"
@@ -203,26 +221,28 @@ ONE_RUN = Components(VARIANCES, 0.03, False, "")
 DIFFERENCE = Components({"rows": 0.1, "draws": 0.003, "rows x draws": 0.1, "rest": 0.2}, 0.0, True, "")
 
 
-def samples(number: int, sizes: tuple[int, int, int], datasets: int, draw: Any) -> list[Any]:
-    """Mean squares of the mean over data sets, of normal effects with the variances of ONE_RUN."""
-    found = []
-    for _ in range(number):
-        common = ONE_RUN.shared**0.5 * draw.normal(size=(1, 1, sizes[2]))
-        designs = []
-        for _ in range(datasets):
-            values = common + np.zeros(sizes)
-            for source, name in SOURCES.items():
-                variance = VARIANCES.get(name, 0.0) - ONE_RUN.shared * (name == "templates")
-                shape = [size if factor in source else 1 for factor, size in enumerate(sizes)]
-                values = values + variance**0.5 * draw.normal(size=shape)
-            designs.append(crossed_effects(values.tolist()))
-        found.append(mean_effects(designs))
-    return found
+def outcomes(components: Components, sizes: tuple[int, int, int], datasets: int, draw: Any) -> list[Any]:
+    """Of each data set: sums of normal effects with the variances of the components."""
+    own = {**components.variances, "templates": components.variances.get("templates", 0.0) - components.shared}
+    common = components.shared**0.5 * draw.normal(size=(1, 1, sizes[2]))
+    return [common + normal_outcomes(own, sizes, draw) for _ in range(datasets)]
+
+
+def effects_of(values: list[Any]) -> CrossedEffects:
+    """The mean squares of the mean over data sets."""
+    return mean_effects([crossed_effects(of_each.tolist()) for of_each in values])
+
+
+def paired_of(steps: Any) -> paired_tests.PairedDifference:
+    """The difference of two runs whose rows differ by the steps."""
+    halves = [(0.5 + sign * steps / 2).tolist() for sign in (1, -1)]
+    return of_pair([of_mean(half, range(len(steps)), len(steps)) for half in halves])
 
 
 def test_expected_mean_squares_are_the_means_of_those_of_designs() -> None:
     sizes, datasets = (6, 4, 3), 3
-    found = samples(400, sizes, datasets, np.random.default_rng(1))
+    draw = np.random.default_rng(1)
+    found = [effects_of(outcomes(ONE_RUN, sizes, datasets, draw)) for _ in range(400)]
     expected = expected_effects(VARIANCES, sizes, datasets, ONE_RUN.shared)
     for source in SOURCES:
         squares = [effects.squares[source] for effects in found]
@@ -235,38 +255,66 @@ def test_expected_mean_squares_are_the_means_of_those_of_designs() -> None:
 
 
 def test_half_width_is_the_mean_of_intervals() -> None:
-    sizes = (25, 4, 3)
-    reached = []
-    for effects in samples(200, sizes, 1, np.random.default_rng(2)):
+    sizes, draw, reached = (25, 4, 3), np.random.default_rng(2), []
+    for _ in range(200):
+        effects = effects_of(outcomes(ONE_RUN, sizes, 1, draw))
         of_rows = student_quantile(0.95, sizes[0]) * effects.squares[0,] ** 0.5
         interval = generalise(0.0, Interval(-of_rows, of_rows, 0.95, ""), effects, difference=True)
         reached.append((interval.high - interval.low) / 2)
     assert evaluate_design(ONE_RUN, sizes).half_width == pytest.approx(np.mean(reached), rel=0.08)
 
 
-@pytest.mark.parametrize("accuracy", [0.8, 0.96, 1.0])
-def test_half_width_is_the_mean_of_intervals_of_accuracies(accuracy: float) -> None:
+@pytest.mark.parametrize(
+    ("accuracy", "datasets", "source"),
+    [(0.8, 1, "rest"), (0.96, 1, "rest"), (1.0, 1, "rest"), (0.8, 2, "rest"), (1.0, 4, "rest"), (0.8, 2, "rows")],
+)
+def test_half_width_is_the_mean_of_intervals_of_accuracies(accuracy: float, datasets: int, source: str) -> None:
     """Near 1, Wilson's interval is up to twice as wide as the normal one of the same variances."""
     draw, sizes, reached = np.random.default_rng(3), (20, 3, 3), []
-    for _ in range(100):
-        cells = (draw.random(sizes) < accuracy).astype(float)
-        part = ratio_part(cells.sum((1, 2)).tolist(), [9.0] * 20, 0.95)
-        interval = generalise(part.value, part.interval(0.95, ""), crossed_effects(cells.tolist()))
+    for _ in range(100 // datasets):
+        outcomes = draw.random((datasets, *(sizes if source == "rest" else (20, 1, 1)))) < accuracy
+        runs = np.broadcast_to(outcomes, (datasets, *sizes)).astype(float)
+        parts = [ratio_part(cells.sum((1, 2)).tolist(), [9.0] * 20, 0.95) for cells in runs]
+        fixed = mean_interval([part.value for part in parts], [part.interval(0.95, "") for part in parts])
+        interval = generalise(runs.mean(), fixed, effects_of(list(runs)))
         reached.append((interval.high - interval.low) / 2)
-    components = Components({"rest": accuracy * (1 - accuracy)}, 0.0, False, "", accuracy)
-    assert evaluate_design(components, sizes).half_width == pytest.approx(np.mean(reached), rel=0.08)
+    components = Components({source: accuracy * (1 - accuracy)}, 0.0, False, "", accuracy)
+    assert evaluate_design(components, sizes, datasets).half_width == pytest.approx(np.mean(reached), rel=0.08)
 
 
-@pytest.mark.parametrize(("rows", "difference"), [(30, 0.15), (60, 0.1), (200, 0.05)])
-def test_tail_over_rows_is_that_of_the_paired_test(rows: int, difference: float) -> None:
-    draw = np.random.default_rng(rows)
-    steps = draw.normal(difference, 0.2, rows)
+@pytest.mark.parametrize(
+    ("rows", "difference", "size"),
+    [(30, 0.15, 0.2), (60, 0.1, 0.2), (200, 0.05, 0.2), (220, 0.12, 0.8), (300, 0.1, 0.8)],
+)
+def test_tail_over_rows_is_that_of_the_paired_test(rows: int, difference: float, size: float) -> None:
+    steps = np.random.default_rng(rows).choice([-size, size], rows)
     steps += difference - steps.mean()
-    halves = [(0.5 + sign * steps / 2).clip(0, 1) for sign in (1, -1)]
-    parts = [Mean().of_run(Sample([0] * rows, range(rows), rows, 0), half.tolist()) for half in halves]
-    found = paired_tests.paired_difference([(1.0, parts[0])], [(1.0, parts[1])])
+    found = paired_of(steps)
     p = 2 * _tail_over_rows(found.difference, found.variance**0.5, rows)
-    assert p == pytest.approx(paired_tests.p_value(found), rel=0.25)
+    assert p == pytest.approx(paired_tests.p_value(found), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "datasets", "difference", "scale"), [((20, 4, 3), 2, 0.2, 1.0), ((40, 8, 2), 1, 0.05, 0.1)]
+)
+def test_width_and_power_of_a_difference_are_those_of_its_tests(
+    sizes: tuple[int, int, int], datasets: int, difference: float, scale: float
+) -> None:
+    components = replace(DIFFERENCE, variances={name: scale * part for name, part in DIFFERENCE.variances.items()})
+    draw, widths, significant = np.random.default_rng(5), [], []
+    for _ in range(60):
+        values = [difference + of_each for of_each in outcomes(components, sizes, datasets, draw)]
+        effects = effects_of(values)
+        found = paired_tests.mean_difference([paired_of(of_each.mean((1, 2))) for of_each in values])
+        of_rows = paired_tests.difference_interval(found) or pytest.fail("no interval")
+        interval = generalise(found.difference, of_rows, effects, difference=True)
+        widths.append((interval.high - interval.low) / 2)
+        significant.append(generalising_p_value(found.difference, paired_tests.p_value(found), effects) <= 0.05)
+    for true in (difference, -difference):
+        design = evaluate_design(components, sizes, datasets, true)
+        assert design.half_width == pytest.approx(np.mean(widths), rel=0.08)
+        assert design.power == pytest.approx(np.mean(significant), abs=0.1)
+    assert (evaluate_design(components, sizes, datasets, 1e-6).power or 1.0) < 0.03
 
 
 def test_no_design_with_fewer_queries_reaches_the_target() -> None:
@@ -279,29 +327,44 @@ def test_no_design_with_fewer_queries_reaches_the_target() -> None:
                 assert design.half_width > 0.45 if power is None else power < 0.8
 
 
-def test_more_rows_than_by_default() -> None:
-    noisy = Components({"rows": 0.2, "rest": 0.05}, 0.0, False, "")
-    with pytest.raises(ArgumentError, match="128 rows"):
-        plan(noisy, half_width=0.05)
-    assert 128 < plan(noisy, half_width=0.05, max_rows=512).designs[0].rows <= 512
+NOISY = Components({"rows": 0.2, "rest": 0.05}, 0.0, False, "")
 
 
-def test_power_and_width_move_with_the_sizes() -> None:
-    def design(**changes: int) -> Design:
-        sizes = {"rows": 60, "draws": 4, "templates": 3, "datasets": 2} | changes
-        datasets = sizes.pop("datasets")
-        return evaluate_design(DIFFERENCE, (sizes["rows"], sizes["draws"], sizes["templates"]), datasets, 0.07)
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "needs a target"),
+        ({"half_width": 0.1, "difference": 0.1}, "needs a target"),
+        *(({key: n}, f"{key}: got {n!r}") for key in ("half_width", "difference") for n in (0.0, 1.0, True, "0.1")),
+        ({"difference": 0.1, "power": 1.0}, "power: got 1.0"),
+        ({"difference": 0.1}, "difference: .* components of one run"),
+        ({"half_width": 0.05}, r"128 rows, 32 draws, 9 templates and 1 data sets reach: half width 0\.078"),
+        *(({"half_width": 0.1, f"max_{key}": n}, key) for key, n in (("rows", 19), ("templates", 10), ("datasets", 0))),
+    ],
+)
+def test_plans_that_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        plan(NOISY, **settings)
 
-    first = design()
-    assert first.power is not None
-    for larger in (design(rows=90), design(draws=6), design(datasets=3)):
-        assert larger.half_width < first.half_width
-        assert larger.power is not None
-        assert larger.power > first.power
-    none = Components(DIFFERENCE.variances, 0.0, True, "")
-    weak = evaluate_design(none, (60, 4, 3), 1, 1e-6).power
-    assert weak is not None
-    assert weak < 0.03
+
+@pytest.mark.parametrize(
+    ("variances", "shared"),
+    [({"row": 0.1}, 0.0), ({"rows": -0.1}, 0.0), ({"rows": float("nan")}, 0.0), ({"templates": 0.1}, 0.2), ({}, -0.1)],
+)
+def test_variances_that_are_refused(variances: dict[str, float], shared: float) -> None:
+    with pytest.raises(ArgumentError, match="variances: got .* for rows, draws" if not shared else "shared: got"):
+        Components(variances, shared, False, "")
+
+
+def test_more_rows_and_more_data_sets() -> None:
+    assert 128 < plan(NOISY, half_width=0.05, max_rows=512).designs[0].rows <= 512
+    designs = plan(NOISY, half_width=0.07, max_datasets=4).designs
+    assert [design.queries for design in designs] == sorted(design.queries for design in designs)
+    assert {design.datasets for design in designs} == {2, 3, 4}
+    for design in designs:
+        sizes = design.rows, design.draws, design.templates
+        assert evaluate_design(NOISY, sizes, design.datasets) == design
+        assert evaluate_design(NOISY, (sizes[0] - 1, *sizes[1:]), design.datasets).half_width > 0.07 > design.half_width
 
 
 def test_the_command_of_a_plan_has_the_demonstrations_of_its_pilot(

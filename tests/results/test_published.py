@@ -13,7 +13,6 @@ from StaICC.layout import layout
 from StaICC.metrics import softmax
 from StaICC.results import Result, Signature, digest
 from StaICC.results.published import (
-    BENCHMARKS,
     compare_with_published,
     display_published,
     figures,
@@ -26,11 +25,6 @@ from StaICC.results.published import (
 
 def test_the_facts_are_those_that_were_checked_against_the_papers() -> None:
     """Table 8 has 862, Table 2 alone 24 more; Table 7 has 174; LongICLBench 297, and 4 for whole rows."""
-    known = {name: [one for one in figures(name) if one.value is not None] for name in BENCHMARKS}
-    assert {name: len(found) for name, found in known.items()} == {"Normal": 886, "Diagnosis": 174, "LongICL": 301}
-    assert sum("Table 2" in one.source for one in known["Normal"]) == 24
-    assert sum(one.metric == "all rounds" for one in known["LongICL"]) == 4
-    assert len({model.name for model in models()}) == len(models()) == 29
     every = [[dataclasses.astuple(one) for one in facts] for facts in (figures(), models())]
     assert digest(every) == "cb9b0761c448c9637a59db84b0f04eff1c7dac27f3bc96f3a269ff8a1bf986ce"
 

@@ -346,6 +346,13 @@ def test_the_table_of_normal(result: Result) -> None:
         assert numbers(cell) == pytest.approx((scores[key], interval.low, interval.high), abs=5e-4)
     for shown in (str(result), result._repr_html_()):
         assert "In brackets: 95 % intervals." in shown
+    records = {(record["dataset"], record["metric"]): record for record in score_records(result)}
+    for key, value in scores.items():
+        interval, record = details.intervals.get(key), records["mini", key]
+        assert (record["value"], records[None, key]["value"]) == (value, result.averaged[key])
+        assert record["low"] == (interval and interval.low)
+        assert record["high"] == (interval and interval.high)
+        assert (record["level"], record["signature"]) == (interval and 0.95, str(result.signature))
 
 
 @pytest.mark.parametrize(
@@ -380,16 +387,6 @@ def test_what_is_undefined_is_a_dash_with_its_reason() -> None:
 
 
 # -- flat records of results, runs taken apart, and citations
-
-
-def test_scores_with_their_intervals(result: Result) -> None:
-    records = {(one["dataset"], one["metric"]): one for one in score_records(result)}
-    found = records["mini", "accuracy"]
-    assert found["value"] == result.divided["mini"]["accuracy"]
-    interval = result.details["mini"].intervals["accuracy"]
-    assert (found["low"], found["high"], found["level"]) == (interval.low, interval.high, 0.95)
-    assert records[None, "accuracy"]["value"] == result.averaged["accuracy"]
-    assert found["signature"] == str(result.signature)
 
 
 @pytest.mark.parametrize("reading", ["logits", "probabilities", "labels", "ambiguous"])
