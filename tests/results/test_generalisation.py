@@ -72,8 +72,7 @@ def test_every_row_has_all_pairs_of_a_shared_list_and_a_template() -> None:
     lists = experimentor.demonstration_lists()
     assert len(set(lists)) == 3
     assert len({query.last_label for query in conditions[0].queries}) == 1
-    texts = [condition.queries[0].prompt for condition in conditions[:4]]
-    assert len({text.split("\n")[0] for text in texts}) > 1
+    assert len({condition.queries[0].prompt.split("\n")[0] for condition in conditions[:4]}) > 1
 
 
 def test_a_larger_limit_adds_test_rows_and_changes_no_prompt() -> None:
@@ -295,14 +294,14 @@ def test_tail_over_rows_is_that_of_the_paired_test(rows: int, difference: float,
 
 
 @pytest.mark.parametrize(
-    ("sizes", "datasets", "difference", "scale"), [((20, 4, 3), 2, 0.2, 1.0), ((40, 8, 2), 1, 0.05, 0.1)]
+    ("sizes", "datasets", "difference", "scale"), [((20, 4, 3), 2, 0.2, 1.0), ((80, 6, 2), 1, 0.05, 0.1)]
 )
 def test_width_and_power_of_a_difference_are_those_of_its_tests(
     sizes: tuple[int, int, int], datasets: int, difference: float, scale: float
 ) -> None:
     components = replace(DIFFERENCE, variances={name: scale * part for name, part in DIFFERENCE.variances.items()})
     draw, widths, significant = np.random.default_rng(5), [], []
-    for _ in range(60):
+    for _ in range(40):
         values = [difference + of_each for of_each in outcomes(components, sizes, datasets, draw)]
         effects = effects_of(values)
         found = paired_tests.mean_difference([paired_of(of_each.mean((1, 2))) for of_each in values])
