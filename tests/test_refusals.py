@@ -169,6 +169,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "key 'licences'": lambda: with_card('{"licences": 1}'),
     "is a device": lambda: Dataset.from_file(os.devnull, ["text"], "label"),
     "empty has no rows": lambda: next(domain_queries(SubsetView("empty", load_dataset("mini").table, (), LABELS))),
+    "no prompt setting 'instructions'": lambda: MINI[0].prompt_former.set_config_dict({"instructions": "x"}),
     # predictions of other engines
     "the id x appears twice": lambda: read({"id": "x", "index": 0}, {"id": "x", "index": 1}),
     "contains no samples": lambda: exchange.read_predictions("."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import warnings
@@ -27,7 +28,7 @@ CHANGES: list[tuple[str, str, Any]] = [
     ("change_label_affix", "label_affix", ";"),
     ("change_query_prefix", "query_prefix", "now "),
     ("change_label_space", "label_space", ["a", "b", "c"]),
-    ("change_label_wrong_rate", "label_wrong_rate", 0.5),
+    ("change_label_wrong_rate", "label_wrong_rate", 1.0),
     ("set_label_wrong_rate", "label_wrong_rate", 0.25),
 ]
 
@@ -105,6 +106,7 @@ def test_each_control_changes_its_setting_and_nothing_else(
     before = writer.get_config_dict()
     example = writer.example()
     getattr(writer, method)(value)
+    writer.cancel_noisy_channel()  # which was not used
     assert writer.get_config_dict() == {**before, key: value}
     assert getattr(writer, f"_{key}") == value
     assert type(getattr(writer, f"_{key}")) is not list  # changing it in place would have no effect
@@ -118,13 +120,18 @@ def test_each_control_changes_its_setting_and_nothing_else(
     assert writer.get_config_dict() == {**before, key: value}
 
 
-def test_a_space_moves_from_the_label_prefix_to_the_labels(writer: PromptWriter) -> None:
+def test_a_space_moves_from_the_label_prefix_to_the_labels(small: Callable[..., Dataset], writer: PromptWriter) -> None:
     writer.change_instruction("gone after the reset")
     writer.replace_space_to_label()
     config = writer.get_config_dict()
     assert (config["label_prefix"], config["label_space"]) == ("label:", [" no", " yes", " maybe"])
     assert config["instruction"] == ""
     assert writer.get_label_space() == [" no", " yes", " maybe"]
+    card = small().card
+    card = dataclasses.replace(card, template=dataclasses.replace(card.template, label_prefix="label:"))
+    other = PromptWriter(card, split_dataset(small()))
+    other.replace_space_to_label()
+    assert not other.changed
 
 
 # -- a changed template is said once
@@ -169,10 +176,13 @@ def test_the_noisy_channel_changes_two_affixes_until_it_is_disabled(
         other.set_config_dict(writer.get_config_dict())
         assert other.settings == writer.settings
     writer.set_config_dict({"label_prefix": "y: "})
-    assert writer.get_config_dict() == before | noisy | {"use_noisy_channel": True, "label_prefix": "y: "}
+    noisy |= {"use_noisy_channel": True, "label_prefix": "y: "}
+    assert writer.get_config_dict() == before | noisy
     writer.disable_noisy_channel()
-    other.set_config_dict(writer.get_config_dict())
-    assert other.get_config_dict() == writer.get_config_dict() == before | {"label_prefix": "y: "}
+    for config in (writer.get_config_dict(), before | noisy):
+        other.set_config_dict(config)
+        assert other.get_config_dict() == config
+    assert writer.get_config_dict() == before | {"label_prefix": "y: "}
 
 
 def test_renamed_labels_are_shown_under_their_new_name(writer: PromptWriter) -> None:
@@ -207,7 +217,7 @@ BAD: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     "change_label_space": [
         (("abc",), "must be 3 distinct non-empty texts, not 'abc'"),
         ((["a", "b"],), "must be 3 distinct non-empty texts, not ['a', 'b']"),
-        ((["a", "b", "a"],), "must be 3 distinct non-empty texts, not ['a', 'b', 'a']"),
+        *(((["a", "b", bad],), f"must be 3 distinct non-empty texts, not ['a', 'b', {bad!r}]") for bad in ("a", "", 3)),
     ],
     "change_label_wrong_rate": [
         ((rate,), f"in [0, 1], not {rate!r}") for rate in (1.5, -0.1, float("nan"), "0.5", True)
@@ -215,6 +225,7 @@ BAD: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     "use_noisy_channel": [((3,), "'label_affix' must be a text, not 3"), ((" ", 3), "item 0 must be a text, not 3")],
     "set_config_dict": [
         ((["instruction"],), "dictionary of prompt settings, not list"),
+        (({"use_noisy_channel": "no"},), "must be True or False, not 'no'"),
         (({"use_noisy_channel": True, "instruction": "x", "label_wrong_rate": 2},), "in [0, 1], not 2"),
     ],
     "__setattr__": [(("cut_by_length", -1), "cut_by_length must be an integer of at least 0, not -1")],
