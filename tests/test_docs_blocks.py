@@ -290,12 +290,8 @@ def only_parsed(args: argparse.Namespace, folder: Path) -> str | None:
 
 
 def console_of(page: Path, *languages: str) -> list[str]:
-    return [
-        command
-        for block in BLOCKS
-        if block.page == page and block.language in languages
-        for command in commands_of(block)
-    ]
+    blocks = [block for block in BLOCKS if block.page == page and block.language in languages]
+    return [command for block in blocks for command in commands_of(block)]
 
 
 def outputs_of(page: Path) -> dict[str, str]:
@@ -412,12 +408,11 @@ def module_name(path: Path) -> str:
 
 
 def public_names(path: Path) -> list[str]:
-    for node in ast.parse(path.read_text("utf-8")).body:
+    body = ast.parse(path.read_text("utf-8")).body
+    for node in body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return ast.literal_eval(node.value) if isinstance(node.value, ast.List) else StaICC.__all__
-    defined = (
-        node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, (ast.ClassDef, ast.FunctionDef))
-    )
+    defined = (node for node in body if isinstance(node, (ast.ClassDef, ast.FunctionDef)))
     return [node.name for node in defined if not node.name.startswith("_")]
 
 

@@ -165,6 +165,8 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "has changed: its SHA-256 is": changed_file,
     "pairs, got 'ab'": lambda: Dataset.from_rows("ab", name="x", label_space=LABELS),
     "label index is 2": lambda: Dataset.from_rows([*ROWS, ("x", 2)], name="x", label_space=LABELS),
+    "'template' must be a Template": lambda: Dataset.from_rows(ROWS, name="x", template="text: "),  # type: ignore[arg-type]
+    "no key 'tests'": lambda: Dataset.from_rows(ROWS, name="x", split={"tests": 1}),
     "two cards": lambda: (written("", "a.card.toml"), with_card("{}", "a.card.json")),
     "key 'licences'": lambda: with_card('{"licences": 1}'),
     "is a device": lambda: Dataset.from_file(os.devnull, ["text"], "label"),

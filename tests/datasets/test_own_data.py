@@ -232,7 +232,7 @@ def test_a_forged_record_is_never_recomputed(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        *(({"bug": "A", "wish": "A"}, "at least two"), ({}, "at least two")),
+        *((bad, "at least two") for bad in ({"bug": "A", "wish": "A"}, {}, "bugs", {"bug", "wish"}, 5)),
         *((["wish", "wish", "bug"], "each once"), ({"bug": " ", "wish": "x"}, "none empty")),
     ],
 )

@@ -69,10 +69,7 @@ def test_install_from_a_file(small_pack: Any) -> None:
 
 
 def test_first_use_fetches_and_says_so_once(
-    small_pack: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
+    small_pack: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capfd: Any
 ) -> None:
     calls: list[tuple[Any, ...]] = []
 

@@ -110,11 +110,11 @@ def test_each_control_changes_its_setting_and_nothing_else(
     assert writer.get_config_dict() == {**before, key: value}
     assert getattr(writer, f"_{key}") == value
     assert type(getattr(writer, f"_{key}")) is not list  # changing it in place would have no effect
-    assert writer.changed
+    assert ", changed settings: " in repr(writer)
     assert writer.example() != example
     writer.reset()
     assert writer.get_config_dict() == before
-    assert not writer.changed
+    assert ", default settings: " in repr(writer)
     assert writer.example() == example
     setattr(writer, f"_{key}", value)  # the README of 0.1.1 documents the settings as members, too
     assert writer.get_config_dict() == {**before, key: value}
@@ -172,7 +172,8 @@ def test_the_noisy_channel_changes_two_affixes_until_it_is_disabled(
         label, last = given + [" ", "\n"][len(given) :]
         noisy = {"label_affix": label, "input_text_affixes": [*before["input_text_affixes"][:2], last]}
         assert writer.get_config_dict() == before | noisy | {"use_noisy_channel": True}
-        assert len(writer.write_prompt([0], 1)) == 3
+        prompts = writer.write_prompt([0], 1)
+        assert (type(prompts), len(prompts)) == (list, 3)
         other.set_config_dict(writer.get_config_dict())
         assert other.settings == writer.settings
     writer.set_config_dict({"label_prefix": "y: "})
@@ -187,9 +188,9 @@ def test_the_noisy_channel_changes_two_affixes_until_it_is_disabled(
 
 def test_renamed_labels_are_shown_under_their_new_name(writer: PromptWriter) -> None:
     writer.change_label_space(["A", "B", "C"])
-    lines = [(["x"], "maybe"), (["y"], "B"), (["z"], 0)]
-    prompt = writer.write_prompt_from_dataline(lines, ["q"])
-    assert prompt == "t0: x label: C\nt0: y label: B\nt0: z label: A\nt0: q label: "
+    lines: list[Any] = [("one", "maybe"), (["y"], "B"), (["z"], 0)]
+    prompt = writer.write_prompt_from_dataline(lines, "query")
+    assert prompt == "t0: one label: C\nt0: y label: B\nt0: z label: A\nt0: query label: "
 
 
 def test_pseudo_queries(writer: PromptWriter) -> None:
@@ -229,12 +230,19 @@ BAD: dict[str, list[tuple[tuple[Any, ...], str]]] = {
         (({"use_noisy_channel": True, "instruction": "x", "label_wrong_rate": 2},), "in [0, 1], not 2"),
     ],
     "__setattr__": [(("cut_by_length", -1), "cut_by_length must be an integer of at least 0, not -1")],
-    "write_prompt": [(([0], 8), "query_index must be an integer from 0 to 7, not 8"), (([0],), "set pseudo_prompt")],
+    "write_prompt": [
+        (([0], 8), "query_index must be an integer from 0 to 7, not 8"),
+        (([0, 20], 7), "a demonstration must be an integer from 0 to 19, not 20"),
+        (([0],), "set pseudo_prompt"),
+    ],
     "write_prompt_from_dataline": [
         (([], "q", 1.0), "cut_by_length must be an integer of at least 0, not 1.0"),
-        (([("a", "perhaps")], "q"), "'perhaps' is no label; labels: no, yes, maybe"),
+        *((([("a", bad)], "q"), f"{bad!r} is no label; labels: no, yes, maybe") for bad in ("perhaps", 3, -1)),
         (([], ["a", "b"]), "expected 1 input texts, as a row"),
-        (([("a", 1), ["b"]], "q"), "demonstration 1 must be a pair (input texts, label), not ['b']"),
+        *(
+            (([("a", 1), bad], "q"), f"demonstration 1 must be a pair (input texts, label), not {bad!r}")
+            for bad in (["b"], "ab", {"b": 1, "c": 2})
+        ),
     ],
 }
 

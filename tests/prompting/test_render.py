@@ -68,21 +68,10 @@ def test_every_part_in_its_place(small: Callable[..., Dataset], columns: int, k:
     assert prompt == naive(shown, asked, template(columns), noisy, LABELS)
 
 
-@given(
-    TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, st.lists(st.tuples(TEXT, st.integers(0, 2)), max_size=4), TEXT, st.booleans()
-)
-def test_any_strings(
-    instruction: str,
-    prefix: str,
-    affix: str,
-    label_prefix: str,
-    label_affix: str,
-    query_prefix: str,
-    shown: list[tuple[str, int]],
-    asked: str,
-    noisy: bool,
-) -> None:
-    form = Template(instruction, (prefix,), (affix,), label_prefix, label_affix, query_prefix)
+@given(st.tuples(*[TEXT] * 6), st.lists(st.tuples(TEXT, st.integers(0, 2)), max_size=4), TEXT, st.booleans())
+def test_any_strings(parts: tuple[str, ...], shown: list[tuple[str, int]], asked: str, noisy: bool) -> None:
+    instruction, prefix, affix, *rest = parts
+    form = Template(instruction, (prefix,), (affix,), *rest)
     renderer = PromptRenderer(SPLIT, PromptSettings(form, LABELS, noisy_channel=noisy))
     lines = [(renderer.query_part([text]), label) for text, label in shown]
     expected = naive([([text], LABELS[label]) for text, label in shown], [asked], form, noisy, LABELS)
