@@ -39,17 +39,9 @@ def test_a_result_of_this_library(staicc: Cli) -> None:
     ]
     assert recorded.startswith("recorded by the run, not computed again: times, ")
     file, mini, means = json.loads(staicc("verify", "r.json", "--json")[1])
-    assert mini == {
-        "file": "r.json",
-        "benchmark": "Normal",
-        "dataset": "mini",
-        "status": "recomputed",
-        "message": "the 6 prompts are the same",
-        "same": True,
-        "first_difference": None,
-        "contradicted": [],
-        "unchecked": [],
-    }
+    expected = {"file": "r.json", "benchmark": "Normal", "dataset": "mini", "status": "recomputed", "same": True}
+    expected |= {"message": "the 6 prompts are the same", "first_difference": None}
+    assert mini == expected | {"contradicted": [], "unchecked": []}
     assert file["dataset"] is means["dataset"] is None
     Path("printed.json").write_text(staicc("run", "normal", "--datasets", "mini", "--limit", "3", "--json", "-")[1])
     assert "the digests are the same" in staicc("verify", "printed.json")[1]

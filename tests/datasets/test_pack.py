@@ -291,8 +291,8 @@ if act == "network":
     print("WARNING: Retrying (Retry(total=4)) after connection broken")
     print("ERROR: No matching distribution found for it", file=sys.stderr)
     sys.exit(1)
-if act == "silent":
-    sys.exit(3)
+if act in ("silent", "refused"):
+    sys.exit(3 if act == "silent" else "ERROR: No space left")
 if act == "noise":
     sys.stdout.buffer.write(b"\\xff\\xfe\\n" * 100_000)
 if act == "other":
@@ -345,6 +345,7 @@ def test_the_users_own_pip_is_asked(tmp_path: Path, false_pip: Path, file_name: 
     [
         ("network", "exit status 1: ERROR: No matching distribution found for it; it could not connect"),
         ("silent", "exit status 3: it said nothing"),
+        ("refused", "exit status 1: ERROR: No space left"),
         ("other", "pip brought other-1.0-py3-none-any.whl"),
         ("nothing", "pip brought nothing"),
     ],
@@ -357,6 +358,7 @@ def test_failures_of_pip(
     with pytest.raises(DataMissingError) as caught:
         fetch(into)
     assert message in str(caught.value)
+    assert ("could not connect" in str(caught.value)) is (act == "network")
     assert NAME in str(caught.value)
     assert NAME not in kept(into)
 
