@@ -2,16 +2,15 @@
 
 from typing import Any
 
-from StaICC.optional import require
+from StaICC.optional import Package
 
-__all__ = ["FEATURE", "text_config", "torch_module"]
+__all__ = ["FEATURE", "text_config", "torch"]
 
 FEATURE = "the causal language model kernel"
 
 
-def torch_module() -> Any:
-    """Return the package ``torch``, or raise the error that says what to install."""
-    return require("torch", "hf", FEATURE)
+torch = Package("torch", "hf", FEATURE)
+"""The package, imported when it is first used."""
 
 
 def text_config(config: Any) -> Any:

@@ -32,7 +32,7 @@ from logging import INFO, WARNING
 from typing import Any
 
 from StaICC.errors import ArgumentError, OutputError, RunEndingError
-from StaICC.kernels.huggingface import FEATURE, text_config
+from StaICC.kernels.huggingface import FEATURE, text_config, torch
 from StaICC.kernels.huggingface.forward import (
     Capabilities,
     Forward,
@@ -86,7 +86,7 @@ class BatchRunner:
         self.cache_from: float = CACHE_FROM
         self.prefix_reuse = prefix_reuse
         self.computed = 0
-        """Positions that were computed so far, without padding."""
+        """Positions that were computed so far, without padding and those of generated texts."""
         self.release()
 
     def release(self) -> None:
@@ -193,7 +193,7 @@ class BatchRunner:
         self.budget = max(LEAST_BUDGET, self.budget // 2)
         _log.warning("memory ran out (%s); going on with %d token positions at a time", reason, self.budget)
         if self.forward.device.type == "cuda":
-            self.forward.torch.cuda.empty_cache()
+            torch.cuda.empty_cache()
 
     def plan(
         self, sequences: Sequence[Tokens], wanted_from: Sequence[int], todo: list[int], share: bool, cost: float = 0.0
@@ -309,7 +309,6 @@ class BatchRunner:
         for row, start in zip(rows, accumulate(sizes, initial=0), strict=False):
             for number, own in row.picks.items():
                 picks[number] = tuple(places.setdefault(start + place, len(places)) for place in own)
-        torch = self.forward.torch
         with torch.inference_mode():
             return picks, hidden.flatten(0, 1)[torch.tensor(list(places), device=hidden.device)]
 
@@ -327,7 +326,7 @@ class BatchRunner:
             states.update((number, hidden[indexes[-1]]) for number, indexes in picks.items())
 
         (run or self.run)(sequences, [len(row) - 1 for row in sequences], read)
-        return self.forward.torch.stack([states[number] for number in range(len(sequences))])
+        return torch.stack([states[number] for number in range(len(sequences))])
 
     def log_probabilities(self, sequences: Sequence[Tokens], wanted_from: Sequence[int]) -> list[list[float]]:
         """Return the log-probability of each token of a sequence from a position on.
@@ -336,7 +335,6 @@ class BatchRunner:
             sequences: The token sequences, none empty.
             wanted_from: For each sequence, the position before the first token that is scored.
         """
-        torch = self.forward.torch
         targets = [row[start + 1 :] for row, start in zip(sequences, wanted_from, strict=True)]
         results: dict[int, list[float]] = {}
 
@@ -375,7 +373,7 @@ class BatchRunner:
         Returns:
             New tokens of each sequence, in order.
         """
-        forward, torch = self.forward, self.forward.torch
+        forward = self.forward
         seeds = [stable_seed(seed, tuple(row)) for row in sequences] if temperature else []
         results: list[list[int]] = [[] for _ in sequences]
         starts = [len(row) - 1 for row in sequences]
@@ -413,13 +411,11 @@ class BatchRunner:
                     length += 1
                 mask = forward.additive(torch.stack([allowed[number][:length] for number in alive])[None, None])
                 depth = [len(sequences[number]) + step for number in alive]
-                self.computed += len(alive)
                 return forward.logits(
                     forward.call([[results[number][-1] for number in alive]], mask, [depth], cache)[0]
                 )
 
             hidden = forward.padded([row], cache)[0, list(ends.values())]
-            self.computed += len(row.tokens)
             continued(list(ends), forward.logits(hidden), following)
 
         def attempt(todo: list[int]) -> Iterator[int]:
@@ -444,10 +440,10 @@ class BatchRunner:
         Raises:
             ArgumentError: They are not found.
         """
-        model, modules = self.forward.model, self.forward.torch.nn
+        model = self.forward.model
         number = getattr(text_config(model.config), "num_hidden_layers", None)
         for module in model.modules():
-            if isinstance(module, modules.ModuleList) and len(module) == number:
+            if isinstance(module, torch.nn.ModuleList) and len(module) == number:
                 return list(module)
         raise ArgumentError(f"{type(model).__name__} has no list of {number} layers, so their states cannot be read")
 
@@ -468,7 +464,7 @@ class BatchRunner:
 
     def layer_states(self, sequences: Sequence[Tokens]) -> Any:
         """Return the states of all layers at the last positions: a float32 tensor (sequences, layers, width)."""
-        torch, layers, forward = self.forward.torch, self.decoder_layers(), self.forward
+        layers, forward = self.decoder_layers(), self.forward
         states: dict[int, Any] = {}
         seen: list[Any] = []
 
@@ -513,7 +509,7 @@ def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:
     if not math.isfinite(spread):
         return 0.0  # an error later: scores that are not finite have no meaning
     top = plain.topk(min(16, len(plain))).indices
-    with forward.torch.inference_mode():
+    with torch.inference_mode():
         whole, rows = forward.logits(hidden)[0].log_softmax(-1), forward.logits(hidden, top.tolist())[0]
     pairs = (whole[top], plain.log_softmax(-1)[top]), (rows.log_softmax(-1), plain[top].log_softmax(-1))
     error = max(float((computed.double().cpu() - expected.double().cpu()).abs().max()) for computed, expected in pairs)
@@ -562,7 +558,7 @@ def same(exact: bool, computed: Any, expected: Any, decoy: Any = None) -> bool:
 
 def _tried(forward: Forward) -> bool:
     """Find in which ways a model returns the logits of plain calls, on short sequences; whether there is one."""
-    torch, model, can = forward.torch, forward.model, forward.can
+    model, can = forward.model, forward.can
     ids = [(7 + 37 * i) % max(can.vocabulary - 1, 1) for i in range(9)]
     # a b c d e f g  and  a b c i h g  share three tokens;  i h g  shares none with them.
     sequences = [tuple(ids[:7]), (*ids[:3], *ids[:5:-1]), tuple(ids[:5:-1])]

@@ -73,7 +73,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from StaICC.errors import RunEndingError
-from StaICC.kernels.huggingface import text_config, torch_module
+from StaICC.kernels.huggingface import text_config, torch
 from StaICC.kernels.huggingface.live_state import HOOKS, is_library_code
 
 CALL_COST = 48
@@ -214,7 +214,6 @@ LEAST_ROWS = 8
 @functools.cache
 def uses_onednn() -> bool:
     """Whether float32 products are given to oneDNN: on processors with AVX-512, if they or PyTorch are not Intel's."""
-    torch = torch_module()
     if not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
         return False
     linux = Path("/proc/cpuinfo")
@@ -244,7 +243,6 @@ def _redirection() -> Any:
 @functools.cache
 def _products() -> dict[Any, Callable[..., Any]]:
     """Matrix products that oneDNN computes where it can, by the functions of torch that they replace."""
-    torch = torch_module()
     operator, linear, addmm = torch.ops.mkldnn._linear_pointwise, torch.nn.functional.linear, torch.addmm
 
     def product(inputs: Any, weight: Any, bias: Any) -> Any:
@@ -293,7 +291,6 @@ def _attend(
     **more: Any,
 ) -> Any:
     """``scaled_dot_product_attention``, by segments where the mask is that of the thread."""
-    torch = torch_module()
     attention = torch.nn.functional.scaled_dot_product_attention
     mask, segments = _current.work
     ours = attn_mask is not None and attn_mask.data_ptr() == mask.data_ptr()
@@ -311,7 +308,6 @@ def _attend(
 @functools.cache
 def _attention() -> dict[Any, Callable[..., Any]]:
     """:func:`_attend`, by the function of torch that it replaces."""
-    torch = torch_module()
 
     def operator(*args: Any, **kwargs: Any) -> Any:
         return _attend(*args, **kwargs).transpose(-3, -2).contiguous().transpose(-3, -2)
@@ -319,6 +315,7 @@ def _attention() -> dict[Any, Callable[..., Any]]:
     def shape(query: Any, *args: Any, **kwargs: Any) -> Any:
         return torch.empty_like(query.transpose(-3, -2), memory_format=torch.contiguous_format).transpose(-3, -2)
 
+    is_compiling = torch.compiler.is_compiling  # the compiler follows functions, but not the import of a package
     compiled: Any = operator
     if hasattr(torch.library, "custom_op"):  # since torch 2.4; the compiler does not look into it
         options = {"mutates_args": (), "schema": _SCHEMA}
@@ -326,7 +323,7 @@ def _attention() -> dict[Any, Callable[..., Any]]:
         compiled.register_fake(shape)
 
     def attention(*args: Any, **kwargs: Any) -> Any:
-        return (compiled if torch.compiler.is_compiling() else _attend)(*args, **kwargs)
+        return (compiled if is_compiling() else _attend)(*args, **kwargs)
 
     return {torch.nn.functional.scaled_dot_product_attention: attention}
 
@@ -419,11 +416,10 @@ class Forward:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.torch = torch_module()
         first = next(model.parameters())
         self.device = first.device
         self.dtype = first.dtype
-        self.is_exact = first.dtype in (self.torch.float32, self.torch.float64)
+        self.is_exact = first.dtype in (torch.float32, torch.float64)
         self.body: Any = _body(model)
         self.compiled: list[tuple[Any, Any]] | None = None
         """The layers with their compiled code."""
@@ -435,7 +431,7 @@ class Forward:
         self.transforms = [name for name in TRANSFORMS if getattr(text, name, None)]
         self.stretching = [module for module in model.modules() if getattr(module, "rope_type", None) == "dynamic"]
         self.can = Capabilities(0, int(getattr(text, "vocab_size", 0) or 50_000))
-        self.can.onednn = self.device.type == "cpu" and self.dtype is self.torch.float32 and uses_onednn()
+        self.can.onednn = self.device.type == "cpu" and self.dtype is torch.float32 and uses_onednn()
 
     # Rows in, hidden states out
 
@@ -457,13 +453,12 @@ class Forward:
             return self.call(ids)
         # Padding attends to itself.
         allowed = self.tree_mask(filled((row.subtree_ends() for row in rows), range(1, longest + 1)))
-        allowed = self.torch.nn.functional.pad(allowed, (len(rows[0].prefix), 0), value=True)
+        allowed = torch.nn.functional.pad(allowed, (len(rows[0].prefix), 0), value=True)
         depths = filled((row.depths for row in rows), [0] * longest)
         return self.call(ids, self.additive(allowed[:, None]), depths, cache)
 
     def flat(self, rows: Sequence[Row]) -> Any:
         """Rows without a prefix, one after the other in one sequence; states of shape (1, positions, width)."""
-        torch = self.torch
         segments: list[Segment] = []
         total = sum(len(row.tokens) for row in rows)
         start = 0
@@ -484,19 +479,19 @@ class Forward:
                 stack.callback(setattr, layer, "_compiled_call_impl", layer._compiled_call_impl)
                 layer._compiled_call_impl = code
             if self.compiled:
-                stack.enter_context(self.torch._dynamo.config.patch(recompile_limit=VARIANTS))
+                stack.enter_context(torch._dynamo.config.patch(recompile_limit=VARIANTS))
             return self.call([ids], every, [positions])
 
     def tree_mask(self, ends: Sequence[Any]) -> Any:
         """Which position of a row may attend to which, from the ends of their subtrees (..., positions)."""
-        places = self.torch.tensor(ends, device=self.device)
-        index = self.torch.arange(places.shape[-1], device=self.device)
+        places = torch.tensor(ends, device=self.device)
+        index = torch.arange(places.shape[-1], device=self.device)
         return (index <= index[:, None]) & (index[:, None] < places[..., None, :])
 
     def additive(self, allowed: Any) -> Any:
         """A boolean mask as what is added to the attention scores."""
-        mask = self.torch.zeros(allowed.shape, dtype=self.dtype, device=self.device)
-        return mask.masked_fill_(~allowed.to(self.device), self.torch.finfo(self.dtype).min)
+        mask = torch.zeros(allowed.shape, dtype=self.dtype, device=self.device)
+        return mask.masked_fill_(~allowed.to(self.device), torch.finfo(self.dtype).min)
 
     def call(
         self, ids: Sequence[Sequence[int]], mask: Any = None, positions: Sequence[Any] | None = None, cache: Any = None
@@ -509,13 +504,13 @@ class Forward:
             positions: The position numbers, with a mask.
             cache: What the tokens continue; it grows by them.
         """
-        tensor = functools.partial(self.torch.tensor, device=self.device)
+        tensor = functools.partial(torch.tensor, device=self.device)
         arguments: dict[str, Any] = {"input_ids": tensor(ids), "use_cache": cache is not None}
         if mask is not None:
             arguments |= {"attention_mask": mask, "position_ids": tensor(positions)}
         if cache is not None:
             arguments[self._cache_name] = cache
-        with self.torch.inference_mode(), self.fast():
+        with torch.inference_mode(), self.fast():
             hidden = self._run(arguments)
         # Virtual tokens (prompt tuning of peft) precede the input in the output.
         return hidden[:, -len(ids[0]) :]
@@ -537,7 +532,7 @@ class Forward:
         fits = inputs and inputs[-1].shape[:2] == logits.shape[:2]
         states = inputs[-1] if fits else output.hidden_states[-1]  # a model's own class may return none
         self.can.vocabulary = logits.shape[-1]
-        return self.torch.cat([states.to(logits.device), logits], -1)
+        return torch.cat([states.to(logits.device), logits], -1)
 
     def _forget_length(self) -> None:
         """Stretch positions for the next input alone; such models remember the longest one since a short one."""
@@ -551,8 +546,8 @@ class Forward:
     def plain_logits(self, tokens: Sequence[int]) -> Any:
         """Logits of one plain call, ``model(input_ids)``: a float32 tensor (positions, vocabulary)."""
         self._forget_length()
-        with self.torch.inference_mode():
-            ids = self.torch.tensor([list(tokens)], device=self.device)
+        with torch.inference_mode():
+            ids = torch.tensor([list(tokens)], device=self.device)
             return self.model(input_ids=ids, use_cache=False).logits[0, -len(tokens) :].float()
 
     def fast(self) -> AbstractContextManager[Any]:
@@ -570,7 +565,6 @@ class Forward:
         Returns:
             Tensor (positions, tokens).
         """
-        torch = self.torch
         with torch.inference_mode(), self.fast():
             head = None if self.can.head == "model" else self.model.get_output_embeddings()
             if head is None or self.can.head == "module" or tokens is None:
@@ -589,15 +583,15 @@ class Forward:
 
     def whole(self, hidden: Any) -> Any:
         """Logits of the whole vocabulary, a float32 tensor (positions, vocabulary) on the CPU."""
-        with self.torch.inference_mode():
-            return self.torch.cat([logits.cpu() for _, logits in self.pieces(hidden)])
+        with torch.inference_mode():
+            return torch.cat([logits.cpu() for _, logits in self.pieces(hidden)])
 
     def rows(self, hidden: Any, tokens: Sequence[int], totals: bool) -> tuple[list[list[float]], list[float] | None]:
         """Return the logits of tokens at each position; and, if wanted, the log of the sum over the vocabulary."""
-        with self.torch.inference_mode():
+        with torch.inference_mode():
             rows = self.logits(hidden, tokens).double().tolist()
             sums = [logits.logsumexp(-1).double() for _, logits in self.pieces(hidden)] if totals else []
-            return rows, self.torch.cat(sums).tolist() if totals else None
+            return rows, torch.cat(sums).tolist() if totals else None
 
     def transformed(self, logits: Any) -> Any:
         """Do to the product what the model does."""
@@ -626,9 +620,7 @@ class Forward:
                 attention = getattr(self.model.config, "_attn_implementation", None)
                 needed = f"needs layers on a CPU with 'sdpa': got {len(layers)} on {self.device} with {attention!r}"
                 raise RuntimeError(self.can.reason or needed)
-            self.compiled = [
-                (layer, self.torch.compile(layer.forward, dynamic=True, fullgraph=True)) for layer in layers
-            ]
+            self.compiled = [(layer, torch.compile(layer.forward, dynamic=True, fullgraph=True)) for layer in layers]
             self.flat([Row((5, 6, 8, 9), (0, 1, 2, 2), {})])
         except Exception as error:
             self.compiled = None

@@ -44,7 +44,7 @@ from typing import Any, ClassVar
 from StaICC.errors import ArgumentError, PromptError
 from StaICC.inference.contract import PROBABILITIES, Forecast, Text
 from StaICC.inference.identity import Identity, combined, hub_name, identity_of
-from StaICC.kernels.huggingface import torch_module
+from StaICC.kernels.huggingface import torch
 from StaICC.kernels.huggingface.batching import BatchRunner, Ending, Tokens, examined
 from StaICC.kernels.huggingface.forward import Forward, distinct_positions, guard, without_last
 from StaICC.kernels.huggingface.live_state import digest_of_weights, live_state, numerics
@@ -501,7 +501,7 @@ class CausalLMKernel(TokenKernel):
         if isinstance(model, ModelSource):
             self._source = dataclasses.replace(model, device=device or model.device, dtype=dtype or model.dtype)
         else:
-            if not isinstance(model, torch_module().nn.Module) or not hasattr(model, "config"):
+            if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
                 raise ArgumentError(
                     f"model must be a causal language model of transformers, not {type(model).__name__}; "
                     "to name one by a string, use CausalLMKernel.from_spec"

@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from StaICC.inference.identity import Identity, replaced_methods
-from StaICC.kernels.huggingface import FEATURE, torch_module
+from StaICC.kernels.huggingface import FEATURE, torch
 from StaICC.optional import require
 
 _COMPUTATION = ("torch", "transformers", "peft", "accelerate", "tokenizers", "kernels", "flash_attn", "mamba_ssm")
@@ -105,7 +105,6 @@ def _replaced(place: type | types.ModuleType) -> Iterator[str]:
 
 def _code(model: Any) -> Iterator[tuple[str, bool]]:
     """Walk over the code that a model runs: what no version identifies, and whether it may depend on the batch."""
-    torch = torch_module()
     of_all = torch.nn.modules.module._global_forward_hooks, torch.nn.modules.module._global_forward_pre_hooks
     if not all(is_library_code(hook) for hooks in of_all for hook in hooks.values()):
         yield "a forward hook on all modules of torch", True
@@ -123,8 +122,8 @@ def _code(model: Any) -> Iterator[tuple[str, bool]]:
         if not in_library(cls):
             yield f"modules of the class {cls.__module__}.{cls.__qualname__}, whose code has no version", False
     places = {base for kind in classes for base in kind.__mro__ if in_library(base)} | {torch.Tensor}
-    modules = {sys.modules[kind.__module__] for kind in classes if in_library(kind)} | {torch, torch.nn.functional}
-    for place in places | modules:
+    modules = {sys.modules[kind.__module__] for kind in {torch.Tensor, *classes} if in_library(kind)}
+    for place in places | modules | {torch.nn.functional}:
         for name in _replaced(place):
             what = "method of the class" if place in places else "function of"
             yield f"a replaced {what} {place.__name__}: {name}", True
@@ -148,7 +147,6 @@ def foreign_code(model: Any) -> list[str]:
 
 def numerics() -> dict[str, str]:
     """Settings of torch that change what the same weights compute, where they are not the defaults."""
-    torch = torch_module()
     settings = [
         f"autocast {device} {str(torch.get_autocast_dtype(device)).removeprefix('torch.')}"
         for device in ("cpu", "cuda")
@@ -180,7 +178,6 @@ def digest_of_tensor(tensor: Any) -> str:
     Raises:
         Unidentifiable: The values are not there to be read (on the meta device), or have a layout of their own.
     """
-    torch = torch_module()
     if tensor.device.type == "meta":
         raise Unidentifiable("its values are not in memory (offloaded)")
     if tensor.layout is not torch.strided or tensor.is_quantized:
@@ -223,7 +220,7 @@ def digest_of_value(value: object) -> str:
 
 def _text(value: Any) -> str:
     """The value as a text without addresses."""
-    torch, kind = torch_module(), type(value)
+    kind = type(value)
     name = f"{kind.__module__}.{kind.__qualname__}"
     plain = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device)
     if kind in plain or name == "tokenizers.AddedToken":
@@ -319,7 +316,7 @@ def digest_of_weights(model: Any) -> tuple[str, list[str]]:
     return _digest("\n".join(sorted(lines))), reasons
 
 
-def _modules(torch: Any, model: Any, reasons: list[str]) -> str:
+def _modules(model: Any, reasons: list[str]) -> str:
     """Digest of the tree of modules: classes and attributes."""
     lines = []
     own = _OWN | vars(torch.nn.Module()).keys()
@@ -371,7 +368,7 @@ def live_state(model: Any, tokenizer: Any) -> Identity:
     who = {
         "model": type(model).__name__,
         "weights": weights,
-        "modules": _modules(torch_module(), model, reasons),
+        "modules": _modules(model, reasons),
         "dtype": ", ".join(f"{name} ({sizes[name]})" for name in sorted(sizes)) if len(sizes) > 1 else "".join(sizes),
         "device": ", ".join(sorted({weight.device.type for weight in model.parameters()})),
     }

@@ -39,7 +39,7 @@ from StaICC.datasets.pack import data_home, fetch_wheel
 from StaICC.datasets.storage import file_digest, passing_folder
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, StaICCError, unknown_name
 from StaICC.inference.identity import Identity
-from StaICC.kernels.huggingface import FEATURE, torch_module
+from StaICC.kernels.huggingface import FEATURE, torch
 from StaICC.kernels.huggingface.live_state import live_state, versions
 from StaICC.kernels.registry import check_types
 from StaICC.optional import require
@@ -253,7 +253,7 @@ class ModelSource:
 
     def resolved_device(self) -> str:
         """The device on which it will run."""
-        return self.device or ("cuda" if torch_module().cuda.is_available() else "cpu")
+        return self.device or ("cuda" if torch.cuda.is_available() else "cpu")
 
     def resolved_dtype(self) -> str:
         """Name of the number type, ``"auto"`` for the checkpoint's own.
@@ -262,7 +262,7 @@ class ModelSource:
         """
         if self.resolved_device().partition(":")[0] != "cpu":
             return self.dtype or "auto"
-        slow = self.dtype == "auto" and not getattr(torch_module().cpu, "_is_avx512_bf16_supported", bool)()
+        slow = self.dtype == "auto" and not getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()
         return "float32" if self.dtype is None or slow else self.dtype
 
     def _config(self) -> dict[str, Any]:
@@ -381,11 +381,10 @@ def number_type(name: str) -> Any:
     """
     if name not in NUMBER_TYPES[1:]:
         raise ArgumentError(f"there is no number type {name!r}; give one of {', '.join(NUMBER_TYPES[1:])}")
-    return getattr(torch_module(), name)
+    return getattr(torch, name)
 
 
 def _read(source: ModelSource) -> tuple[Any, Any]:
-    torch = torch_module()
     transformers = require("transformers", "hf", FEATURE)
     kind, name, revision = source.where()
     arguments: dict[str, Any] = {"revision": revision} if revision else {}
@@ -469,7 +468,7 @@ class SentenceEncoder:
 
         Texts that are longer than the model reads are cut, with a warning.
         """
-        torch, (model, tokenizer) = torch_module(), _loaded_encoder(self.folder, self.files)
+        model, tokenizer = _loaded_encoder(self.folder, self.files)
         limit = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", 10**9))
         sizes = [len(row) for row in tokenizer(list(texts))["input_ids"]]
         if max(sizes, default=0) > limit:
