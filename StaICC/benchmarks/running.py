@@ -24,7 +24,7 @@ from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, FixedAttributes, IdentityError, OutputError, unknown_name
 from StaICC.inference import Answer, Failure, Inference, OnError, Part, ProgressCallback, RunOptions
 from StaICC.inference import identity as identities
-from StaICC.inference.contract import Forecast, forecast_prompts, retried, served_function, token_cost, tokens_used
+from StaICC.inference.contract import Forecast, forecast_prompts, served_function, token_cost, tokens_used
 from StaICC.inference.identity import Identity, RunCounter, RunRecord, identity_of, tolerance_of
 from StaICC.inference.runner import characters, chunks_of, distinct_keys
 from StaICC.inference.store import BoundStore, PredictionStore
@@ -89,13 +89,11 @@ class _Tracked:
         self.bound: BoundStore | None = None
         self._served = served_function(function)
         self._pinned = False
-        self._retried = retried(function)
 
     def record(self, model_name: str | None) -> RunRecord:
         """Return what the run records about this function."""
-        counts = self.counter.counts + Counter(retried=retried(self.function) - self._retried)
         editions = self._served.editions if self._pinned and self._served is not None else ()
-        name = model_name or identities.display_name(self.function)
+        counts, name = self.counter.counts, model_name or identities.display_name(self.function)
         return RunRecord(self.identity, name, self.started, utc_now(), counts, editions, self.counter.replies)
 
     def pin_edition(self) -> None:

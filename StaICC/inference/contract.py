@@ -340,7 +340,7 @@ def own_attribute(function: Any, name: str) -> Any:
 def _counted(function: object, name: str) -> Any:
     """Return what a function counts, or else the kernel that it wraps (its attribute ``kernel``)."""
     count, kernel = own_attribute(function, name), own_attribute(function, "kernel")
-    return count if count is not None or kernel is None else _counted(kernel, name)
+    return count if count is not None or kernel is None or kernel is function else _counted(kernel, name)
 
 
 def retried(function: object) -> int:

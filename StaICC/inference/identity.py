@@ -143,7 +143,7 @@ def display_name(function: Any) -> str | None:
         model = function.keywords.get("model")
         return display_name(function.func) if model is None else hub_name(model)
     name, kernel = own_attribute(function, "display_name"), own_attribute(function, "kernel")
-    return name if isinstance(name, str) else None if kernel is None else display_name(kernel)
+    return name if isinstance(name, str) else None if kernel is None or kernel is function else display_name(kernel)
 
 
 def hub_name(model: Any) -> str | None:

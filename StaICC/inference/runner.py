@@ -23,7 +23,7 @@ from typing import Protocol
 
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError, set_integers
 from StaICC.inference import contract, workers
-from StaICC.inference.contract import Answer, Inference, Text, Usage, batch_form, own_attribute
+from StaICC.inference.contract import Answer, Inference, Text, Usage, batch_form, own_attribute, retried
 from StaICC.inference.identity import RunCounter
 from StaICC.inference.workers import Failure, OnError, Unparsed, WorkerPool, ends, read_reply
 from StaICC.progress import Progress, ProgressCallback
@@ -143,7 +143,7 @@ def predict_queries(
     for number, query in enumerate(queries):
         numbers.setdefault((query.prompt, query.label_space), number)
     keys = distinct_keys(queries, options.group_prefixes)
-    counter, store = options.counter, options.store
+    counter, store, before = options.counter, options.store, retried(function)
     reused = store.get_many(keys) if store is not None else {}
     counter.reuse(reused, lambda key: f"{part.name}, query {numbers[key]}")
     alone = options.executor is None and batch_form(function) is None
@@ -164,7 +164,8 @@ def predict_queries(
             _solve(function, chunks_of(keys, reused, function, options), options, collector)
     finally:
         computed = len(collector.answers) - len(reused.keys() | collector.failures)
-        counter.counts.update(computed=computed, failed=len(collector.failures))
+        failed, again = len(collector.failures), retried(function) - before
+        counter.counts.update(computed=computed, failed=failed, retried=again)
     reply_limit = own_attribute(function, "reply_limit")
     if options.warn is not None and reply_limit is not None:
         for warning in collector.ending_warnings(reply_limit):
@@ -312,7 +313,7 @@ def _evaluate_in_one_call(
     """Pass the full list in one call: predictions may depend on the batch (batch calibration)."""
     if not queries:
         return []
-    label_space = queries[0].label_space
+    label_space, before = queries[0].label_space, retried(function)
     keys: list[_Key] = [(str(number), label_space) for number in range(len(queries))]  # equal prompts are kept apart
     collector = AnswerCollector(replace(options, store=None), part, len(keys), {})  # nor are they those of prompts
     values = workers.batch_answers(contract.user_batch_form(function), [query.prompt for query in queries], label_space)
@@ -321,8 +322,8 @@ def _evaluate_in_one_call(
             raise _error(part.name, values)
         values = [values] * len(keys)
     collector.deliver(keys, values)
-    failed = len(collector.failures)
-    options.counter.counts.update(computed=len(keys) - failed, failed=failed)
+    failed, again = len(collector.failures), retried(function) - before
+    options.counter.counts.update(computed=len(keys) - failed, failed=failed, retried=again)
     collector.refuse_failures({key: number for number, key in enumerate(keys)})
     return list(collector.answers.values())
 

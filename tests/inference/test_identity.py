@@ -25,7 +25,7 @@ from StaICC import Dataset, Normal, Suite
 from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, IdentityError, OutputError, RunEndingError
 from StaICC.inference import Part, predict_queries
-from StaICC.inference.identity import Identity, RunCounter, RunRecord, combined, identity_of, tolerance_of
+from StaICC.inference.identity import Identity, RunCounter, RunRecord, combined, display_name, identity_of, tolerance_of
 from StaICC.inference.store import PredictionStore
 from StaICC.inference.workers import RemoteFunction
 from StaICC.kernels.ppm import PPMKernel
@@ -73,6 +73,7 @@ def test_replaced_methods_and_subclasses_make_an_identity_incomplete(monkeypatch
     assert identity_of(PPMKernel()).unidentified == ("replaced method PPMKernel.batch",)
     partial = functools.partial(documented, number=1.0)
     assert identity_of(partial).complete
+    assert not identity_of(functools.partial(documented, "an argument without a name", number=1.0)).complete
     partial.batch = lambda prompts, label_space: [[0.1, 0.9] for _ in prompts]  # type: ignore[attr-defined]
     assert not identity_of(partial).complete
 
@@ -92,7 +93,15 @@ def test_ordinary_functions_run_with_a_store_and_a_name(name: str, tmp_path: Pat
 
 @pytest.mark.parametrize("settings", [{}, {"executor": functools.partial(ThreadPoolExecutor, 3)}], ids=str)
 def test_retries_are_counted(settings: Any) -> None:
-    assert run(Retrying(), **settings)[1].counts == Counter(computed=len(QUERIES), retried=len(QUERIES))
+    kernel = Retrying()
+    functions = dict.fromkeys("ab", kernel) | {name: functools.partial(kernel) for name in "cd"}
+    with RunContext(False, **settings) as running:
+        for name, function in functions.items():
+            vars(function)["kernel"] = kernel  # of the kernel itself, too
+            predict_queries(function, QUERIES, name, running.options_for(function))
+    records = running.predictions(functions).records
+    assert [records[name].counts["retried"] for name in functions] == [2 * len(QUERIES)] * 2 + [len(QUERIES)] * 2
+    assert display_name(kernel) is None
 
 
 # -- lists of functions
