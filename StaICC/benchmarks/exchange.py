@@ -386,7 +386,8 @@ def score_predictions(
     if unknown := predictions.keys() - keys.values():
         raise ArgumentError(
             f"{len(unknown)} of {len(predictions)} ids belong to no query of this benchmark: got {min(unknown)!r:.200},"
-            f" expected ids such as {queries[0].id}. Was the benchmark, data set, k, limit or template another one?"
+            f" expected ids such as {queries[0].id} (in the results of a batch {batch_key(queries[0])}). "
+            "Was the benchmark, data set, k, limit or template another one?"
         )
     if missing and not partial:
         first, failure = next(iter(missing.items()))
