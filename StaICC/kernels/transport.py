@@ -467,8 +467,7 @@ class Transport(Requests):
             case [Mapping() as choice]:
                 reason = choice.get("finish_reason")
                 one_token = 1 in (payload.get("max_tokens"), payload.get("max_completion_tokens"))
-                whole = one_token or "logprobs" in payload  # the log-probabilities show what is missing
-                if ending(reason) is None and not (reason is None and whole):
+                if ending(reason) is None and not (reason is None and one_token):  # all requests for scores
                     expected = f"got the finish reason {clip(reason)}, expected stop or length"
                     return _Fault(f"the reply may be incomplete: {expected}", True)
         return body
