@@ -54,6 +54,19 @@ def test_the_prompt_format_of_a_served_model() -> None:
             load_kernel(f"openai:http://localhost:1/v1#m;scoring=text;prompt_format={wrong}")
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("guided=choice", "max_tokens=9", "top_n=7", "unlisted=bound", "last_blank=label;scoring=text"),
+        *("last_blank=label;scoring=top-logprobs;api=chat", "system=S;scoring=text", "guided=json;scoring=text"),
+    ],
+)
+def test_a_setting_of_a_server_without_an_effect_is_refused(written: str) -> None:
+    name = written.partition("=")[0]
+    with pytest.raises(ArgumentError, match=f"^{name}: got .*, expected .*Leave {name} out"):
+        load_kernel(f"openai:http://localhost:1/v1#m;{written}")
+
+
 # -- every option of every kernel
 
 
@@ -163,6 +176,17 @@ def test_defaults_stay(name: str) -> None:
     kernel = load_kernel(name)
     options = getattr(kernel, "options", None)  # the identity of these needs the files
     assert (kernel.identity().settings if options is None else options.settings()) == DEFAULTS[name]
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_bfloat16_is_used_where_it_is_fast(fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pytest.importorskip("torch").cpu, "_is_avx512_bf16_supported", lambda: fast)
+    for given, cpu, gpu in (
+        (None, "float32", "auto"),
+        ("auto", "auto" if fast else "float32", "auto"),
+        ("float16",) * 3,
+    ):
+        assert [ModelSource("smollm2", place, given).resolved_dtype() for place in ("cpu", "cuda:1")] == [cpu, gpu]
 
 
 def test_an_option_of_a_kernel_may_be_a_number() -> None:

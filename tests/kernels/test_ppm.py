@@ -140,8 +140,13 @@ label_spaces = st.lists(st.text(alphabet="abé ", max_size=5), min_size=1, max_s
 @given(any_texts | texts, label_spaces, orders, escapes)
 @settings(max_examples=200, deadline=None)
 def test_a_row_is_a_distribution(prompt, labels, order, escape):
+    """Of all continuations, each label has those of which it is the longest label at the start."""
     row = PPMKernel(order, escape)(prompt=prompt, label_space=labels)
-    assert len(row) == len(labels)
+    begins = {one: Trie(order, escape, set(prompt).union(*labels)).read(prompt).probability(one) for one in labels}
+    longer = {one: {other for other in begins if other != one and other.startswith(one)} for one in begins}
+    next_ones = {one: longer[one] - {far for near in longer[one] for far in longer[near]} for one in begins}
+    events = [(begins[one] - sum(begins[other] for other in next_ones[one])) / labels.count(one) for one in labels]
+    assert row == pytest.approx([float(event / sum(events)) for event in events], rel=1e-6, abs=1e-12)
     assert all(type(value) is float and 0 <= value <= 1 for value in row)
     assert math.fsum(row) == pytest.approx(1, abs=1e-12)
 

@@ -125,6 +125,13 @@ def send(handler, answer, status=200, headers=(), kind="application/json"):
     handler.wfile.write(data)
 
 
+def whole(kind: str, body: dict, prompt: str, **choice: object) -> dict:
+    read = len(split(prompt))
+    usage = {"prompt_tokens": read, "completion_tokens": 1, "total_tokens": read + 1}
+    names = {"id": "c", "object": kind, "created": 0, "model": body["model"]}
+    return {**names, "choices": [{"index": 0, **choice}], "usage": usage}
+
+
 def completion(body: dict) -> dict:
     prompt, n = body["prompt"], body.get("logprobs")
     text = next(iter(best(prompt, 1)))
@@ -140,43 +147,17 @@ def completion(body: dict) -> dict:
             "text_offset": [offset + len("".join(words[:i])) for i in range(len(words))],
             "top_logprobs": [best(before, n) for before in befores],
         }
-    return {
-        "id": "c",
-        "object": "text_completion",
-        "created": 0,
-        "model": body["model"],
-        "choices": [
-            {
-                "index": 0,
-                "text": "".join(words),
-                "finish_reason": "length" if body.get("max_tokens") == 1 else "stop",
-                "logprobs": logprobs,
-            }
-        ],
-        "usage": {"prompt_tokens": len(split(prompt)), "completion_tokens": 1, "total_tokens": len(split(prompt)) + 1},
-    }
+    reason = "length" if body.get("max_tokens") == 1 else "stop"
+    return whole("text_completion", body, prompt, text="".join(words), finish_reason=reason, logprobs=logprobs)
 
 
 def chat(body: dict) -> dict:
     prompt = "\n".join(message["content"] for message in body["messages"])
     listed = [{"token": word, "logprob": value, "bytes": None} for word, value in best(prompt, 20).items()]
-    first = listed[0]
-    content = [{**first, "top_logprobs": listed[: body.get("top_logprobs", 0)]}]
-    return {
-        "id": "c",
-        "object": "chat.completion",
-        "created": 0,
-        "model": body["model"],
-        "choices": [
-            {
-                "index": 0,
-                "message": {"role": "assistant", "content": first["token"]},
-                "finish_reason": "stop",
-                "logprobs": {"content": content, "refusal": None} if body.get("logprobs") else None,
-            }
-        ],
-        "usage": {"prompt_tokens": len(split(prompt)), "completion_tokens": 1, "total_tokens": len(split(prompt)) + 1},
-    }
+    content = [{**listed[0], "top_logprobs": listed[: body.get("top_logprobs", 0)]}]
+    logprobs = {"content": content, "refusal": None} if body.get("logprobs") else None
+    message = {"role": "assistant", "content": listed[0]["token"]}
+    return whole("chat.completion", body, prompt, message=message, finish_reason="stop", logprobs=logprobs)
 
 
 # -- things to do wrong ---------------------------------------------------------------------------------------------

@@ -26,19 +26,10 @@ from tests.result_edits import edited, every_place
 
 def echo_body(tokens, values, generated=(), front=()):
     """What a server sends that splits a text so; ``front`` are special tokens that are no part of the text."""
-    listed = [*front, *tokens, *generated]
-    return {
-        "choices": [
-            {
-                "text": "".join([*tokens, *generated]),
-                "logprobs": {
-                    "tokens": listed,
-                    "token_logprobs": [*([None] * len(front)), *values, *[-0.5] * len(generated)],
-                },
-            }
-        ],
-        "usage": {"completion_tokens": len(generated)},
-    }
+    values = [*([None] * len(front)), *values, *[-0.5] * len(generated)]
+    logprobs = {"tokens": [*front, *tokens, *generated], "token_logprobs": values}
+    choice = {"text": "".join([*tokens, *generated]), "logprobs": logprobs}
+    return {"choices": [choice], "usage": {"completion_tokens": len(generated)}}
 
 
 def read(prompt, labels, splits, **more):

@@ -25,6 +25,7 @@ from StaICC.kernels.huggingface.forward import Row
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 from StaICC.kernels.huggingface.prompts import NEUTRAL, KernelOptions
 from StaICC.kernels.huggingface.source import ModelSource, digest_of_file
+from StaICC.kernels.protocol import can_call_directly
 from StaICC.prefabricate_inference import model_kernel
 
 torch = pytest.importorskip("torch")
@@ -637,3 +638,19 @@ def test_a_subclass_does_not_share_the_identity(model, tokenizer):
     assert before != digest(CausalLMKernel(model, tokenizer))
     other.batch(PROMPTS, LABELS)
     assert digest(other) == before
+    own = {"identity": lambda self: None, "helper": print}
+    channel = {"noisy_channel": lambda self, prompts, label_space: []}
+    parts = [(Flipped, own | channel), (CausalLMKernel, own), (CausalLMKernel, own)]
+    kernels = [other, *(type("Own", (base,), members)(model, tokenizer) for base, members in parts)]
+    kernels[-1].batch = print
+    for name, direct in (("noisy_channel", [False, True, True, False]), ("patched", [False, False, True, False])):
+        assert [can_call_directly(each, name) for each in kernels] == direct
+    assert not can_call_directly(kernels[2], "no_method")
+
+
+def test_a_tokenizer_in_python_is_identified():
+    made = [transformers.ByT5Tokenizer(extra_ids=number) for number in (1, 1, 2, 1, 1)]
+    for number, proto in ((3, b"a"), (4, b"b")):  # as the model of sentencepiece
+        made[number].model = types.SimpleNamespace(serialized_model_proto=lambda proto=proto: proto)
+    first, *others = map(live_state.digest_of_tokenizer, made)
+    assert (first == others[0], len({first, *others})) == (True, 4)

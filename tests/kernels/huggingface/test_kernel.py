@@ -145,10 +145,11 @@ def test_labels_that_share_their_token_are_reported_once(make, caplog):
     assert found[1].label_mass == close(make().score(PROMPTS[:2], labels[1:]).label_mass)  # each token counts once
     rows = [(f"who wrote {i}?", i % 3) for i in range(40)]
     shared = Dataset.from_rows(rows, name="own", label_space=labels)
-    result = Suite(k=1, datasets=[shared], limit=1)(make())
-    (warning,) = [text for text in result.warnings if "scored by the same token" in text]
+    result = Suite(k=1, datasets=[shared], limit=1)(make(last_blank="label"))
+    (warning,) = [text for text in result.warnings if "scored by the same token" in text or "longest" in text]
+    assert caplog.text.count("scored by the same token") == 2
     assert "2 of 3 labels" in warning
-    assert "'x person', 'y person'" in warning
+    assert "' x person', ' y person'" in warning
     assert "label_scoring='full'" in warning
     full = Normal(k=1, datasets=[shared], limit=1)(make(label_scoring="full"))
     assert not [text for text in full.warnings if "same token" in text]

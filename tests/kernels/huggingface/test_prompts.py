@@ -47,20 +47,28 @@ def test_whole_demonstrations_are_dropped_and_counted(caplog: pytest.LogCaptureF
         read([["^^q"]])
 
 
-@given(st.lists(st.text("ab", max_size=5), max_size=6), st.text("q", min_size=1, max_size=5), st.integers(1, 30))
-def test_as_few_are_dropped_as_possible(demonstrations: list[str], query: str, limit: int) -> None:
-    def without(count: int) -> str:
-        return "".join(text + "\n" for text in demonstrations[count:]) + query
+@given(
+    st.lists(st.text("ab", max_size=5), max_size=6),
+    st.lists(st.text("q", min_size=1, max_size=5), min_size=1, max_size=3),
+    st.sampled_from([(), ("x",), ("x", "yyyy"), ("yyyy", "x")]),
+    st.integers(1, 30),
+)
+def test_as_few_are_dropped_as_possible(demonstrations: Any, queries: list[str], labels: Any, limit: int) -> None:
+    def without(count: int) -> list[str]:
+        return ["".join(text + "\n" for text in demonstrations[count:]) + query for query in queries]
 
-    if len(query) > limit:
+    def longest(count: int) -> int:
+        return max(map(len, without(count))) + max(map(len, labels), default=0)
+
+    if longest(len(demonstrations)) > limit:
         with pytest.raises(PromptError, match="too long"):
-            read([[without(0)]], limit, **DROP)
+            read([without(0)], limit, labels, **DROP)
         return
-    found = read([[without(0)]], limit, **DROP)
+    found = read([without(0)], limit, labels, **DROP)
     count = len(demonstrations) - found.texts[0][0].count("\n")
-    assert found.texts == [[without(count)]]
-    assert len(without(count)) <= limit
-    assert not count or len(without(count - 1)) > limit
+    assert found.texts == [without(count)]
+    assert longest(count) <= limit
+    assert not count or longest(count - 1) > limit
 
 
 # Labels
