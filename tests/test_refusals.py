@@ -27,6 +27,7 @@ from StaICC.inference.workers import WorkerPool, worker_processes
 from StaICC.kernels.endpoint import EndpointKernel, batch_reply, batch_requests
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import ModelSource
+from StaICC.methods.specification import Capability, MethodSpec
 from StaICC.prompting import SubsetView
 from StaICC.prompting.prompt_writer import domain_queries
 from StaICC.results import Result, save_records
@@ -129,10 +130,14 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "devices must be a list": lambda: worker_processes(1, "0"),
     "it made 3": lambda: WorkerPool(lambda: 3).executor,  # type: ignore[arg-type,return-value]
     "probe_seconds: got True": lambda: MINI.forecast(f, probe_seconds=True),
+    "'logit'": lambda: Normal(datasets=["mini"], outputs="logit"),  # type: ignore[arg-type]
+    "requires=[<Capability": lambda: MethodSpec("m", "M", f, [Capability.TEXT]),  # type: ignore[arg-type]
+    "requires=frozenset({'text'})": lambda: MethodSpec("m", "M", f, frozenset({"text"})),  # type: ignore[arg-type]
+    "options {}, expected a dataclass": lambda: MethodSpec("m", "M", f, options={}),  # type: ignore[arg-type]
     # early stopping
     "wrong precision: got 0.5": lambda: early(precision=0.5),
     "wrong margin": lambda: race(MINI, f, f, margin=1.0),
-    "got Post_bias": lambda: PosteriorBias(datasets=["mini"], limit=2)(f, precision=0.1),
+    "got <Post_bias": lambda: PosteriorBias(datasets=["mini"], limit=2)(f, precision=0.1),
     "standard metric accuracy": lambda: early("auto", "0.1.1"),
     "got outputs='auto'": lambda: early(outputs="auto", score="likelihood"),
     "labels have no likelihood": lambda: early(score="likelihood"),

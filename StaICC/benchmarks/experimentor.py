@@ -33,7 +33,8 @@ from StaICC.registry import origin_of
 from StaICC.results import digest, escaped, short_digest
 from StaICC.safe_text import one_line
 
-_SETS = ("standard", "0.1.1")
+METRIC_SETS = ("standard", "0.1.1")
+"""The metric sets of this library."""
 
 
 def metrics_field(metrics: MetricSet) -> str:
@@ -52,7 +53,7 @@ def metrics_field(metrics: MetricSet) -> str:
         'standard'
     """
     first, *_ = metrics.parts
-    known = next((own for own in map(metric_set, _SETS) if own.name == first), None)
+    known = next((own for own in map(metric_set, METRIC_SETS) if own.name == first), None)
     inherited = () if known is None or known.as_released != metrics.as_released else known.metrics
     parts = [escaped(first)] if inherited or not metrics.metrics or first != metrics.metrics[0].label else []
     parts += [_member(metric) for metric in metrics.metrics if metric not in inherited]
@@ -71,7 +72,7 @@ def metrics_record(metrics: MetricSet) -> dict[str, Any]:
         of this library; ``own``: the others.
     """
     of_library = [metric.name for metric in metrics.metrics if metric.of_library]
-    named = [part for part in metrics.parts if part in _SETS or part in of_library]
+    named = [part for part in metrics.parts if part in METRIC_SETS or part in of_library]
     others = [metric.name for metric in metrics.metrics if not metric.of_library]
     unknown = [part for part in metrics.parts if part not in (*named, *(metric.label for metric in metrics.metrics))]
     return {"set": "+".join(named), "names": of_library, "own": list(dict.fromkeys([*others, *unknown]))}

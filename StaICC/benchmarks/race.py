@@ -86,9 +86,9 @@ class StoppingRule:
             UnknownNameError: The score is not a mean over test rows.
         """
         first = experimentors[0]
-        row_scores = first.task.row_scores
+        row_scores = getattr(first, "task", first).row_scores
         if not row_scores:
-            raise ArgumentError(f"early stopping needs scores that are means over test rows: got {first.task.name}")
+            raise ArgumentError(f"early stopping needs scores that are means over test rows: got {first!r}")
         hint = "Early stopping needs a mean over test rows; macro F1 and calibration errors are none."
         name = known_name("score for early stopping", score or "accuracy", (*row_scores, "likelihood"), hint)
         name = _LIKELIHOOD if name == "likelihood" else name

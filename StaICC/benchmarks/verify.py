@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from StaICC import errors
 from StaICC.benchmarks.evaluation import DatasetRun, Written, compare_prompts, digest_prompts
-from StaICC.benchmarks.experimentor import Experimentor
+from StaICC.benchmarks.experimentor import METRIC_SETS, Experimentor
 from StaICC.benchmarks.race import first_rows, marked, replay
 from StaICC.benchmarks.running import BaseBenchmark, DatasetTask, Predictions, RunContext
 from StaICC.benchmarks.task import Condition, Statistics
@@ -63,7 +63,6 @@ if TYPE_CHECKING:
 
 _MOST = 4096
 """Largest number in an option: the size of the largest demonstration set of the benchmark."""
-_SETS = ("standard", "0.1.1")
 
 
 Results = Result | ResultGroup
@@ -152,7 +151,7 @@ def _constructor_arguments(parts: Sequence[Result], make: Callable[..., Any]) ->
     return {
         "k": errors.validate_integer("k", recorded["k"], 0, _MOST),
         **{name: recorded[name] for name in ("noisy_channel", "limit", "outputs", "unparsed", "sampler")},
-        "metrics": metrics.name if metrics in map(metric_set, _SETS) else metrics,
+        "metrics": metrics.name if metrics in map(metric_set, METRIC_SETS) else metrics,
         "statistics": Statistics(**recorded["statistics"]),
         **{name: value for name, value in options.items() if name in known},
     }
@@ -160,8 +159,8 @@ def _constructor_arguments(parts: Sequence[Result], make: Callable[..., Any]) ->
 
 def _metrics(recorded: Mapping[str, Any]) -> MetricSet:
     """Return the metrics of a result that are of this library."""
-    parts = recorded["set"].split("+")
-    if not all(part in _SETS or part in METRICS for part in parts):  # a name in a file imports nothing
+    parts = str(recorded["set"]).split("+")
+    if not all(part in METRIC_SETS or part in METRICS for part in parts):  # a name in a file imports nothing
         return MetricSet("custom", ())
     metrics = metric_set(recorded["set"])
     return replace(metrics, metrics=tuple(metric for metric in metrics.metrics if metric.name in recorded["names"]))

@@ -71,6 +71,9 @@ class _Experiment:
     compared: Mapping[str, str] | None = None
 
 
+_ITEM = tuple[int, int | None, int | None, int | None]
+_ROUND_TYPES: Mapping[str, Any] = {"answered": int, "unparsed": int, "items": tuple[_ITEM, ...]}
+"""Types of what comparisons and tables read of a round of LongICL."""
 _SCORE_TYPES: Mapping[str, Any] = {
     **dict.fromkeys((*SCORES, "mean", "uniform", "majority"), float | None),
     "sensitivity": Mapping[str, tuple[float, float] | float | None],  # the slope and intercept of a regression line
@@ -87,6 +90,9 @@ def _check_scores(scores: Mapping[str, Any], where: str, nested: bool = True) ->
     for key, value in scores.items():
         place, kind = f"{where}, {key:.60}", _SCORE_TYPES.get(key, object)
         read_value(float | None if _ROUND.fullmatch(key) else kind, value, place)
+        for name, own in value.items() if key == "rounds" else ():
+            for count in own.keys() & _ROUND_TYPES:
+                read_value(_ROUND_TYPES[count], own[count], f"{place}, {name:.60}, {count}")
         if nested and kind is object and isinstance(value, Mapping):
             _check_scores(value, place, nested=False)
 

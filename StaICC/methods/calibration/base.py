@@ -310,6 +310,7 @@ class Calibration:
         Raises:
             ArgumentError: It is not trained, or what it reads was not given.
         """
+        self.check_trained()
         given = {"probabilities": label_space_prob, "vocabulary": full_vocab_prob, "hidden": hidden_state}[self.reads]
         if given is None:
             raise ArgumentError(f"{self.name}: got None for {features.CAPABILITIES[self.reads].value}, which it uses")
@@ -565,7 +566,6 @@ class FittedCalibration(Calibration):
 
     def apply(self, features: Any) -> list[list[float]]:
         """Calibrate label probabilities, one row for each prompt."""
-        self.check_trained()
         rows = label_rows(features, self.n_label, "prompt")
         return self._map(rows if self.raw else read_probabilities(rows, self.kind)[0])
 

@@ -88,7 +88,6 @@ class _LabelledCalibration(base.Calibration):
 
     def apply(self, features: Any) -> list[list[float]]:
         """Turn what the model gives, shape (n, d), into probabilities of the labels: n rows."""
-        self.check_trained()
         if self.failed:
             return base.label_rows(features, self.n_label, "prompt")
         rows: list[list[float]] = self._scores(finite_matrix(features, _ROWS[self.feature])).tolist()

@@ -17,8 +17,9 @@ from StaICC.benchmarks import Statistics
 from StaICC.benchmarks.evaluation import digest_prompts
 from StaICC.benchmarks.long_icl import Experiment, LongICL, LongICLExperimentor, card
 from StaICC.benchmarks.long_icl.protocol import write_query
+from StaICC.benchmarks.race import race
 from StaICC.benchmarks.verify import Recomputed, Rerun, Unchecked, status_of, verify
-from StaICC.errors import ArgumentError, OutputError, UnknownNameError, WithheldReplyError
+from StaICC.errors import ArgumentError, OutputError, SchemaError, UnknownNameError, WithheldReplyError
 from StaICC.inference import Failure
 from StaICC.metrics.intervals import ratio_part
 from StaICC.results import Result, compare
@@ -122,6 +123,13 @@ def test_a_round_without_all_answers_has_no_score(small_files: Path) -> None:
     assert second["unanswered"] == {long.reason: 2, "refused": 1}
     assert second["note"] == f"not scored: 3 of 5 queries were not answered: {long.reason} (2); refused (1)"
     assert [text is None for text in result.outcomes[1].parsed] == [True, False, True, True, False]
+    own = one(small_files, "dialogre", unparsed="excluded")
+    count, replies = len(own.test_items), [*right_answers(own)]
+    replies[0], replies[count - 1], replies[count], replies[-1] = "", "", long, long
+    records = scored(own, replies).values["rounds"].values()
+    unscored = [[place for place, item in enumerate(record["items"]) if item[1] is None] for record in records]
+    assert unscored == [[0], [0, count - 1]]  # items after the last scored one are not listed
+    assert [len(record["items"]) for record in records] == [count - 1, count]
 
 
 def test_predictions_are_checked(small_files: Path) -> None:
@@ -133,6 +141,8 @@ def test_predictions_are_checked(small_files: Path) -> None:
     ):
         with pytest.raises(OutputError, match=said):
             scored(own, predictions)
+    with pytest.raises(ArgumentError, match="got <LongICL on tacred"):
+        race(make(small_files, ["tacred"]), constant(0), constant(0))
 
 
 @pytest.mark.parametrize("variant", ["published", "strict"])
@@ -332,16 +342,14 @@ def test_skipped_data_sets_are_recomputed_and_missing_ones_are_unchecked(small: 
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("Divided results", "tacred", "1R"), 0.5),
-        (("Divided results", "tacred", "majority"), 0.5),
-        (("Divided results", "tacred", "rounds", "2R", "score", "correct"), 1),
-        (("Divided results", "tacred", "settings", "test_number"), 1),
-        (("Averaged results", "2R"), 0.5),
-        (("details", "tacred", "asked"), 1),
-        (("details", "tacred", "baselines", "1R", "p_value"), 0.5),
-        (("details", "tacred", "intervals", "1R", "low"), 0.5),
+        *((("Divided results", "tacred", key), 0.5) for key in ("1R", "majority")),
+        *(
+            (("Divided results", "tacred", *keys), 1)
+            for keys in (("settings", "test_number"), ("rounds", "2R", "score", "correct"))
+        ),
+        *((("Averaged results", "2R"), 0.5), (("signature", "data"), "0" * 12), (("details", "tacred", "asked"), 1)),
+        *((("details", "tacred", *keys), 0.5) for keys in (("baselines", "1R", "p_value"), ("intervals", "1R", "low"))),
         (("details", "tacred", "conditions", 0, "truth", 3), 0),
-        (("signature", "data"), "0" * 12),
     ],
 )
 def test_edits_are_named(small_files: Path, path: tuple[Any, ...], value: Any) -> None:
@@ -354,6 +362,9 @@ def test_edits_are_named(small_files: Path, path: tuple[Any, ...], value: Any) -
     for findings in (verify(Result.from_dict(plain), benchmark), verify(Result.from_dict(plain), data_dir=small_files)):
         reported = [line for found in findings for line in found.contradicted]
         assert any(line.startswith(" / ".join(map(str, path)) + ": saved ") for line in reported), reported
+    for inner in (("answered",), ("unparsed",), ("items", 3, 1)):
+        with pytest.raises(SchemaError, match=f"1R, {inner[0]}"):
+            Result.from_dict(edited(plain, ("Divided results", "dialogre", "rounds", "1R", *inner), "x"))
 
 
 # -- every option of LongICL that changes a number is in the signature

@@ -189,9 +189,10 @@ def test_knn_by_hand() -> None:
     assert made.anchors[0].tolist() == pytest.approx([0.75, 0.25] if made.labels[0] == 0 else [0.25, 0.75])
     assert made.inference(None, [2.0, 0.0]) == [1.0, 0.0]
     assert made.inference(None, [0.0, 2.0]) == [0.0, 1.0]
-    five = KNNPrompting(LABELS, knn_k=10)
-    five.train(write, Numbered(logits), ROWS, calibration_number=10, k=1)
-    assert five.inference(None, [2.0, 0.0]) == [0.5, 0.5]
+    for nearest, expected in ((1, [1.0, 0.0]), (10, [0.5, 0.5])):
+        other = KNNPrompting(LABELS, knn_k=nearest)
+        other.train(write, Numbered(logits), ROWS, calibration_number=10, k=1)
+        assert other.inference(None, [2.0, 0.0]) == expected
 
 
 def test_divergence_by_hand() -> None:
@@ -298,8 +299,12 @@ def test_calibrated_kernel() -> None:
     assert joined.identity().digest != sc.CalibratedKernel(kernel, all_trained()[3]).identity().digest
     with pytest.raises(ArgumentError, match="was trained on the labels"):
         joined.batch(["t1"], ["yes", "no"])
-    with pytest.raises(ArgumentError, match="not trained"):
-        sc.CalibratedKernel(kernel, HiddenCalibration(LABELS))
+    for made in all_trained():
+        with pytest.raises(ArgumentError, match="got None for"):
+            made.inference(None)
+        for use in (lambda new: sc.CalibratedKernel(kernel, new), lambda new: new([0.5, 0.5], [0.0], [0.0])):
+            with pytest.raises(ArgumentError, match="not trained"):
+                use(type(made)(LABELS))
 
 
 # -- temperature scaling, linear and prototypical calibration, DC-PMI and ensembles against independent oracles
