@@ -70,8 +70,6 @@ def _association(units: Sequence[_Unit]) -> tuple[float, float, float]:
         errors: the larger one of the permutations and of the sample, for excesses that are not zero under the null.
     """
     size = sum(number for _, _, number in units)
-    if size < 2:
-        return 0.0, 0.0, 0.0
     shares = [0.0] * len(units[0][0])
     for _, label, number in units:
         shares[label] += number / size
@@ -95,7 +93,7 @@ def _association(units: Sequence[_Unit]) -> tuple[float, float, float]:
 
 def _units(rows: Iterable[tuple[tuple[int, ...], int]], outcome: Outcome) -> list[_Unit]:
     """Return the units of test rows (predictions, true label): the share of their predictions that are each label."""
-    width = len(outcome.rows[0]) if outcome.rows else 0
+    width = len(outcome.rows[0])
     return [
         ([predictions.count(label) / len(predictions) for label in range(width)], truth, number)
         for (predictions, truth), number in Counter(rows).items()

@@ -438,8 +438,7 @@ class LongICLData:
     def turns(self, most: int | None = None) -> list[list[int]]:
         """Return the training rows in the published order; each turn shows every label once that has rows left."""
         if self.card.demonstrations.rule == "covering":
-            number = len(self.train) if most is None else most
-            return protocol.covering(map(_labels, self.train), self.card.labels, number)
+            return protocol.covering(map(_labels, self.train), self.card.labels, most)
         return turns_of(row.label for row in self.train)[:most]
 
     def check_own_rows(self, number: int) -> None:
@@ -466,7 +465,7 @@ class LongICLData:
             test_number = validate_integer("test_number", test_number, 1)
         rule, size = self.card.test.rule, self.card.test.size or 0
         if rule == "pairs":
-            every = [row.item() for row in (self.test if strict else self.test[:test_number])]
+            every = [row.item() for row in self.test]
             chosen = [
                 replace(every[place], gold=every[place].gold[:count], arguments=every[place].arguments[:count])
                 for place, count in protocol.by_pairs([len(item.gold) for item in every], test_number)

@@ -448,13 +448,13 @@ def selected(rule: str, labels: Iterable[_Label | None], size: int, *, strict: b
     return sorted(chosen) if rule == "at_most" else chosen
 
 
-def covering(labels: Iterable[Collection[_Label]], wanted: Collection[_Label], turns: int) -> list[list[int]]:
+def covering(labels: Iterable[Collection[_Label]], wanted: Collection[_Label], turns: int | None) -> list[list[int]]:
     """Select rows that show every label once per turn, in one pass through the file.
 
     Args:
         labels: Labels of each row, in file order (a row may have several, or none).
         wanted: The labels to show; others are ignored.
-        turns: Number of turns.
+        turns: Number of turns; None for all.
 
     Returns:
         For each turn, the places of its rows: those with a wanted label that no earlier row of the turn has. A turn
