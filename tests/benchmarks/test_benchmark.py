@@ -124,6 +124,8 @@ def test_a_mean_with_a_missing_part_is_missing(three: Benchmark) -> None:
     assert result.details["one"].missing["averaged_truelabel_likelihood"].startswith("the predictions are bare labels")
     accuracies = [scores["accuracy"] for scores in result["Divided results"].values()]
     assert result["Averaged results"]["accuracy"] == math.fsum(accuracies) / 3
+    read = [details.conditions[0].output for details in result.details.values()]
+    assert read == ["labels", "ambiguous", "probabilities"]
 
 
 # -- runs and signatures
@@ -345,12 +347,8 @@ def test_logits_of_minus_infinity_through_store_file_and_verification(tmp_path: 
 
 
 ALIASES = {
-    "Contextual_bias": "ContextualBias",
-    "Domain_bias": "DomainBias",
-    "Post_bias": "PosteriorBias",
-    "Triplet_bias": "TripletBias",
-    "Template_sens": "TemplateSensitivity",
-    "Demo_sens": "DemonstrationSensitivity",
+    **{"Contextual_bias": "ContextualBias", "Domain_bias": "DomainBias", "Post_bias": "PosteriorBias"},
+    **{"Triplet_bias": "TripletBias", "Template_sens": "TemplateSensitivity", "Demo_sens": "DemonstrationSensitivity"},
 }
 
 
@@ -358,10 +356,6 @@ ALIASES = {
 def test_old_names_are_the_new_classes(old: str, new: str) -> None:
     assert getattr(StaICC, old) is getattr(StaICC, new) is getattr(compat, old)
     assert getattr(compat, old).__module__.startswith("StaICC.benchmarks")
-
-
-def my_inference(prompt: str, label_space: list[str]) -> list[float]:
-    return [float(len(prompt) % (place + 2)) for place in range(len(label_space))]
 
 
 README = """
@@ -411,7 +405,7 @@ benchmark(lambda prompt, label_space: [-len(one) for one in prompt])
 
 
 def test_code_written_for_the_readme_of_0_1_1_runs() -> None:
-    names: dict[str, Any] = {"my_inference": my_inference}
+    names: dict[str, Any] = {"my_inference": by_length}
     exec(README, names)
     assert names["success"] is True
     assert names["config_dict"]["label_space"] == ["A", "B", "C"]

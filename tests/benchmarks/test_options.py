@@ -56,19 +56,9 @@ def mine(truth: list[int], rows: list[list[float]]) -> float:
 
 
 CONSTRUCTOR: dict[str, Any] = {
-    "k": 2,
-    "noisy_channel": True,
-    "metrics": "0.1.1",
-    "datasets": ["mini"],
-    "limit": 5,
-    "outputs": "logits",
-    "statistics": Statistics(level=0.5),
-    "domain_query_length": 4,
-    "interpolations": 3,
-    "draws": 3,
-    "templates": 2,
-    "unparsed": "wrong",
-    "sampler": "nested",
+    **{"k": 2, "noisy_channel": True, "metrics": "0.1.1", "datasets": ["mini"], "limit": 5, "outputs": "logits"},
+    **{"statistics": Statistics(level=0.5), "domain_query_length": 4, "interpolations": 3, "draws": 3, "templates": 2},
+    **{"unparsed": "wrong", "sampler": "nested"},
 }
 """Another value of every option of a benchmark's constructor; each changes a number."""
 
@@ -79,13 +69,8 @@ reply without a label counts as wrong, or is left out, where accuracy is scored.
 
 
 RUN: dict[str, Any] = {
-    "store": "store.sqlite",
-    "model_name": "a name",
-    "executor": lambda: ThreadPoolExecutor(2),
-    "on_error": "collect",
-    "chunk_size": 2,
-    "progress": lambda progress: None,
-    "recheck": False,
+    **{"store": "store.sqlite", "model_name": "a name", "executor": lambda: ThreadPoolExecutor(2)},
+    **{"on_error": "collect", "chunk_size": 2, "progress": lambda progress: None, "recheck": False},
     "on_result": lambda result: None,
 }
 """Another value of every setting of a run; none changes a number."""

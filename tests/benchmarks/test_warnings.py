@@ -190,6 +190,8 @@ def test_exchanged_labels_are_named_with_the_gain() -> None:
     assert "'label 1' to 'label 2'" in warning
     assert "'label 0'" not in warning
     assert kinds(warned(skilled(0.9, (1, 0)), (1, 1), rows=20)) == set()  # half of the rows are too few for a test
+    half = [place // 100 ^ (place % 2 == 0) for place in range(200)]  # exchanged in the rows that choose the names
+    assert kinds(find_warnings([outcome(half, [place // 100 for place in range(200)])])) == set()
 
 
 def test_the_least_probable_label_is_below_chance() -> None:

@@ -218,7 +218,7 @@ def test_a_requested_feature_that_the_kernel_lacks_is_refused_first(feature: str
         return rows[0]
 
     mine = MethodSpec("mine", "Mine", method)
-    with pytest.raises(ArgumentError, match=f"Mine.* needs {named}"):
+    with pytest.raises(ArgumentError, match=f"Mine.* needs {named}, .*; it provides label scores\\."):
         ms.Method(mine, kernel).run(mini())
     assert not called
     table = ms.run_all(kernel, mini(), methods=["vanilla", mine])

@@ -19,6 +19,7 @@ from StaICC.benchmarks.long_icl.protocol import Tally, write_context
 from StaICC.benchmarks.verify import verify
 from StaICC.errors import SchemaError
 from StaICC.metrics.intervals import ratio_part
+from StaICC.metrics.paired_tests import holm
 from StaICC.prompting.sampling import turns_of
 from StaICC.results import Result, compare
 from StaICC.results import load as load_result
@@ -244,7 +245,7 @@ def words(small: Path) -> Path:
 
 @pytest.mark.parametrize("shots", [1, 2])
 def test_the_most_similar_demonstrations_come_last(words: Path, shots: int) -> None:
-    own = one(words, Experiment("retrieval", (1, 5), shots), "banking77", 12)
+    own = one(words, Experiment("retrieval", (1, 5, 77 * shots), shots), "banking77", 12)
     few = one(words, Experiment("retrieval", (1, 5), shots), "banking77", 3)
     pool = shown(own.context("full context"), "banking77")
     assert own.context("full context") == one(words, Experiment("shots", (shots,)), "banking77").context(
@@ -259,6 +260,12 @@ def test_the_most_similar_demonstrations_come_last(words: Path, shots: int) -> N
             assert shown(context, "banking77") == [pool[position] for position in reversed(best[:number])]
             assert place >= 3 or few.context(f"{number} retrieved", place) == context  # other items do not matter
     assert len({own.context("5 retrieved", place) for place in range(12)}) > 6
+    drawn = [shown(own.context("5 random", place), "banking77") for place in range(12)]
+    assert all(len({*order} & {*pool}) == 5 for order in drawn)
+    assert {pool.index(first) for first, *_ in drawn} != {pool.index(last) for *_, last in drawn}
+    assert {own.contexts[f"{number} random"].compared for number in (1, 5)} == {"1 retrieved", "5 retrieved"}
+    assert own.contexts["5 retrieved"].compared == ""  # compared with the full context
+    assert own.unavailable.keys() == {f"{77 * shots} {kind}" for kind in ("retrieved", "random")}
 
 
 # -- scores
@@ -346,6 +353,10 @@ def test_controls_separate_three_models(small_files: Path) -> None:
     # Copying: right with any names, and only as far as the demonstrations are.
     assert copying["normal"]["score"] == copying["symbols"]["score"] == 1.0
     assert copying["symbols"]["difference"] == 0.0
+    few = rows_of(benchmark(small_files, Experiment("controls", shots=2), test_number=9)(copies)).values()
+    lost = [round(9 * (1 - row["score"])) for row in few]  # all of them right in "normal"
+    expected = holm([min(1.0, 2.0 ** (1 - count)) for count in lost[1:]])
+    assert [row["p_value"] for row in few] == [None, *map(pytest.approx, expected)]
     for name in ("zero shots", "shuffled labels", "random labels", "irrelevant text"):
         assert copying[name]["score"] < 0.2
         assert copying[name]["difference_high"] < -0.5

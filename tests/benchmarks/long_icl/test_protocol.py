@@ -14,6 +14,7 @@ from StaICC.benchmarks.long_icl.protocol import (
     FIELDS,
     Item,
     Tally,
+    arrange,
     by_pairs,
     covering,
     dialogue_item,
@@ -191,6 +192,13 @@ def test_by_pairs(counts: list[int], size: int) -> None:
     pairs = [(i, pair) for i, count in enumerate(counts) for pair in range(count)]
     assert [(i, pair) for i, count in by_pairs(counts, size) for pair in range(count)] == pairs[:size]
     assert by_pairs(counts, None) == by_pairs(counts, sum(counts) + 1)
+
+
+def test_only_dialogues_are_merged() -> None:
+    """Two pairs of sentences may begin with the same sentence."""
+    items = [Item("pair", row, ("first", text), (text,)) for row, text in enumerate("ba")]
+    assert arrange(card("discovery"), items) == items
+    assert arrange(card("discovery"), items, "grouped") == items[::-1]
 
 
 # -- parses
