@@ -27,7 +27,8 @@ from StaICC.inference.workers import WorkerPool, worker_processes
 from StaICC.kernels.endpoint import EndpointKernel, batch_reply, batch_requests
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import ModelSource
-from StaICC.methods.specification import Capability, MethodSpec
+from StaICC.kernels.protocol import Capability
+from StaICC.methods.specification import MethodSpec
 from StaICC.prompting import SubsetView
 from StaICC.prompting.prompt_writer import domain_queries
 from StaICC.results import Result, save_records

@@ -124,7 +124,7 @@ def test_a_round_without_all_answers_has_no_score(small_files: Path) -> None:
     assert second["note"] == f"not scored: 3 of 5 queries were not answered: {long.reason} (2); refused (1)"
     assert [text is None for text in result.outcomes[1].parsed] == [True, False, True, True, False]
     own = one(small_files, "dialogre", unparsed="excluded")
-    count, replies = len(own.test_items), [*right_answers(own)]
+    count, replies = len(own.test_items), list[Any](right_answers(own))
     replies[0], replies[count - 1], replies[count], replies[-1] = "", "", long, long
     records = scored(own, replies).values["rounds"].values()
     unscored = [[place for place, item in enumerate(record["items"]) if item[1] is None] for record in records]
