@@ -272,6 +272,9 @@ def test_a_method_another_model_and_other_prompts_are_not_predicted_again() -> N
     found = rerun(raced, model)
     assert not found.contradicted
     assert [line.split(": ")[0] for line in found.unchecked] == ["parts / first / mini"]
+    (line,) = rerun(StaICC.Normal(**FEW)(Kernel()), model).unchecked
+    assert line.startswith("mini: another model: ")
+    assert "model was shifted, is None" in line
     other = Kernel()
     found = rerun(StaICC.Normal(**FEW)(Kernel()), other, benchmark=StaICC.Normal(3, **FEW))
     assert isinstance(found.status, Unchecked)

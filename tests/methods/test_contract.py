@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import types
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,6 +16,7 @@ from StaICC.datasets.catalogue import SplitSizes
 from StaICC.datasets.storage import Row
 from StaICC.errors import ArgumentError
 from StaICC.methods import run as ms
+from StaICC.methods.features import FeatureCache, Request, feature_keys
 from StaICC.methods.run import forecast_method
 from StaICC.methods.specification import MethodSpec
 from tests.methods.fakes import Kernel, mini
@@ -96,6 +98,26 @@ def test_the_harness_counts_what_the_kernel_runs(name: str, variant: str) -> Non
     assert timing["training_prompts"] <= len(set(kernel.ran))
     for place, kind in enumerate(("read", "generated")):
         assert sum(timing[f"{phase}_tokens_{kind}"] for phase in PHASES) == kernel.tokens_used[place]
+
+
+def test_the_time_of_a_methods_own_steps_is_that_of_their_phase() -> None:
+    def slow(data: Any) -> Any:
+        yield [data.training("probabilities", ["a prompt"])]
+        time.sleep(0.1)
+        (rows,) = yield [data.queries()]
+        return rows
+
+    timing = ms.Method(MethodSpec("slow", "Slow", slow), Kernel()).run(mini()).timing
+    assert timing["training_seconds"] > 0.1
+
+
+def test_vocabulary_rows_beyond_the_memory_are_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel()
+    cache, requests = FeatureCache(kernel), [Request("vocabulary", feature_keys(["a", "b"]))]
+    monkeypatch.setattr("StaICC.methods.features._MEMORY", 95)  # a row has 48 bytes
+    (first,), (second,) = cache.rows(requests), cache.rows(requests)
+    assert [row.tolist() for row in first] == [row.tolist() for row in second]
+    assert kernel.ran == ["a", "b", "b"]
 
 
 def of_threads(call: Any) -> None:

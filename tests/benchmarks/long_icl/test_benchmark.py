@@ -74,12 +74,9 @@ def split(values: list[Any], rounds: Any) -> dict[Any, list[Any]]:
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"rounds": []}, ArgumentError, "from 1 to 5"),
-        ({"rounds": [1, 1]}, ArgumentError, "different"),
-        ({"rounds": [0]}, ArgumentError, "not 0"),
-        ({"rounds": [True]}, ArgumentError, "not True"),
-        ({"rounds": 3}, ArgumentError, "in a list, not 3"),
-        ({"rounds": "12"}, ArgumentError, "must be an integer"),
+        *(({"rounds": []}, ArgumentError, "from 1 to 5"), ({"rounds": [1, 1]}, ArgumentError, "different")),
+        *(({"rounds": [0]}, ArgumentError, "not 0"), ({"rounds": [True]}, ArgumentError, "not True")),
+        *(({"rounds": 3}, ArgumentError, "list, not 3"), ({"rounds": "12"}, ArgumentError, "must be an integer")),
         ({"test_number": 0}, ArgumentError, "test_number"),
         ({"variant": "publisched"}, UnknownNameError, "did you mean 'published'"),
         ({"parsing": "strikt"}, UnknownNameError, "did you mean 'strict'"),
@@ -141,6 +138,9 @@ def test_predictions_are_checked(small_files: Path) -> None:
     ):
         with pytest.raises(OutputError, match=said):
             scored(own, predictions)
+    row = [1 / 41] * 41
+    for answers, kind in (([0] * 3, "labels"), (["x"] * 3, "text"), ([row] * 3, "numbers"), ([row, 0, "x"], "mixed")):
+        assert {record.output for record in scored(own, answers * 2).details.conditions} == {kind}
     with pytest.raises(ArgumentError, match="got <LongICL on tacred"):
         race(make(small_files, ["tacred"]), constant(0), constant(0))
 
@@ -377,15 +377,9 @@ EXPERIMENTS = [
     Experiment("controls", (), 1),
 ]
 IN_SIGNATURE: dict[str, list[Any]] = {
-    "data_dir": ["changed"],
-    "datasets": [["tacred"]],
-    "rounds": [[1], [2, 1]],
-    "test_number": [None, 5],
-    "instruct": [True],
-    "variant": ["strict"],
-    "arrangement": ["grouped"],
+    **{"data_dir": ["changed"], "datasets": [["tacred"]], "rounds": [[1], [2, 1]], "test_number": [None, 5]},
+    **{"instruct": [True], "variant": ["strict"], "arrangement": ["grouped"], "unparsed": ["excluded"]},
     "parsing": ["strict", "tolerant"],
-    "unparsed": ["excluded"],
     "experiment": [*EXPERIMENTS, *(Experiment("order", (2,), shots=2, seed=seed) for seed in (0, 1))],
     "statistics": [Statistics(level=0.8), Statistics(level=0.9)],
 }

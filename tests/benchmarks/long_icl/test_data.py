@@ -71,13 +71,8 @@ def test_discovery_labels_are_compared_without_punctuation() -> None:
 # -- a further task: a record, and a reader of its file format
 
 RECORD: dict[str, Any] = {
-    "name": "rooms",
-    "title": "Rooms",
-    "task": "room of a thing",
-    "kind": "text",
-    "source": "made up",
-    "licence": "CC0",
-    "citation": "",
+    **{"name": "rooms", "title": "Rooms", "task": "room of a thing", "kind": "text"},
+    **{"source": "made up", "licence": "CC0", "citation": ""},
     "labels": [f"room {number}" for number in range(24)],
     "files": {split: {"format": "rooms_jsonl", "names": [f"rooms_{split}.jsonl"], "rows": 72} for split in PARTS},
     "demonstrations": {"rule": "turns", "expected": [24, 48, 72, 72, 72]},
@@ -235,14 +230,7 @@ def test_wrong_data_are_not_installed(small: Path, tmp_path: Path) -> None:
 
 Write = Callable[["str | bytes"], Path]
 
-FORMATS = {
-    "banking77": "banking_csv",
-    "goemotions": "goemotions_tsv",
-    "discovery": "discovery_tsv",
-    "tacred": "tacred_json",
-    "few_nerd": "entities_json",
-    "dialogre": "dialogre_train_json",
-}
+FORMATS = {name: card(name).files["train"].format for name in SETS}
 GOOD: dict[str, str] = {
     "banking77": "text,category\r\nWhere is it?,card_arrival\r\n",
     "goemotions": "Oh no\t3\tc1\nYes\t17,2\tc2\n",

@@ -81,6 +81,10 @@ def test_budgets_are_filled_with_nested_contexts(small_files: Path, name: str, i
         assert condition.context == write_context(own.card, order[:count], instruct=instruct)
         longer = write_context(own.card, order[: count + 1], instruct=instruct)
         assert len(longer.encode()) > 4 * budget  # no further one fits
+    sizes = [len(write_context(own.card, order[:count], instruct=instruct).encode()) for count in range(40)]
+    count = next(count for count in range(1, 40) if sizes[count] % 4 == 0)
+    exact = one(small_files, Experiment("context", (sizes[count] // 4,)), name, instruct=instruct)
+    assert [condition.demonstrations for condition in exact.contexts.values()] == [count]
 
 
 @pytest.mark.parametrize("name", SINGLE)

@@ -206,14 +206,8 @@ def test_only_dialogues_are_merged() -> None:
 
 CARD = "Where is my card? "
 QUERY = {
-    "text": CARD,
-    "sentence1": "a",
-    "sentence2": "b",
-    "sentence": "c: d",
-    "subject_entity": "e",
-    "object_entity": "f",
-    "dialogue": "g",
-    "relations": [{}],
+    **{"text": CARD, "sentence1": "a", "sentence2": "b", "sentence": "c: d"},
+    **{"subject_entity": "e", "object_entity": "f", "dialogue": "g", "relations": [{}]},
 }
 
 

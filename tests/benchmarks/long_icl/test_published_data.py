@@ -15,15 +15,8 @@ from StaICC.benchmarks.long_icl.data import READERS, LongICLData, find
 from StaICC.benchmarks.long_icl.protocol import arrange, selected
 from tests.benchmarks.long_icl.conftest import right_answers, scored
 
-SETS = [
-    "banking77",
-    "goemotions",
-    "few_nerd",
-    "synthetic_discovery",
-    "synthetic_tacred",
-    "synthetic_dialogre",
-    "dialogre",
-]
+SYNTHETIC = ["synthetic_discovery", "synthetic_tacred", "synthetic_dialogre"]
+SETS = ["banking77", "goemotions", "few_nerd", *SYNTHETIC, "dialogre"]
 _loaded: dict[str, LongICLData] = {}
 _renamed = tempfile.TemporaryDirectory()
 
