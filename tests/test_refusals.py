@@ -29,7 +29,7 @@ from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import ModelSource
 from StaICC.kernels.protocol import Capability
 from StaICC.methods.specification import MethodSpec
-from StaICC.prompting import SubsetView
+from StaICC.prompting import StableRandom, SubsetView
 from StaICC.prompting.prompt_writer import domain_queries
 from StaICC.results import Result, save_records
 from StaICC.results.provenance import Signature, unpack_scores
@@ -173,6 +173,8 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "label index is 2": lambda: Dataset.from_rows([*ROWS, ("x", 2)], name="x", label_space=LABELS),
     "'template' must be a Template": lambda: Dataset.from_rows(ROWS, name="x", template="text: "),  # type: ignore[arg-type]
     "no key 'tests'": lambda: Dataset.from_rows(ROWS, name="x", split={"tests": 1}),
+    "cannot draw -1 of 5": lambda: StableRandom().sample_indexes(5, -1),
+    "cannot draw 1 of 0": lambda: StableRandom().sample_indexes(0, 1),
     "two cards": lambda: (written("", "a.card.toml"), with_card("{}", "a.card.json")),
     "key 'licences'": lambda: with_card('{"licences": 1}'),
     "is a device": lambda: Dataset.from_file(os.devnull, ["text"], "label"),

@@ -172,6 +172,8 @@ def test_the_benchmark_and_the_ten(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(set(entries(text))) == len(entries(text)), "BibTeX refuses a duplicate key"
     for name in names():
         assert set(entries(cite(name))) <= set(entries(text))
+    assert main(["cite", "--methods"]) == 0
+    assert {"min2022noisy", "cho2024token"} < {*entries(capsys.readouterr().out)}
 
 
 def everything() -> list[str]:

@@ -110,12 +110,3 @@ def test_any_encoding_of_stdout(encoding: str, monkeypatch: pytest.MonkeyPatch) 
         sys.stdout.flush()
         text = shown.getvalue().decode(encoding)
         assert json.loads(text) if "--json" in arguments else text
-
-
-def test_files_of_csv_hold_no_formula(folder: Path) -> None:
-    main(["export", "queries", "r0.json", "-o", "q.csv"])
-    text = Path("q.csv").read_text("utf-8", "surrogatepass")
-    assert "'=x\x1b" in text
-    assert ",=x" not in text
-    assert '"=x' not in text
-    assert "'@plain" in text

@@ -98,8 +98,13 @@ def test_hugging_face() -> None:
     hidden = library.Dataset.from_dict({"text": ["a", "b"], "y": [-1, -1]}, features=features)
     with pytest.raises(ArgumentError, match=r"row 0 has no label \(2 of 2"):
         Dataset.from_huggingface(hidden, ["text"], "y", name="x")
-    with pytest.raises(UnknownNameError, match="did you mean 'text'"):
-        Dataset.from_huggingface(data, ["txt"], "y", name="x")
+    data.to_parquet("t.parquet")
+    for misspelt in (
+        lambda: Dataset.from_huggingface(data, ["txt"], "y", name="x"),
+        lambda: Dataset.from_file("t.parquet", ["txt"], "y"),
+    ):
+        with pytest.raises(UnknownNameError, match="did you mean 'text'"):
+            misspelt()
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -187,7 +192,10 @@ def test_verification_where_the_file_is(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir("elsewhere")
     assert any(finding.same for finding in verify_file("../r.json"))
     Path("b.csv").write_text("another file\n", encoding="utf-8")
-    assert Dataset.reopen(load("../r.json").files["a"], ["b.csv", "a.csv"]).card.name == "a"
+    record = load("../r.json").files["a"]
+    assert Dataset.reopen(record, ["b.csv", "a.csv"]).card.name == "a"
+    with pytest.raises(SchemaError, match=r"'../elsewhere/a.csv' is not the name of a file"):
+        Dataset.reopen({**record, "file": "../elsewhere/a.csv"}, ["."])
 
 
 def with_record(**changes: Any) -> Any:
@@ -240,6 +248,46 @@ def test_label_names_that_are_refused(labels: Any, message: str) -> None:
     Path("d.csv").write_text("text,label\n" + "a,bug\nb,wish\n" * 30, "utf-8")
     with pytest.raises(ArgumentError, match=message):
         Dataset.from_file("d.csv", ["text"], "label", labels=labels)
+
+
+PLAIN: list[Any] = [(f"t{i}", "no" if i % 2 else "yes") for i in range(20)]
+REMARKS: list[tuple[list[Any], Any, list[str]]] = [
+    (PLAIN, None, []),
+    ([*PLAIN, ("a", " yes"), ("b", "no ")], None, ["2 labels have surrounding spaces"]),
+    ([*PLAIN, ("a", " yes")], ["no", " yes", "yes"], ["the labels ' yes', 'yes' differ only in spelling"]),
+    ([*PLAIN, ("a", "7")], None, []),
+    ([("a", "7"), *[("b", "07")] * 3], None, ["the labels '07', '7' differ only in", "the labels are numbers"]),
+    ([("a", "x"), ("b", "y"), ("c", "z")] * 2, None, []),
+    ([("a", "x"), ("b", "y")], None, ["there are 2 labels in 2 rows: most labels have one row"]),
+    (
+        [(("a", "b"), "x"), (("", "c"), "y")] * 2,
+        None,
+        ["2 rows have an empty text in one of their columns (first: row 1)"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("rows", "labels", "remarks"), REMARKS)
+def test_what_is_suspicious_about_rows(rows: Any, labels: Any, remarks: list[str]) -> None:
+    made = Dataset.from_rows(rows, name="x", label_space=labels).remarks
+    assert [own[: len(remark)] for remark, own in zip(remarks, made, strict=True)] == remarks
+
+
+@pytest.mark.parametrize(
+    ("given", "labels", "space", "indexes"),
+    [
+        ("1010", ["1", "0"], "10", [0, 1, 0, 1]),  # names, not indexes
+        ("0110", ["no", "yes"], ["no", "yes"], [0, 1, 1, 0]),
+        ("0220", "abc", "abc", [0, 2, 2, 0]),
+        (["10", "9", "2", "9"], None, ["2", "9", "10"], [2, 1, 0, 1]),
+        (["10", "9", "b", "9"], None, ["10", "9", "b"], [0, 1, 2, 1]),
+    ],
+)
+def test_labels_by_name_by_index_and_in_order(given: Any, labels: Any, space: Any, indexes: list[int]) -> None:
+    rows = [(f"t{i}", own) for i, own in enumerate(given)]
+    made = Dataset.from_rows(rows, name="x", label_space=labels and [*labels])
+    assert made.card.label_space == tuple(space)
+    assert [row.label for row in made.table] == indexes
 
 
 @pytest.mark.parametrize(
