@@ -196,7 +196,10 @@ REFUSED: dict[str, Callable[[], Any]] = {
     # kernels
     "only built-in models have options": lambda: load_kernel("builtins:print;x=1"),
     "prompts: got 'ab'": lambda: load_kernel("ppm").batch("ab", LABELS),
+    "prompts: got 'xyz'": lambda: EndpointKernel("http://host/v1", "m", retries=0).batch("xyz", LABELS),
+    "prompts: got [('a', 'b')]": lambda: EndpointKernel("http://host/v1", "m", retries=0).batch([("a", "b")], LABELS),  # type: ignore[list-item]
     "prompts: got 'abc'": lambda: EndpointKernel("http://host/v1", "m").generate("abc"),  # type: ignore[arg-type]
+    "stop must be": lambda: EndpointKernel("http://host/v1", "m", scoring="text", stop="END"),  # type: ignore[arg-type]
     "no user name": lambda: EndpointKernel("http://user:secret@host/v1", "m"),
     "does not echo prompts": lambda: EndpointKernel("http://host/v1", "m", api="chat", scoring="prompt-logprobs"),
     "the model is missing": lambda: load_kernel("openai:http://host/v1#"),

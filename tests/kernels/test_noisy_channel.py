@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from StaICC.errors import PromptError
-from StaICC.kernels.protocol import after_label, check_channel
+from StaICC.kernels.protocol import after_label, channel_scores, check_channel
 
 WORDS = st.text("ab :\n", max_size=12)
 LABELS = st.lists(st.text("abc", min_size=1, max_size=4), min_size=2, max_size=4, unique=True)
@@ -48,3 +48,10 @@ def test_what_is_not_one_prompt_for_each_label(prompts, message):
     with pytest.raises(PromptError, match=message) as caught:
         check_channel(prompts, ["x", "y"], 3)
     assert caught.value.index == 3
+
+
+def test_the_query_without_a_scored_token_is_named():
+    assert channel_scores([[-1.0], [-2.0, -4.0], [-3.0], [-5.0]], 2, True) == [[-1.0, -3.0], [-3.0, -5.0]]
+    with pytest.raises(PromptError, match="query 1 has no token") as caught:
+        channel_scores([[-1.0], [-1.0], [-2.0], []], 2, False)
+    assert caught.value.index == 1

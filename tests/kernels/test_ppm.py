@@ -104,12 +104,6 @@ def test_method_c_on_abracadabra_by_hand(character, expected):
 # Method D: a character that came x times weighs 2x - 1, the escape q; without exclusion that makes (2x-1)/2n and q/2n.
 
 
-def test_labels_of_a_prompt_by_hand():
-    # "x:p\ny:p\nz:n\nw:" with order 1. After ":" came p 2, n 1: n = 3, q = 2. P(p) = 2/5, P(n) = 1/5.
-    found = PPMKernel(order=1)("x:p\ny:p\nz:n\nw:", ["n", "p"])
-    assert found == pytest.approx([1 / 3, 2 / 3])
-
-
 # -- against the plain trie -------------------------------------------------------------------------------------------
 
 

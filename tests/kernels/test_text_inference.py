@@ -14,12 +14,12 @@ import pytest
 
 from StaICC import Normal
 from StaICC.errors import ArgumentError, OutputError, RunEndingError, UnknownNameError, WithheldReplyError
-from StaICC.inference.contract import Text, batch_form
+from StaICC.inference.contract import Forecast, Text, batch_form
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.inference.store import PredictionStore
 from StaICC.kernels.endpoint import EndpointKernel
 from StaICC.kernels.registry import load_kernel
-from StaICC.kernels.text_inference import LiteLLMKernel, TextInference, text_inference, with_thoughts
+from StaICC.kernels.text_inference import LiteLLMKernel, TextInference, load_for_text, text_inference, with_thoughts
 from StaICC.kernels.text_inference import reply as reply_of
 from StaICC.methods.run import Method, forecast_method
 from tests.kernels.endpoint import endpoint_server
@@ -47,6 +47,30 @@ def test_answers() -> None:
     cut, too_long, down = Text("<think>so", "length"), OutputError("prompt is too long: 9 tokens"), OutputError("down")
     for again, kept in ((too_long, cut), (down, down), (Text("yes", "stop"), "yes")):
         assert with_thoughts(["no", cut], ["a", "b"], lambda _, again=again: [again]) == ["no", kept]
+
+
+@pytest.mark.parametrize(("limit", "tokens"), [(None, 8192), (10_000, 8192), (1000, 960), (120, 100)])
+def test_a_thought_that_was_cut_gets_the_room_that_the_model_has(limit: int | None, tokens: int) -> None:
+    def generate(prompts: list[str], max_new_tokens: int, **more: Any) -> list[Text]:
+        whole, thought = Text(f"</think>{max_new_tokens}", "stop"), Text("<think>so", "length")
+        return [whole if max_new_tokens > 100 or limit == 120 else thought for _ in prompts]
+
+    def forecast(prompts: list[str], labels: Any, new_tokens: int, **more: Any) -> Forecast:
+        return Forecast(limit=limit, longest_prompt=max(map(len, prompts)) + new_tokens)
+
+    function = text_inference(types.SimpleNamespace(generate=generate, forecast_prompts=forecast))
+    assert function.batch(["a" * 40, "b"]) == [f"</think>{tokens}"] * 2
+
+
+def test_a_named_model_writes_text_whether_it_scores_labels_or_not() -> None:
+    spec = "openai:http://localhost:1/v1#m"
+    scoring = f"{spec};scoring=top-logprobs"
+    assert load_for_text(scoring, 7, ["x"]) == TextInference(load_kernel(scoring), 7, ("x",))
+    assert load_for_text(spec, 7, ["x"]) == load_kernel(f"{spec};scoring=text;max_tokens=7;stop=x")
+    for given in (f"{spec};max_tokens=5", "litellm:m;max_completion_tokens=5"):
+        assert load_for_text(given) == load_for_text(given, stop=None)
+        with pytest.raises(ArgumentError, match=r"tokens of the model: got 5 and 7"):
+            load_for_text(given, 7)
 
 
 def test_identities() -> None:
@@ -171,16 +195,6 @@ def test_replies_that_are_cut_before_a_label(kind: str, tmp_path: Path) -> None:
         result = benchmark(text_inference(Writer(reply), 7), store=tmp_path / "run.sqlite")
         warnings = [text for text in result.warnings if "of 8 replies" in text]
         assert [warned in text for text in warnings] == [True] * (warned is not None)
-
-
-def test_a_store_keeps_how_replies_ended(tmp_path: Path) -> None:
-    replies = [Text("a", "stop"), Text("", "length"), Text("b"), Text('["a", "stop"]')]
-    items = {bytes([number]) * 32: reply for number, reply in enumerate(replies)}
-    with PredictionStore(tmp_path / "run.sqlite") as store:
-        store.put_many("model", items.items())
-        kept: Any = store.get_many("model", list(items))
-        assert kept == items
-        assert [kept[key].finish_reason for key in items] == ["stop", "length", None, None]
 
 
 def test_a_reply_with_another_ending_is_no_other_prediction(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -427,15 +427,15 @@ def spec_kernel(folder, **options):
     return CausalLMKernel.from_spec(str(folder), device="cpu", **options)
 
 
-def in_shards(folder, model):
-    """Weights in a file of a subfolder that only an index names."""
+def in_shards(folder, model, place=".shards"):
+    """Weights in a file of a hidden subfolder that only an index names."""
     from safetensors.torch import save_file
 
-    (folder / "shards").mkdir(exist_ok=True)
+    (folder / place).mkdir(exist_ok=True)
     (folder / "model.safetensors").unlink(missing_ok=True)
     weights = {name: weight.clone() for name, weight in model.state_dict().items()}
-    save_file(weights, folder / "shards" / "one.safetensors", {"format": "pt"})
-    index = {"metadata": {}, "weight_map": dict.fromkeys(weights, "shards/one.safetensors")}
+    save_file(weights, folder / place / "one.safetensors", {"format": "pt"})
+    index = {"metadata": {}, "weight_map": dict.fromkeys(weights, f"{place}/one.safetensors")}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
 
 
@@ -445,7 +445,7 @@ def through_links(folder, model):
     outside.mkdir(exist_ok=True)
     if not (folder / "shards").exists():
         (folder / "shards").symlink_to(outside, target_is_directory=True)
-    in_shards(folder, model)
+    in_shards(folder, model, "shards")
 
 
 def usual(folder, model):

@@ -184,6 +184,8 @@ def test_compiled_layers_that_differ_on_prompts_of_the_run_are_refused(both, mon
     for _ in range(2):
         with pytest.raises(RunEndingError, match=r"compiled layers .*\(9\.0 times"):
             compiled.batch(TREES, WORDS)
+        with pytest.raises(RunEndingError):  # again, also for one prompt
+            compiled.batch(TREES[:1], WORDS)
     plain.batch(TREES, WORDS)
     with pytest.raises(RunEndingError, match=r"cannot be compiled here \(batches differ"):
         CausalLMKernel(plain.model, plain.tokenizer, compile=True).batch(TREES, WORDS)
