@@ -286,7 +286,7 @@ class _Consistency(_Share):
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
         part = self.part(sample, predictions, level)
-        return part.interval(level, self.method, 1.0 / len(predictions[0]) if predictions else 0.0)
+        return part.interval(level, self.method, 1.0 / len(predictions[0]))
 
     def possible(self, sample: Sample, predictions: Sequence[Any]) -> tuple[float, float]:
         conditions = len(predictions[0])
