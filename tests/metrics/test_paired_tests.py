@@ -189,6 +189,10 @@ def test_steps_add_up_to_the_difference_of_the_metrics(seed: int) -> None:
         ends = [(found.difference + end) * 40 / 41 for end in (found.low, found.high)]  # with one more row
         assert ends == pytest.approx([one.low - two.high, one.high - two.low])
         assert (found.raised, found.lowered) == pytest.approx((one.raised + two.lowered, one.lowered + two.raised))
+        if name in ("accuracy", "averaged_truelabel_likelihood", "macro_F1", "contextual_bias"):
+            news = [*np.eye(labels).tolist(), [1 / labels] * labels]
+            after = [metric(name, [*truth, t, t], [*runs[0], row, row]) for t in range(labels) for row in news]
+            assert (one.low, one.high) == pytest.approx((min(after), max(after)))
 
 
 @settings(max_examples=150, deadline=None)
@@ -223,45 +227,48 @@ def test_the_largest_possible_step_is_reached() -> None:
     assert uneven.high == pytest.approx(diagnosis.empirical_bias([*sure, [1.0, 0.0]], [0] * 18 + [1] * 3))
 
 
+@pytest.mark.parametrize("hits", [50, 60, 80])
+def test_the_bias_of_a_calibration_error_is_that_of_a_folded_normal_variable(hits: int) -> None:
+    sample = Sample([0] * hits + [1] * (100 - hits), range(100), 100, 2)
+    part = STATISTICS["expected_calibration_error_1"].of_run(sample, [[0.5, 0.5]] * 100)
+    deviation = 10 * float(np.std(sample.truth))
+    centre = max(0.0, hits - 50 - 2 * deviation)
+    expected = stats.foldnorm(centre / deviation, scale=deviation).mean() - centre
+    assert part.raised == pytest.approx(expected / 100, rel=1e-6)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_the_bias_of_macro_f1_is_that_of_the_jackknife(seed: int) -> None:
     truth, runs, rows = simulated(seed, 2 + seed, 30)
     guesses = guesses_of(runs)
     parts = cases(truth, runs, rows, 30, 2 + seed)["macro_F1"]
     for part, guess in zip(parts, guesses, strict=True):
-        without = []
+        own, without = STATISTICS["macro_F1"].of_run(Sample(truth, rows, 30, 2 + seed), guess), []
         for left in range(30):
             kept = [place for place, row in enumerate(rows) if row != left]
             hits = [[truth[i] == label == guess[i] for i in kept] for label in range(2 + seed)]
             sizes = [sum((truth[i] == label) + (guess[i] == label) for i in kept) for label in range(2 + seed)]
-            without.append(
-                np.mean([2 * sum(hit) / size if size else 0.0 for hit, size in zip(hits, sizes, strict=True)])
-            )
+            f1s = [2 * sum(hit) / size if size else 0.0 for hit, size in zip(hits, sizes, strict=True)]
+            without.append(np.mean(f1s))
+            if all(truth[i] == guess[i] for i, row in enumerate(rows) if row == left):  # what the row adds
+                assert own.rows[left] == pytest.approx(part.value - without[left])
         assert part.raised - part.lowered == pytest.approx(29 * (np.mean(without) - part.value), abs=1e-12)
         assert min(part.raised, part.lowered) == 0.0
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_the_variance_of_the_steps_is_that_of_resampled_metrics(seed: int) -> None:
-    """An independent check of the influence functions: the spread of the metric on resampled rows."""
-    rows = 200
-    truth, runs, place = simulated(seed, 3, rows)
-    runs = [
-        [[p * (1 + 2 * (label == t)) for label, p in enumerate(row)] for row, t in zip(run, truth, strict=True)]
-        for run in runs
-    ]
-    runs = [[[p / sum(row) for p in row] for row in run] for run in runs]
-    draw = np.random.default_rng(seed)
-    samples = [np.repeat(draw.integers(0, rows, rows) * 2, 2) + np.tile([0, 1], rows) for _ in range(150)]
-    for name, parts in cases(truth, runs, place, rows, 3).items():
-        values = []
-        for sample in samples:
-            of_truth = [truth[i] for i in sample]
-            one, two = (metric(name, of_truth, [run[i] for i in sample]) for run in runs)
-            values.append(one - two)
-        ratio = math.sqrt(of_pair(parts).variance) / np.std(values)
-        # entropies of a mean near the uniform distribution are not linear; signs of calibrated bins are uncertain
-        assert 0.75 < ratio < 2.2 or name in ("entropy", "DL div.")
+def test_a_step_is_what_a_row_adds_if_it_counts_twice(seed: int) -> None:
+    """An independent check of the influence functions."""
+    truth, runs, place = simulated(seed, 3, 100)
+    runs = [[[(p + (label == 0)) / 2 for label, p in enumerate(row)] for row in run] for run in runs]  # no extremum
+    for name, (part, _) in cases(truth, runs, place, 100, 3).items():
+        added = []
+        for row in range(100):
+            twice = [*range(200), 2 * row, 2 * row + 1]
+            after = metric(name, [truth[i] for i in twice], [runs[0][i] for i in twice])
+            added.append((after - part.value) * 101 / 100)
+        steps = np.array(part.rows) - np.mean(part.rows)
+        assert steps == pytest.approx(np.array(added), abs=0.1 * np.std(added)), name
 
 
 def test_f1_of_counts() -> None:
@@ -269,6 +276,7 @@ def test_f1_of_counts() -> None:
     first, second = both(MicroF1((3.0, 5.0)), sample, [(2, 4), (0, 3)], [(1, 4), (1, 2)])
     assert (first.value, second.value) == (4 / 7, 4 / 6)
     assert (first.low, first.high) == (4 / 15, 10 / 13)
+    assert first.rows == pytest.approx([(4 - 4 * 8 / 13) / 7, -3 * 8 / 13 / 7])  # at the F1 of both runs together
     assert math.fsum(of_pair((first, second)).steps) == pytest.approx(4 / 7 - 4 / 6)
     empty, other = both(MicroF1((1.0, 1.0)), Sample([0], [0], 1, 0), [(0, 0)], [(0, 2)])
     assert (empty.value, other.value) == (0.0, 0.0)

@@ -20,13 +20,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from StaICC.errors import ArgumentError
-from StaICC.metrics.random_baselines import (
-    RandomBaseline,
-    expected_best,
-    guessing_p_value,
-    log_tail,
-    sign_test,
-)
+from StaICC.metrics.random_baselines import RandomBaseline, expected_best, guessing_p_value, log_tail, sign_test
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "random_baselines.json").read_text())
 CHANCES = [1 / 174, 1 / 77, 0.1, 1 / 6, 0.25, 1 / 3, 0.5]
@@ -306,6 +300,5 @@ def test_best_of_100_means_of_the_ten_data_sets() -> None:
     simulated = sum(draw.binomial(1024, 1 / labels, size=(4_000, 100)) for labels in sizes).max(1).mean() / 10_240
     assert expected_best(guesses, 100) == pytest.approx(simulated, abs=5e-4)
     assert expected_best(guesses, 100) == pytest.approx(0.356, abs=5e-4)
-    assert np.mean([expected_best([(1 / 1024, labels, 1024)], 100) for labels in sizes]) == pytest.approx(
-        0.381, abs=1e-3
-    )
+    mean_of_bests = np.mean([expected_best([(1 / 1024, labels, 1024)], 100) for labels in sizes])
+    assert mean_of_bests == pytest.approx(0.381, abs=1e-3)
