@@ -192,13 +192,15 @@ def test_failed_queries_are_left_out_with_a_line() -> None:
     assert 0 < failed < 60
     found = compare(partial, whole)
     assert found.datasets[0].queries == 60 - failed
-    assert (
-        f"own: {failed} of 60 queries of first are not compared; {failed} of them have no prediction" in found.left_out
-    )
-    assert f"own: {failed} of 60 queries of second are not compared" in found.left_out
+    lost = f"own: {failed} of 60 queries of %s are not compared"
+    assert {lost % "first" + f"; {failed} of them have no prediction", lost % "second"} <= {*found.left_out}
     assert "failed" in {one.field for one in found.differences}
     for metric, value in partial.divided["own"].items():
         assert compare(partial, whole, metric).datasets[0].values[0] == pytest.approx(value)
+    templates = StaICC.TemplateSensitivity(datasets=["mini"], limit=20)
+    incomplete, complete = (templates(model, on_error="collect") for model in (failing, scored("b")))
+    of_all = compare(incomplete, complete, "consistency")  # queries that have a prediction with every template
+    assert of_all.overall.values[0] == pytest.approx(incomplete.averaged["consistency"])
 
 
 @pytest.mark.parametrize("benchmark", [StaICC.Normal, StaICC.PosteriorBias])
@@ -331,9 +333,8 @@ def test_of_many_runs_each_is_compared_with_the_best_which_is_corrected_for_its_
     for run in runs.values():  # of each of two data sets
         run.details, run.divided = dict.fromkeys("ab", run.details["mini"]), dict.fromkeys("ab", run.divided["mini"])
     of_sets = [own for one in compare_runs(runs).comparisons for own in one.datasets if own.p_value]
-    assert [own.holm for own in of_sets] == pytest.approx(
-        [min(1.0, (own.p_value or 0.0) * count * (count - 1)) for own in of_sets]
-    )
+    expected = [min(1.0, (own.p_value or 0.0) * count * (count - 1)) for own in of_sets]
+    assert [own.holm for own in of_sets] == pytest.approx(expected)
 
 
 def test_a_score_that_leaves_replies_out_is_untested() -> None:
@@ -383,11 +384,8 @@ def test_without_a_test_there_is_no_tie() -> None:
     custom = StaICC.Normal(datasets=["mini"], limit=4, metrics={"mine": lambda truth, rows: 0.5})
     equal = standings({name: custom(scored(name)) for name in "ab"}, "mine", True)
     assert [type(place.verdict) for place in equal.values()] == [Best, Best]
-    own = StaICC.Normal(
-        datasets=["mini"],
-        limit=4,
-        metrics={"mine": lambda truth, rows: sum(row[label] for label, row in zip(truth, rows, strict=True))},
-    )
+    total = {"mine": lambda truth, rows: sum(row[label] for label, row in zip(truth, rows, strict=True))}
+    own = StaICC.Normal(datasets=["mini"], limit=4, metrics=total)
     other = {name: own(preentered_prediction=[[(label + n) % 3 for label in truth]]) for n, name in enumerate("ab")}
     assert [type(place.verdict) for place in standings(other, "mine", True).values()] == [Best, Untested]
 
@@ -399,9 +397,8 @@ SCRIPT = '<script>document.title = "owned"</script>'
 
 
 def own(name: str, ones: Callable[[int], bool] = lambda row: row % 2 == 1) -> Dataset:
-    return Dataset.from_rows(
-        [(f"text {n} {SCRIPT}", int(ones(n))) for n in range(60)], name=name, label_space=["a", "b"]
-    )
+    rows = [(f"text {n} {SCRIPT}", int(ones(n))) for n in range(60)]
+    return Dataset.from_rows(rows, name=name, label_space=["a", "b"])
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,7 @@ import StaICC
 from StaICC.layout import layout
 from StaICC.metrics import softmax
 from StaICC.results import Result, Signature, digest
-from StaICC.results.published import (
-    compare_with_published,
-    display_published,
-    figures,
-    models,
-    published_data,
-)
+from StaICC.results.published import compare_with_published, display_published, figures, models, published_data
 
 # -- the facts
 

@@ -28,7 +28,7 @@ from StaICC.metrics.classification import confidence_bins
 from StaICC.results import AVERAGED, Result, ResultGroup, Signature, digest, list_differences, load, save_records
 from StaICC.results.provenance import GIVEN
 from StaICC.results.published import METHODS, find_work
-from StaICC.results.result import result_from_dict, result_rows, score_records, split_runs
+from StaICC.results.result import remarks, result_from_dict, result_rows, score_records, split_runs
 from StaICC.safe_text import one_line
 from tests.result_edits import edited, every_place
 
@@ -262,10 +262,10 @@ def test_which_queries_failed_is_in_the_provenance() -> None:
     """Equal counts of other failed queries: one signature, two provenances."""
     keys = [one.id for one in identified_queries(mini())]
     row = {"probabilities": [0.5, 0.3, 0.2]}
-    without = [
-        score_predictions(mini(), {key: row for key in keys if key != left_out}, partial=True) for left_out in keys[:2]
-    ]
-    first, second = (one for one in without if isinstance(one, Result))
+    rows = [{key: row for key in keys if key != left_out} for left_out in keys[:2]]
+    first, second = (score_predictions(mini(), of_run, partial=True) for of_run in rows)
+    assert isinstance(first, Result)
+    assert isinstance(second, Result)
     assert first.signature == second.signature
     assert None is not first.provenance.failures != second.provenance.failures is not None
     assert first.provenance.predictors[0].failed == 1
@@ -276,22 +276,14 @@ def test_which_queries_failed_is_in_the_provenance() -> None:
 # -- equality, and bytes
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"name": "other"},
-        {"identity": "0" * 64},
-        {"who": {"weights": "other"}},
-        {"how": {"label_scoring": "full"}},
-        {"unidentified": ("a hook",)},
-        {"datasets": ("other",)},
-    ],
-)
-def test_equality_looks_at_who_and_how(result: Result, change: dict[str, Any]) -> None:
-    other = copy.deepcopy(result)
-    changed = dataclasses.replace(result.provenance.predictors[0], **change)
-    other.provenance = dataclasses.replace(result.provenance, predictors=(changed,))
-    assert other != result
+def test_equality_looks_at_who_and_how(result: Result) -> None:
+    changes: list[dict[str, Any]] = [{"name": "other"}, {"identity": "0" * 64}, {"who": {"weights": "other"}}]
+    changes += [{"how": {"label_scoring": "full"}}, {"unidentified": ("a hook",)}, {"datasets": ("other",)}]
+    for change in changes:
+        other = copy.deepcopy(result)
+        changed = dataclasses.replace(result.provenance.predictors[0], **change)
+        other.provenance = dataclasses.replace(result.provenance, predictors=(changed,))
+        assert other != result, change
 
 
 # -- signatures: one line in a fixed order, never parsed back; and the digests that they are made of
@@ -386,6 +378,35 @@ def test_what_is_undefined_is_a_dash_with_its_reason() -> None:
     assert "mini: averaged_truelabel_likelihood is undefined: the predictions are bare labels" in str(result)
 
 
+@pytest.mark.parametrize(
+    ("number", "shown"), [(1, ": own 0."), (3, ": own 0, own 1, own 2, the mean."), (4, ": 4 data sets, the mean.")]
+)
+def test_remarks_name_what_is_not_beaten(number: int, shown: str) -> None:
+    rows = [(f"text {row}", row % 2) for row in range(60)]
+    data = [Dataset.from_rows(rows, name=f"own {place}", label_space=["no", "yes"]) for place in range(number)]
+    result = StaICC.Normal(datasets=data, limit=6)(lambda prompt, label_space: 0)
+    said = [text for text in remarks(result) if "undefined" not in text]
+    assert [text.startswith("Not better than ") and text.endswith(shown) for text in said] == [True, True, True, False]
+
+
+def test_bounds_of_unparsed_replies_are_the_accuracies_if_all_were_wrong_or_right() -> None:
+    own = Dataset.from_rows([(f"text {row}", row % 2) for row in range(60)], name="own", label_space=["no", "yes"])
+
+    def model(prompt: str, label_space: list[str]) -> str:
+        return "?" if "no" not in label_space and prompt.count("e") % 3 == 0 else label_space[0]
+
+    result = StaICC.Normal(datasets=["mini", own], limit=9, unparsed="excluded")(model)
+    head, rows = result_rows(result)
+    queries = result.queries()
+    right = [sum(query.correct is True for query in queries if query.dataset == name) for name in result.details]
+    unparsed = [len(data.unparsed) for data in result.details.values()]
+    ends = [(hits / 18, (hits + more) / 18) for hits, more in zip(right, unparsed, strict=True)]
+    ends.append((sum(right) / 36, sum([*right, *unparsed]) / 36))
+    column = head.index("accuracy if unparsed wrong, right")
+    assert [row[column] for row in rows] == [f"{low:.4f}, {high:.4f}" for low, high in ends]
+    assert unparsed[0] > unparsed[1] == 0
+
+
 # -- flat records of results, runs taken apart, and citations
 
 
@@ -416,9 +437,8 @@ def test_queries_have_the_numbers_of_the_run_and_of_its_file(name: str, reading:
         assert ("no prediction" in (query.reason or "")) is (query.prediction is None)
     details = StaICC.load(tmp_path / "r.json").details["mini"]  # type: ignore[union-attr]
     assert {query.condition for query in queries} == {record.name for record in details.conditions}
-    assert [query.prediction for query in queries] == [
-        one for record in details.conditions for one in record.predictions
-    ]
+    saved = [label for record in details.conditions for label in record.predictions]
+    assert [query.prediction for query in queries] == saved
     assert sum(query.prediction is None for query in queries) == details.failed > 0
     assert any(query.probabilities for query in queries) is (reading in ("logits", "probabilities"))
 
