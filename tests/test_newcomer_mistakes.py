@@ -119,16 +119,8 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
     "score as a key": (lambda: small_result()["accuracy"], "'accuracy'", 'Use result["Averaged results"]'),
     "model misspelt": (lambda: load_kernel("smollm"), "no kind of model 'smollm'", "did you mean 'smollm2'"),
     "a hub model without hf:": (lambda: load_kernel("gpt2"), "no kind of model 'gpt2'", "Write hf:gpt2 for a model"),
-    "data set as k": (
-        lambda: Normal("mini"),
-        "k must be an integer of at least 0, not 'mini'",
-        "Normal(datasets=[...])",
-    ),
-    "argument misspelt": (
-        lambda: Normal(dataset=["mini"]),
-        "no argument of Normal 'dataset'",
-        "did you mean 'datasets'",
-    ),
+    "data as k": (lambda: Normal("mini"), "k must be an integer of at least 0, not 'mini'", "Normal(datasets=[...])"),
+    "wrong argument": (lambda: Normal(dataset=["mini"]), "no argument of Normal 'dataset'", "did you mean 'datasets'"),
     "prompts are asked for": (
         lambda: small_result().queries(prompts=True),
         "prompts: got True, expected a function",
@@ -150,6 +142,7 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
 }
 
 LINES: dict[str, tuple[str, str]] = {
+    "show kernel": ("there is no kind 'kernel'", "did you mean 'kernels'"),
     "run norml": ("there is no benchmark 'norml'", "did you mean 'normal'"),
     "run normal --datasets tickets.csv": ("no data set 'tickets.csv'", "--data FILE or Dataset.from_file"),
     "run normal --data titled.csv": ("name the columns, as --text text --label label", "There are: text, title, label"),
@@ -261,10 +254,7 @@ WARNED: dict[str, tuple[Callable[[], Dataset], str]] = {
         lambda: read("a.csv", GOOD + GOOD.partition("\n")[2].replace("bug", "wish", 5)),
         " 5 texts have two or more labels",
     ),
-    "labels in two spellings": (
-        lambda: read("a.csv", GOOD + "x,Bug\ny,Bug\n"),
-        "the labels 'Bug', 'bug' differ only in",
-    ),
+    "spelling of labels": (lambda: read("a.csv", GOOD + "x,Bug\ny,Bug\n"), "the labels 'Bug', 'bug' differ only in"),
 }
 
 

@@ -111,9 +111,7 @@ def test_the_second_wall(small_pack: Any) -> None:
     """Even a wheel with the right digest cannot run code or bring other rows."""
     with pytest.raises(DataDamagedError, match=r"refers to builtins\.eval"):
         pack.install(small_pack.pin_rows(second=pickle.dumps(Reduces(eval, SET), 4)))
-    with pytest.raises(
-        DataDamagedError, match=r"second-.*the rows give a file with the SHA-256 [0-9a-f]{64}, but it must be"
-    ):
+    with pytest.raises(DataDamagedError, match=r"second-.*the rows give a file with the SHA-256 [0-9a-f]{64}, but"):
         pack.install(small_pack.pin_rows(second=pickle.dumps([(["other"], 0)], 4)))
     data = small_pack.wheel.read_bytes()
     for damaged in (data[:-40], data.replace(b"\x14", b"\xff")):  # cut; of an unknown version

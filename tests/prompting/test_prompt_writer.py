@@ -220,9 +220,7 @@ BAD: dict[str, list[tuple[tuple[Any, ...], str]]] = {
         ((["a", "b"],), "must be 3 distinct non-empty texts, not ['a', 'b']"),
         *(((["a", "b", bad],), f"must be 3 distinct non-empty texts, not ['a', 'b', {bad!r}]") for bad in ("a", "", 3)),
     ],
-    "change_label_wrong_rate": [
-        ((rate,), f"in [0, 1], not {rate!r}") for rate in (1.5, -0.1, float("nan"), "0.5", True)
-    ],
+    "change_label_wrong_rate": [((rate,), f"in [0, 1], not {rate!r}") for rate in (2, -1, float("nan"), "0.5", True)],
     "use_noisy_channel": [((3,), "'label_affix' must be a text, not 3"), ((" ", 3), "item 0 must be a text, not 3")],
     "set_config_dict": [
         ((["instruction"],), "dictionary of prompt settings, not list"),
