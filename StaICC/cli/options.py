@@ -248,6 +248,8 @@ def shown_model(spec: str) -> str:
         ('smollm2', 'vllm:EleutherAI/pythia-70m', 'model.gguf')
         >>> shown_model("openai:http://localhost:8000/v1#name;api=chat"), shown_model("hf:./runs/mine;adapter=./a")
         ('openai:name', 'hf:mine')
+        >>> shown_model("litellm:openai/gpt-4o"), shown_model("ppm;order=3")
+        ('litellm:openai/gpt-4o', 'ppm')
     """
     spec = spec.partition(";")[0]
     kind, colon, rest = spec.partition(":")
@@ -255,7 +257,7 @@ def shown_model(spec: str) -> str:
         return f"{kind}{colon}{rest.partition('#')[2] or 'the model of its server'}"
     loaded = kind in ("hf", "vllm", "llama")
     if kind in KERNELS and not loaded:
-        return spec if kind == "litellm" else kind
+        return spec
     name = rest.removeprefix("hf:") if loaded else spec
     if name.startswith((".", "/", "~", "\\")) or Path(name).exists():
         name = PurePath(name).name

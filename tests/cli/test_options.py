@@ -13,7 +13,7 @@ import StaICC
 from StaICC import Dataset, LongICL, load_kernel
 from StaICC.benchmarks.tasks import BENCHMARKS
 from StaICC.cli import _parser, main
-from StaICC.cli.options import load_model, make, model_of, run_settings
+from StaICC.cli.options import load_model, make, model_files, model_of, run_settings
 from StaICC.inference import RunOptions
 from StaICC.inference.identity import identity_of
 from StaICC.kernels.text_inference import text_inference
@@ -143,6 +143,15 @@ def test_a_refused_option_has_a_suggestion(line: str, capsys: pytest.CaptureFixt
     error = capsys.readouterr().err
     assert status == 2
     assert all(text in error for text in REFUSED[line]), error
+
+
+@pytest.mark.parametrize("model", ["m", "hf:m", "hf:m;dtype=float32", "vllm:hf:a/b;adapter=m"])
+def test_the_files_of_a_model_are_never_overwritten(model: str) -> None:
+    Path("m").mkdir()
+    kept = {"adapter_config.json", "model-1.safetensors", "pytorch_model.bin", "f.gguf", "tokenizer.json", "vocab.txt"}
+    for name in (*kept, "result.json"):
+        Path("m", name).touch()
+    assert {path.name for path in model_files(model) if path.is_file()} == kept
 
 
 def test_options_belong_to_the_last_model_before_them() -> None:
