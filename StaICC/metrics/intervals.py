@@ -696,7 +696,7 @@ class ConfidenceSequence:
         below, above = self._below.value / count, 1 - self._above.value / count
         if below > above:  # both bounds hold with the level; that they cross has at most the error probability
             below = above = (below + above) / 2
-        return self._low + self._width * max(0.0, below), self._low + self._width * min(1.0, above)
+        return self._low + self._width * below, self._low + self._width * above
 
     @property
     def estimate(self) -> float:
