@@ -189,6 +189,8 @@ def test_steps_add_up_to_the_difference_of_the_metrics(seed: int) -> None:
         ends = [(found.difference + end) * 40 / 41 for end in (found.low, found.high)]  # with one more row
         assert ends == pytest.approx([one.low - two.high, one.high - two.low])
         assert (found.raised, found.lowered) == pytest.approx((one.raised + two.lowered, one.lowered + two.raised))
+        low, high = STATISTICS[name].range(labels)
+        assert found.span == pytest.approx(high - low)
         if name in ("accuracy", "averaged_truelabel_likelihood", "macro_F1", "contextual_bias"):
             news = [*np.eye(labels).tolist(), [1 / labels] * labels]
             after = [metric(name, [*truth, t, t], [*runs[0], row, row]) for t in range(labels) for row in news]
@@ -228,13 +230,15 @@ def test_the_largest_possible_step_is_reached() -> None:
 
 
 @pytest.mark.parametrize("hits", [50, 60, 80])
-def test_the_bias_of_a_calibration_error_is_that_of_a_folded_normal_variable(hits: int) -> None:
+def test_biases_are_those_of_a_folded_normal_variable_and_of_the_entropy(hits: int) -> None:
     sample = Sample([0] * hits + [1] * (100 - hits), range(100), 100, 2)
     part = STATISTICS["expected_calibration_error_1"].of_run(sample, [[0.5, 0.5]] * 100)
     deviation = 10 * float(np.std(sample.truth))
     centre = max(0.0, hits - 50 - 2 * deviation)
     expected = stats.foldnorm(centre / deviation, scale=deviation).mean() - centre
     assert part.raised == pytest.approx(expected / 100, rel=1e-6)
+    entropy, bias = (STATISTICS[key].of_run(sample, [[0.5, 0.5]] * 100) for key in ("entropy", "empirical_bias"))
+    assert entropy.lowered == bias.raised == math.log1p(1 / 100)
 
 
 @pytest.mark.parametrize("seed", range(4))
