@@ -99,6 +99,7 @@ RUN --json locked.json
 RUN --records r.json
 RUN --dry-run --json r.json
 RUN --output r.json
+race --model ppm --model ppm --datasets mini --limit 3 --store new.sqlite --json new.sqlite-wal
 prompts normal --datasets mini --limit 1 -o r.json
 export scores s.json -o r.json
 report s.json -o r.json
@@ -207,10 +208,9 @@ def test_an_input_that_is_swapped_in_during_the_run_is_safe(monkeypatch: pytest.
 
     def swap(self: object, *given: object, **settings: object) -> object:
         result = real(self, *given, **settings)
-        os.symlink("run.sqlite", "late.json")
+        os.symlink("home/tables/file", "late.json")
         return result
 
     monkeypatch.setattr(module.Benchmark, "__call__", swap)
-    before = Path("run.sqlite").read_bytes()
-    assert main([*RUN, "--json", "late.json"]) == 4
-    assert Path("run.sqlite").read_bytes() == before
+    assert main([*RUN, "--json", "late.json", "--overwrite"]) == 4
+    assert Path("home/tables/file").read_bytes() == b"installed"
