@@ -327,12 +327,15 @@ def test_the_detectable_difference_solves_its_equation() -> None:
     draw = np.random.default_rng(1)
     found = of_scores(draw.uniform(-1, 1, size=200).tolist())
     z_a, z_b, edge = stats.norm.ppf(0.975), stats.norm.ppf(0.8), 1 / 200
-    root = optimize.brentq(
-        lambda d: edge + z_a * math.sqrt(found.variance + edge**2 + d * d / 200) + z_b * math.sqrt(found.variance) - d,
-        0.0,
-        1.0,
-    )
-    assert paired.detectable_difference(found) == pytest.approx(root, rel=1e-9)
+
+    def excess(d: float, bias: float) -> float:
+        spread = z_a * math.sqrt(found.variance + edge**2 + d * d / 200) + z_b * math.sqrt(found.variance)
+        return float(edge + bias + spread - d)
+
+    for low, high, raised, lowered in ((1, 1, 0, 0), (0.3, 1, 0.02, 0.01), (1, 0.3, 0, 0.02)):
+        lopsided = replace(found, low=-low * edge, high=high * edge, raised=raised, lowered=lowered)
+        root = optimize.brentq(excess, 0.0, 1.0, args=(max(raised, lowered),))
+        assert paired.detectable_difference(lopsided) == pytest.approx(root, rel=1e-9)
 
 
 # -- Holm's correction
