@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
+from StaICC.errors import ArgumentError
 from StaICC.metrics import classification, diagnosis
 from StaICC.metrics import paired_tests as paired
 from StaICC.metrics.registry import CONSISTENCY, STATISTICS, Contributions, MicroF1, Sample
@@ -351,3 +352,6 @@ def test_holm_is_the_closed_test_of_bonferroni(p_values: list[float | None]) -> 
     closed = [max(p for chosen, p in bonferroni.items() if i in chosen) for i in range(len(known))]
     expected = [None if p is None else pytest.approx(q, abs=1e-12) for p, q in zip(p_values, closed, strict=True)]
     assert paired.holm(p_values) == expected
+    for wrong in (1.5, -0.1, math.nan, "0.5"):
+        with pytest.raises(ArgumentError, match=f"p-value {len(p_values)} is {wrong!r}"):
+            paired.holm([*p_values, wrong])  # type: ignore[list-item]
