@@ -21,6 +21,7 @@ from StaICC.datasets.catalogue import Digests
 from StaICC.datasets.source import HubSource
 from StaICC.errors import StaICCError
 from StaICC.inference import RunOptions
+from StaICC.inference.contract import token_cost
 from StaICC.inference.identity import identity_of
 from StaICC.inference.store import BoundStore, PredictionStore, query_key
 from StaICC.inference.workers import WorkerPool, worker_processes
@@ -135,6 +136,8 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "requires=[<Capability": lambda: MethodSpec("m", "M", f, [Capability.TEXT]),  # type: ignore[arg-type]
     "requires=frozenset({'text'})": lambda: MethodSpec("m", "M", f, frozenset({"text"})),  # type: ignore[arg-type]
     "options {}, expected a dataclass": lambda: MethodSpec("m", "M", f, options={}),  # type: ignore[arg-type]
+    "prices: got (1.0, 2.0, 3.0)": lambda: token_cost(1, 1, (1.0, 2.0, 3.0)),
+    "prices: got (1.0, -2.0)": lambda: token_cost(1, 1, (1.0, -2.0)),
     # early stopping
     "wrong precision: got 0.5": lambda: early(precision=0.5),
     "wrong margin": lambda: race(MINI, f, f, margin=1.0),

@@ -190,6 +190,7 @@ def test_a_batch_attribute_is_found_also_under_a_partial(monkeypatch: pytest.Mon
     monkeypatch.setattr(single, "batch", 32, raising=False)
     assert batch_form(single) is None
     monkeypatch.setattr(single, "batch", Kernel().batch)
+    assert batch_form(functools.wraps(single)(lambda prompt, label_space: 0)) is None  # the wrapper must be called
     for kernel, scale in [
         (Kernel(), 1.0),
         (functools.partial(single, scale=5.0), 5.0),

@@ -194,7 +194,7 @@ class Drifting:
 
 
 @pytest.mark.parametrize(("reused", "rechecked"), [(0, 0), (1, 1), (29, 29), (30, 30), (300, 30)])
-def test_thirty_of_the_reused_are_rechecked(reused: int, rechecked: int, tmp_path: Path) -> None:
+def test_thirty_of_the_reused_are_rechecked(reused: int, rechecked: int, tmp_path: Path, caplog: Any) -> None:
     store = tmp_path / "run.sqlite"
     if reused:
         run(Drifting(), store, _many(reused))
@@ -210,6 +210,7 @@ def test_thirty_of_the_reused_are_rechecked(reused: int, rechecked: int, tmp_pat
     for shift in (0.0, 1.0):
         _, record = run(subclass(shift, None), store, _many(reused + 5), model_name="m")
     assert record.counts == Counter(reused=reused + 5, rechecked=min(30, reused + 5))
+    assert caplog.text.count("This kernel's predictions may change") == min(30, reused + 5)
 
 
 @pytest.mark.parametrize(("stored", "rechecked"), [(600, [5, 5, 5, 5, 5, 5]), (300, [5, 5, 5, 15, 0, 0])])

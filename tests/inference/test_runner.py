@@ -152,6 +152,8 @@ def test_a_function_that_its_user_calls_batched_gets_the_list_as_it_stands() -> 
     options = RunOptions(batched=True, store=object())  # type: ignore[arg-type]  # it is not used
     assert predict_queries(batched, asked, "Test", options) == [0, 0, 0]
     assert seen == [(["b", "a", "b"], list(LABELS))]
+    for by_name in (lambda label_space, prompts: [prompts.index("b")], lambda *, prompt, **_: [prompt.index("b")]):
+        assert predict_queries(by_name, asked[:1], "Test", options) == [0]
 
 
 # -- failures
