@@ -108,6 +108,12 @@ def test_members_are_benchmarks(members: Any) -> None:
         BenchmarkGroup("mine", members)
 
 
+def test_members_have_the_same_data_sets_in_the_same_order(own: Dataset) -> None:
+    for other in ([own], [own, "mini"], ["mini"]):
+        with pytest.raises(ArgumentError, match="a has mini, own; b has"):
+            BenchmarkGroup("mine", {"a": Normal(datasets=["mini", own]), "b": Normal(datasets=other)})
+
+
 def test_a_group_has_no_name_of_results_of_another_kind() -> None:
     """Verification would take it for a race, and contradict it."""
     with pytest.raises(ArgumentError, match="'Race'"):

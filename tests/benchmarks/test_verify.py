@@ -21,6 +21,7 @@ from StaICC.benchmarks.verify import (
     Unchecked,
     Verification,
     compare_values,
+    limited,
     rebuild,
     status_of,
     verify,
@@ -178,6 +179,12 @@ def test_fractions_are_compared_to_nine_digits(ratio: float, kinds: list[type]) 
     assert [type(found) for found in compare_values("x", 1, True)] == [Contradicted]
 
 
+@pytest.mark.parametrize(("number", "more"), [(20, []), (21, ["x: 1 more values"]), (40, ["x: 20 more values"])])
+def test_twenty_values_are_named_and_the_others_counted(number: int, more: list[str]) -> None:
+    found = limited("x", [Unchecked("y"), *(Contradicted(str(place)) for place in range(number))] * 2)
+    assert list(map(str, range(20))) + more == [one.difference for one in found if isinstance(one, Contradicted)]
+
+
 # -- queries that are predicted again: what differs is contradicted, what cannot be predicted is unchecked
 
 
@@ -272,7 +279,7 @@ def test_a_method_another_model_and_other_prompts_are_not_predicted_again() -> N
     found = rerun(raced, model)
     assert not found.contradicted
     assert [line.split(": ")[0] for line in found.unchecked] == ["parts / first / mini"]
-    (line,) = rerun(StaICC.Normal(**FEW)(Kernel()), model).unchecked
+    (line,) = rerun(StaICC.Normal(**FEW)(Kernel()), model, 1).unchecked
     assert line.startswith("mini: another model: ")
     assert "model was shifted, is None" in line
     other = Kernel()

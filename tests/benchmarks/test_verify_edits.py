@@ -122,6 +122,10 @@ def test_own_metrics_are_not_checkable_without_their_code() -> None:
     assert found.unchecked[0].startswith("Divided results / mini / mine: ")
     assert any("mine is the user's own; pass the benchmark" in line for line in common.unchecked)
     assert status_of(verify(result, benchmark)) == Recomputed()
+    triplet = StaICC.TripletBias(datasets=["mini"], limit=2)
+    triplet.post[0].add_metric("mine", lambda truth, rows: 0.5)
+    assert isinstance(status_of(verify(triplet(model))), Unchecked)
+    assert status_of(verify(triplet(model), triplet)) == Recomputed()
     result.divided["mini"]["mine"] += 1
     (line,) = verify(result, benchmark)[0].contradicted
     assert line.startswith("Divided results / mini / mine: saved ")

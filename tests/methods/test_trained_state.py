@@ -46,11 +46,8 @@ def suite() -> Suite:
 def facts(result: Any) -> dict[str, Any]:
     """All that must not depend on the other members of a group."""
     return {
-        "scores": result,
-        "predictions": result.outputs,
-        "signature": str(result.signature),
-        "training": result.timing["training_prompts"],
-        "test": result.timing["test_prompts"],
+        **{"scores": result, "predictions": result.outputs, "signature": str(result.signature)},
+        **{phase: result.timing[f"{phase}_prompts"] for phase in ("training", "test")},
         "intervals": result.details["mini"].intervals,
     }
 

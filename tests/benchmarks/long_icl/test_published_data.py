@@ -103,9 +103,7 @@ def test_prompts(published: Path, golden: dict[str, Any], key: str, mode: str) -
 
 
 LOADERS = {
-    "banking77": "banking77",
-    "goemotions": "goemotions",
-    "fewnerd": "few_nerd",
+    **{"banking77": "banking77", "goemotions": "goemotions", "fewnerd": "few_nerd"},
     "synthetic_discovery": "discovery",
 }
 
