@@ -811,9 +811,12 @@ def _shared_by_parts(group: ResultGroup, sweep: Sweep | None, where: str) -> Ite
         place, (first_name, first) = f"{where}parts / {name}", parts[0]
         if sweep is not None and not all(sweep.describes(name, result) for result in results):
             yield Contradicted(f"{place}: the name is not that of its setting")
-        if len(results) != len(first):
-            yield Contradicted(f"{place}: saved {len(results)} results, {first_name} has {len(first)}")
-        for mine, other in zip(results, first, strict=False):
+        pairs = list(zip(results, first, strict=False))
+        if len(results) != len(first):  # a method leaves out members of a group that do not fit it
+            text = f"{place}: saved {len(results)} results, {first_name} has {len(first)}"
+            yield Contradicted(text) if sweep is None else Unchecked(text)
+            pairs = [(mine, other) for mine in results for other in first if mine.benchmark == other.benchmark]
+        for mine, other in pairs:
             if sweep is not None:
                 own, shared = (
                     {key: result.signature.fields.get(key) for key in FIELDS if key not in sweep.varies}

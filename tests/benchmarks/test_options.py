@@ -98,7 +98,6 @@ def options_of(name: str) -> list[str]:
 
 REFUSED = {("generalisation", "sampler")}
 """Other values end with an error: draws are a factor only if all test rows share their demonstrations."""
-
 CASES = [(name, option) for name in BENCHMARKS for option in options_of(name) if (name, option) not in REFUSED]
 
 
