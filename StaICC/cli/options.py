@@ -257,7 +257,7 @@ def shown_model(spec: str) -> str:
         return f"{kind}{colon}{rest.partition('#')[2] or 'the model of its server'}"
     loaded = kind in ("hf", "vllm", "llama")
     if kind in KERNELS and not loaded:
-        return spec
+        return spec if kind == "litellm" else kind
     name = rest.removeprefix("hf:") if loaded else spec
     if name.startswith((".", "/", "~", "\\")) or Path(name).exists():
         name = PurePath(name).name

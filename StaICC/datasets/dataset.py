@@ -247,6 +247,8 @@ class Dataset(Displayed):
     """What is suspicious about the rows; a run repeats it among its warnings."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.card, Card):
+            raise ArgumentError(f"a data set needs a Card, not {self.card!r}")
         name = self.card.name
         if len(self.table) != self.card.rows:
             raise ArgumentError(f"data set {name!r}: the table has {len(self.table)} rows, its card {self.card.rows}")

@@ -747,6 +747,14 @@ def _measure(metric: Metric, truth: Sequence[int], rows: Sequence[Sequence[float
     return Score(float(value))
 
 
+def _check_one_hot(rows: list[list[float]]) -> None:
+    for number, row in enumerate(rows):
+        if row.count(1.0) != 1 or row.count(0.0) != len(row) - 1:
+            raise ArgumentError(
+                f"row {number} of the predictions is {row!r}; expected bare labels as one-hot rows (a single 1, else 0)"
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class MetricSet:
     """Metrics that are reported together, under a name that signatures contain.
@@ -814,8 +822,8 @@ class MetricSet:
             A score for each metric's name, in the order of the set.
 
         Raises:
-            ArgumentError: The true labels do not fit the rows, a metric returned no number, or a kind was forced on the
-                set ``"0.1.1"``.
+            ArgumentError: The true labels do not fit the rows, `hard` rows are not one-hot, a metric returned no
+                number, or a kind was forced on the set ``"0.1.1"``.
             OutputError: A row cannot be read, or not as the kind that was forced.
             UnknownNameError: There is no such kind.
 
@@ -831,6 +839,8 @@ class MetricSet:
         if not raw:
             nothing = Score(None, "there are no predictions to score; a metric of nothing is undefined")
             return {metric.name: nothing for metric in self.metrics}
+        if hard:
+            _check_one_hot(raw)
         if self.as_released and kind != "auto":
             raise ArgumentError(
                 f"the metric set {self.name!r} decides between probabilities and logits by the release's own rule; "

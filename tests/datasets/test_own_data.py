@@ -248,6 +248,8 @@ def test_label_names_that_are_refused(labels: Any, message: str) -> None:
     Path("d.csv").write_text("text,label\n" + "a,bug\nb,wish\n" * 30, "utf-8")
     with pytest.raises(ArgumentError, match=message):
         Dataset.from_file("d.csv", ["text"], "label", labels=labels)
+    with pytest.raises(ArgumentError, match="needs a Card, not 'GLUE-SST2'"):
+        Dataset("GLUE-SST2", [], None)
 
 
 PLAIN: list[Any] = [(f"t{i}", "no" if i % 2 else "yes") for i in range(20)]

@@ -416,6 +416,7 @@ def _read(source: ModelSource) -> tuple[Any, Any]:
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, AssertionError) as error:
         place = f"on the device {source.resolved_device()!r}"  # PyTorch may not support it, or it is full
         raise StaICCError(f"the model {source.spec!r} could not be loaded {place}: {error}") from error
+    model.eval()
     if source.quantization is not None:  # bitsandbytes packs its weights in the first call
         with torch.inference_mode():
             model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=model.device))
