@@ -30,23 +30,29 @@ def picture(browser: Any, name: str, start: str, height: int) -> None:
     (ASSETS / name).write_bytes(base64.b64decode(made["data"]))
 
 
-def main() -> None:
-    """Run the commands, and make the pictures."""
+def chromium(*flags: str) -> Any:
+    """Return a browser without a window, whose logs can be read."""
     from selenium import webdriver
 
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
+    for flag in ("--headless", "--no-sandbox", *flags):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    return webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+
+
+def main() -> None:
+    """Run the commands, and make the pictures."""
     page = (ROOT / "docs" / "gallery.md").read_text("utf-8")
     commands = [line for block in re.findall("```console\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
     commands += re.findall("`(python -m StaICC leaderboard .*?)`", page)
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
-    for flag in ("--headless", "--no-sandbox", "--hide-scrollbars"):
-        options.add_argument(flag)
     with tempfile.TemporaryDirectory() as folder:
         for command in commands:
             words = [sys.executable, *shlex.split(command)[1:]]
             environment = {**os.environ, "PYTHONPATH": str(ROOT)}
             subprocess.run(words, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
-        browser = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+        browser = chromium("--hide-scrollbars")
         browser.set_window_size(1280, 900)
         report = Path(folder, "report.html").as_uri()
         query = "#run=order-1&other=order-12&query=Normal%2Fmini%2Fnormal%2F1%2F0"

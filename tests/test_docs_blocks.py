@@ -56,6 +56,8 @@ import pytest
 import StaICC
 import StaICC.cli
 from StaICC.benchmarks.running import RunSettings
+from tests.benchmarks.long_icl.conftest import write_small
+from tests.pictures import chromium
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -190,14 +192,8 @@ def furnish(code: str, folder: Path, request: pytest.FixtureRequest) -> None:
     if re.search(r"\bmy_model\"", code):
         shutil.copytree(request.getfixturevalue("my_model"), folder / "my_model")
     if '"my_data"' in code:
-        path = ROOT / "tests" / "benchmarks" / "long_icl" / "conftest.py"
-        spec = importlib.util.spec_from_file_location("made_up_long_icl", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
         (folder / "my_data").mkdir()
-        module.write_small(folder / "my_data")
+        write_small(folder / "my_data")
 
 
 RUN = [block for block in PYTHON if possible(block) and not block.rule.startswith("excerpt")]
@@ -403,10 +399,6 @@ PUBLIC_MODULES = [
 ]
 
 
-def module_name(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-
 def public_names(path: Path) -> list[str]:
     body = ast.parse(path.read_text("utf-8")).body
     for node in body:
@@ -476,7 +468,7 @@ def built(site: Path) -> dict[str, Page]:
 def test_every_public_name_stands_on_an_api_page(built: dict[str, Page]) -> None:
     missing = []
     for path in PUBLIC_MODULES:
-        module = module_name(path)
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         page = built.get(f"api/{module}.html")
         if page is None:
             missing.append(module)
@@ -540,15 +532,9 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 def first_hits(site: Path, searches: tuple[str, ...]) -> Iterator[str]:
     """The page that the built site's own search lists first, for each search."""
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
-    for flag in ("--headless", "--no-sandbox"):
-        options.add_argument(flag)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(site)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    browser = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    browser = chromium()
     script = "return document.querySelector('.md-search-result__item > a')?.href"
     try:
         for words in searches:

@@ -47,13 +47,9 @@ class Answers:
 
 
 @pytest.fixture(scope="module")
-def answers() -> Answers:
-    return Answers()
-
-
-@pytest.fixture(scope="module")
-def results(pack: None, answers: Answers) -> dict[str, Any]:
+def results(pack: None) -> dict[str, Any]:
     """Results of the suite, by the head of their column."""
+    answers = Answers()
     runs = {
         "default": ("standard", answers.probabilities),
         "0.1.1, probabilities": ("0.1.1", answers.probabilities),

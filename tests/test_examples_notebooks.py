@@ -115,12 +115,6 @@ def place(tmp_path: Path) -> Place:
     return Place(root)
 
 
-def run_script(script: Path, place: Place) -> subprocess.CompletedProcess[str]:
-    settings: dict[str, Any] = {"capture_output": True, "encoding": "utf-8", "timeout": 570}
-    command = [sys.executable, str(script)]
-    return subprocess.run(command, cwd=place.folder, env=place.environment(), check=False, **settings)
-
-
 SCRIPTS = [pytest.param(name, marks=[pytest.mark.slow] if example.slow else []) for name, example in KNOWN.items()]
 
 
@@ -133,7 +127,9 @@ def stable(text: str) -> list[str]:
 def test_an_example_runs_as_a_script(name: str, place: Place, need: Need) -> None:
     example = KNOWN.get(name, Example())
     need(example.needs, f"examples/{name}.py")
-    done = run_script(EXAMPLES / f"{name}.py", place)
+    settings: dict[str, Any] = {"capture_output": True, "encoding": "utf-8", "timeout": 570}
+    command = [sys.executable, str(EXAMPLES / f"{name}.py")]
+    done = subprocess.run(command, cwd=place.folder, env=place.environment(), check=False, **settings)
     assert done.returncode == 0, done.stderr
     assert place.written() == example.files
     shown = (EXAMPLES / "outputs" / f"{name}.txt").read_text("utf-8")
@@ -141,9 +137,18 @@ def test_an_example_runs_as_a_script(name: str, place: Place, need: Need) -> Non
     assert stable(done.stdout) == stable(shown), advice
 
 
-def run_notebook(notebook: Any, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KNOWN)
+def test_an_example_runs_as_a_notebook(name: str, place: Place, need: Need, monkeypatch: pytest.MonkeyPatch) -> None:
+    example = KNOWN[name]
+    need((*JUPYTER, *example.needs), f"examples/{name}.ipynb")
     import nbclient
+    import nbformat
 
+    helpers = {f"{name}.ipynb", "tiny_model.py"}
+    for helper in helpers:
+        shutil.copy(EXAMPLES / helper, place.folder)
+    notebook = nbformat.read(place.folder / f"{name}.ipynb", as_version=4)
     environment = place.environment()
     for variable in set(os.environ) - set(environment):
         monkeypatch.delenv(variable)
@@ -151,20 +156,6 @@ def run_notebook(notebook: Any, place: Place, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv(variable, value)  # of the kernel, which inherits it
     made = {"metadata": {"path": str(place.folder)}}
     nbclient.NotebookClient(notebook, timeout=570, kernel_name="python3", resources=made).execute()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", KNOWN)
-def test_an_example_runs_as_a_notebook(name: str, place: Place, need: Need, monkeypatch: pytest.MonkeyPatch) -> None:
-    example = KNOWN[name]
-    need((*JUPYTER, *example.needs), f"examples/{name}.ipynb")
-    import nbformat
-
-    helpers = {f"{name}.ipynb", "tiny_model.py"}
-    for helper in helpers:
-        shutil.copy(EXAMPLES / helper, place.folder)
-    notebook = nbformat.read(place.folder / f"{name}.ipynb", as_version=4)
-    run_notebook(notebook, place, monkeypatch)
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
     assert place.written() - helpers == example.files
     shown = [output.data for output in outputs if "data" in output]
@@ -174,13 +165,10 @@ def test_an_example_runs_as_a_notebook(name: str, place: Place, need: Need, monk
         assert sum("image/svg+xml" in data for data in shown) >= 2
 
 
-def is_paired(script: Path) -> bool:
-    return "formats: ipynb,py:percent" in script.read_text("utf-8")
-
-
 def test_every_example_is_known_and_paired() -> None:
     assert {file.stem for file in EXAMPLES.glob("*.ipynb")} == set(KNOWN)
-    assert {file.stem for file in EXAMPLES.glob("*.py") if is_paired(file)} == set(KNOWN)
+    paired = [file for file in EXAMPLES.glob("*.py") if "formats: ipynb,py:percent" in file.read_text("utf-8")]
+    assert {file.stem for file in paired} == set(KNOWN)
     assert {file.stem for file in (EXAMPLES / "outputs").iterdir()} == {*KNOWN, "adding_a_method"}
 
 

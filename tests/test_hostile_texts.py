@@ -34,7 +34,7 @@ from StaICC.kernels.text_inference import text_inference
 from StaICC.layout import layout
 from StaICC.methods.run import run_all
 from StaICC.prompting.prompt_writer import TemplateWarning
-from StaICC.results import Result, Signature
+from StaICC.results import Result
 from StaICC.results.comparison import compare_all, format_comparisons
 from StaICC.results.published import compare_with_published, display_published
 from StaICC.results.report import write_report
@@ -129,11 +129,6 @@ def test_results_as_text_and_html(results: dict[str, Any], name: str) -> None:
     assert "input" in str(result)
 
 
-def test_the_signature_is_one_line() -> None:
-    check(str(Signature({"datasets": HOSTILE})))
-    assert "\n" not in str(Signature({"datasets": HOSTILE}))
-
-
 @pytest.mark.parametrize("form", ["text", "markdown", "latex", "csv"])
 @pytest.mark.parametrize("name", ["own", "file"])
 def test_comparisons(results: dict[str, Any], name: str, form: str) -> None:
@@ -143,6 +138,9 @@ def test_comparisons(results: dict[str, Any], name: str, form: str) -> None:
     assert form != "markdown" or "<b>" not in re.sub(r"(`+) .* \1", "", text)  # code is shown as it is
     assert "input" in text
     if form == "latex":
+        check_latex(text)
+        text = latex_scores({f"first {HOSTILE}": results[name], f"second {HOSTILE}": results["own"]})
+        check(text)
         check_latex(text)
 
 
@@ -158,13 +156,6 @@ def check_latex(text: str) -> None:
             assert bare.count("{") == bare.count("}")
             assert "passwd$" not in bare
             assert "%" not in bare
-
-
-@pytest.mark.parametrize("name", ["own", "file"])
-def test_latex_scores(results: dict[str, Any], name: str) -> None:
-    text = latex_scores({f"first {HOSTILE}": results[name], f"second {HOSTILE}": results["own"]})
-    check(text)
-    check_latex(text)
 
 
 def test_reports(results: dict[str, Any], tmp_path: Path) -> None:
@@ -330,9 +321,8 @@ def test_nothing_harmless_changes(text: str) -> None:
 def test_once_is_enough_and_parts_may_be_written_one_by_one(text: str) -> None:
     assert visible(visible(text)) == visible(text)
     assert visible(text) == "".join(map(visible, text))
-    assert eval(f'"{visible(text.translate({34: None, 92: None, 10: None}))}"') == text.translate(
-        {34: None, 92: None, 10: None}
-    )
+    bare = re.sub(r'["\\\n]', "", text)
+    assert eval(f'"{visible(bare)}"') == bare
 
 
 @given(st.recursive(NASTY, lambda inner: st.lists(inner) | st.dictionaries(NASTY, inner)), st.booleans())
@@ -401,10 +391,9 @@ def test_numbers_stay_numbers(number: float) -> None:
 @example([("a\rb", 1, []), ("\n", -0.5, ["\r"])])
 def test_csv_files_hold_no_formula(drawn: list[tuple[object, ...]]) -> None:
     records = [dict(zip(("=key", "value", "list"), row, strict=True)) for row in drawn]
+    # The csv module of Python 3.10 refuses null characters.
     if sys.version_info < (3, 11) and any("\0" in str(record["=key"]) for record in records):
-        with pytest.raises(
-            ArgumentError, match="write JSON Lines instead"
-        ):  # csv of Python 3.10 refuses null characters
+        with pytest.raises(ArgumentError, match="write JSON Lines instead"):
             "".join(csv_lines(iter(records)))
         return
     text = "".join(csv_lines(iter(records)))

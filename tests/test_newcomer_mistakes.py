@@ -40,16 +40,8 @@ def first(prompt: Any, label_space: list[str]) -> list[float]:
     return [1.0] + [0.0] * (len(label_space) - 1)
 
 
-def small_result() -> Any:
-    return Normal(datasets=["mini"], limit=2)(first)
-
-
 def run(*arguments: Any, **named: Any) -> Any:
     return Normal(datasets=["mini"], limit=2)(*arguments, **named)
-
-
-def jsonl(*rows: Any) -> str:
-    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 ROWS = [{"text": f"t{i}", "label": "ab"[i % 2]} for i in range(20)]
@@ -116,18 +108,18 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
         "Choose the column of the classes",
     ),
     "corrupt Parquet": (lambda: read("a.parquet", b"PAR1 nothing"), "cannot be read as Parquet", ""),
-    "score as a key": (lambda: small_result()["accuracy"], "'accuracy'", 'Use result["Averaged results"]'),
+    "score as a key": (lambda: run(first)["accuracy"], "'accuracy'", 'Use result["Averaged results"]'),
     "model misspelt": (lambda: load_kernel("smollm"), "no kind of model 'smollm'", "did you mean 'smollm2'"),
     "a hub model without hf:": (lambda: load_kernel("gpt2"), "no kind of model 'gpt2'", "Write hf:gpt2 for a model"),
     "data as k": (lambda: Normal("mini"), "k must be an integer of at least 0, not 'mini'", "Normal(datasets=[...])"),
     "wrong argument": (lambda: Normal(dataset=["mini"]), "no argument of Normal 'dataset'", "did you mean 'datasets'"),
     "prompts are asked for": (
-        lambda: small_result().queries(prompts=True),
+        lambda: run(first).queries(prompts=True),
         "prompts: got True, expected a function",
         "written_prompts",
     ),
-    "runs are a list": (lambda: rank([small_result()] * 2), "expected a mapping of names", ""),  # type: ignore[arg-type]
-    "a file for a run": (lambda: compare(small_result(), "r.json"), "expected a mapping", "load() reads"),  # type: ignore
+    "runs are a list": (lambda: rank([run(first)] * 2), "expected a mapping of names", ""),  # type: ignore[arg-type]
+    "a file for a run": (lambda: compare(run(first), "r.json"), "expected a mapping", "load() reads"),  # type: ignore
     "a file is verified": (lambda: verify("r.json"), "result: got 'r.json'", "use verify_file"),  # type: ignore[arg-type]
     "model and benchmark exchanged": (
         lambda: run_all(Normal(datasets=["mini"]), load_kernel("ppm"), methods=["vanilla"]),  # type: ignore[arg-type]
@@ -200,8 +192,8 @@ def test_in_python(mistake: str) -> None:
 
 @pytest.mark.parametrize(("content", "said", "advice"), CSV.values(), ids=CSV)
 def test_in_a_file(content: Any, said: str, advice: str) -> None:
-    name, data = ("a.jsonl", jsonl(*content)) if isinstance(content, list) else ("a.csv", content)
-    refused(lambda: read(name, data), said, advice)
+    lines = "".join(json.dumps(row) + "\n" for row in content) if isinstance(content, list) else content
+    refused(lambda: read("a.csv" if lines is content else "a.jsonl", lines), said, advice)
 
 
 @pytest.mark.parametrize(("given", "said", "advice"), ARGUMENTS.values(), ids=ARGUMENTS)

@@ -51,15 +51,13 @@ TEXTS: dict[str, bytes] = {
     "schema is true": b'{"kind": "result", "schema": true}',
     "newer": b'{"kind": "result", "schema": 99999}',
 }
-RESULTS: dict[str, list[str]] = {
+COMMANDS: dict[str, list[str]] = {
     "compare": ["compare", "good.json", "FILE"],
     "report": ["report", "FILE", "-o", "out.html"],
     "export scores": ["export", "scores", "FILE"],
     "export queries": ["export", "queries", "FILE", "-o", "out.csv"],
     "verify": ["verify", "FILE"],
     "published": ["published", "--result", "FILE"],
-}
-OTHERS: dict[str, list[str]] = {
     "score": ["score", "normal", "FILE", *LIMITS],
     "score csv": ["score", "normal", "FILE.csv", *LIMITS],
     "score partial": ["score", "normal", "FILE", *LIMITS, "--partial", "--json", "out.json"],
@@ -69,7 +67,6 @@ OTHERS: dict[str, list[str]] = {
     "store merge into": ["store", "merge", "FILE", "good.sqlite"],
     "store merge from": ["store", "merge", "out.sqlite", "FILE"],
 }
-COMMANDS = {**RESULTS, **OTHERS}
 MAKES = ("run store", "store merge into")
 """Commands that make the file if it is not there."""
 
@@ -91,28 +88,19 @@ def folder(good: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def given(command: str, name: str) -> list[str]:
-    return [word.replace("FILE", name) for word in COMMANDS[command]]
-
-
-def refused(outcome: tuple[int, str, str], what: object) -> None:
-    status, out, err = outcome
-    assert (status, out) == (2, ""), (what, outcome)
-    assert err.startswith("staicc: "), what
-    assert err.count("\n") == 1, what
-    assert len(err) < 2000, what
-    assert "\x1b" not in err, what
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_other_contents(folder: Path, staicc: Cli, command: str) -> None:
     for content, data in TEXTS.items():
         for name in ("bad", "bad.csv"):
             (folder / name).write_bytes(data)
-        outcome = staicc(*given(command, "bad"))
+        status, out, err = staicc(*(word.replace("FILE", "bad") for word in COMMANDS[command]))
         if content == "empty" and command in MAKES:
-            assert outcome[0] == 0  # a run that was killed while it made the store may leave an empty file
+            assert status == 0  # a run that was killed while it made the store may leave an empty file
             continue
-        refused(outcome, content)
+        assert (status, out) == (2, ""), (content, err)
+        assert err.startswith("staicc: "), content
+        assert err.count("\n") == 1, content
+        assert len(err) < 2000, content
+        assert "\x1b" not in err, content
         assert not list(folder.glob("out*")), content
         assert (folder / "bad").read_bytes() == data

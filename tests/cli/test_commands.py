@@ -78,12 +78,8 @@ def test_the_console_script_finds_modules_in_the_current_folder(program: Any, tm
 # -- ``baseline``: the table, the JSON, and what is refused
 
 
-def baseline(*arguments: str) -> int:
-    return main(["baseline", *arguments])
-
-
 def test_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert baseline("--n", "100", "--labels", "2", "--t", "1", "10", "--accuracy", "0.6") == 0
+    assert main(["baseline", "--n", "100", "--labels", "2", "--t", "1", "10", "--accuracy", "0.6"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     head, _, *rows = (line.split() for line in out.splitlines())
@@ -95,7 +91,7 @@ def test_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_p_value_below_floating_point_is_not_printed_as_zero(capsys: pytest.CaptureFixture[str]) -> None:
-    assert baseline("--n", "1200000", "--labels", "77", "--t", "10", "--accuracy", "1") == 0
+    assert main(["baseline", "--n", "1200000", "--labels", "77", "--t", "10", "--accuracy", "1"]) == 0
     assert capsys.readouterr().out.splitlines()[2].split()[-1] == "1.35e-2263788"
 
 
@@ -110,7 +106,7 @@ def test_a_p_value_below_floating_point_is_not_printed_as_zero(capsys: pytest.Ca
 def test_an_accuracy_that_is_no_share_of_n_is_refused(
     labels: str, accuracy: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert baseline("--n", "100", "--labels", labels, "--accuracy", accuracy) == 2
+    assert main(["baseline", "--n", "100", "--labels", labels, "--accuracy", accuracy]) == 2
     assert message in capsys.readouterr().err
 
 
@@ -176,18 +172,14 @@ def test_the_benchmark_and_the_ten(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"min2022noisy", "cho2024token"} < {*entries(capsys.readouterr().out)}
 
 
-def everything() -> list[str]:
+def test_everything_that_can_be_run_can_be_cited(capsys: pytest.CaptureFixture[str]) -> None:
     """Every name that ``run`` takes for a benchmark, a data set or a method, and those that results carry."""
     from StaICC.benchmarks.long_icl import cards
     from StaICC.benchmarks.tasks import BENCHMARKS
     from StaICC.methods.run import METHODS
 
     carried = ["Normal", "Contextual_bias", "Domain_bias", "Post_bias", "GLER", "Template_sens", "Demo_sens", "LongICL"]
-    return [*names(), "mini", *cards(), *METHODS, *BENCHMARKS, "long-icl", *carried]
-
-
-def test_everything_that_can_be_run_can_be_cited(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in everything():
+    for name in (*names(), "mini", *cards(), *METHODS, *BENCHMARKS, "long-icl", *carried):
         assert main(["cite", name]) == 0
         text = capsys.readouterr().out
         assert entries(text)[0] == "cho2025staicc"
@@ -200,17 +192,12 @@ def test_everything_that_can_be_run_can_be_cited(capsys: pytest.CaptureFixture[s
 SMALL = ["--datasets", "mini", "--limit", "2"]
 
 
-@pytest.fixture
-def ppm() -> Any:
-    return StaICC.load_kernel("ppm")
-
-
-def test_the_settings_reach_the_benchmark(staicc: Cli, ppm: Any) -> None:
+def test_the_settings_reach_the_benchmark(staicc: Cli) -> None:
     settings = ["--k", "2", "--noisy-channel", "--metrics", "0.1.1"]
     status, out, _ = staicc("run", "normal", *SMALL, *settings, "--json", "r.json", "--records", "r.jsonl")
     assert status == 0
     benchmark = StaICC.Normal(k=2, noisy_channel=True, metrics="0.1.1", datasets=["mini"], limit=2)
-    expected = benchmark(ppm)
+    expected = benchmark(StaICC.load_kernel("ppm"))
     expected.provenance = expected.provenance.named("ppm")
     assert load("r.json") == expected
     assert str(expected.signature) in out

@@ -68,6 +68,15 @@ def examples() -> list[str]:
 
 
 RUN = [example for example in dict.fromkeys(examples()) if example not in ELSEWHERE and not example.endswith("--help")]
+RUN += [
+    "export lm-eval t --datasets mini --limit 2 --json",
+    "components first.json second.json --json",
+    "plan --half-width 0.1 --json",
+    "run normal --datasets mini --limit 2 --quiet --json",
+    "score normal predictions.jsonl --datasets mini --limit 10 --json",
+    "data path --json",
+    "store info run.sqlite --json",
+]
 
 
 @pytest.fixture(scope="module")
@@ -161,18 +170,3 @@ def test_what_a_command_returns_is_printed_as_text_and_as_json(monkeypatch: pyte
     monkeypatch.setattr("StaICC.cli.comparing.cite", lambda args: Printed({"a": 1}, [Line("one")]))
     assert staicc("cite") == (0, "one\n", "")
     assert json.loads(staicc("cite", "--json")[1]) == {"a": 1}
-
-
-def test_json_output_is_json(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(folder)
-    for line in (
-        "export lm-eval t --datasets mini --limit 2 --json",
-        "components first.json second.json --json",
-        "plan --half-width 0.1 --json",
-        "run normal --datasets mini --limit 2 --quiet --json",
-        "score normal predictions.jsonl --datasets mini --limit 10 --json",
-        "data path --json",
-        "store info run.sqlite --json",
-    ):
-        assert main(shlex.split(line)) == 0
-        json.loads(capsys.readouterr().out)

@@ -143,10 +143,6 @@ MINI = ["--datasets", "mini"]
 MODELS = ("racing_models:by_length", "racing_models:first")
 
 
-def scores(staicc: Cli, file: str) -> list[Any]:
-    return [json.loads(line) for line in staicc("export", "scores", file, "--json")[1].splitlines()]
-
-
 def test_a_race_prints_and_saves_what_the_library_returns(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("racing_models.py").write_text(MODULE)
     monkeypatch.syspath_prepend(Path.cwd())
@@ -164,7 +160,7 @@ def test_a_race_prints_and_saves_what_the_library_returns(staicc: Cli, monkeypat
     assert status == 0
     assert "recomputed  Race: the parts" in out
     assert "stopped early" in staicc("compare", "race.json")[2]
-    rows = scores(staicc, "race.json")
+    rows = [json.loads(line) for line in staicc("export", "scores", "race.json", "--json")[1].splitlines()]
     assert {row["run"] for row in rows} == {"race: first", "race: second"}
     assert all(row["low"] is None for row in rows)  # the interval of a race is that of the difference
     assert staicc(*command, "--json", "two.json", "--chunk-size", "3")[0] == 0

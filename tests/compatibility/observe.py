@@ -136,11 +136,6 @@ class FirstRows:
         self.given = sampler
 
 
-def argmin(values: Any) -> int:
-    """``StaICC.util.functional.argmin`` of the release, which the README's example uses without importing it."""
-    return min(range(len(values)), key=values.__getitem__)
-
-
 def run(code: str, names: dict[str, Any]) -> dict[str, Any]:
     """Run one workflow."""
     shown: dict[str, Any] = {}
@@ -172,20 +167,11 @@ def main() -> None:
     release = given["release"] is not None
     if release:
         sys.path.insert(0, given["release"])
-    names = {
-        "json": json,
-        "math": math,
-        "functools": functools,
-        "Counter": collections.Counter,
-        "sha": sha,
-        "printed": printed,
-        "probabilities": probabilities,
-        "logits": logits,
-        "last_label": last_label,
-        "many": many,
-        "FirstRows": FirstRows,
-        "functional": types.SimpleNamespace(argmin=argmin),
-    }
+    helpers = (collections.Counter, sha, printed, probabilities, logits, last_label, many, FirstRows)
+    names: dict[str, Any] = {helper.__name__: helper for helper in helpers}
+    names |= {"json": json, "math": math, "functools": functools}
+    # The README's example uses ``StaICC.util.functional.argmin`` of the release without importing it.
+    names["functional"] = types.SimpleNamespace(argmin=lambda values: min(range(len(values)), key=values.__getitem__))
     with contextlib.suppress(ImportError):
         import numpy
 

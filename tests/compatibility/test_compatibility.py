@@ -7,7 +7,6 @@ made from the workflows; ``STAICC_WRITE_TABLES=1`` writes it.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -18,25 +17,15 @@ from typing import Any
 
 import pytest
 
+from tests.compatibility import workflows
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PAGE = ROOT / "docs" / "migration.md"
 BEGIN, END = "<!-- table: begin -->\n", "<!-- table: end -->"
 
-spec = importlib.util.spec_from_file_location("compatibility_workflows", HERE / "workflows.py")
-assert spec is not None
-assert spec.loader is not None
-workflows = importlib.util.module_from_spec(spec)
-sys.modules[spec.name] = workflows
-spec.loader.exec_module(workflows)
-
 ALL = [one for group in workflows.GROUPS.values() for one in group]
 TOLERANCE = 1e-6  # logits of our kernels may differ in the last digits of float32
-
-
-def entries() -> set[str]:
-    """The rows of the page's tables of differences."""
-    return set(re.findall(r"^\| `([a-z-]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
 
 
 def same(released: Any, ours: Any) -> bool:
@@ -67,37 +56,6 @@ def observe(items: list[tuple[str, str, str]], release: Path | None, torch: bool
     return found
 
 
-def blocks_of(release: Path) -> list[Any]:
-    (metadata,) = release.glob("*.dist-info/METADATA")
-    found: list[Any] = workflows.readme_blocks(metadata.read_text(encoding="utf-8"))
-    return found
-
-
-def compare(release: Path, torch: bool) -> dict[str, tuple[Any, Any, Any]]:
-    """For each workflow what the release shows, what ours shows, and what the new call shows."""
-    some = [one for one in [*blocks_of(release), *ALL] if one.torch is torch]
-    items = [(one.name, one.setup, one.code) for one in some]
-    new = [(f"new: {one.name}", one.setup, one.new) for one in some if one.new]
-    released, ours = observe(items, release, torch), observe([*items, *new], None, torch)
-    return {one.name: (released[one.name], ours[one.name], ours.get(f"new: {one.name}")) for one in some}
-
-
-def check(found: dict[str, tuple[Any, Any, Any]], release: Path) -> None:
-    wrong = []
-    known = {one.name: one for one in [*blocks_of(release), *ALL]}
-    for name, (released, ours, new) in found.items():
-        one = known[name]
-        if same(released, ours) is bool(one.entry):
-            wrong.append(f"{name}: {'equal, but has an entry' if one.entry else f'{released} != {ours}'}"[:1500])
-        if one.new and not same(released, new):
-            wrong.append(f"{name}, the new call: {released} != {new}"[:1500])
-        if one.entry in ("fixed", "readme") and "raises" in ours:
-            wrong.append(f"{name}: still fails: {ours}")
-        if one.entry == "removed" and "docs/migration.md" not in ours["raises"]["message"]:
-            wrong.append(f"{name}: {ours}")
-    assert not wrong, "\n".join(wrong)
-
-
 def table() -> str:
     """The last table of the page: for each group of workflows how many are equal, and the differences of the others."""
     lines = ["| group | compared | equal | differences |", "|---|---|---|---|"]
@@ -114,8 +72,24 @@ def table() -> str:
 @pytest.mark.parametrize("torch", [False, True], ids=["core", "torch"])
 def test_code_of_the_release_runs_unchanged_or_the_page_says_why(torch: bool, release: Path, need: Any) -> None:
     need(["torch", "transformers", "numpy"], "the released kernels")
-    found = compare(release, torch)
-    check(found, release)
+    (metadata,) = release.glob("*.dist-info/METADATA")
+    blocks = workflows.readme_blocks(metadata.read_text(encoding="utf-8"))
+    some = [one for one in [*blocks, *ALL] if one.torch is torch]
+    items = [(one.name, one.setup, one.code) for one in some]
+    new = [(f"new: {one.name}", one.setup, one.new) for one in some if one.new]
+    of_release, of_ours = observe(items, release, torch), observe([*items, *new], None, torch)
+    wrong = []
+    for one in some:
+        released, ours = of_release[one.name], of_ours[one.name]
+        if same(released, ours) is bool(one.entry):
+            wrong.append(f"{one.name}: {'equal, but has an entry' if one.entry else f'{released} != {ours}'}"[:1500])
+        if one.new and not same(released, of_ours[f"new: {one.name}"]):
+            wrong.append(f"{one.name}, the new call: {released} != {of_ours[f'new: {one.name}']}"[:1500])
+        if one.entry in ("fixed", "readme") and "raises" in ours:
+            wrong.append(f"{one.name}: still fails: {ours}")
+        if one.entry == "removed" and "docs/migration.md" not in ours["raises"]["message"]:
+            wrong.append(f"{one.name}: {ours}")
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.slow
@@ -135,7 +109,8 @@ def test_every_public_member_is_there_or_on_the_page(release: Path, need: Any) -
 
 
 def test_every_difference_has_a_row_and_every_row_a_workflow() -> None:
-    assert {one.entry for one in ALL} - {""} == entries()
+    rows = re.findall(r"^\| `([a-z-]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert {one.entry for one in ALL} - {""} == set(rows)
 
 
 def test_the_table_of_the_page_has_all_workflows() -> None:

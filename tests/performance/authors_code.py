@@ -175,14 +175,10 @@ def surest(folder: Path, random: Any, cases: int) -> Pairs:
 
 def votes(folder: Path, random: Any, cases: int) -> Pairs:
     """Representatives by fast vote-k, of vectors of length 1."""
-
-    def cosine(rows: Any, row: Any) -> Any:
-        return rows @ row.T
-
     authors = functions(
         folder / "icl-selective-annotation" / "two_steps.py",
         defaultdict=defaultdict,
-        cosine_similarity=cosine,
+        cosine_similarity=lambda rows, row: rows @ row.T,
         tqdm=lambda *_, **__: SimpleNamespace(update=lambda _: None),
     )
     for _ in range(cases // 20):

@@ -97,13 +97,9 @@ def pairs() -> Iterator[tuple[str, float, Population]]:
             )
 
 
-def mean(population: Population) -> float:
-    return statistics.fmean(statistics.fmean(rows) for rows in population)
-
-
 def one_run(rule: StoppingRule, population: Population, rng: random.Random, to_the_end: bool) -> dict[str, Any]:
     """Follow a rule over one random order."""
-    truth = mean(population)
+    truth = statistics.fmean(statistics.fmean(rows) for rows in population)
     orders = [rng.sample(range(len(rows)), len(rows)) for rows in population]
     rows = [[of_set[row] for row in order] for of_set, order in zip(population, orders, strict=True)]
     values = [

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from unittest import mock
 
@@ -24,27 +24,19 @@ from StaICC import Normal, Suite, load_kernel
 from StaICC.kernels.huggingface import batching, prompts
 
 
-@contextmanager
-def without(kernel: Any, **capabilities: Any) -> Iterator[None]:
-    """Change the capabilities of a kernel's model within the block."""
-    can = kernel.runner().forward.can
-    usual = {name: getattr(can, name) for name in capabilities}
-    for values in (capabilities, usual):
-        for name, value in values.items():
-            setattr(can, name, value)
-        if values is capabilities:
-            yield
-
-
 def parts(kernel: Any) -> dict[str, Callable[[], AbstractContextManager[Any]]]:
     """Contexts in which a part of the kernel is off, by its name."""
+
+    def without(capability: str, value: Any = False) -> AbstractContextManager[Any]:
+        return mock.patch.object(kernel.runner().forward.can, capability, value)
+
     return {
         "all parts": nullcontext,
-        "segmented attention": lambda: without(kernel, flat=False),
-        "oneDNN": lambda: without(kernel, onednn=False),
+        "segmented attention": lambda: without("flat"),
+        "oneDNN": lambda: without("onednn"),
         "packed rows": lambda: mock.patch.object(batching, "joined", lambda pool, *_: [[one] for one in pool]),
         "cached prefixes": lambda: mock.patch.object(kernel.runner(), "cache_from", math.inf),
-        "costs of attention": lambda: without(kernel, attention_weight=0.0),
+        "costs of attention": lambda: without("attention_weight", 0.0),
         "shared encoding": lambda: mock.patch.object(prompts, "LEAST_SAVING", 1 << 60),
     }
 

@@ -141,7 +141,8 @@ def simulate(repetitions: int) -> None:
     record(__file__, {"runs": runs, "false alarms": sum(alarms.values())}, {"repetitions": repetitions})
 
 
-HONEST: dict[str, Callable[[Rows], list[list[float]]]] = {
+Make = Callable[[Rows], list[list[float]]]
+HONEST: dict[str, Make] = {
     "guesses": lambda rows: [rows.named(rows.draw.randrange(rows.width)) for _ in rows.queries],
     "guesses, one for each row": lambda rows: rows.logits(0.0),
     "majority label": lambda rows: [rows.named(rows.frequent) for _ in rows.queries],
@@ -172,7 +173,8 @@ def _alphabetical(rows: Rows) -> list[int]:
     return order if order != list(range(rows.width)) else order[::-1]
 
 
-BROKEN: dict[str, tuple[str, Callable[[Rows], list[list[float]]]]] = {
+MODELS: dict[str, tuple[str | None, Make]] = {
+    **{name: (None, make) for name, make in HONEST.items()},
     "good, negated scores": ("below chance", lambda rows: [[-x for x in row] for row in rows.logits(5.0)]),
     "medium, negated scores": ("below chance", lambda rows: [[-x for x in row] for row in rows.logits(2.0)]),
     "good, labels shifted by one": ("renamed", lambda rows: rows.renamed(rows.logits(5.0), _rotated(rows, 1))),
@@ -195,12 +197,6 @@ BROKEN: dict[str, tuple[str, Callable[[Rows], list[list[float]]]]] = {
     "equal scores for all": ("same", lambda rows: [[0.3 + place for place in range(rows.width)] for _ in rows.queries]),
     "one label": ("collapse", lambda rows: [rows.named(rows.rare) for _ in rows.queries]),
     "no scores": ("tie", lambda rows: [[rows.draw.gauss(0, 1)] * rows.width for _ in rows.queries]),
-}
-
-
-MODELS: dict[str, tuple[str | None, Callable[[Rows], list[list[float]]]]] = {
-    **{name: (None, make) for name, make in HONEST.items()},
-    **BROKEN,
 }
 
 

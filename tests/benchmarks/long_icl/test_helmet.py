@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from StaICC.benchmarks.long_icl.protocol import permutation
 from StaICC.benchmarks.verify import Recomputed, status_of, verify
 from StaICC.cli import main
 from StaICC.errors import ArgumentError, DataDamagedError
+from StaICC.prompting import Query
 from StaICC.results import Result
 from StaICC.results import load as load_result
 from StaICC.results.report import experiment_chart
@@ -65,25 +67,22 @@ def test_the_permutation_is_that_of_numpy() -> None:
         assert permutation(size) == numpy.random.default_rng(42).permutation(size).tolist()
 
 
+def digest_of(queries: Sequence[Query]) -> str:
+    texts = [[str(query.prompt), query.label_space[query.label]] for query in queries]
+    return hashlib.sha256(json.dumps(texts, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_prompts_and_answers_are_those_of_helmet(tables: Path, name: str) -> None:
     own = one(tables, name, _BUDGETS)
     assert list(own.rounds) == ["4K", "8K", "16K", "32K", "64K", "128K"]
     for condition in own.conditions():
-        texts = [[str(query.prompt), query.label_space[query.label]] for query in condition.queries]
-        digest = hashlib.sha256(json.dumps(texts, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
-        assert digest == GOLDEN["prompts"][name][condition.name], condition.name
+        assert digest_of(condition.queries) == GOLDEN["prompts"][name][condition.name], condition.name
     assert [own.contexts[length].demonstrations for length in own.rounds] == [*card(name).shots]
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_all_rows_without_a_limit(tables: Path, name: str) -> None:
-    own = one(tables, name, (4096,), test_number=None)
-    texts = [[str(query.prompt), query.label_space[query.label]] for query in own.round_queries("4K")]
-    digest = hashlib.sha256(json.dumps(texts, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
-    assert digest == GOLDEN["all rows"][name]
-    assert own.test_number is None
-    assert one(tables, name, (4096,), test_number=len(texts)).test_number is None
+    every = one(tables, name, (4096,), test_number=None)
+    queries = every.round_queries("4K")
+    assert digest_of(queries) == GOLDEN["all rows"][name]
+    assert every.test_number is one(tables, name, (4096,), test_number=len(queries)).test_number is None
 
 
 def test_replies_are_parsed_and_scored_as_helmet_does(tables: Path) -> None:

@@ -38,7 +38,6 @@ class FakeHub:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.error: OSError | None = None
         self.asked: list[tuple[Any, ...]] = []
 
     def HfApi(self) -> FakeHub:
@@ -51,8 +50,6 @@ class FakeHub:
 
     def hf_hub_download(self, repo_id: str, filename: str, *, repo_type: str, revision: str) -> str:
         self.asked.append(("download", repo_id, filename, repo_type, revision))
-        if self.error is not None:
-            raise self.error
         return str(self.folder / repo_id / filename)
 
 

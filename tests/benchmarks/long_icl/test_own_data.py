@@ -92,10 +92,6 @@ def test_responses_are_parsed_with_the_own_template(variant: str, parsing: str |
         assert scored(one, [f"{item.gold[0]}{more}" for item in one.test_items]).values["1R"] == 1.0
 
 
-def spread(counts: dict[str, int]) -> list[tuple[str, str]]:
-    return [pair for label, count in counts.items() for pair in rows([label], count)]
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -106,7 +102,8 @@ def spread(counts: dict[str, int]) -> list[tuple[str, str]]:
         ),
         (
             lambda: dataset(
-                spread({label: 2 if label == "kind c" else 30 for label in LABELS}), split=SplitSizes(0, 500, 100)
+                [pair for label in LABELS for pair in rows([label], 2 if label == "kind c" else 30)],
+                split=SplitSizes(0, 500, 100),
             ),
             "1 of 23 labels have fewer than 2 demonstrations, such as 'kind c' with 1. Choose lower rounds",
         ),

@@ -20,28 +20,20 @@ from StaICC.datasets import Dataset
 from StaICC.results import Result, ResultGroup
 from StaICC.results.report import write_report
 from StaICC.results.report.page import query_section
+from tests.pictures import chromium
 
 selenium = pytest.importorskip("selenium", reason="the browser test needs selenium")
 
 pytestmark = pytest.mark.slow
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
+FLAGS = ("--disable-gpu", "--no-first-run", "--disable-background-networking")
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    if BROWSER is None or DRIVER is None:
+    if shutil.which("chromedriver") is None or not (shutil.which("chromium") or shutil.which("google-chrome")):
         pytest.skip("THE REPORT WAS NOT OPENED IN A BROWSER: chromium and chromedriver are not installed")
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    found = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    found = chromium(*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
     found.set_window_size(1200, 900)
     yield found
     found.quit()
@@ -65,11 +57,6 @@ def show(browser: Any, tmp_path: Path) -> Open:
         return browser
 
     return open_
-
-
-def theme(browser: Any, name: str) -> None:
-    features = [{"name": "prefers-color-scheme", "value": name}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "screen", "features": features})
 
 
 def test_no_errors_and_no_requests(show: Open, suite: ResultGroup) -> None:
@@ -116,7 +103,8 @@ def test_no_violations_of_accessibility_rules(name: str, show: Open, suite: Resu
     browser = show({"suite": suite, "other": suite, "nasty": nasty}, "#run=suite&show=wrong", queries=True)
     browser.execute_script("document.querySelector('.query-controls button').click()")
     browser.execute_script("document.querySelector('.query-row').click()")
-    theme(browser, name)
+    features = [{"name": "prefers-color-scheme", "value": name}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "screen", "features": features})
     browser.execute_script("document.querySelectorAll('details').forEach(one => one.open = true)")
     browser.execute_script(script.read_text("utf-8"))
     rules = "axe.run(document, {resultTypes: ['violations']}).then(found => arguments[0](found.violations))"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import random
 import re
 from collections.abc import Iterator
 from html import unescape
@@ -23,13 +22,9 @@ from StaICC.results import Result, ResultGroup, compare, rank
 from StaICC.results.report import report_html
 from StaICC.results.report.html import escape, resource
 from StaICC.results.report.page import latex_scores, query_section
+from tests.results.report.conftest import model
 
 VOID = {"meta", "br", "wbr", "img", "link", "input", "hr"}
-
-
-def model(prompt: str, label_space: list[str]) -> list[float]:
-    rows = [1.0 + hashlib.sha256(f"{prompt}{label}".encode()).digest()[0] for label in label_space]
-    return [row / sum(rows) for row in rows]
 
 
 class Page(HTMLParser):
@@ -390,13 +385,7 @@ def test_notebook_tables_escape_too(nasty: Result, suite: ResultGroup) -> None:
 
 
 def scorer(seed: int) -> Any:
-    """Label probabilities from the prompt."""
-
-    def model(prompt: Any, label_space: list[str]) -> list[float]:
-        rows = [random.Random(f"{seed}{prompt}{label}").random() for label in label_space]
-        return [row / sum(rows) for row in rows]
-
-    return model
+    return lambda prompt, label_space: model(f"{seed}{prompt}", label_space)
 
 
 def data_of(page: str) -> Any:
