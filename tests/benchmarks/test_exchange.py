@@ -248,7 +248,8 @@ def test_logged_samples_score_as_if_run(
     records = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     file.write_text("\n".join(json.dumps({**one, "filtered_resps": None}) for one in records), "utf-8")
     assert anonymous(score_predictions(benchmark, read_predictions(file))) == expected
-    records[0]["arguments"] = dict(enumerate(reversed(records[0]["arguments"].values())))  # labels in another order
+    first, *others = records[0]["arguments"].values()
+    records[0]["arguments"] = dict(enumerate([first, *reversed(others)]))  # labels in another order
     file.write_text(json.dumps(records[0]), "utf-8")
     with pytest.raises(SchemaError, match="another prompt"):
         read_predictions(file)

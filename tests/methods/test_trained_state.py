@@ -215,21 +215,26 @@ class Scaled(Kernel):
         )
 
 
+class Unclear(Scaled):
+    def identity(self) -> Identity:
+        return Identity({"model": "made up"}, {}, ("its share",))
+
+
 @pytest.mark.parametrize("name", ["hidden_calibration", "topk", "sa_icl"])
 def test_no_other_model_gets_what_was_learned(name: str) -> None:
     kernel = Scaled()
     results = {}
     for kernel.share in (0.0, 1.0):
         results[kernel.share] = Method(name, kernel, calibration_number=12).run(suite()["GLER"], return_outputs=True)
-    kernel.share = 0.0
-    group = BenchmarkGroup("group", {"first": suite()["GLER"], "second": suite()["GLER"]})
-
-    def changes(result: Any) -> None:
-        kernel.share = 1.0
-
-    parts: Any = Method(name, kernel, calibration_number=12).run(group, return_outputs=True, on_result=changes)
     assert results[0.0].outputs != results[1.0].outputs
-    assert [parts["first"].outputs, parts["second"].outputs] == [results[0.0].outputs, results[1.0].outputs]
+    group = BenchmarkGroup("group", {"first": suite()["GLER"], "second": suite()["GLER"]})
+    for changing in (Scaled(), Unclear()):
+
+        def changes(result: Any, changing: Any = changing) -> None:
+            changing.share = 1.0
+
+        parts: Any = Method(name, changing, calibration_number=12).run(group, return_outputs=True, on_result=changes)
+        assert [parts["first"].outputs, parts["second"].outputs] == [results[0.0].outputs, results[1.0].outputs]
 
 
 TABLES = st.lists(st.tuples(st.sampled_from(["a", "b c", "d", "a b"]), st.integers(0, 1)), min_size=28, max_size=28)

@@ -20,6 +20,7 @@ from StaICC.metrics.crossed_effects import (
     crossed_effects,
     generalise,
     generalising_p_value,
+    mean_effects,
 )
 from StaICC.metrics.intervals import Interval, student_quantile
 
@@ -143,6 +144,11 @@ def test_intervals_of_components_are_undefined_or_cover_them() -> None:
     assert np.mean(covered, axis=0) == pytest.approx(0.97, abs=0.031)
     few = crossed_effects(outcomes(9, 2, 3, 1).tolist()).intervals()
     assert [name for name, own in few.items() if own is None] == ["draws"]
+    designs = [crossed_effects(outcomes(9, 3, 4, seed).tolist()) for seed in (1, 2, 3)]
+    of_mean = [sum(design.spread[0,] for design in designs), sum(design.squares[0,] for design in designs)]
+    assert [mean_effects(designs).spread[0,], mean_effects(designs).squares[0,]] == pytest.approx(
+        [of_mean[0] / 81, of_mean[1] / 9]
+    )
     same = crossed_effects([[[value] * 3] * 4 for value in (0, 1, 1, 0, 1)]).intervals()
     assert [name for name, own in same.items() if own is not None] == ["rows"]
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -308,6 +308,15 @@ def test_the_mean_over_data_sets_keeps_rows_apart() -> None:
     assert found.variance == pytest.approx((one.variance + two.variance) / 4)
 
 
+@pytest.mark.parametrize("labels", [2, 3, 4])
+@pytest.mark.parametrize("conditions", [1, 2, 3, 4, 5])
+def test_the_least_consistency_is_that_of_all_labels(labels: int, conditions: int) -> None:
+    sample = Sample([0], [0], 1, labels)
+    queries = [[query] for query in product(range(labels), repeat=conditions)]
+    least = min(CONSISTENCY.scores(sample, query)[0] for query in queries)
+    assert CONSISTENCY.possible(sample, queries[0]) == (least, 1.0)
+
+
 # -- skewed nulls: both runs have the same true score, and most samples lack the rows that say so
 
 
@@ -326,16 +335,19 @@ def test_equal_runs_with_rare_large_differences_are_not_rejected(name: str, n: i
 
 def test_the_detectable_difference_solves_its_equation() -> None:
     draw = np.random.default_rng(1)
-    found = of_scores(draw.uniform(-1, 1, size=200).tolist())
     z_a, z_b, edge = stats.norm.ppf(0.975), stats.norm.ppf(0.8), 1 / 200
 
-    def excess(d: float, bias: float) -> float:
-        spread = z_a * math.sqrt(found.variance + edge**2 + d * d / 200) + z_b * math.sqrt(found.variance)
+    def excess(d: float, bias: float, variance: float, of_shift: float) -> float:
+        spread = z_a * math.sqrt(variance + edge**2 + d * d * of_shift) + z_b * math.sqrt(variance)
         return float(edge + bias + spread - d)
 
-    for low, high, raised, lowered in ((1, 1, 0, 0), (0.3, 1, 0.02, 0.01), (1, 0.3, 0, 0.02)):
+    settings = [(1, 1, 0, 0), (0.3, 1, 0.02, 0.01), (1, 0.3, 0, 0.02)]
+    for sizes, (low, high, raised, lowered) in product([(200,), (50, 400)], settings):
+        parts = [of_scores(draw.uniform(-1, 1, size=size).tolist()) for size in sizes]
+        found = paired.mean_difference(parts) if len(parts) > 1 else parts[0]
+        of_shift = sum(1 / size for size in sizes) / len(sizes) ** 2  # what rows that all are 1 add to the variance
         lopsided = replace(found, low=-low * edge, high=high * edge, raised=raised, lowered=lowered)
-        root = optimize.brentq(excess, 0.0, 1.0, args=(max(raised, lowered),))
+        root = optimize.brentq(excess, 0.0, 1.0, args=(max(raised, lowered), found.variance, of_shift))
         assert paired.detectable_difference(lopsided) == pytest.approx(root, rel=1e-9)
 
 

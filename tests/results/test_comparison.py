@@ -245,6 +245,9 @@ def test_other_data_under_one_name_are_never_paired(more: list[str], labels: tup
     ):
         with pytest.raises(ArgumentError, match=message):
             compare(first, given([other, *more], "b", 0.6, k=k))
+    unknown = edited(first, lambda plain: plain["details"]["own"].update(data=None))
+    with pytest.raises(ArgumentError, match="other data under this name"):
+        compare(unknown, unknown)
 
 
 def test_what_is_not_compared_is_named(pair: dict[str, Result]) -> None:

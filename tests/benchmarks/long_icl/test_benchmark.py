@@ -22,6 +22,7 @@ from StaICC.benchmarks.verify import Recomputed, Rerun, Unchecked, status_of, ve
 from StaICC.errors import ArgumentError, OutputError, SchemaError, UnknownNameError, WithheldReplyError
 from StaICC.inference import Failure
 from StaICC.metrics.intervals import ratio_part
+from StaICC.metrics.random_baselines import RandomBaseline
 from StaICC.results import Result, compare
 from tests.benchmarks.long_icl.conftest import SETS, make, right_answers, scored
 from tests.result_edits import edited, value_at
@@ -309,7 +310,7 @@ def test_verification_rebuilds_the_benchmark(small: Path, settings: dict[str, An
 
 @pytest.mark.parametrize("unparsed", ["wrong", "excluded"])
 def test_replies_without_a_label_are_predicted_again(small_files: Path, unparsed: str) -> None:
-    benchmark = make(small_files, ["goemotions"], unparsed=unparsed)
+    benchmark = make(small_files, ["goemotions"], unparsed=unparsed, statistics=Statistics(tried=3))
 
     def model(prompt: str, label_space: list[str]) -> str:
         return f"{label_space[len(prompt) % 28]}{' or not' * (len(prompt) % 3 == 0)}"
@@ -317,6 +318,10 @@ def test_replies_without_a_label_are_predicted_again(small_files: Path, unparsed
     result = benchmark(model)
     unread = len(result.details["goemotions"].unparsed)
     assert 0 < unread < 24
+    for own in result.details["goemotions"].baselines.values():  # of the queries that are scored
+        guesser = RandomBaseline(own.queries, 1 / 28)
+        assert own.max_random == guesser.max_random_baseline(3)
+        assert (own.queries < 12) is (unparsed == "excluded")
     others: dict[Any, int] = {model: 0, lambda **query: f"{model(**query)} or not": 24 - unread}
     for again, differing in others.items():
         message = verify(result, benchmark, rerun=Rerun(again, 24))[-1].message
