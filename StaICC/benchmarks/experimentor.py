@@ -390,6 +390,11 @@ class Experimentor(FixedAttributes, DatasetTask):
         return [Condition(own.name, tuple(query for query in own.queries if query.row in rows)) for own in conditions]
 
     @property
+    def row_scores(self) -> Sequence[str]:
+        """The scores that are means over test rows, so that a run can stop early."""
+        return self.task.row_scores
+
+    @property
     def row_count(self) -> int:
         """The number of test rows within the limit."""
         rows = len(self.triplet_dataset.test)

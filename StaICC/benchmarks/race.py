@@ -86,7 +86,7 @@ class StoppingRule:
             UnknownNameError: The score is not a mean over test rows.
         """
         first = experimentors[0]
-        row_scores = cast("Any", getattr(first, "task", first)).row_scores
+        row_scores = first.row_scores
         if not row_scores:
             raise ArgumentError(f"early stopping needs scores that are means over test rows: got {first!r}")
         hint = "Early stopping needs a mean over test rows; macro F1 and calibration errors are none."

@@ -526,6 +526,11 @@ class DatasetTask(Protocol):
         """How many parts a run reports."""
         return 1
 
+    @property
+    def row_scores(self) -> Sequence[str]:
+        """The scores that are means over test rows, so that a run can stop early."""
+        return ()
+
     def get_label_space(self) -> list[str]:
         """Return the label names."""
 

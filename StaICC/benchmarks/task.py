@@ -304,8 +304,6 @@ class Scorer(Protocol):
     """Whether the queries have no content, so that one label for all of them is no fault."""
     free_text: ClassVar[bool] = False
     """Whether predictions may be texts that :meth:`read_outcome` parses, so that there are no label scores."""
-    row_scores: ClassVar[Sequence[str]] = ()
-    """The scores that are means over test rows, so that a run can stop early."""
 
     def read_outcome(self, condition: Condition, answers: Answers, outputs: Kind, assume: Assumed) -> Outcome:
         """Return the outcome of a condition; arguments as for :class:`Outcome`."""
@@ -328,6 +326,8 @@ class Task(Scorer, Protocol):
 
     name: ClassVar[str]
     """The name in messages and signatures, such as ``"Normal"``."""
+    row_scores: ClassVar[Sequence[str]] = ()
+    """The scores that are means over test rows, so that a run can stop early."""
 
     @property
     def test_rows(self) -> int | None:
