@@ -633,7 +633,9 @@ class _Verifier:
         raced: list[_Scored] | None = [] if sweep is RACE else None
         if isinstance(benchmark, BenchmarkGroup):
             name, members = benchmark.name, benchmark.members
-            findings += compare_values(f"{where}parts", sorted(group), sorted(members))
+            left_out = saved.get("skipped")  # unchecked below
+            named = {*group, *(left_out if isinstance(left_out, Mapping) else ())}
+            findings += compare_values(f"{where}parts", sorted(named), sorted(members))
         for part_name, part in group.items():
             place = f"{where}parts / {part_name} / "
             yield from self._any(part, saved["parts"][part_name], members.get(part_name), place, raced)
@@ -806,23 +808,25 @@ def _predictions(result: Result) -> Predictions:
 
 def _shared_by_parts(group: ResultGroup, sweep: Sweep | None, where: str) -> Iterator[Finding]:
     """Compare who predicted the parts of a group and, in a sweep, their settings but the one that differs."""
-    parts = [(name, list(part.results())) for name, part in group.items()]
-    for name, results in parts:
-        place, (first_name, first) = f"{where}parts / {name}", parts[0]
+    parts = {name: dict(part) if isinstance(part, ResultGroup) else {"": part} for name, part in group.items()}
+    for name, own in parts.items():
+        place, (first_name, first) = f"{where}parts / {name}", next(iter(parts.items()))
+        results, others = ([result for member in part.values() for result in member.results()] for part in (own, first))
         if sweep is not None and not all(sweep.describes(name, result) for result in results):
             yield Contradicted(f"{place}: the name is not that of its setting")
-        pairs = list(zip(results, first, strict=False))
-        if len(results) != len(first):  # a method leaves out members of a group that do not fit it
-            text = f"{place}: saved {len(results)} results, {first_name} has {len(first)}"
+        if len(results) != len(others):  # a method leaves out members of a group that do not fit it
+            text = f"{place}: saved {len(results)} results, {first_name} has {len(others)}"
             yield Contradicted(text) if sweep is None else Unchecked(text)
-            pairs = [(mine, other) for mine in results for other in first if mine.benchmark == other.benchmark]
-        for mine, other in pairs:
+        compared = [(member.results(), first[key].results()) for key, member in own.items() if key in first]
+        if sweep is None:  # members of a group have names of their own
+            compared = [(results, others)]
+        for mine, other in (pair for both in compared for pair in zip(*both, strict=False)):
             if sweep is not None:
-                own, shared = (
+                settings, shared = (
                     {key: result.signature.fields.get(key) for key in FIELDS if key not in sweep.varies}
                     for result in (mine, other)
                 )
-                yield from compare_values(f"{place} / signature", own, shared)
+                yield from compare_values(f"{place} / signature", settings, shared)
             if sweep is not RACE and _who(mine, sweep) != _who(other, sweep):
                 text = f"{place} / provenance: {mine.model} ({mine.method}), {first_name} has {other.model}"
                 # The function of a method may be one of its own; the members of a benchmark group share one.

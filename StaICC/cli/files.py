@@ -142,9 +142,10 @@ def _model_options() -> dict[str, str]:
 class Parser(argparse.ArgumentParser):
     """An argument parser that knows options of models and of other tools, and suggests the nearest name."""
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
         """Parse the arguments after replacing options of other tools and of models by those of the command."""
-        parsed, unknown = super().parse_known_args(self._translated([*args]), namespace)
+        words = [*(sys.argv[1:] if args is None else args)]
+        parsed, unknown = super().parse_known_args(self._translated(words), namespace)
         if unknown and self._subparsers is None:
             self._refuse(unknown)
         return parsed, unknown

@@ -30,7 +30,7 @@ from StaICC.benchmarks.running import ForecastOptions, RunContext, Tasks
 from StaICC.benchmarks.tasks import members
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions
-from StaICC.inference.contract import Features, Forecast, ReplyLabel, Text, own_attribute, tokens_used
+from StaICC.inference.contract import Features, Forecast, ReplyLabel, Text, own_attribute, retried, tokens_used
 from StaICC.inference.identity import Identity, code_mark
 from StaICC.inference.runner import AnswerCollector
 from StaICC.inference.workers import checked
@@ -246,6 +246,7 @@ class Method:
                     cache.compute(experimentor, part)
                 cache.computed = cache.reused = 0
                 cost.start()
+                before = retried(cache.kernel)
                 try:
                     with self._named(experimentor):
                         data, predictions, requests = self.predict(experimentor, cache, part, cost)
@@ -262,7 +263,8 @@ class Method:
                 if data.facts:
                     predictor = features.KernelCall(self.spec.name, "", (), Identity({}, data.facts), cache.kernel)
                     counter = running.options_for(predictor).counter
-                    counter.counts.update(computed=cache.computed, reused=cache.reused)
+                    again = retried(cache.kernel) - before
+                    counter.counts.update(computed=cache.computed, reused=cache.reused, retried=again)
                 predictors[experimentor.name] = predictor
                 cost.add(reused_prompts=cache.reused, **data.notes)
                 if duplicates := data.notes.get("duplicates"):

@@ -28,6 +28,10 @@ class Writer:
     def identity(self) -> Identity:
         return Identity({"model": "writer"})
 
+    @property
+    def retried(self) -> int:
+        return len(self.asked)
+
     def __call__(self, prompt: str, label_space: Sequence[str]) -> int:
         return 0
 
@@ -65,6 +69,7 @@ def test_samples_are_cached_one_by_one(tmp_path: Path) -> None:
     first = Writer()
     three = run(first, samples=3)
     assert len(first.asked) == 3 * 8
+    assert sum(entry.retried for entry in three.provenance.predictors) == first.retried == 3 * 8
     assert len({how["seed"] for _, how in first.asked}) == 3
     again = Writer()
     assert run(again, samples=3) == three
