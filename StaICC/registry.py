@@ -144,7 +144,18 @@ def _origin(point: EntryPoint) -> str:
     return "" if point.dist is None else _text(point.dist)
 
 
-def _imported(reference: str) -> Any:
+def import_reference(reference: str) -> Any:
+    """Return the object that a reference names.
+
+    Rooms that must not know each other are joined by such references, such as ``result.plot()`` and the figures.
+
+    Args:
+        reference: ``"package.module:name"``, not from a file: the module is imported.
+
+    Example:
+        >>> import_reference("math:pi") == __import__("math").pi
+        True
+    """
     module, _, attribute = reference.partition(":")
     return functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
 
@@ -173,7 +184,7 @@ class Registry(Mapping[str, T]):
 
     def __getitem__(self, name: str) -> T:
         """Return a built-in entry by its exact name."""
-        return self.read(name, _imported(self.builtin[name]))
+        return self.read(name, import_reference(self.builtin[name]))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.builtin)
@@ -256,7 +267,7 @@ class Registry(Mapping[str, T]):
     def _referenced(self, name: str) -> Entry[T]:
         module, _, attribute = name.partition(":")
         try:
-            value = self._checked(attribute, f"the {self.kind} {name!r}", lambda: _imported(name))
+            value = self._checked(attribute, f"the {self.kind} {name!r}", lambda: import_reference(name))
         except PluginError as error:
             missing = error.__cause__
             if isinstance(missing, ModuleNotFoundError) and f"{module}.".startswith(f"{missing.name}."):
@@ -265,7 +276,7 @@ class Registry(Mapping[str, T]):
                     there = f"For a function in a file, write {name.replace('.py:', ':', 1)!r}."
                 raise unknown_name(self.kind, module, self.names(), there) from None
             raise
-        return Entry(name, value, origin_of(_imported(name)))
+        return Entry(name, value, origin_of(import_reference(name)))
 
     def _checked(self, name: str, where: str, load: Callable[[], Any]) -> T:
         try:

@@ -1,4 +1,4 @@
-r"""Texts that are not trusted, made safe for where they are shown: a terminal, a table, JSON, a spreadsheet.
+r"""Texts that are not trusted, made safe for where they are shown: a terminal, a table, JSON, a spreadsheet, LaTeX.
 
 Names, labels, replies of models and contents of files may hold escape sequences, characters that reverse the direction
 of writing, or invisible ones. They are stored verbatim and shown escaped, such as ``\x1b`` and ``\u202e``.
@@ -22,6 +22,14 @@ _UNSAFE_OR_NOT_ASCII = re.compile("[^\x00-\x7e]")
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
+_LATEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+}
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
@@ -116,3 +124,16 @@ def csv_cell(value: Any) -> Any:
     if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):
         return f"'{value}"
     return value
+
+
+def latex_cell(text: str) -> str:
+    r"""Escape the special characters of LaTeX, and what a terminal would obey or hide; blanks of any kind become one.
+
+    Args:
+        text: Any text.
+
+    Example:
+        >>> print(latex_cell("50 %\nof a_b"))
+        50 \% of a\_b
+    """
+    return "".join(_LATEX.get(letter, letter) for letter in one_line(" ".join(text.split())))

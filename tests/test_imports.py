@@ -123,6 +123,24 @@ def test_imports_point_in_one_direction() -> None:
 # -- cycles
 
 
+LOADERS = {"StaICC.optional", "StaICC.registry", "StaICC.cli"}
+"""The modules that import by name: optional packages, registered parts, and commands."""
+
+
+def test_modules_are_imported_by_name_only_in_the_loaders() -> None:
+    """``import_module`` anywhere else could hide a cycle; other rooms are joined by :mod:`StaICC.registry`."""
+    wrong = []
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if name_of(path) in LOADERS or not isinstance(node, ast.Call):
+                continue
+            called = ast.unparse(node.func).rpartition(".")[2]
+            arguments = ", ".join(map(ast.unparse, node.args))
+            if called in {"import_module", "__import__"} and not re.match(r"'(?!StaICC)\w", arguments):
+                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}: {called}({arguments})")
+    assert wrong == []
+
+
 def test_there_are_no_import_cycles() -> None:
     """Also inside functions and for types only; a name of a package counts where it is defined."""
     edges: dict[str, set[str]] = {name: set() for name in PATHS}

@@ -29,7 +29,7 @@ from StaICC.metrics.registry import STATISTICS
 from StaICC.prompting import Query
 from StaICC.results import Result, ResultGroup, Signature
 from StaICC.results.provenance import EarlyStopping
-from StaICC.results.result import RACE
+from StaICC.results.result import Sweep
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -42,6 +42,9 @@ LOOK = 8
 
 _ROUNDING = 1e-9  # of a difference that is exactly 0
 _LIKELIHOOD = "averaged_truelabel_likelihood"
+
+RACE = Sweep("Race", lambda part, result: part in ("first", "second") and result.stopping is not None, ("scoring",))
+"""The results of a race between two models (:func:`race`)."""
 
 Rule = Literal["precision", "race"]
 

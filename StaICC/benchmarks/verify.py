@@ -33,12 +33,12 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from StaICC import errors
 from StaICC.benchmarks.evaluation import DatasetRun, Written, compare_prompts, digest_prompts
 from StaICC.benchmarks.experimentor import METRIC_SETS, Experimentor
-from StaICC.benchmarks.race import first_rows, marked, replay
+from StaICC.benchmarks.race import RACE, first_rows, marked, replay
 from StaICC.benchmarks.running import BaseBenchmark, DatasetTask, Predictions, RunContext
 from StaICC.benchmarks.task import Condition, Statistics
 from StaICC.benchmarks.tasks import BENCHMARKS, Benchmark, BenchmarkGroup, members
@@ -53,19 +53,21 @@ from StaICC.inference.workers import unlabelled
 from StaICC.metrics import MetricSet, metric_set
 from StaICC.metrics.registry import METRICS
 from StaICC.prompting import Prompt, PromptRenderer
+from StaICC.registry import import_reference
 from StaICC.results import DIVIDED, DatasetDetails, Result, ResultGroup, Signature
 from StaICC.results.provenance import FIELDS, GIVEN
-from StaICC.results.result import DIGESTS, RACE, SWEEPS, Sweep, digest_problems, read_result_file, result_from_dict
+from StaICC.results.result import DIGESTS, Sweep, digest_problems, find_sweep, read_result_file, result_from_dict
 from StaICC.version import RESULT_SCHEMA, __version__
-
-if TYPE_CHECKING:
-    from StaICC.benchmarks.long_icl import LongICL
 
 _MOST = 4096
 """Largest number in an option: the size of the largest demonstration set of the benchmark."""
 
 
 Results = Result | ResultGroup
+_REBUILD_LONG_ICL = "StaICC.benchmarks.long_icl.benchmark:rebuild_long_icl"
+"""Makes the benchmark LongICL of a result again, with its own data and readers; loaded by name: its room is above."""
+_LONG_ICL_CARD = "StaICC.benchmarks.long_icl.protocol:card"
+"""Finds the card of a data set of LongICL; loaded by name, too."""
 _UNREADABLE = (errors.StaICCError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What arguments and records that no run writes can raise."""
 
@@ -79,7 +81,7 @@ class UnknownBenchmarkError(errors.ArgumentError):
 
 def rebuild(
     result: Results, data_dir: StrPath | None = None, data_files: Sequence[StrPath] = ()
-) -> Benchmark | BenchmarkGroup | LongICL:
+) -> BaseBenchmark[Any] | BenchmarkGroup:
     """Return the benchmark of a result, or the group of benchmarks of a group of results.
 
     Args:
@@ -109,9 +111,9 @@ def rebuild(
     evaluated = [name for name, details in first.details.items() if details.asked or not long_icl]
     datasets = [_dataset(first, name, data_files) for name in evaluated]
     if make is None:
-        from StaICC.benchmarks.long_icl import rebuild_long_icl  # with its own data and readers
-
-        return rebuild_long_icl(first, data_dir, datasets, Statistics(**first.arguments["statistics"]))
+        statistics = Statistics(**first.arguments["statistics"])
+        again: BaseBenchmark[Any] = import_reference(_REBUILD_LONG_ICL)(first, data_dir, datasets, statistics)
+        return again
     benchmark: Benchmark | BenchmarkGroup = make(datasets=datasets, **_constructor_arguments(parts, make))
     for name, member in members(benchmark).items():
         part = result.get(name) if isinstance(result, ResultGroup) else result
@@ -130,9 +132,7 @@ def _dataset(result: Result, name: str, data_files: Sequence[StrPath]) -> Datase
             dataset = Dataset.reopen(result.files[name], data_files)
             refuse_builtin(name)
         elif result.benchmark == "LongICL":
-            from StaICC.benchmarks.long_icl.protocol import card
-
-            return card(name).name
+            return str(import_reference(_LONG_ICL_CARD)(name).name)
         else:
             dataset = load_dataset(name, references=False)
     except (errors.ArgumentError, errors.UnknownNameError) as error:
@@ -585,7 +585,7 @@ class _Verifier:
         """Yield the findings about a result or a group; ``raced`` gets results of a race whose data sets are scored."""
         group = isinstance(result, ResultGroup)
         name = result.name if isinstance(result, ResultGroup) else result.benchmark
-        sweep = SWEEPS.get(name) if group else None
+        sweep = find_sweep(name) if group else None
         fitting: Any = BaseBenchmark if not group or sweep is RACE else BenchmarkGroup if sweep is None else ()
         if benchmark is not None and not isinstance(benchmark, fitting):
             got = f"{where}benchmark: got {benchmark!r:.60} for results of {name!r:.60}"
@@ -628,7 +628,7 @@ class _Verifier:
         self, group: ResultGroup, saved: Mapping[str, Any], benchmark: Any, where: str, findings: list[Finding]
     ) -> Iterator[Verification]:
         findings += [] if group else [Unchecked(f"{where}parts: the group has none")]
-        name, sweep = group.name, SWEEPS.get(group.name)
+        name, sweep = group.name, find_sweep(group.name)
         members: Mapping[str, Any] = dict.fromkeys(group, benchmark)
         raced: list[_Scored] | None = [] if sweep is RACE else None
         if isinstance(benchmark, BenchmarkGroup):

@@ -49,10 +49,25 @@ from StaICC.progress import drawn_progress, within
 from StaICC.prompting import Query
 from StaICC.registry import labelled, origin_of
 from StaICC.results import Result, ResultGroup, Signature, short_digest
-from StaICC.results.result import OF_METHODS, OF_SHOTS, bracket_note, result_rows
+from StaICC.results.result import Sweep, bracket_note, result_rows
 from StaICC.safe_text import logger, one_line
 
 _log = logger(__name__)
+
+OF_METHODS = Sweep(
+    "Methods",
+    lambda part, result: result.method == part or result.method.startswith((f"{part} ", f"{part}@")),
+    ("method", "channel", "repeats", "demonstrations", "template", "scoring", "prompts", "failed"),
+    ("skipped", "shared"),
+)
+"""The results of several methods with one model (:func:`run_all`)."""
+OF_SHOTS = Sweep(
+    "Many-shot",
+    lambda part, result: part == f"k={result.signature.fields.get('k')}",
+    ("k", "demonstrations", "template", "prompts", "failed"),
+    ("skipped", "shared"),
+)
+"""The results of a method at several ``k`` (:func:`run_many_shot`)."""
 
 
 def _find(name: str | MethodSpec) -> MethodSpec:

@@ -56,7 +56,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import import_module
 from itertools import combinations, groupby, islice
 from operator import mul, sub
 from statistics import NormalDist
@@ -69,9 +68,10 @@ from StaICC.metrics.diagnosis import noisy_label_shares
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.paired_tests import LEVEL, PairedDifference, directional_holm, mean_difference, paired_difference
 from StaICC.metrics.registry import CONSISTENCY, HEADLINE, Contributions, Mean, MicroF1, Sample, Statistic, score_record
+from StaICC.registry import import_reference
 from StaICC.results.provenance import ConditionRecord, Key, query_keys
 from StaICC.results.result import Result, ResultGroup, by_benchmark, single_scores, split_runs
-from StaICC.safe_text import csv_cell, one_line
+from StaICC.safe_text import csv_cell, latex_cell, one_line
 
 _NOT_SCORES = frozenset({"distribution", "uniform", "majority"})
 
@@ -811,9 +811,12 @@ class BenchmarkComparison(Displayed):
         return _plot([pair for pair in self.comparisons if best in (None, pair.first, pair.second)])
 
 
+_PLOTTER = "StaICC.results.report.figures:differences"
+"""Draws comparisons, loaded by name: comparisons know no figures."""
+
+
 def _plot(compared: Sequence[Comparison]) -> Any:
-    figures = import_module("StaICC.results.report.figures")  # it reads comparisons
-    return figures.differences(compared).axes()[0]
+    return import_reference(_PLOTTER)(compared).axes()[0]
 
 
 def compare(first: Result, second: Result, metric: str | None = None, *, margin: float | None = None) -> Comparison:
@@ -1525,20 +1528,6 @@ def _markdown_block(block: Block) -> str:
 def _markdown(blocks: Iterable[Block]) -> str:
     groups = groupby(blocks, lambda block: "table" if isinstance(block, TextTable) else block.kind)
     return "\n\n".join("\n".join(map(_markdown_block, group)) for _, group in groups)
-
-
-_SYMBOLS = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater", "|": "bar"}
-_LATEX = {letter: f"\\{letter}" for letter in "&%$#_{}"}
-_LATEX |= {letter: rf"\text{name}{{}}" for letter, name in _SYMBOLS.items()}
-
-
-def latex_cell(text: str) -> str:
-    """Return a text with the special characters of LaTeX escaped.
-
-    Args:
-        text: The text.
-    """
-    return "".join(_LATEX.get(letter, letter) for letter in _line(text))
 
 
 def _latex_number(text: str) -> str:

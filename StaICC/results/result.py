@@ -20,9 +20,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from importlib import import_module
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, get_args
 
 from StaICC.datasets.catalogue import plain_values
 from StaICC.datasets.storage import hints_of, read_json, read_value, write_output
@@ -30,6 +29,7 @@ from StaICC.errors import ArgumentError, SchemaError, known_name, unknown_key
 from StaICC.layout import Block, Displayed, Line, TextTable, shared_lines
 from StaICC.metrics.registry import SCORES
 from StaICC.optional import require
+from StaICC.registry import import_reference
 from StaICC.results import provenance
 from StaICC.results.provenance import DatasetDetails, EarlyStopping, MeanDetails, Provenance, QueryScores, Signature
 from StaICC.safe_text import has_lone_surrogate, logger
@@ -59,6 +59,9 @@ def _scores(data: Any) -> Any:
 
 
 _ROUND = re.compile(r"[0-9]+R")
+
+_PLOTTER = "StaICC.results.report.figures:figure_of"
+"""Draws a result, loaded by name: results know no figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +223,7 @@ class _Saved(Displayed, dict[str, Any]):
             MissingDependencyError: Matplotlib is not installed.
             UnknownNameError: There is no such figure.
         """
-        figures = import_module("StaICC.results.report.figures")  # it reads results
-        axes: list[Any] = figures.figure_of(self, kind, **options).axes()
+        axes: list[Any] = import_reference(_PLOTTER)(self, kind, **options).axes()
         return axes[0] if len(axes) == 1 else axes
 
 
@@ -325,6 +327,34 @@ class Result(_Saved):
         """Yield the result itself, as a group yields each of its results."""
         yield self
 
+    def score_records(self) -> Iterator[dict[str, Any]]:
+        """Yield one record for each score, as :func:`score_records` has them."""
+        signature, stopping = str(self.signature), self.stopping
+        stopped = stopping.score if stopping and stopping.rule == "precision" else None
+        for dataset, values in [*self.divided.items(), (None, self.averaged)]:
+            own = self.means if dataset is None else self.details.get(dataset, MeanDetails())
+            for metric, value in single_scores(values):
+                interval = own.intervals.get(metric)
+                if stopping and dataset is None and metric == stopped and value is not None:
+                    interval = stopping.interval
+                condition, _, last = metric.rpartition(".")
+                of_noise = not condition and any(metric not in own for own in self.divided.values())
+                guess = own.baselines.get(condition or next(iter(own.baselines), ""))
+                guess = guess if last == "accuracy" and not of_noise else None
+                yield {
+                    **origin(self, dataset),
+                    "metric": metric,
+                    "value": value,
+                    "low": interval.low if interval else None,
+                    "high": interval.high if interval else None,
+                    "level": interval.level if interval else None,
+                    "n": sum(_scored(self, name, metric) for name in ([dataset] if dataset else self.details)),
+                    "random": guess.max_random if guess else None,
+                    "majority": guess.majority if guess else None,
+                    "missing": own.missing.get(metric),
+                    "signature": signature,
+                }
+
     def reproducible(self) -> dict[str, Any]:
         """Return the JSON values that equal runs share: not times, counts of computed predictions, and arguments."""
         plain = self.to_dict() | {"provenance": self.provenance.reproducible().to_dict()}
@@ -342,7 +372,7 @@ class Result(_Saved):
 
     def display_blocks(self) -> list[Block]:
         """Return the table with its remarks, model and signature, then the warnings."""
-        return [*_blocks(self), *_warning_lines(self.warnings)]
+        return [*result_blocks(self), *warning_lines(self.warnings)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, with the schema number."""
@@ -425,8 +455,8 @@ class ResultGroup(_Saved):
     def display_blocks(self) -> list[Block]:
         """Return the tables with their remarks and signatures; lines that several have, and the warnings, come last."""
         singles = list(self.results())
-        groups, shared = shared_lines(list(map(_blocks, singles)), [single.benchmark for single in singles])
-        below = [*shared, *_warning_lines(self.warnings)]
+        groups, shared = shared_lines(list(map(result_blocks, singles)), [single.benchmark for single in singles])
+        below = [*shared, *warning_lines(self.warnings)]
         spaced = [block for group in groups for block in (*group, Line(""))]
         return [*spaced, *below] if below else spaced[:-1]
 
@@ -646,23 +676,20 @@ class Sweep:
     """Further entries of the saved group, which the run records."""
 
 
-RACE = Sweep("Race", lambda part, result: part in ("first", "second") and result.stopping is not None, ("scoring",))
-"""The results of a race between two models (:func:`StaICC.benchmarks.race.race`)."""
-OF_METHODS = Sweep(
-    "Methods",
-    lambda part, result: result.method == part or result.method.startswith((f"{part} ", f"{part}@")),
-    ("method", "channel", "repeats", "demonstrations", "template", "scoring", "prompts", "failed"),
-    ("skipped", "shared"),
-)
-"""The results of several methods with one model (:func:`StaICC.methods.run.run_all`)."""
-OF_SHOTS = Sweep(
-    "Many-shot",
-    lambda part, result: part == f"k={result.signature.fields.get('k')}",
-    ("k", "demonstrations", "template", "prompts", "failed"),
-    ("skipped", "shared"),
-)
-"""The results of a method at several ``k`` (:func:`StaICC.methods.run.run_many_shot`)."""
-SWEEPS: Mapping[str, Sweep] = {sweep.name: sweep for sweep in (RACE, OF_METHODS, OF_SHOTS)}
+SWEEPS = {
+    "Race": "StaICC.benchmarks.race:RACE",
+    "Methods": "StaICC.methods.run:OF_METHODS",
+    "Many-shot": "StaICC.methods.run:OF_SHOTS",
+}
+"""The sweeps of this library by the name of their group, loaded by name: results know neither races nor methods."""
+
+
+def find_sweep(group: str) -> Sweep | None:
+    """Return the record of the sweep whose group has a name; ``None`` for the name of any other group."""
+    if group not in SWEEPS:
+        return None
+    sweep: Sweep = import_reference(SWEEPS[group])
+    return sweep
 
 
 def _runs(name: str, result: Result | ResultGroup) -> Iterator[tuple[str, Result]]:
@@ -784,31 +811,7 @@ def score_records(result: _Saved) -> Iterator[dict[str, Any]]:
         'accuracy'
     """
     for single in result.results():
-        signature, stopping = str(single.signature), single.stopping
-        stopped = stopping.score if stopping and stopping.rule == "precision" else None
-        for dataset, values in [*single.divided.items(), (None, single.averaged)]:
-            own = single.means if dataset is None else single.details.get(dataset, MeanDetails())
-            for metric, value in single_scores(values):
-                interval = own.intervals.get(metric)
-                if stopping and dataset is None and metric == stopped and value is not None:
-                    interval = stopping.interval
-                condition, _, last = metric.rpartition(".")
-                of_noise = not condition and any(metric not in own for own in single.divided.values())
-                guess = own.baselines.get(condition or next(iter(own.baselines), ""))
-                guess = guess if last == "accuracy" and not of_noise else None
-                yield {
-                    **origin(single, dataset),
-                    "metric": metric,
-                    "value": value,
-                    "low": interval.low if interval else None,
-                    "high": interval.high if interval else None,
-                    "level": interval.level if interval else None,
-                    "n": sum(_scored(single, name, metric) for name in ([dataset] if dataset else single.details)),
-                    "random": guess.max_random if guess else None,
-                    "majority": guess.majority if guess else None,
-                    "missing": own.missing.get(metric),
-                    "signature": signature,
-                }
+        yield from single.score_records()
 
 
 _HUB_METRICS = {"macro_F1": "f1"}
@@ -914,6 +917,49 @@ def _label(labels: tuple[str, ...], index: int | None) -> str | None:
     return labels[index] if index is not None and 0 <= index < len(labels) else None
 
 
+class TabledResult(Protocol):
+    """What tables and remarks read of a result."""
+
+    @property
+    def benchmark(self) -> str:
+        """Name of the benchmark."""
+
+    @property
+    def model(self) -> str:
+        """The models, in one line."""
+
+    @property
+    def signature(self) -> Signature:
+        """The settings of the run."""
+
+    @property
+    def provenance(self) -> Provenance:
+        """Who predicted."""
+
+    @property
+    def divided(self) -> Mapping[str, Mapping[str, Any]]:
+        """Scores by data set."""
+
+    @property
+    def details(self) -> Mapping[str, DatasetDetails]:
+        """Counts, intervals and notes by data set."""
+
+    @property
+    def means(self) -> MeanDetails:
+        """Intervals and baselines of the means."""
+
+    @property
+    def timing(self) -> Mapping[str, float]:
+        """Seconds and tokens by step."""
+
+    @property
+    def stopping(self) -> EarlyStopping | None:
+        """Why the run stopped early."""
+
+    def score_records(self) -> Iterator[Mapping[str, Any]]:
+        """Yield one record for each score."""
+
+
 def _figure(value: Any) -> str:
     return "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
 
@@ -929,7 +975,7 @@ def _cell(value: Any, low: float | None, high: float | None) -> str:
     return _figure(value) if low is None or high is None else f"{_figure(value)} [{_end(low)}, {_end(high)}]"
 
 
-def result_rows(result: Result) -> tuple[list[str], list[list[str]]]:
+def result_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
     """Return the head and the rows of a result's table, as text.
 
     Each score has its interval in brackets; next to accuracy are its baselines. The row of the mean has those of the
@@ -941,7 +987,7 @@ def result_rows(result: Result) -> tuple[list[str], list[list[str]]]:
     Returns:
         The column heads, and one row for each data set, the mean last.
     """
-    scores = {(record["dataset"], record["metric"]): record for record in score_records(result)}
+    scores = {(record["dataset"], record["metric"]): record for record in result.score_records()}
     places: list[str | None] = [*result.divided, None]
     details = [result.details.get(name) for name in result.divided]
     bounds = [own.bounds if own else {} for own in details]
@@ -1000,7 +1046,7 @@ _EXPERIMENT_COLUMNS = {
 _HIDDEN_IF_EMPTY = ("model's tokens", "unparsed", "not shown", "p (Holm)")
 
 
-def experiment_rows(result: Result) -> tuple[list[str], list[list[str]]]:
+def experiment_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
     """Return the head and the rows of the table of an experiment of LongICL, as text; no rows without one.
 
     Args:
@@ -1030,7 +1076,7 @@ def experiment_rows(result: Result) -> tuple[list[str], list[list[str]]]:
     return head, [[row[key] for key in head] for row in rows]
 
 
-def _experiment_notes(result: Result) -> list[str]:
+def _experiment_notes(result: TabledResult) -> list[str]:
     """Return what the differences are, and the p-values of the test of positions."""
     experiments = {name: scores["experiment"] for name, scores in result.divided.items() if scores.get("experiment")}
     if not experiments:
@@ -1055,7 +1101,7 @@ _RIVALS: dict[str, Callable[[provenance.Baselines], float | None]] = {
 _ALPHA = 0.05
 
 
-def bracket_note(results: Iterable[Result]) -> list[str]:
+def bracket_note(results: Iterable[TabledResult]) -> list[str]:
     """Return what the brackets in the tables of results are: one sentence for each level of their intervals.
 
     Args:
@@ -1065,7 +1111,7 @@ def bracket_note(results: Iterable[Result]) -> list[str]:
     return [f"In brackets: {100 * level:g} % intervals." for level in sorted({interval.level for interval in scores})]
 
 
-def _not_beaten(result: Result) -> list[str]:
+def _not_beaten(result: TabledResult) -> list[str]:
     """Return one sentence for each predictor without a model that the accuracy does not beat."""
     places = {
         name: next(iter(own.baselines.values()), None)
@@ -1085,7 +1131,7 @@ def _not_beaten(result: Result) -> list[str]:
     return sentences
 
 
-def remarks(result: Result) -> list[str]:
+def remarks(result: TabledResult) -> list[str]:
     """Return remarks about the scores, one sentence each.
 
     Args:
@@ -1115,7 +1161,7 @@ def remarks(result: Result) -> list[str]:
     return sentences + _not_beaten(result) + _experiment_notes(result) + bracket_note([result])
 
 
-def _blocks(result: Result) -> list[Block]:
+def result_blocks(result: TabledResult) -> list[Block]:
     """Return a result as a table with its remarks, its model and its signature."""
     head, rows = experiment_rows(result)
     if not rows:
@@ -1129,5 +1175,6 @@ def _blocks(result: Result) -> list[Block]:
     ]
 
 
-def _warning_lines(warnings: Sequence[str]) -> list[Block]:
+def warning_lines(warnings: Sequence[str]) -> list[Block]:
+    """Return the warnings of a run as lines."""
     return [Line(f"WARNING: {warning}", "warning") for warning in warnings]

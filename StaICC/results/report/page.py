@@ -38,7 +38,7 @@ from StaICC.results.report.figures import Point, Runs, Score, labels_of, mean_ke
 from StaICC.results.report.html import Markup, Missing, breakable, element, fold, items, join, printed, resource, table
 from StaICC.results.report.plots import STYLE, Figure, row_axis
 from StaICC.results.result import Prompts, Result, ResultGroup, by_benchmark
-from StaICC.safe_text import json_escaped
+from StaICC.safe_text import json_escaped, latex_cell
 from StaICC.version import __version__
 
 Group = Mapping[str, Runs]
@@ -199,7 +199,7 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
     for group in comparable_groups(by_benchmark(results)):
         names, rows = run_names(group), []
         for column, better, scores, places in _headlines(group):
-            cells = [tests.latex_cell(column.title) + arrows[better]]
+            cells = [latex_cell(column.title) + arrows[better]]
             for name in names:
                 value = scores.get(name, Score()).value
                 place = places.get(name) if len(scores) > 1 and better is not None else None

@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 from StaICC.datasets.storage import write_output
 from StaICC.errors import ArgumentError
 from StaICC.optional import require
-from StaICC.results.comparison import latex_cell
 from StaICC.results.report.html import Markup, clip, element, join, resource
-from StaICC.safe_text import one_line
+from StaICC.safe_text import latex_cell, one_line
 
 STYLE = "".join(resource("chart.css").splitlines())
 """The style sheet of all charts."""
