@@ -24,7 +24,7 @@ TREES = {path: ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rgl
 ORDER = ("errors", "datasets", "prompting", "inference", "metrics", "results", "benchmarks", "methods", "cli")
 MAY_IMPORT: dict[str, set[str]] = {
     **{room: set(ORDER[:place]) for place, room in enumerate(ORDER)},
-    **{room: set() for room in ("safe_text",)},
+    **{room: set() for room in ("numerics", "safe_text")},
     "layout": {"safe_text"},
     **{room: {"errors"} for room in ("optional", "progress", "registry", "util", "normal", "diagnosis")},
     "kernels": set(ORDER[:4]),
@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "prefabricate_inference": {*ORDER[:8], "kernels"},
 }
 """The rooms of the package, each with those that it may import from; docs/architecture.md explains them."""
-ANYWHERE = {"version", "optional", "safe_text", "layout", "registry", "progress"}
+ANYWHERE = {"version", "numerics", "optional", "safe_text", "layout", "registry", "progress"}
 EXTRAS = {
     *("argcomplete", "bitsandbytes", "cloudpickle", "datasets", "gguf", "huggingface_hub", "ipywidgets", "llama_cpp"),
     *("matplotlib", "numpy", "openai", "pandas", "peft", "pyarrow", "tokenizers", "torch", "transformers"),

@@ -335,7 +335,7 @@ class DatasetRun:
     """The statistics of the metrics that have one, by name."""
 
 
-Runs = Mapping[str, DatasetRun]
+RunsByDataset = Mapping[str, DatasetRun]
 """The run over each data set, by name."""
 
 
@@ -450,7 +450,7 @@ def settings_tried(task: Scorer, scoring: Scoring) -> int | None:
     return scoring.statistics.tried if scored else None
 
 
-def means_of(runs: Runs) -> MeanDetails:
+def means_of(runs: RunsByDataset) -> MeanDetails:
     """Return the intervals and the baselines of the means.
 
     Args:
@@ -476,7 +476,7 @@ def means_of(runs: Runs) -> MeanDetails:
     return MeanDetails(intervals, missing, _baselines(runs))
 
 
-def _mean_interval(key: str, values: Sequence[float], intervals: Sequence[Interval], runs: Runs) -> Interval:
+def _mean_interval(key: str, values: Sequence[float], intervals: Sequence[Interval], runs: RunsByDataset) -> Interval:
     """Return the interval of the mean of a score over data sets."""
     statistic = next(iter(runs.values())).statistics.get(key)
     low, top = statistic.range(0) if isinstance(statistic, Mean) else (0.0, 1.0)
@@ -489,7 +489,7 @@ def _mean_interval(key: str, values: Sequence[float], intervals: Sequence[Interv
     return replace(mean, low=low + width * mean.low, high=low + width * mean.high)
 
 
-def _baselines(runs: Runs) -> dict[str, Baselines]:
+def _baselines(runs: RunsByDataset) -> dict[str, Baselines]:
     """Return the baselines of the mean accuracy of each condition that all data sets score."""
     first, *others = runs.values()
     return {

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from StaICC.benchmarks.evaluation import DatasetRun, Runs
+from StaICC.benchmarks.evaluation import DatasetRun, RunsByDataset
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.running import BaseBenchmark, EarlySettings, RunContext, RunSettings
 from StaICC.benchmarks.task import Condition, Outcome
@@ -46,7 +46,7 @@ _LIKELIHOOD = "averaged_truelabel_likelihood"
 RACE = Sweep("Race", lambda part, result: part in ("first", "second") and result.stopping is not None, ("scoring",))
 """The results of a race between two models (:func:`race`)."""
 
-Rule = Literal["precision", "race"]
+StoppingKind = Literal["precision", "race"]
 
 _Answers = dict[tuple[int, Query], Answer | Failure]
 """The predictions of a model, by number of the data set and query."""
@@ -60,7 +60,7 @@ class StoppingRule:
         ArgumentError: The target is out of range.
     """
 
-    kind: Rule
+    kind: StoppingKind
     score: str
     target: float
     """Half the width of the interval, or the margin of the difference."""
@@ -74,7 +74,7 @@ class StoppingRule:
 
     @classmethod
     def for_experimentors(
-        cls, kind: Rule, target: Any, score: str | None, experimentors: Sequence[Experimentor]
+        cls, kind: StoppingKind, target: Any, score: str | None, experimentors: Sequence[Experimentor]
     ) -> StoppingRule:
         """Return the rule for a benchmark.
 
@@ -303,7 +303,7 @@ def run_early(
     return context, results
 
 
-def replay(saved: EarlyStopping, experimentors: Sequence[Experimentor], runs: Sequence[Runs]) -> EarlyStopping:
+def replay(saved: EarlyStopping, experimentors: Sequence[Experimentor], runs: Sequence[RunsByDataset]) -> EarlyStopping:
     """Return the record that follows from the predictions of a run.
 
     Args:
@@ -314,7 +314,7 @@ def replay(saved: EarlyStopping, experimentors: Sequence[Experimentor], runs: Se
     Raises:
         ArgumentError: The rule goes on after the last evaluated row, or its settings are impossible.
     """
-    rule = StoppingRule.for_experimentors(cast("Rule", saved.rule), saved.target, saved.score, experimentors)
+    rule = StoppingRule.for_experimentors(cast("StoppingKind", saved.rule), saved.target, saved.score, experimentors)
     answers = [
         {
             (number, query): answer

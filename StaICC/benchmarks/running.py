@@ -18,7 +18,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypedDict, TypeVar
 
-from StaICC.benchmarks.evaluation import DatasetRun, Runs, digest_prompts, means_of, records_of
+from StaICC.benchmarks.evaluation import DatasetRun, RunsByDataset, digest_prompts, means_of, records_of
 from StaICC.benchmarks.task import Condition
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, FixedAttributes, IdentityError, OutputError, unknown_name
@@ -26,12 +26,13 @@ from StaICC.inference import Answer, Failure, Inference, OnError, Part, Progress
 from StaICC.inference import identity as identities
 from StaICC.inference.contract import Forecast, forecast_prompts, served_function, token_cost, tokens_used
 from StaICC.inference.identity import Identity, RunCounter, RunRecord, identity_of, tolerance_of
+from StaICC.inference.prompt_key import PromptKey
 from StaICC.inference.runner import characters, chunks_of, distinct_keys
 from StaICC.inference.store import BoundStore, PredictionStore
-from StaICC.inference.workers import WorkerPool, solver
+from StaICC.inference.workers import Chunk, WorkerPool, solver
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.progress import ProgressLine, drawn_progress
-from StaICC.prompting import Prompt, Query
+from StaICC.prompting import Query
 from StaICC.prompting.prompt_writer import as_argument
 from StaICC.results import DatasetDetails, Signature, describe_environment, digest, short_digest
 from StaICC.results.provenance import GIVEN, Provenance, common, predictors_of, scoring_field, utc_now
@@ -318,8 +319,6 @@ CLOCK = time.perf_counter
 """Returns the time in seconds."""
 PROBED = 16
 """Chunks of the probe, and queries of each."""
-_Key = tuple[Prompt, tuple[str, ...]]
-_Chunk = Sequence[_Key]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,11 +385,11 @@ class Tasks:
     """
 
     def __init__(self, kernel: Inference) -> None:
-        self.chunks: list[tuple[Inference, _Chunk]] = []
+        self.chunks: list[tuple[Inference, Chunk]] = []
         self.queries = self.distinct = self.cached = 0
         self._kernel = kernel
 
-    def add(self, function: Inference, queries: Sequence[Query], options: RunOptions) -> dict[_Key, Answer]:
+    def add(self, function: Inference, queries: Sequence[Query], options: RunOptions) -> dict[PromptKey, Answer]:
         """Add the queries of a part of the run; return the stored predictions."""
         keys = distinct_keys(queries, options.group_prefixes)
         stored = options.store.get_many(keys) if options.store is not None else {}
@@ -422,7 +421,7 @@ class Tasks:
         return total
 
 
-def _forecast(function: Inference, chunk: _Chunk, kept: tuple[int, ...] = ()) -> tuple[Forecast, int]:
+def _forecast(function: Inference, chunk: Chunk, kept: tuple[int, ...] = ()) -> tuple[Forecast, int]:
     """Return the forecast of a chunk, and what its time is proportional to: positions, or else characters."""
     part = forecast_prompts(function, [prompt for prompt, _ in chunk], chunk[0][1], kept=kept)
     if part.positions is None:
@@ -430,7 +429,7 @@ def _forecast(function: Inference, chunk: _Chunk, kept: tuple[int, ...] = ()) ->
     return part, part.positions + (part.output_tokens or 0)
 
 
-def _probe(tasks: Sequence[tuple[Inference, _Chunk]], total: int, limit: float) -> tuple[float, float]:
+def _probe(tasks: Sequence[tuple[Inference, Chunk]], total: int, limit: float) -> tuple[float, float]:
     """Predict parts of some chunks, after one prompt that is not measured.
 
     Returns:
@@ -591,7 +590,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         """The name in results and messages."""
 
     @property
-    def absent(self) -> Runs:
+    def absent(self) -> RunsByDataset:
         """Data sets that were asked for and have no files, with the result that says so."""
         return {}
 
@@ -782,7 +781,9 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         """
         return forecast([own.all_queries() for own in self.experimentor], function, **options)
 
-    def collect(self, runs: Runs, predictions: Predictions, keep_outputs: bool = False, divided: bool = True) -> Result:
+    def collect(
+        self, runs: RunsByDataset, predictions: Predictions, keep_outputs: bool = False, divided: bool = True
+    ) -> Result:
         """Build the result of the runs over all data sets.
 
         Args:
@@ -824,7 +825,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         """Return the arguments of this benchmark as JSON values: results save them, verification makes it from them."""
 
     @abstractmethod
-    def signature(self, runs: Runs | None = None, predictions: Predictions | None = None) -> Signature:
+    def signature(self, runs: RunsByDataset | None = None, predictions: Predictions | None = None) -> Signature:
         """Return every setting that can change a number of this benchmark.
 
         Args:
@@ -835,7 +836,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             The signature.
         """
 
-    def common_fields(self, runs: Runs | None, predictions: Predictions | None) -> dict[str, str | None]:
+    def common_fields(self, runs: RunsByDataset | None, predictions: Predictions | None) -> dict[str, str | None]:
         """Return the fields of the signature that all benchmarks have; arguments as for :meth:`signature`."""
         prompts = {
             own.name: digest_prompts(query for condition in own.conditions() for query in condition.queries)[0]

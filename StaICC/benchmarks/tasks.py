@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypedDict
 
 from StaICC import errors
 from StaICC.benchmarks import evaluation
-from StaICC.benchmarks.evaluation import DatasetRun, Intervals, Runs
+from StaICC.benchmarks.evaluation import DatasetRun, Intervals, RunsByDataset
 from StaICC.benchmarks.experimentor import Experimentor, MetricTable, data_warnings, run_together
 from StaICC.benchmarks.running import BaseBenchmark, EarlySettings, Goal, Predictions, RunContext, RunSettings, forecast
 from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Statistics, Task, TaskInput
@@ -193,7 +193,7 @@ class Benchmark(BaseBenchmark[Experimentor]):
         context, (result,) = run_early(self, rule, [functions], settings)
         return context.deliver(result)
 
-    def collect(self, runs: Runs, *arguments: Any, **settings: Any) -> Result:
+    def collect(self, runs: RunsByDataset, *arguments: Any, **settings: Any) -> Result:
         """Build the result; arguments as for :meth:`~StaICC.benchmarks.running.BaseBenchmark.collect`."""
         result = super().collect(runs, *arguments, **settings)
         metrics = self.metrics.metric_set
@@ -222,7 +222,7 @@ class Benchmark(BaseBenchmark[Experimentor]):
         own = {"options": options, "changed": list(dict.fromkeys([*by_hand, *sorted(differ)]))}
         return {"datasets": self.dataset_names, **first, **own}
 
-    def signature(self, runs: Runs | None = None, predictions: Predictions | None = None) -> Signature:
+    def signature(self, runs: RunsByDataset | None = None, predictions: Predictions | None = None) -> Signature:
         """Return every setting that can change a number of this benchmark; arguments as for the base class."""
         all_settings = [experimentor.settings_for_signature() for experimentor in self.experimentor]
         fields = {key: common([settings[key] for settings in all_settings]) for key in all_settings[0]}

@@ -44,7 +44,7 @@ from StaICC.benchmarks.task import Condition, Statistics
 from StaICC.benchmarks.tasks import BENCHMARKS, Benchmark, BenchmarkGroup, members
 from StaICC.datasets import Dataset, load_dataset
 from StaICC.datasets.catalogue import refuse_builtin
-from StaICC.datasets.source import file_digest
+from StaICC.datasets.source import data_file_digest
 from StaICC.datasets.storage import StrPath
 from StaICC.inference import Answer, Failure, Inference, Part, predict_queries
 from StaICC.inference.identity import TOLERANCE, Identity, RunRecord, difference, identity_of, tolerance_of
@@ -547,7 +547,7 @@ def matching_files(results: Sequence[Results], data_files: Sequence[StrPath]) ->
         ArgumentError: A file is not the one of a data set of these results.
         DataMissingError: A file or folder is not there.
     """
-    digests = {file: None if Path(file).is_dir() else file_digest(file) for file in data_files}
+    digests = {file: None if Path(file).is_dir() else data_file_digest(file) for file in data_files}
     records = [[record for part in result.results() for record in part.files.values()] for result in results]
     recorded = [{str(record.get("sha256")): str(record.get("file")) for record in of_result} for of_result in records]
     expected = {digest: name for names in recorded for digest, name in names.items()}

@@ -19,7 +19,7 @@ from StaICC.benchmarks import verify as checks
 from StaICC.benchmarks.verify import RECORDED, Contradicted, Recomputed, Rerun, Unchecked, Verification
 from StaICC.cli import files, options
 from StaICC.datasets.pack import data_home
-from StaICC.datasets.source import file_digest
+from StaICC.datasets.source import data_file_digest
 from StaICC.datasets.storage import replacing, write_output
 from StaICC.errors import ArgumentError, DataMissingError, StaICCError
 from StaICC.layout import Block, Line
@@ -192,7 +192,7 @@ def _digest_of_code() -> str:
     """Return the digest of all files of this package, and of the Python version."""
     package = Path(StaICC.__file__).parent
     paths = [path for path in sorted(package.rglob("*")) if path.suffix in (".py", ".json")]
-    parts = [(path.relative_to(package).as_posix(), file_digest(path)) for path in paths]
+    parts = [(path.relative_to(package).as_posix(), data_file_digest(path)) for path in paths]
     return hashlib.sha256(repr((sys.version, parts)).encode()).hexdigest()
 
 
@@ -210,7 +210,7 @@ def _read(path: Path, name: str, known: set[str], originals: dict[str, str]) -> 
         originals: The names of the results that were read before, by digest. A copy would change the ranks of all.
     """
     try:
-        own = file_digest(path)
+        own = data_file_digest(path)
         status = Recomputed() if own in known else checks.status_of(checks.verify_file(path))
         result = load(path)
         split_runs({name: result})
@@ -280,7 +280,7 @@ def leaderboard(args: argparse.Namespace) -> files.Printed:
             copy.parent.mkdir(parents=True, exist_ok=True)
             write_output(copy, [path.read_bytes()])
     for copy in own.rglob("*.json"):  # of files that are no longer ranked
-        if copy.relative_to(own).with_suffix("").as_posix() not in results and file_digest(copy) in known:
+        if copy.relative_to(own).with_suffix("").as_posix() not in results and data_file_digest(copy) in known:
             copy.unlink()
     _remember(known)
     write_output(index, [page.encode("utf-8")])

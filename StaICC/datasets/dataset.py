@@ -489,7 +489,7 @@ class Dataset(Displayed):
             raise SchemaError(f"{where} cannot be read: {name!r:.60} is not the name of a file")
         for place in map(Path, places):
             file = place / name if place.is_dir() else place
-            if (file == place or file.is_file()) and reading.file_digest(file) == digest:
+            if (file == place or file.is_file()) and reading.data_file_digest(file) == digest:
                 break
         else:
             advice = "Put it next to the result, or name it with --data"

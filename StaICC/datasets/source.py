@@ -93,7 +93,7 @@ class FileSource:
 
     def rows(self, labels: Sequence[str]) -> RowsOfSource:
         """Read the rows; any other file than the pinned one is refused."""
-        digest = file_digest(self.path)
+        digest = data_file_digest(self.path)
         if digest != self.sha256:
             raise DataDamagedError(
                 f"{self.path} is not the pinned file: its SHA-256 is {digest}, expected {self.sha256}"
@@ -320,7 +320,7 @@ def read_records(
     return dataclasses.replace(records, columns=columns, file=pinned)
 
 
-def file_digest(path: str | os.PathLike[str]) -> str:
+def data_file_digest(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256 of a file.
 
     Raises:

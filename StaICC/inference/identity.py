@@ -41,7 +41,7 @@ from typing import Any
 
 from StaICC.errors import ArgumentError, IdentityError
 from StaICC.inference.contract import Answer, Inference, own_attribute
-from StaICC.prompting import Prompt
+from StaICC.inference.prompt_key import PromptKey
 from StaICC.registry import origin_of
 from StaICC.safe_text import logger
 from StaICC.version import __version__
@@ -434,7 +434,6 @@ SAMPLE = 30
 
 _DEEPEST = 3  # references that are followed to find a kernel
 
-_Key = tuple[Prompt, tuple[str, ...]]
 _RANDOM = random.SystemRandom()
 
 _LOG = logger(__name__)
@@ -547,14 +546,14 @@ class RunCounter:
         self._done = done
         self._unidentified = unidentified
         self._least = 0
-        self._candidates: list[tuple[_Key, Answer, str]] = []
+        self._candidates: list[tuple[PromptKey, Answer, str]] = []
 
     def add(self, retried: int, read: int, generated: int) -> None:
         """Count what a copy of the function counted in a worker process: repeated requests, and tokens."""
         self.counts.update(retried=retried)
         self.tokens = self.tokens[0] + read, self.tokens[1] + generated
 
-    def reuse(self, stored: Mapping[_Key, Answer], where: Callable[[_Key], str]) -> None:
+    def reuse(self, stored: Mapping[PromptKey, Answer], where: Callable[[PromptKey], str]) -> None:
         """Count predictions that come from the store, and keep a sample of them to recheck.
 
         Args:
@@ -567,7 +566,7 @@ class RunCounter:
             chosen = _RANDOM.sample(list(stored), min(SAMPLE, len(stored)))
             self._candidates += [(key, stored[key], where(key)) for key in chosen]
 
-    def due(self, parts_left: int, computes: bool) -> list[tuple[_Key, Answer, str]]:
+    def due(self, parts_left: int, computes: bool) -> list[tuple[PromptKey, Answer, str]]:
         """Return the reused predictions to compute again now, each with its stored value and its place.
 
         Args:
@@ -584,7 +583,7 @@ class RunCounter:
         self._done += len(chosen)
         return chosen
 
-    def compare(self, query: _Key, stored: Answer, again: Answer, where: str) -> None:
+    def compare(self, query: PromptKey, stored: Answer, again: Answer, where: str) -> None:
         """Count a prediction that was computed again.
 
         Raises:

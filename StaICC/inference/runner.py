@@ -25,6 +25,7 @@ from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, St
 from StaICC.inference import contract, workers
 from StaICC.inference.contract import Answer, Inference, Text, Usage, batch_form, own_attribute, retried
 from StaICC.inference.identity import RunCounter
+from StaICC.inference.prompt_key import PromptKey
 from StaICC.inference.workers import Failure, OnError, Unparsed, WorkerPool, ends, read_reply
 from StaICC.progress import Progress, ProgressCallback
 from StaICC.prompting import Prompt, Query
@@ -35,18 +36,16 @@ _BATCH = 256  # prompts handed to a batched kernel at once: what a kill may lose
 _WORKER_CHUNK = 32
 _CHARACTERS = 1 << 24  # of the prompts of a chunk: 4 of a million tokens each, 256 of 16,000
 
-_Key = tuple[Prompt, tuple[str, ...]]
-
 _LOST = Failure("the executor gave no answer for it")
 
 
 class AnswerStore(Protocol):
     """Where the runner finds and keeps predictions; a prediction store that is bound to one model is one."""
 
-    def get_many(self, keys: Sequence[_Key]) -> dict[_Key, Answer]:
+    def get_many(self, keys: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
         """Return the stored predictions."""
 
-    def put_many(self, answers: Iterable[tuple[_Key, Answer]]) -> dict[_Key, Answer]:
+    def put_many(self, answers: Iterable[tuple[PromptKey, Answer]]) -> dict[PromptKey, Answer]:
         """Store predictions durably before returning; return those that were stored before and differ."""
 
 
@@ -108,7 +107,7 @@ class Part:
     """As for :class:`~StaICC.progress.Progress`."""
 
 
-def distinct_keys(queries: Iterable[Query], group_prefixes: bool) -> list[_Key]:
+def distinct_keys(queries: Iterable[Query], group_prefixes: bool) -> list[PromptKey]:
     """Return the distinct pairs of prompt and label space, in order or so that common prefixes follow each other."""
     keys = list(dict.fromkeys((query.prompt, query.label_space) for query in queries))
     if group_prefixes:  # the channels may differ from part to part, and texts do not compare with tuples
@@ -139,7 +138,7 @@ def predict_queries(
     options = options or RunOptions()
     if options.batched:
         return _evaluate_in_one_call(function, queries, part, options)
-    numbers: dict[_Key, int] = {}
+    numbers: dict[PromptKey, int] = {}
     for number, query in enumerate(queries):
         numbers.setdefault((query.prompt, query.label_space), number)
     keys = distinct_keys(queries, options.group_prefixes)
@@ -174,7 +173,9 @@ def predict_queries(
     return [collector.answers[query.prompt, query.label_space] for query in queries]
 
 
-def _recheck(function: Inference, part: Part, options: RunOptions, chosen: Sequence[tuple[_Key, Answer, str]]) -> None:
+def _recheck(
+    function: Inference, part: Part, options: RunOptions, chosen: Sequence[tuple[PromptKey, Answer, str]]
+) -> None:
     """Compute some of the reused predictions again, before the first new ones.
 
     Raises:
@@ -214,27 +215,27 @@ class AnswerCollector:
         options: RunOptions,
         part: Part,
         total: int,
-        stored: Mapping[_Key, Answer],
+        stored: Mapping[PromptKey, Answer],
         commit_size: int = 1,
         queries: Sequence[Query] = (),
     ) -> None:
-        self.answers: dict[_Key, Answer | Failure] = {}
-        self.failures: dict[_Key, Failure] = {}
+        self.answers: dict[PromptKey, Answer | Failure] = {}
+        self.failures: dict[PromptKey, Failure] = {}
         """The failed queries, without replies that may have no label."""
         self.ended = False
         """Whether the run ends, after the chunks in flight."""
-        self._unlabelled: dict[_Key, str | None] = {}
+        self._unlabelled: dict[PromptKey, str | None] = {}
         """How the replies without a label ended."""
         self._options, self._part, self._total, self._stored = options, part, total, len(stored)
         self._commit_size, self._committed = commit_size, time.monotonic()
-        self._uncommitted: list[tuple[_Key, Answer]] = []
+        self._uncommitted: list[tuple[PromptKey, Answer]] = []
         watched = queries[: options.watched] if options.watched <= len(queries) else []
         several = len({query.label for query in watched}) > 1
         self._watched = [(query.prompt, query.label_space) for query in watched] if several else []
         self._take(stored)
         self.report()
 
-    def _take(self, answers: Mapping[_Key, Answer | Failure]) -> None:
+    def _take(self, answers: Mapping[PromptKey, Answer | Failure]) -> None:
         """Keep predictions, with the labels of replies in place of their texts."""
         options = self._options
         for key, answer in answers.items():
@@ -251,7 +252,7 @@ class AnswerCollector:
         if self._watched:
             self._check_watched()
 
-    def refuse_failures(self, numbers: Mapping[_Key, int]) -> None:
+    def refuse_failures(self, numbers: Mapping[PromptKey, int]) -> None:
         """Raise the failure of the first query that ends the run, if there is one; given the queries' numbers."""
         policy = self._options.on_error
         failed = {numbers[key]: failure for key, failure in self.failures.items() if ends([failure], policy)}
@@ -278,7 +279,9 @@ class AnswerCollector:
                 "the inference function: the order of its scores, the label words, the prompt"
             )
 
-    def deliver(self, keys: Sequence[_Key], predictions: Sequence[Answer | Failure], usage: Usage = (0, 0, 0)) -> None:
+    def deliver(
+        self, keys: Sequence[PromptKey], predictions: Sequence[Answer | Failure], usage: Usage = (0, 0, 0)
+    ) -> None:
         """Take the predictions of a chunk (fewer than its queries if it ended early), and what a copy counted."""
         if any(usage):  # adding counts field by field takes 12 µs, for each query of a plain function
             self._options.counter.add(*usage)
@@ -314,7 +317,9 @@ def _evaluate_in_one_call(
     if not queries:
         return []
     label_space, before = queries[0].label_space, retried(function)
-    keys: list[_Key] = [(str(number), label_space) for number in range(len(queries))]  # equal prompts are kept apart
+    keys: list[PromptKey] = [
+        (str(number), label_space) for number in range(len(queries))
+    ]  # equal prompts are kept apart
     collector = AnswerCollector(replace(options, store=None), part, len(keys), {})  # nor are they those of prompts
     values = workers.batch_answers(contract.user_batch_form(function), [query.prompt for query in queries], label_space)
     if isinstance(values, Failure):
@@ -329,14 +334,14 @@ def _evaluate_in_one_call(
 
 
 def chunks_of(
-    keys: Sequence[_Key], cached: Container[_Key], function: Inference, options: RunOptions
-) -> Iterator[list[_Key]]:
+    keys: Sequence[PromptKey], cached: Container[PromptKey], function: Inference, options: RunOptions
+) -> Iterator[list[PromptKey]]:
     """Split the distinct queries into chunks of one label space, in order, without those that are cached."""
     usual = _BATCH if batch_form(function) is not None else _WORKER_CHUNK if options.executor is not None else None
     size = options.chunk_size or usual if usual else 1  # a plain function has no chunks: they are commits
     served = contract.served_function(function) is not None
     alone = served and options.on_error == "raise"  # a fault there is mostly of all
-    groups: dict[tuple[str, ...], list[_Key]] = {}
+    groups: dict[tuple[str, ...], list[PromptKey]] = {}
     for key in keys:
         groups.setdefault(key[1], []).append(key)
     for group in groups.values():
@@ -354,9 +359,9 @@ def characters(prompt: Prompt) -> int:
     return len(prompt) if isinstance(prompt, str) else sum(map(len, prompt))
 
 
-def _divided(keys: Sequence[_Key], size: int, most: float) -> Iterator[list[_Key]]:
+def _divided(keys: Sequence[PromptKey], size: int, most: float) -> Iterator[list[PromptKey]]:
     """Divide keys, in order, into lists of at most ``size`` keys and ``most`` characters, or of one key."""
-    chunk: list[_Key] = []
+    chunk: list[PromptKey] = []
     total = 0
     for key in keys:
         total += characters(key[0])
@@ -368,7 +373,9 @@ def _divided(keys: Sequence[_Key], size: int, most: float) -> Iterator[list[_Key
         yield chunk
 
 
-def _solve(function: Inference, chunks: Iterable[list[_Key]], options: RunOptions, collector: AnswerCollector) -> None:
+def _solve(
+    function: Inference, chunks: Iterable[list[PromptKey]], options: RunOptions, collector: AnswerCollector
+) -> None:
     """Evaluate chunks in this process or through an executor, and store the results as they come.
 
     After a failure that ends the run, the chunks in flight are finished.

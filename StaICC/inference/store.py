@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 from StaICC.datasets.storage import is_database
 from StaICC.errors import ArgumentError, EditionError, OutputError, SchemaError, StaICCError
 from StaICC.inference.contract import Answer, Features, Served, Text, check_answer
-from StaICC.prompting import Prompt
+from StaICC.inference.prompt_key import PromptKey
 from StaICC.safe_text import logger
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ _CHANGING = "editions that were allowed to change during a run"
 # SQLite's messages when the machine, not the file, is at fault.
 _ENVIRONMENT = ("locked", "busy", "full", "readonly", "unable to open", "disk i/o error", "permission", "authoriz")
 
-_Query = tuple[Prompt, tuple[str, ...]]
 _Row = tuple[bytes, bytes | str]
 
 
@@ -550,12 +549,12 @@ class BoundStore:
         self.name = name
         self._written: set[bytes] = set()
 
-    def get_many(self, queries: Sequence[_Query]) -> dict[_Query, Answer]:
+    def get_many(self, queries: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
         """Return the cached predictions."""
         keys = {query_key(*query): query for query in queries}
         return self._checked(keys, self.store.get_many(self.name, list(keys)))
 
-    def put_many(self, predictions: Iterable[tuple[_Query, Answer]]) -> dict[_Query, Answer]:
+    def put_many(self, predictions: Iterable[tuple[PromptKey, Answer]]) -> dict[PromptKey, Answer]:
         """Store predictions; they are on the disk when this returns.
 
         Returns:
@@ -589,8 +588,8 @@ class BoundStore:
         if allowed:
             self.store.add_edition(self.name, _CHANGING, allowed)
 
-    def _checked(self, queries: Mapping[bytes, _Query], stored: Mapping[bytes, Answer]) -> dict[_Query, Answer]:
-        checked: dict[_Query, Answer] = {}
+    def _checked(self, queries: Mapping[bytes, PromptKey], stored: Mapping[bytes, Answer]) -> dict[PromptKey, Answer]:
+        checked: dict[PromptKey, Answer] = {}
         for key, prediction in stored.items():
             try:
                 checked[queries[key]] = check_answer(prediction, queries[key][1], free_text=True)

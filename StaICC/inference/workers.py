@@ -35,6 +35,7 @@ from typing import Any, Literal, TypeVar
 from StaICC import errors
 from StaICC.inference.contract import Answer, BatchForm, ReplyLabel, Usage, batch_form, check_answer, check_batch, usage
 from StaICC.inference.identity import Identity, identity_of
+from StaICC.inference.prompt_key import PromptKey
 from StaICC.prompting import Prompt
 from StaICC.prompting.prompt_writer import as_argument
 from StaICC.safe_text import logger, one_line
@@ -46,7 +47,7 @@ OnError = Literal["raise", "collect"]
 Unparsed = Literal["error", "wrong", "excluded"]
 """How a reply without a label counts: as a failed query, as a wrong prediction, or not at all (with bounds)."""
 
-Chunk = Sequence[tuple[Prompt, tuple[str, ...]]]
+Chunk = Sequence[PromptKey]
 """Prompts with their label space, which is the same for all."""
 
 _LONGEST = 2000  # characters of a reason, which is saved in results

@@ -67,7 +67,14 @@ from StaICC.errors import ArgumentError, OutputError, SchemaError, WithheldReply
 from StaICC.inference.contract import Text
 from StaICC.inference.identity import Identity
 from StaICC.inference.workers import Failure
-from StaICC.kernels.protocol import Capability, LastBlank, checked_labels, softmax, with_blank, without_blank
+from StaICC.kernels.protocol import (
+    Capability,
+    LastBlank,
+    checked_labels,
+    label_probabilities,
+    with_blank,
+    without_blank,
+)
 from StaICC.kernels.registry import option_types, split_options
 from StaICC.kernels.text_inference import ReplyKernel, ReplySettings, first_result, reply
 from StaICC.kernels.transport import (
@@ -84,6 +91,7 @@ from StaICC.kernels.transport import (
 )
 from StaICC.kernels.transport import EndpointError as EndpointError
 from StaICC.kernels.transport import EndpointUsage as EndpointUsage
+from StaICC.numerics import log_sum_exp
 from StaICC.safe_text import logger
 
 Unlisted = Literal["refuse", "bound"]
@@ -101,12 +109,6 @@ class EchoError(EndpointError):
 
 class NoMatch(OutputError):
     """The listed next tokens do not tell which label the model predicts."""
-
-
-def _log_sum(values: Sequence[float]) -> float:
-    """Logarithm of the sum of the exponentials; exact where they underflow (some servers give -9999 for "hardly")."""
-    top = max(values)
-    return top + math.log(math.fsum(math.exp(value - top) for value in values))
 
 
 def _log_probability(value: object, what: str) -> float:
@@ -268,7 +270,7 @@ def next_tokens(body: Mapping[str, Any], most: int) -> dict[str, float]:
             raise EndpointError(f"the server lists {clip(token)} as a next token, which is no text")
         if value != -math.inf:
             number = _log_probability(value, f"the next token {token!r}")
-            tokens[token] = _log_sum([tokens[token], number]) if token in tokens else number
+            tokens[token] = log_sum_exp([tokens[token], number]) if token in tokens else number
     tokens = dict(sorted(tokens.items(), key=lambda item: -item[1])[:most])
     if len(tokens) < 2:
         raise EndpointError(
@@ -313,7 +315,7 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
         for place in begun if token else ():  # without text: a special token, or a piece of a character
             (own if len(begun) == 1 else shared)[place].append(value)
     for label, mine, others in zip(label_space, own, shared, strict=True):
-        if others and (not mine or _log_sum(others) > _log_sum(mine)):
+        if others and (not mine or log_sum_exp(others) > log_sum_exp(mine)):
             raise NoMatch(
                 f"the next token does not tell the label {label!r} from others that begin alike (listed: "
                 f"{_shown(tokens)}); use scoring='prompt-logprobs' or 'text' for these labels"
@@ -328,7 +330,7 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
     left = 1 - math.fsum(map(math.exp, tokens.values()))
     # Where the list leaves nothing over, an unlisted label is as good as ruled out, and its score is still finite.
     bound = min(*tokens.values(), math.log(max(left, math.ulp(0.0))))
-    return [_log_sum(parts) if parts else bound for parts in own]
+    return [log_sum_exp(parts) if parts else bound for parts in own]
 
 
 def _shown(tokens: Mapping[str, float]) -> str:
@@ -336,7 +338,7 @@ def _shown(tokens: Mapping[str, float]) -> str:
     return ", ".join(shown) + (", ..." if len(tokens) > 6 else "")
 
 
-Request: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+SendRequest: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 DOUBT = 0.5
 """Nats by which the two may differ: servers compute in 16 bits, and batch as they like."""
@@ -348,7 +350,7 @@ _SHORT = "text: a label:"  # a fault of its echo is not of one prompt
 _LOG = logger(__name__)
 
 
-def echo(request: Request, text: str) -> list[EchoedToken]:
+def echo(request: SendRequest, text: str) -> list[EchoedToken]:
     """Ask for a text's tokens and their log-probabilities.
 
     One token is generated behind the text and thrown away: some servers take 0 for "no limit".
@@ -357,7 +359,7 @@ def echo(request: Request, text: str) -> list[EchoedToken]:
     return echoed_tokens(body, text)
 
 
-def _compared(request: Request, text: str) -> tuple[str, float, float] | None:
+def _compared(request: SendRequest, text: str) -> tuple[str, float, float] | None:
     """Generate a token after a text, and echo both; return the token and its two log-probabilities."""
     body = request({"prompt": text, "max_tokens": 1, "temperature": 0, "logprobs": 1})
     match body.get("choices"):
@@ -368,7 +370,7 @@ def _compared(request: Request, text: str) -> tuple[str, float, float] | None:
     return None
 
 
-def _echo_fault(request: Request, prompt: str) -> str | None:
+def _echo_fault(request: SendRequest, prompt: str) -> str | None:
     """Compare at the end of the prompt, then before its last words, until two tokens agree; return the fault."""
     try:
         echo(request, _SHORT)
@@ -393,9 +395,9 @@ def _echo_fault(request: Request, prompt: str) -> str | None:
     return None
 
 
-Scoring = Literal["prompt-logprobs", "top-logprobs", "text"]
+ServerScoring = Literal["prompt-logprobs", "top-logprobs", "text"]
 Guided = Literal["", "choice", "json"]
-Answer = list[float] | str
+ScoresOrReply = list[float] | str
 
 _TIES = 8  # from this many queries on, exact ties in all of them are no accident
 
@@ -463,7 +465,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
     _: KW_ONLY
 
-    scoring: Scoring = "prompt-logprobs"
+    scoring: ServerScoring = "prompt-logprobs"
     """How labels are scored (see the module)."""
 
     api: Api = "completions"
@@ -592,7 +594,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         """Number of retries so far, in this process."""
         return self.usage.retries
 
-    def batch(self, prompts: Sequence[str], label_space: Sequence[str]) -> list[Answer | OutputError]:
+    def batch(self, prompts: Sequence[str], label_space: Sequence[str]) -> list[ScoresOrReply | OutputError]:
         """Answer many queries, up to ``concurrency`` requests at once.
 
         Args:
@@ -670,7 +672,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         if self.scoring == "top-logprobs":
             listed = {"logprobs": True, "top_logprobs": self.top_n} if self.api == "chat" else {"logprobs": self.top_n}
             body = transport.request(self.api, self._request(prompt, self.reply_request(1, ()) | listed))
-            return softmax(next_token_scores(next_tokens(body, self.top_n), labels, self.unlisted))
+            return label_probabilities(next_token_scores(next_tokens(body, self.top_n), labels, self.unlisted))
         complete = functools.partial(transport.request, "completions")
         if self.last_blank == "label":
             prompt, labels = without_blank(prompt), with_blank(labels)
@@ -680,7 +682,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         if transport.echo_fault is not None:
             raise UnusableEndpointError(transport.echo_fault)
         echoes = [echo(complete, prompt + label) for label in labels]
-        return softmax(joint_log_probabilities(echoes, prompt, labels))
+        return label_probabilities(joint_log_probabilities(echoes, prompt, labels))
 
 
 Provider = Literal["openai", "anthropic"]

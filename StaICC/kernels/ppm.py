@@ -53,7 +53,7 @@ from typing import Any, ClassVar, Final
 
 from StaICC.errors import ArgumentError, validate_integer
 from StaICC.inference.identity import Identity
-from StaICC.kernels.protocol import Capability, after_label, check_channel, checked_labels, softmax
+from StaICC.kernels.protocol import Capability, after_label, check_channel, checked_labels, label_probabilities
 from StaICC.kernels.registry import option_types, split_options
 
 _VERSION: Final = 1  # part of the identity; raise it with any change that can move a probability
@@ -283,14 +283,16 @@ class PPMKernel:
         reader = _Reader(self, prompt, alphabet_size=len(set(prompt).union(*labels)))
         times = Counter(labels)
         events = _as_longest_label({label: reader.log_probability(label) for label in times})
-        return softmax([events[label] - math.log(times[label]) for label in labels])
+        return label_probabilities([events[label] - math.log(times[label]) for label in labels])
 
     def _channel(self, prompts: Sequence[str], labels: Sequence[str]) -> list[float]:
         starts = after_label(prompts, labels)
         shared = min(len(commonprefix(list(prompts))), *starts)  # noqa: RUF071 - characters are meant
         reader = _Reader(self, prompts[0][:shared], alphabet_size=len(set().union(*prompts)))
         texts = zip(prompts, starts, strict=True)
-        return softmax([reader.log_probability(prompt[shared:], skip=start - shared) for prompt, start in texts])
+        return label_probabilities(
+            [reader.log_probability(prompt[shared:], skip=start - shared) for prompt, start in texts]
+        )
 
 
 ppm_inference: Final = PPMKernel()

@@ -25,6 +25,7 @@ from collections.abc import Sequence, Set
 from os.path import commonprefix
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from StaICC import numerics
 from StaICC.errors import ArgumentError, OutputError, PromptError, validate_integer
 from StaICC.inference.contract import batch_form, own_attribute
 from StaICC.inference.identity import Identity, in_library, replaced_methods
@@ -152,19 +153,16 @@ def capabilities_of(function: Any) -> frozenset[Capability]:
     return frozenset({Capability.LABEL_SCORES, *capabilities, *batch})
 
 
-def softmax(scores: Sequence[float]) -> list[float]:
+def label_probabilities(scores: Sequence[float]) -> list[float]:
     """Probabilities proportional to the exponentials of the scores.
 
     Example:
-        >>> softmax([1.0, 1.0])
+        >>> label_probabilities([1.0, 1.0])
         [0.5, 0.5]
     """
-    top = max(scores)
-    if not math.isfinite(top):
+    if not math.isfinite(max(scores)):
         raise OutputError(f"the model's scores {list(scores)} are not finite; use a wider number type, such as float32")
-    parts = [math.exp(score - top) for score in scores]
-    total = math.fsum(parts)
-    return [part / total for part in parts]
+    return numerics.softmax(scores)
 
 
 LastBlank = Literal["prompt", "label"]

@@ -29,13 +29,14 @@ from StaICC.errors import ArgumentError, OutputError, unknown_name
 from StaICC.inference import Answer, Failure, Inference, OnError, Part, RunOptions, Unparsed, contract, predict_queries
 from StaICC.inference.contract import Features, Forecast
 from StaICC.inference.identity import Identity, RunCounter, combined, identity_of, tolerance_of
+from StaICC.inference.prompt_key import PromptKey
 from StaICC.inference.runner import AnswerStore
 from StaICC.inference.store import query_key
 from StaICC.kernels import protocol
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.text_inference import TextInference
 from StaICC.optional import Package
-from StaICC.prompting import Prompt, Query
+from StaICC.prompting import Query
 from StaICC.safe_text import logger
 
 _log = logger(__name__)
@@ -194,7 +195,6 @@ def check_answered(rows: Iterable[Any], what: str) -> list[Any]:
     return predictions
 
 
-Key = tuple[Prompt, tuple[str, ...]]
 """A prompt and its label space."""
 
 _VECTORS = frozenset({"hidden", "vocabulary"})
@@ -204,7 +204,7 @@ _MEMORY = 1 << 30
 """Bytes of full-vocabulary logits that are kept in memory; a store keeps them all."""
 
 
-def _place(feature: Any, key: Key) -> Key:
+def _place(feature: Any, key: PromptKey) -> PromptKey:
     """Return the key of a feature: those of texts have no label space."""
     return (key[0], ()) if isinstance(feature, str) and feature in OF_TEXTS else key
 
@@ -356,7 +356,7 @@ def _computed(kernel: Any, features: Collection[Feature], prompts: list[Any], la
 class _FeatureCounter(RunCounter):
     """Compares rechecked features by their numbers, relative to the largest of a row; predictions as they are."""
 
-    def compare(self, query: Key, stored: Answer, again: Answer, where: str) -> None:
+    def compare(self, query: PromptKey, stored: Answer, again: Answer, where: str) -> None:
         """Count features that were computed again.
 
         Raises:
@@ -385,10 +385,10 @@ class _FeatureStore:
         wanted: The features that each prompt needs.
     """
 
-    def __init__(self, stores: Mapping[Feature, AnswerStore], wanted: Mapping[Key, set[Feature]]) -> None:
+    def __init__(self, stores: Mapping[Feature, AnswerStore], wanted: Mapping[PromptKey, set[Feature]]) -> None:
         self._stores, self._wanted = stores, wanted
 
-    def get_many(self, queries: Sequence[Key]) -> dict[Key, Answer]:
+    def get_many(self, queries: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
         """Return the stored features of the prompts that have all."""
         values = {key: Features() for key in queries}
         for feature, store in self._stores.items():
@@ -399,10 +399,10 @@ class _FeatureStore:
                     values[key][feature] = _stored_value(feature, stored[place])
         return {key: answer for key, answer in values.items() if answer.keys() == self._wanted[key]}
 
-    def put_many(self, answers: Iterable[tuple[Key, Answer]]) -> dict[Key, Answer]:
+    def put_many(self, answers: Iterable[tuple[PromptKey, Answer]]) -> dict[PromptKey, Answer]:
         """Store features; return those of which others were stored earlier, by another run or process."""
         computed = {key: answer for key, answer in answers if isinstance(answer, Features)}
-        changed: dict[Key, Answer] = {}
+        changed: dict[PromptKey, Answer] = {}
         for feature, store in self._stores.items():
             keys = {_place(feature, key): key for key, answer in computed.items() if feature in answer}
             values = {place: computed[key][feature] for place, key in keys.items()}
@@ -434,7 +434,7 @@ class Request:
     feature: Any
     """A :data:`Feature`; a ``TextInference`` or another dataclass with a field ``kernel``, which is ``None`` here; or a
     function that returns a vector for each text of a list."""
-    prompts: Sequence[Key] | Experimentor
+    prompts: Sequence[PromptKey] | Experimentor
     """Prompts with their label spaces, or all queries of a data set."""
     phase: str = ""
     """What the prompts are for: empty for test queries; everything else is a cost of training."""
@@ -446,7 +446,7 @@ class Request:
             raise unknown_name("feature", self.feature, CAPABILITIES)
 
     @cached_property
-    def conditions(self) -> list[list[Key]]:
+    def conditions(self) -> list[list[PromptKey]]:
         """The prompts of each condition."""
         if isinstance(self.prompts, Experimentor):
             conditions = self.prompts.conditions()
@@ -454,7 +454,7 @@ class Request:
         return [list(self.prompts)]
 
     @property
-    def keys(self) -> list[Key]:
+    def keys(self) -> list[PromptKey]:
         """All prompts with their label spaces."""
         return [key for condition in self.conditions for key in condition]
 
@@ -484,7 +484,7 @@ class FeatureCache:
         self.digest = ""
         self.computed = self.reused = 0
         self._compute_queries = compute
-        self._memory: dict[tuple[Any, Key], Any] = {}
+        self._memory: dict[tuple[Any, PromptKey], Any] = {}
         self._kept = 0
         self._functions: dict[Any, Inference] = {"probabilities": kernel}
         self._tokens_of_workers = (0, 0)
@@ -531,7 +531,7 @@ class FeatureCache:
         Raises:
             OutputError: A prompt has no feature, and the run stops at the first failure.
         """
-        places: dict[tuple[Any, Key], Key] = {}
+        places: dict[tuple[Any, PromptKey], PromptKey] = {}
         for request in requests:
             if isinstance(request.feature, KernelCall):
                 self.predictor = self.function(request.feature)
@@ -542,7 +542,7 @@ class FeatureCache:
             self.reused += number
             if of_kernel(feature):
                 self._options(feature).counter.counts.update(reused=number)
-        wanted: dict[Key, dict[Any, None]] = {}
+        wanted: dict[PromptKey, dict[Any, None]] = {}
         for place, key in places.items():
             if place not in found:
                 wanted.setdefault(key, {})[place[0]] = None
@@ -554,7 +554,7 @@ class FeatureCache:
             rows.append(apply_present(own, list))
         return rows
 
-    def _ask(self, function: Inference, keys: Iterable[Key], part: Part, options: RunOptions) -> Sequence[Any]:
+    def _ask(self, function: Inference, keys: Iterable[PromptKey], part: Part, options: RunOptions) -> Sequence[Any]:
         """Evaluate a function on prompts, and count what was computed."""
         queries = [Query(prompt, labels, 0, number, 0) for number, (prompt, labels) in enumerate(keys)]
         total = options.counter
@@ -576,7 +576,9 @@ class FeatureCache:
         counter = self._context.options_for(self.kernel).counter if isinstance(feature, str) else options.counter
         return replace(options, unparsed=self._unparsed, counter=counter)
 
-    def _calls(self, wanted: Mapping[Key, Mapping[Any, None]]) -> list[tuple[list[Any], dict[Key, set[Any]]]]:
+    def _calls(
+        self, wanted: Mapping[PromptKey, Mapping[Any, None]]
+    ) -> list[tuple[list[Any], dict[PromptKey, set[Any]]]]:
         """Return what one run of the model computes of which prompts.
 
         These are joint features together and every other feature alone, texts and noisy channels apart.
@@ -593,8 +595,8 @@ class FeatureCache:
         return [call for call in calls if call[1]]
 
     def _compute(
-        self, names: list[Any], wanted: Mapping[Key, set[Any]], part: Part, grouped: bool, policy: OnError | None
-    ) -> dict[tuple[Any, Key], Any]:
+        self, names: list[Any], wanted: Mapping[PromptKey, set[Any]], part: Part, grouped: bool, policy: OnError | None
+    ) -> dict[tuple[Any, PromptKey], Any]:
         """Compute and remember the rows of one call."""
         name, stores = names[0], dict[Any, AnswerStore]()
         if of_kernel(name):
@@ -614,7 +616,7 @@ class FeatureCache:
             starts = range(0, len(texts), AT_ONCE)
             answers = [row for start in starts for row in name(texts[start : start + AT_ONCE])]
             self.computed += len(texts)
-        rows: dict[tuple[Any, Key], Any] = {}
+        rows: dict[tuple[Any, PromptKey], Any] = {}
         for key, answer in zip(wanted, answers, strict=True):
             values: Any = answer if isinstance(answer, Features) else {names[0]: answer}
             for name in wanted[key]:
@@ -633,7 +635,7 @@ def _sums(first: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
     return first[0] + second[0], first[1] + second[1]
 
 
-def feature_keys(prompts: Sequence[Any], label_space: Sequence[str] = ()) -> list[Key]:
+def feature_keys(prompts: Sequence[Any], label_space: Sequence[str] = ()) -> list[PromptKey]:
     """Return prompts with their label space, as a :class:`Request` takes them."""
     labels = tuple(label_space)
     if isinstance(prompts, str) or not all(isinstance(prompt, (str, tuple, list)) for prompt in prompts):

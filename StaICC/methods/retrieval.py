@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
+from StaICC import numerics
 from StaICC.benchmarks import Experimentor
 from StaICC.errors import ArgumentError, OutputError, unknown_name, validate_integer
 from StaICC.inference import Answer, Failure
@@ -156,7 +157,7 @@ def _sentence_encoder(name: str) -> Any:
     return package.SentenceTransformer(name).encode
 
 
-Rule = Literal["nearest", "diverse", "balanced", "vote-k"]
+SelectionRule = Literal["nearest", "diverse", "balanced", "vote-k"]
 """How demonstrations are chosen by their distances; see :func:`nearest_demonstrations`."""
 
 
@@ -166,7 +167,7 @@ def nearest_demonstrations(
     queries: Sequence[Sequence[str]],
     count: int,
     variant: spec.Variant = "paper",
-    rule: Rule = "nearest",
+    rule: SelectionRule = "nearest",
     exclude_duplicates: bool = False,
 ) -> list[list[int]]:
     """Choose demonstrations for each query (TopK; Liu et al. 2022, "What Makes Good In-Context Examples").
@@ -373,13 +374,9 @@ def lowest_entropy(rows: Sequence[Sequence[float]], variant: str = "paper") -> i
         >>> lowest_entropy([[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]])
         1
     """
-    entropy = released.entropy if spec.check_variant(variant) == "0.1.1" else _entropy
+    entropy = released.entropy if spec.check_variant(variant) == "0.1.1" else numerics.entropy
     entropies = [entropy(row) for row in rows]
     return entropies.index(min(entropies))
-
-
-def _entropy(row: Sequence[float]) -> float:
-    return -math.fsum(value * math.log(value) for value in row if value > 0)
 
 
 LOSSES = frozenset({Capability.LOSSES})

@@ -32,6 +32,7 @@ from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name,
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions
 from StaICC.inference.contract import Features, Forecast, ReplyLabel, Text, own_attribute, retried, tokens_used
 from StaICC.inference.identity import Identity, code_mark
+from StaICC.inference.prompt_key import PromptKey
 from StaICC.inference.runner import AnswerCollector
 from StaICC.inference.workers import checked
 from StaICC.kernels.huggingface.forward import distinct_positions
@@ -881,7 +882,7 @@ class _MadeUp:
         keys = [(query.prompt, query.label_space) for query in queries]
         return [stored[key] if key in stored else self._prediction(function, key) for key in keys]
 
-    def _prediction(self, function: Inference, key: features.Key) -> Answer:
+    def _prediction(self, function: Inference, key: PromptKey) -> Answer:
         if isinstance(function, features.FeatureFunction):
             rows = {name: self._row(name, key) for name in function.features(*key)}
             return Features({name: features.packed_row(name, row, key[1]) for name, row in rows.items()})
@@ -890,7 +891,7 @@ class _MadeUp:
         row: list[float] = self._row("probabilities", key)
         return row
 
-    def _row(self, feature: features.Feature, key: features.Key) -> Any:
+    def _row(self, feature: features.Feature, key: PromptKey) -> Any:
         if feature == "losses":
             self._losses += 1
             return 1.0 + self._sign * self._losses * 1e-6

@@ -58,6 +58,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
+from StaICC import numerics
 from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, known_name, validate_integer, whole_number
 
 Kind = Literal["auto", "probabilities", "logits"]
@@ -221,13 +222,6 @@ def _divided(number: int, row: list[float], total: float) -> tuple[float, ...]:
     return tuple([value / total for value in row])
 
 
-def _softmax(row: Sequence[float]) -> tuple[float, ...]:
-    largest = max(row)
-    powers = [math.exp(value - largest) for value in row]
-    total = math.fsum(powers)
-    return tuple([power / total for power in powers])
-
-
 def numeric_rows(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
     """Copy a matrix of predictions as lists of floats, after checking that it is one.
 
@@ -264,7 +258,7 @@ def softmax(row: Sequence[float]) -> list[float]:
         >>> softmax([1000.0, 1000.0, float("-inf")])
         [0.5, 0.5, 0.0]
     """
-    return list(_softmax(numeric_rows([row])[0]))
+    return numerics.softmax(numeric_rows([row])[0])
 
 
 def normalise(matrix: Sequence[Sequence[float]], kind: Kind = "auto") -> Normalised:
@@ -302,7 +296,7 @@ def normalise(matrix: Sequence[Sequence[float]], kind: Kind = "auto") -> Normali
     if decided == "ambiguous":
         return Normalised(None, "ambiguous", reason)
     if decided == "logits":
-        return Normalised(tuple(map(_softmax, rows)), "logits")
+        return Normalised(tuple(tuple(numerics.softmax(row)) for row in rows), "logits")
     return Normalised(tuple(map(_divided, range(len(rows)), rows, totals)), "probabilities")
 
 

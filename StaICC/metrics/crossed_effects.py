@@ -54,10 +54,10 @@ from statistics import NormalDist, variance
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics.intervals import Interval, student_quantile, wilson_distances
 
-Source = tuple[int, ...]
+VarianceSource = tuple[int, ...]
 """Factors in rising order: 0 for rows, 1 for draws, 2 for templates."""
 
-SOURCES: Mapping[Source, str] = {
+SOURCES: Mapping[VarianceSource, str] = {
     (0,): "rows",
     (1,): "draws",
     (2,): "templates",
@@ -79,11 +79,11 @@ class CrossedEffects:
     sizes: tuple[int, int, int]
     """Rows, draws and templates."""
     template_means: tuple[float, ...]
-    squares: Mapping[Source, float]
+    squares: Mapping[VarianceSource, float]
     """In units of the variance of the mean."""
-    freedom: Mapping[Source, float]
+    freedom: Mapping[VarianceSource, float]
     """Degrees of freedom of the squares."""
-    spread: Mapping[Source, float] = field(default_factory=dict)
+    spread: Mapping[VarianceSource, float] = field(default_factory=dict)
     """The variances of the squares; nothing for expected ones."""
 
     @property
@@ -162,9 +162,9 @@ def crossed_effects(values: Sequence[Sequence[Sequence[float]]]) -> CrossedEffec
     number = len(cells)
     outcomes = [float(values[row][draw][template]) for row, draw, template in cells]
     mean = math.fsum(outcomes) / number
-    effects: dict[Source, _Effects] = {}
-    squares: dict[Source, float] = {}
-    freedom: dict[Source, float] = {}
+    effects: dict[VarianceSource, _Effects] = {}
+    squares: dict[VarianceSource, float] = {}
+    freedom: dict[VarianceSource, float] = {}
     for source in SOURCES:
         sums: _Effects = {}
         for cell, outcome in zip(cells, outcomes, strict=True):
@@ -193,7 +193,7 @@ _Effects = dict[tuple[int, ...], float]
 """Effects by levels of the factors of a source."""
 
 
-def _at(place: tuple[int, ...], source: Source, part: Source) -> tuple[int, ...]:
+def _at(place: tuple[int, ...], source: VarianceSource, part: VarianceSource) -> tuple[int, ...]:
     """Return the levels of the factors of a part of the source."""
     return tuple(place[source.index(factor)] for factor in part)
 
@@ -210,7 +210,7 @@ def _theoretical_spread(square: float, levels: int, freedom: float, mean: float)
     return square * square * (2.0 / freedom + max(0.0, excess) / levels)
 
 
-def _observed_spread(source: Source, effects: Mapping[Source, _Effects], sizes: Sequence[int]) -> float:
+def _observed_spread(source: VarianceSource, effects: Mapping[VarianceSource, _Effects], sizes: Sequence[int]) -> float:
     """Return the jackknife variance of a mean square times its degrees of freedom; 0 for one of few levels."""
     spread = 0.0
     for factor in range(3) if source not in (_DRAWS, _TEMPLATES) else ():

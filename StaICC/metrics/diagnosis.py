@@ -34,6 +34,7 @@ import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from StaICC import numerics
 from StaICC.errors import ArgumentError, UndefinedMetricError, validate_integer
 from StaICC.metrics.classification import check_labels, check_probabilities
 
@@ -49,7 +50,7 @@ def _distributions(rows: Sequence[Sequence[float]]) -> list[list[float]]:
 
 
 def _entropy(distribution: Sequence[float]) -> float:
-    total = -math.fsum(p * math.log(p) for p in distribution if p > 0)
+    total = numerics.entropy(distribution)
     return min(math.log(len(distribution)), max(0.0, total))  # rounding: no negative zero, nothing outside the range
 
 

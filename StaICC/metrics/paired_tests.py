@@ -43,7 +43,7 @@ from StaICC.metrics.intervals import Interval
 from StaICC.metrics.registry import Contributions
 
 INTERVAL_METHOD = "paired test rows, pseudo-row with the largest possible step (Gaffke 2005)"
-LEVEL = 0.05
+SIGNIFICANCE_LEVEL = 0.05
 """Level at which differences are called significant."""
 _NORMAL = NormalDist()
 
@@ -312,9 +312,11 @@ def too_few_rows(difference: PairedDifference) -> str | None:
     if not any(steps) or not pseudo_row:
         return None
     bound = 2.0 * math.exp(-math.fsum(math.log1p(step / -pseudo_row / 2.0) for step in steps))  # Chernoff's inequality
-    if 2.0 * bound <= LEVEL or 2.0 * _chance(Counter([*steps, pseudo_row])) <= LEVEL:
+    if 2.0 * bound <= SIGNIFICANCE_LEVEL or 2.0 * _chance(Counter([*steps, pseudo_row])) <= SIGNIFICANCE_LEVEL:
         return None
-    return f"too few rows differ: p would be above {LEVEL:g} even if all their differences had one direction"
+    return (
+        f"too few rows differ: p would be above {SIGNIFICANCE_LEVEL:g} even if all their differences had one direction"
+    )
 
 
 def difference_interval(difference: PairedDifference, level: float = 0.95) -> Interval | None:
@@ -385,7 +387,7 @@ def detectable_difference(difference: PairedDifference) -> float | None:
     """
     if not any(difference.steps) or too_few_rows(difference):
         return None
-    z_a, z_b = _NORMAL.inv_cdf(1.0 - LEVEL / 2.0), _NORMAL.inv_cdf(0.8)
+    z_a, z_b = _NORMAL.inv_cdf(1.0 - SIGNIFICANCE_LEVEL / 2.0), _NORMAL.inv_cdf(0.8)
     rows = len(difference.strata) ** 2 / math.fsum(1.0 / size for size in difference.strata)
     pseudo_row = max(-difference.low, difference.high)
     least = pseudo_row + max(difference.raised, difference.lowered) + z_b * math.sqrt(difference.variance)

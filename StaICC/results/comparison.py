@@ -66,10 +66,16 @@ from StaICC.layout import Block, Displayed, Line, TextTable, layout, shared_line
 from StaICC.metrics import paired_tests
 from StaICC.metrics.diagnosis import noisy_label_shares
 from StaICC.metrics.intervals import Interval
-from StaICC.metrics.paired_tests import LEVEL, PairedDifference, directional_holm, mean_difference, paired_difference
+from StaICC.metrics.paired_tests import (
+    SIGNIFICANCE_LEVEL,
+    PairedDifference,
+    directional_holm,
+    mean_difference,
+    paired_difference,
+)
 from StaICC.metrics.registry import CONSISTENCY, HEADLINE, Contributions, Mean, MicroF1, Sample, Statistic, score_record
 from StaICC.registry import import_reference
-from StaICC.results.provenance import ConditionRecord, Key, query_keys
+from StaICC.results.provenance import ConditionRecord, QueryPosition, query_positions
 from StaICC.results.result import Result, ResultGroup, by_benchmark, single_scores, split_runs
 from StaICC.safe_text import csv_cell, latex_cell, one_line
 
@@ -88,7 +94,7 @@ def metrics_of(result: Result) -> list[str]:
 class _Records:
     """The records of one run on one data set."""
 
-    conditions: Mapping[str, Mapping[Key, tuple[int, Any]]]
+    conditions: Mapping[str, Mapping[QueryPosition, tuple[int, Any]]]
     """By condition and query that has a prediction: the true label (or the number of true labels), and what the metric
     needs of the prediction."""
     labels: tuple[str, ...]
@@ -152,7 +158,7 @@ def _read(result: Result, name: str, metric: str, statistic: Statistic) -> _Reco
     if not names:
         raise _LeftOutError("the run has no rounds here" if long_icl else "the file has no records of its queries")
     f1 = long_icl and values.get("metric") == "micro_f1"
-    conditions: dict[str, dict[Key, tuple[int, Any]]] = {}
+    conditions: dict[str, dict[QueryPosition, tuple[int, Any]]] = {}
     most, queries = (1.0, 1.0), 0
     for condition in names:
         answers: list[Any]
@@ -170,7 +176,7 @@ def _read(result: Result, name: str, metric: str, statistic: Statistic) -> _Reco
         else:
             raise _LeftOutError(f"the file has no records of the queries of {condition}; run again with this version")
         queries += len(rows)
-        keyed = zip(query_keys(rows), truth, answers, strict=True)
+        keyed = zip(query_positions(rows), truth, answers, strict=True)
         conditions[condition] = {key: (label, answer) for key, label, answer in keyed if answer is not None}
     weights = _weights(result, names)
     return _Records(conditions, details.labels, weights, queries, details.data, most if f1 else None)
@@ -235,7 +241,9 @@ class PairedRecords:
         keys: The queries of each condition that every run predicted.
     """
 
-    def __init__(self, statistic: Statistic, runs: Mapping[str, _Records], keys: Mapping[str, Sequence[Key]]) -> None:
+    def __init__(
+        self, statistic: Statistic, runs: Mapping[str, _Records], keys: Mapping[str, Sequence[QueryPosition]]
+    ) -> None:
         self.runs, self._keys, self.statistic = runs, keys, statistic
         self.queries = sum(map(len, keys.values()))
         reference = next(iter(runs.values()))
@@ -396,7 +404,7 @@ class Tested:
     @property
     def significant(self) -> bool:
         """Whether the difference is significant after the correction."""
-        return self.holm <= LEVEL
+        return self.holm <= SIGNIFICANCE_LEVEL
 
 
 @dataclass(frozen=True)
@@ -407,7 +415,7 @@ class Untested:
     reason: str
 
 
-Outcome = Tested | Untested
+TestOutcome = Tested | Untested
 """What a test of a difference says."""
 
 
@@ -440,7 +448,7 @@ Verdict = Best | Tied | Worse | Untested
 """What is said about a run of a ranking, in comparison with the best one."""
 
 
-def verdict_of(outcome: Outcome) -> Verdict:
+def verdict_of(outcome: TestOutcome) -> Verdict:
     """Return the verdict about a run whose value is not the best.
 
     Args:
@@ -534,7 +542,7 @@ class DatasetComparison:
     """First minus second."""
     interval: Interval | None
     """Of the difference; ``None`` if it has no bound."""
-    outcome: Outcome
+    outcome: TestOutcome
     """Of the test over test rows. Holm's correction is for all data sets and pairs of runs; that of the mean, or of the
     only data set, for both directions of the pairs of runs."""
     detectable: float | None
@@ -770,8 +778,8 @@ class Ranking(Displayed):
         direction = "higher" if self.higher_is_better else "lower"
         below = [
             f"95 %: all intervals of ranks together have the true ranks with probability 0.95 (paired tests, Holm over "
-            f"both directions of all pairs, level {LEVEL:g}). best: share of {self.draws} bootstrap samples of the "
-            f"rows (seed {self.seed}) in which the run has the best mean."
+            f"both directions of all pairs, level {SIGNIFICANCE_LEVEL:g}). best: share of {self.draws} bootstrap "
+            f"samples of the rows (seed {self.seed}) in which the run has the best mean."
         ]
         if self.runs[0].condition_ranks:
             below.append("conditions: lowest and highest rank with one template or one draw of the demonstrations.")
@@ -1056,10 +1064,10 @@ def standings(
 
 
 def corrected(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[TestOutcome],
     method: Callable[[Sequence[float | None]], list[float | None]] = directional_holm,
     chosen_from: int = 0,
-) -> list[Outcome]:
+) -> list[TestOutcome]:
     """Return tests with corrected p-values.
 
     Args:
@@ -1084,7 +1092,7 @@ def _pairs(aligned: AlignedRuns, reference: str | None = None) -> tuple[list[tup
     return pairs, 0 if few or reference is not None else math.comb(len(runs), 2)
 
 
-def difference_outcome(difference: PairedDifference) -> Outcome:
+def difference_outcome(difference: PairedDifference) -> TestOutcome:
     """Return the test of a difference, without a correction.
 
     Args:
@@ -1096,7 +1104,7 @@ def difference_outcome(difference: PairedDifference) -> Outcome:
     return Tested(p, p)
 
 
-def _above(difference: PairedDifference, least: float) -> Outcome:
+def _above(difference: PairedDifference, least: float) -> TestOutcome:
     """Return the one-sided test of "the difference is at most `least`"."""
     if difference.unbounded:
         return Untested("one more row could change the metric without limit")
@@ -1104,7 +1112,7 @@ def _above(difference: PairedDifference, least: float) -> Outcome:
     return Tested(p, p)
 
 
-def _figures(name: str, difference: PairedDifference, queries: int, outcome: Outcome) -> DatasetComparison:
+def _figures(name: str, difference: PairedDifference, queries: int, outcome: TestOutcome) -> DatasetComparison:
     values, interval = (difference.first, difference.second), paired_tests.difference_interval(difference, COVERAGE)
     detectable, rows = paired_tests.detectable_difference(difference), len(difference.steps)
     return DatasetComparison(name, rows, queries, values, difference.difference, interval, outcome, detectable)
@@ -1138,7 +1146,9 @@ def _leaves_queries_out(result: Result) -> str | None:
     return f"its scores leave out {result.excluded} replies without a label" if result.excluded else None
 
 
-def ranks_of(aligned: AlignedRuns, pairs: Sequence[tuple[str, str]], outcomes: Sequence[Outcome]) -> tuple[Rank, ...]:
+def ranks_of(
+    aligned: AlignedRuns, pairs: Sequence[tuple[str, str]], outcomes: Sequence[TestOutcome]
+) -> tuple[Rank, ...]:
     """Return the runs with their verdicts, the best first.
 
     If :func:`directional_holm` corrected the p-values of all pairs, the intervals of ranks contain all true ranks with
@@ -1171,7 +1181,7 @@ def ranks_of(aligned: AlignedRuns, pairs: Sequence[tuple[str, str]], outcomes: S
     return tuple(ranks)
 
 
-def _evidence(outcome: Outcome) -> tuple[float, str]:
+def _evidence(outcome: TestOutcome) -> tuple[float, str]:
     """Return what sorts the strongest evidence first."""
     return (outcome.holm, "") if isinstance(outcome, Tested) else (2.0, outcome.reason)
 
@@ -1245,7 +1255,7 @@ def rank_runs(aligned: AlignedRuns, all_pairs: bool = True) -> tuple[Rank, ...]:
     """
     pairs, chosen_from = (list(combinations(aligned.order, 2)), 0) if all_pairs else _pairs(aligned)
     bound = _bounds(aligned) if all_pairs and len(aligned.runs) > MOST_RUNS else lambda first, second: None
-    outcomes: list[Outcome] = []
+    outcomes: list[TestOutcome] = []
     for first, second in pairs:  # of many runs, only those of the best ones have their exact p-value
         p = None if first in aligned.leaders else bound(first, second)
         outcomes.append(difference_outcome(aligned.difference(first, second)) if p is None else Tested(p, p))
@@ -1263,7 +1273,7 @@ def _bounds(aligned: AlignedRuns) -> Callable[[str, str], float | None]:
     columns = list(zip(*(mean.steps for mean in means.values()), strict=True))
     width, rows = max(max(column) - min(column) for column in columns), len(columns)
     hypotheses = len(means) * (len(means) - 1)
-    last_step = 2.0 * LEVEL / hypotheses
+    last_step = 2.0 * SIGNIFICANCE_LEVEL / hypotheses
     needed = (0.9 * NormalDist().inv_cdf(1.0 - last_step)) ** 2
     simple = all(
         paired.statistic.independent and not own.unbounded and not own.raised and not own.lowered
@@ -1279,7 +1289,7 @@ def _bounds(aligned: AlignedRuns) -> Callable[[str, str], float | None]:
         if not simple:
             return None
         low, high = above.low - below.high, above.high - below.low
-        if (p := _chernoff(size, square, width, -low, rows)) > LEVEL / hypotheses:
+        if (p := _chernoff(size, square, width, -low, rows)) > SIGNIFICANCE_LEVEL / hypotheses:
             steps = list(map(sub, above.steps, below.steps))
             gap = PairedDifference(above.first, below.first, steps, low, high, strata=above.strata)
             p = paired_tests.upper_p_value(gap)
@@ -1474,7 +1484,7 @@ def compare_all(
 
 
 def _ranking_blocks(comparison: BenchmarkComparison) -> list[Block]:
-    below = [f"The verdict is in comparison with the best run (Holm, level {LEVEL:g})."]
+    below = [f"The verdict is in comparison with the best run (Holm, level {SIGNIFICANCE_LEVEL:g})."]
     if any(rank.groups for rank in comparison.ranking):
         below.append("Runs share a letter if they are not shown to differ in the mean.")
     title = Line(f"{comparison.benchmark}: ranking", "title")

@@ -233,7 +233,7 @@ def _correct(result: Result, name: str) -> dict[int, _Cells]:
     return correct
 
 
-LEVEL = 0.95
+CONFIDENCE_LEVEL = 0.95
 LEAST_LEVELS = 3
 """Fewest draws and templates: with two, intervals cover 0.90 only."""
 MOST_TEMPLATES = 9
@@ -243,7 +243,7 @@ MOST_ROWS = 512
 _DRAWS = (3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
 _POINTS = 128
 _NORMAL = NormalDist()
-_QUANTILE = _NORMAL.inv_cdf((1.0 + LEVEL) / 2.0)
+_QUANTILE = _NORMAL.inv_cdf((1.0 + CONFIDENCE_LEVEL) / 2.0)
 _VARYING = ((1,), (2,), (1, 2))
 """The mean squares with few degrees of freedom."""
 
@@ -308,7 +308,7 @@ def components_of(first: Result, second: Result | None = None) -> Components:
 
 
 @dataclass(frozen=True, slots=True)
-class Design:
+class SampleDesign:
     """The sizes of a run, and what it will reach."""
 
     datasets: int
@@ -329,7 +329,7 @@ class Design:
 
 def evaluate_design(
     components: Components, sizes: tuple[int, int, int], datasets: int = 1, difference: float | None = None
-) -> Design:
+) -> SampleDesign:
     """Return what a design will reach.
 
     Args:
@@ -347,16 +347,18 @@ def evaluate_design(
     if difference is not None:
         estimate = NormalDist(abs(difference), math.sqrt(max(1e-18, math.fsum(effects.contributions.values()))))
         power = math.fsum(1.0 - estimate.cdf(width) for width in widths) / len(widths)
-    return Design(datasets, *sizes, math.fsum(widths) / len(widths), power)
+    return SampleDesign(datasets, *sizes, math.fsum(widths) / len(widths), power)
 
 
 def _half_width(effects: CrossedEffects, accuracy: float | None, datasets: int) -> float:
     """Return half the width of the interval of an accuracy over rows, draws and templates."""
     rows, of_rows = effects.sizes[0], effects.squares[0,]
     if accuracy is None:
-        return math.hypot(student_quantile(LEVEL, rows) * math.sqrt(of_rows), effects.reach(LEVEL))
-    below, above = expected_distances(accuracy, of_rows * rows * datasets, rows, LEVEL)
-    of_each = Interval(accuracy - below, accuracy + above, LEVEL, "")
+        return math.hypot(
+            student_quantile(CONFIDENCE_LEVEL, rows) * math.sqrt(of_rows), effects.reach(CONFIDENCE_LEVEL)
+        )
+    below, above = expected_distances(accuracy, of_rows * rows * datasets, rows, CONFIDENCE_LEVEL)
+    of_each = Interval(accuracy - below, accuracy + above, CONFIDENCE_LEVEL, "")
     fixed = mean_interval([accuracy] * datasets, [of_each] * datasets)
     interval = generalise(accuracy, fixed, effects)
     return (interval.high - interval.low) / 2.0
@@ -364,7 +366,7 @@ def _half_width(effects: CrossedEffects, accuracy: float | None, datasets: int) 
 
 def _least_significant(effects: CrossedEffects, datasets: int) -> float:
     """Return the smallest difference that is significant over rows, draws and templates."""
-    rows, of_levels = datasets * effects.sizes[0], effects.reach(LEVEL)
+    rows, of_levels = datasets * effects.sizes[0], effects.reach(CONFIDENCE_LEVEL)
     deviation = max(1e-9, math.sqrt(effects.squares[0,]))
     low, high = 0.0, 1.0
     for _ in range(30):
@@ -418,7 +420,7 @@ def _radical_inverse(number: int, base: int) -> float:
 class Plan:
     """The cheapest design for each number of data sets; the cheapest of all is the first."""
 
-    designs: Sequence[Design]
+    designs: Sequence[SampleDesign]
     components: Components
     half_width: float | None
     difference: float | None
@@ -467,10 +469,10 @@ def plan(
     if difference is not None and not components.of_difference:
         raise ArgumentError("difference: got the components of one run, expected those of the difference of two")
 
-    def reaches(design: Design) -> bool:
+    def reaches(design: SampleDesign) -> bool:
         return design.half_width <= (half_width or 0.0) if design.power is None else design.power >= power
 
-    def of(number: int, draws: int, templates: int, rows: int) -> Design:
+    def of(number: int, draws: int, templates: int, rows: int) -> SampleDesign:
         return evaluate_design(components, (rows, draws, templates), number, difference)
 
     designs = []

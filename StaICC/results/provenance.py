@@ -170,11 +170,11 @@ class QueryScores:
     """By data set and condition; ``None`` for a query that no score counts, and for an undefined metric."""
 
 
-Key = tuple[int, int]
+QueryPosition = tuple[int, int]
 """Test row, and place among the queries of this row."""
 
 
-def query_keys(rows: Sequence[int]) -> list[Key]:
+def query_positions(rows: Sequence[int]) -> list[QueryPosition]:
     """Return for each query its test row, and its place among the queries of this row.
 
     Args:

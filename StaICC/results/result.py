@@ -864,7 +864,7 @@ def _queries(result: Result, prompts: Prompts | None) -> Iterator[QueryRecord]:
         for record in details.conditions:
             width = len(details.labels)
             columns = (record.truth, record.predictions, record.label_scores(width), record.probabilities(width))
-            rows = zip(provenance.query_keys(record.rows), *columns, strict=True)
+            rows = zip(provenance.query_positions(record.rows), *columns, strict=True)
             for number, ((row, repeat), truth, prediction, scores, probabilities) in enumerate(rows):
                 parts, output = next(prompt_parts, None), outputs.get((record.name, number), {})
                 scored = prediction is not None or (record.name, number) in wrong

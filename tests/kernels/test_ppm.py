@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC.kernels.ppm import PPMKernel, ppm_inference
-from StaICC.kernels.protocol import softmax
+from StaICC.kernels.protocol import label_probabilities
 
 ESCAPES = ("A", "C", "D")
 texts = st.text(alphabet="abc \n", max_size=30)
@@ -167,7 +167,7 @@ def test_the_noisy_channel_scores_the_text_behind_the_label(labels, kernel):
     tail = " text: it hurts me\n"
     prompts = [head + label + tail for label in labels]
     alphabet = "".join(prompts)
-    expected = softmax([kernel.log_probability(tail, head + label, alphabet) for label in labels])
+    expected = label_probabilities([kernel.log_probability(tail, head + label, alphabet) for label in labels])
     row = kernel(prompt=prompts, label_space=labels)
     assert row == pytest.approx(expected, abs=1e-12)
     assert kernel(prompt=tuple(prompts), label_space=labels) == row

@@ -31,7 +31,7 @@ from records import arguments, markdown, record
 from StaICC import Normal, load_kernel
 from StaICC.benchmarks.exchange import export_tasks, identified_queries, read_predictions
 from StaICC.kernels.huggingface.source import ModelSource
-from StaICC.kernels.protocol import softmax
+from StaICC.kernels.protocol import label_probabilities
 from StaICC.kernels.text_inference import text_inference
 from StaICC.kernels.vllm_kernel import _checkpoint
 
@@ -121,7 +121,7 @@ def harness(benchmark: Any) -> dict[str, list[Any]]:
         command += ["--model_args", f"pretrained={checkpoint()},dtype=float32", "--device", "cpu", "--batch_size", "4"]
         subprocess.run([*command, "--log_samples", "--output_path", "logged"], check=True, cwd=folder)
         logged = read_predictions(Path(folder, "logged"))
-    return {"full": [softmax(logged[query.id]["logits"]) for query in identified_queries(benchmark)]}
+    return {"full": [label_probabilities(logged[query.id]["logits"]) for query in identified_queries(benchmark)]}
 
 
 @contextmanager

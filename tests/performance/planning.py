@@ -23,7 +23,7 @@ from skewed_nulls import of_mean, of_pair
 from StaICC.metrics import paired_tests
 from StaICC.metrics.crossed_effects import SOURCES, generalise, generalising_p_value, mean_effects
 from StaICC.metrics.intervals import mean_interval, ratio_part
-from StaICC.results.generalisation import Components, Design, plan
+from StaICC.results.generalisation import Components, SampleDesign, plan
 
 MODELS = {  # standard deviations of the log-odds in the order of SOURCES but the last; mean
     "rows": (2.0, 0.0, 0.0, 0.5, 0.5, 0.0, 0.5),
@@ -71,7 +71,7 @@ def truth(draw: np.random.Generator, model: Sequence[float], difference: float |
 
 
 def achieved(
-    draw: np.random.Generator, design: Design, model: Sequence[float], shift: float | None, samples: int
+    draw: np.random.Generator, design: SampleDesign, model: Sequence[float], shift: float | None, samples: int
 ) -> float:
     """Return the mean half width of a design, or its power."""
     sizes = (design.rows, design.draws, design.templates)

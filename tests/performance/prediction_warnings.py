@@ -24,7 +24,7 @@ from records import arguments, record
 from StaICC import ContextualBias, Normal, TemplateSensitivity, load_kernel
 from StaICC.benchmarks.evaluation import find_warnings
 from StaICC.benchmarks.task import Condition, Outcome, Statistics
-from StaICC.kernels.protocol import softmax
+from StaICC.kernels.protocol import label_probabilities
 from StaICC.prompting import Query
 
 KINDS = {
@@ -133,7 +133,7 @@ def simulate(repetitions: int) -> None:
                 for query in rows.queries
             ]
             logits = map(rows.named, guesses)
-            scores = [array("f", row).tolist() if number % 2 else softmax(row) for row in logits]
+            scores = [array("f", row).tolist() if number % 2 else label_probabilities(row) for row in logits]
             warnings = kinds(find_warnings([Outcome(Condition("c", tuple(rows.queries)), scores, "auto")]))
             runs += 1
             alarms.update(f"{kind}, limit {limit}" for kind in warnings)

@@ -18,7 +18,7 @@ import numpy as np
 from records import arguments, markdown
 from scipy.stats import binom, norm
 
-from StaICC.metrics.paired_tests import LEVEL, PairedDifference, directional_holm, holm, upper_p_value
+from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL, PairedDifference, directional_holm, holm, upper_p_value
 
 
 def accuracies(generator: np.random.Generator, means: Any, rows: int, correlation: float) -> Any:
@@ -59,7 +59,7 @@ def p_values(values: Any, binary: bool) -> tuple[Any, Any]:
 def evaluate(corrected: Sequence[float | None], signs: Any, means: Any) -> tuple[bool, bool, float]:
     """Return whether a pair is ordered wrongly, whether an interval of ranks misses, and the share of found pairs."""
     first, second = np.triu_indices(len(means), 1)
-    found = np.array(corrected) <= LEVEL
+    found = np.array(corrected) <= SIGNIFICANCE_LEVEL
     truth = np.sign(means[first] - means[second])
     wrong = found & (signs != truth)
     better = np.zeros((len(means), len(means)), bool)

@@ -19,7 +19,7 @@ import pytest
 import StaICC
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError
-from StaICC.metrics.paired_tests import LEVEL, directional_holm, holm
+from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL, directional_holm, holm
 from StaICC.results import Result, ResultGroup, compare, compare_runs, comparison, rank
 from StaICC.results.comparison import (
     FORMATS,
@@ -583,7 +583,7 @@ def test_an_interval_of_ranks_counts_the_runs_that_are_shown_to_be_better_and_wo
     better = {
         (a, b)
         for a, b in pairs
-        if values[a] > values[b] and (adjusted.get((a, b)) or adjusted.get((b, a)) or 1.0) <= LEVEL
+        if values[a] > values[b] and (adjusted.get((a, b)) or adjusted.get((b, a)) or 1.0) <= SIGNIFICANCE_LEVEL
     }
     assert better
     for place in found.runs:

@@ -435,7 +435,7 @@ def _helmet(experiment: Experiment, material: Material) -> Conditions:
 
 
 @dataclass(frozen=True, slots=True)
-class Design:
+class ExperimentDesign:
     """What an experiment does."""
 
     write: Callable[[Experiment, Material], Conditions]
@@ -455,15 +455,15 @@ class Design:
 
 
 _BUDGETS = tuple(1024 * number for number in (4, 8, 16, 32, 64, 128))
-DESIGNS: Mapping[str, Design] = {
-    "context": Design(_context, _BUDGETS, has_shots=False),
-    "length": Design(_length, _BUDGETS, has_shots=False),
-    "shots": Design(_shots, (0, 1, 2, 5, 10), least=0, has_shots=False),
-    "order": Design(_order, (4,), most=1),
-    "position": Design(_position, (5,), least=2, most=1),
-    "controls": Design(_controls, most=0),
-    "retrieval": Design(_retrieval, (4, 16)),
-    "helmet": Design(_helmet, _BUDGETS[1:], has_shots=False, items=500, suite="HELMET"),
+DESIGNS: Mapping[str, ExperimentDesign] = {
+    "context": ExperimentDesign(_context, _BUDGETS, has_shots=False),
+    "length": ExperimentDesign(_length, _BUDGETS, has_shots=False),
+    "shots": ExperimentDesign(_shots, (0, 1, 2, 5, 10), least=0, has_shots=False),
+    "order": ExperimentDesign(_order, (4,), most=1),
+    "position": ExperimentDesign(_position, (5,), least=2, most=1),
+    "controls": ExperimentDesign(_controls, most=0),
+    "retrieval": ExperimentDesign(_retrieval, (4, 16)),
+    "helmet": ExperimentDesign(_helmet, _BUDGETS[1:], has_shots=False, items=500, suite="HELMET"),
 }
 """The experiments by name."""
 

@@ -37,7 +37,7 @@ from StaICC.kernels.huggingface.forward import (
     Capabilities,
     Forward,
     Picks,
-    Row,
+    TrieRow,
     guard,
     is_out_of_memory,
     joined,
@@ -197,7 +197,7 @@ class BatchRunner:
 
     def plan(
         self, sequences: Sequence[Tokens], wanted_from: Sequence[int], todo: list[int], share: bool, cost: float = 0.0
-    ) -> list[Row]:
+    ) -> list[TrieRow]:
         """Lay out sequences in rows.
 
         Args:
@@ -246,7 +246,7 @@ class BatchRunner:
             for members in joined(pool, len(prefix), row_tokens, weight, cost)
         ]
 
-    def _computed(self, rows: Sequence[Row], share: bool) -> Iterator[tuple[Sequence[Row], Any]]:
+    def _computed(self, rows: Sequence[TrieRow], share: bool) -> Iterator[tuple[Sequence[TrieRow], Any]]:
         """Compute rows in batches."""
         forward, flat = self.forward, share and self.forward.can.flat
         first = [row for row in rows if not row.prefix]
@@ -259,16 +259,16 @@ class BatchRunner:
             self.computed += sum(len(row.tokens) for row in batch)
             yield batch, hidden
 
-    def _over_prefix(self, rows: Sequence[Row]) -> Any:
+    def _over_prefix(self, rows: Sequence[TrieRow]) -> Any:
         return self.forward.padded(rows, self.cached(rows[0].prefix))
 
-    def batches(self, rows: Sequence[Row], flat: bool) -> Iterator[list[Row]]:
+    def batches(self, rows: Sequence[TrieRow], flat: bool) -> Iterator[list[TrieRow]]:
         """Rows of about the same length, longest first, each batch within the budget.
 
         Once a batch is large enough to keep the machine busy, it is closed rather than padded. A flat batch needs no
         padding.
         """
-        batch: list[Row] = []
+        batch: list[TrieRow] = []
         for row in sorted(rows, key=lambda row: -len(row.tokens)):
             size = len(row.tokens)
             longest = len(batch[0].tokens) if batch else size
@@ -300,7 +300,7 @@ class BatchRunner:
             self.computed += len(piece)
         return self._cache
 
-    def _select(self, rows: Sequence[Row], hidden: Any) -> tuple[Picks, Any]:
+    def _select(self, rows: Sequence[TrieRow], hidden: Any) -> tuple[Picks, Any]:
         """The wanted positions of a batch, each once, and the indexes of each sequence among them."""
         # One after the other in one sequence, or one below the other.
         sizes = [len(row.tokens) if len(hidden) == 1 else hidden.shape[1] for row in rows]
@@ -396,7 +396,7 @@ class BatchRunner:
                     return
                 logits = following(alive, step)
 
-        def grow(row: Row) -> None:
+        def grow(row: TrieRow) -> None:
             """Generate for all sequences of one row."""
             cache, length = self.cached(row.prefix), len(row.prefix) + len(row.tokens)
             ends = {number: end for number, (end,) in row.picks.items()}

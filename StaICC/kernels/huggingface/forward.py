@@ -86,7 +86,7 @@ Picks = Mapping[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TrieRow:
     """A part of the trie, laid out depth first.
 
     Attributes:
@@ -164,7 +164,7 @@ def lay_out(
     numbers: Mapping[tuple[int, ...], Sequence[int]],
     wanted_from: Sequence[int],
     prefix: tuple[int, ...],
-) -> Row:
+) -> TrieRow:
     """One row of sequences, which are sorted and distinct, after their prefix; ``numbers``: those of each sequence."""
     tokens, depths, path, before = list[int](), list[int](), list[int](), prefix
     picks: dict[int, tuple[int, ...]] = {}
@@ -175,7 +175,7 @@ def lay_out(
         depths += range(kept, len(sequence))
         picks |= {number: tuple(path[wanted_from[number] - len(prefix) :]) for number in numbers[sequence]}
         before = sequence
-    return Row(tokens, depths, picks, prefix)
+    return TrieRow(tokens, depths, picks, prefix)
 
 
 def joined(
@@ -203,11 +203,11 @@ def joined(
     return [sequences[index : end + 1] for index, end in enumerate(right) if left[end] == index]
 
 
-VARIANTS = 256
+MOST_COMPILED = 256
 """Maximum number of variants of one layer's code in a process: for number types, sizes, and settings of models."""
 CHUNK = 1 << 23
 """Most logits that are held at once where only sums over the vocabulary are wanted."""
-LEAST_ROWS = 8
+LEAST_PACKED_ROWS = 8
 """Fewer rows than this are left to the default: laying out the weights would cost more than the product."""
 
 
@@ -252,7 +252,12 @@ def _products() -> dict[Any, Callable[..., Any]]:
         tensors = [tensor for tensor in (inputs, *weights) if tensor is not None]
         plain = all(t.dtype is torch.float32 and t.device.type == "cpu" and t.layout is torch.strided for t in tensors)
         fits = [tensor.dim() for tensor in tensors[1:]] in ([2], [2, 1])
-        return plain and fits and type(inputs) is torch.Tensor and inputs.numel() >= LEAST_ROWS * inputs.shape[-1] > 0
+        return (
+            plain
+            and fits
+            and type(inputs) is torch.Tensor
+            and inputs.numel() >= LEAST_PACKED_ROWS * inputs.shape[-1] > 0
+        )
 
     def fast_layer(inputs: Any, weight: Any, bias: Any = None) -> Any:
         return product(inputs, weight, bias) if usable(inputs, weight, bias) else linear(inputs, weight, bias)
@@ -435,7 +440,7 @@ class Forward:
 
     # Rows in, hidden states out
 
-    def padded(self, rows: Sequence[Row], cache: Any = None) -> Any:
+    def padded(self, rows: Sequence[TrieRow], cache: Any = None) -> Any:
         """Plain or packed batch; states of shape (rows, longest row, width), meaningless at padding.
 
         Args:
@@ -457,7 +462,7 @@ class Forward:
         depths = filled((row.depths for row in rows), [0] * longest)
         return self.call(ids, self.additive(allowed[:, None]), depths, cache)
 
-    def flat(self, rows: Sequence[Row]) -> Any:
+    def flat(self, rows: Sequence[TrieRow]) -> Any:
         """Rows without a prefix, one after the other in one sequence; states of shape (1, positions, width)."""
         segments: list[Segment] = []
         total = sum(len(row.tokens) for row in rows)
@@ -479,7 +484,7 @@ class Forward:
                 stack.callback(setattr, layer, "_compiled_call_impl", layer._compiled_call_impl)
                 layer._compiled_call_impl = code
             if self.compiled:
-                stack.enter_context(torch._dynamo.config.patch(recompile_limit=VARIANTS))
+                stack.enter_context(torch._dynamo.config.patch(recompile_limit=MOST_COMPILED))
             return self.call([ids], every, [positions])
 
     def tree_mask(self, ends: Sequence[Any]) -> Any:
@@ -621,7 +626,7 @@ class Forward:
                 needed = f"needs layers on a CPU with 'sdpa': got {len(layers)} on {self.device} with {attention!r}"
                 raise RuntimeError(self.can.reason or needed)
             self.compiled = [(layer, torch.compile(layer.forward, dynamic=True, fullgraph=True)) for layer in layers]
-            self.flat([Row((5, 6, 8, 9), (0, 1, 2, 2), {})])
+            self.flat([TrieRow((5, 6, 8, 9), (0, 1, 2, 2), {})])
         except Exception as error:
             self.compiled = None
             if is_out_of_memory(error):

@@ -48,7 +48,7 @@ from StaICC.kernels.huggingface import torch
 from StaICC.kernels.huggingface.batching import BatchRunner, Ending, Tokens, examined
 from StaICC.kernels.huggingface.forward import Forward, distinct_positions, guard, without_last
 from StaICC.kernels.huggingface.live_state import digest_of_weights, live_state, numerics
-from StaICC.kernels.huggingface.prompts import KernelOptions, LabelIssue, PromptFormat, Reading, Variant
+from StaICC.kernels.huggingface.prompts import KernelOptions, KernelVariant, LabelIssue, PromptFormat, Reading
 from StaICC.kernels.huggingface.source import Loaded, ModelSource, number_type
 from StaICC.kernels.protocol import (
     TEXT_SCORES,
@@ -57,7 +57,7 @@ from StaICC.kernels.protocol import (
     check_channel,
     check_generation,
     checked_labels,
-    softmax,
+    label_probabilities,
 )
 from StaICC.kernels.registry import OptionFact, choose, option_types, options_of, split_options
 from StaICC.prompting import Prompt
@@ -108,11 +108,6 @@ class LabelScores:
     log_scores: list[list[float]]
     label_mass: list[float] | None
     issues: tuple[LabelIssue, ...]
-
-
-def _softmax(scores: Logs) -> Logs:
-    """Return the probabilities of the labels of each prompt from their scores."""
-    return [softmax(row) for row in scores]
 
 
 class TokenKernel:
@@ -219,7 +214,7 @@ class TokenKernel:
             return self.last_scores
 
     def noisy_channel(
-        self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: Variant | None = None
+        self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: KernelVariant | None = None
     ) -> list[list[float]]:
         """Probability of each label from the probability of the text given the label.
 
@@ -231,7 +226,7 @@ class TokenKernel:
         Returns:
             One list of probabilities for each query.
         """
-        form = choose("variant", variant or self.options.variant, Variant)
+        form = choose("variant", variant or self.options.variant, KernelVariant)
         with self._running(prompts):
             self.last_scores = self._channel(prompts, checked_labels(label_space), form)
             return self.last_scores.probabilities
@@ -292,7 +287,7 @@ class TokenKernel:
         if totals is not None:
             logs = ([row[place] - total for place in distinct] for row, total in zip(logits, totals, strict=True))
             mass = [min(1.0, math.fsum(map(math.exp, row))) for row in logs]
-        return LabelScores(_softmax(logits), logits, mass, issues)
+        return LabelScores(list(map(label_probabilities, logits)), logits, mass, issues)
 
     def _sequences(
         self, prompts: Sequence[Any], label_space: Sequence[str], variant: str, limited: bool = True
@@ -325,7 +320,7 @@ class TokenKernel:
         if self.options.label_mass and not variant:
             sums = channel_scores(logs, len(label_space), False)
             mass = [math.fsum(map(math.exp, row)) for row in sums]
-        return LabelScores(_softmax(scores), scores, mass, issues)
+        return LabelScores(list(map(label_probabilities, scores)), scores, mass, issues)
 
     def _channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str) -> LabelScores:
         """The text scored given each label."""
@@ -728,7 +723,7 @@ class CausalLMKernel(TokenKernel):
             sequences = self._read([[prompt] for prompt in prompts]).before(shared)
             self._count(sequences)
             hidden = self.runner().patched(sequences, layer, state)
-            return _softmax(self.runner().forward.rows(hidden, tokens, False)[0])
+            return list(map(label_probabilities, self.runner().forward.rows(hidden, tokens, False)[0]))
 
     def score_in_detail(self, prompts: Sequence[str], label_space: Sequence[str]) -> tuple[list[list[float]], Any, Any]:
         """Probabilities of the labels, whole logits and hidden states, all from one run.
@@ -774,7 +769,7 @@ class CausalLMKernel(TokenKernel):
                 self._audit(label_space)
                 hidden = self._last(reading.before(shared))
                 logits, totals = self.runner().forward.rows(hidden, tokens, "log_probabilities" in wanted)
-                features["probabilities"] = _softmax(logits)
+                features["probabilities"] = list(map(label_probabilities, logits))
                 if totals is not None:
                     pairs = zip(logits, totals, strict=True)
                     features["log_probabilities"] = [[value - total for value in row] for row, total in pairs]
@@ -799,7 +794,7 @@ class CausalLMKernel(TokenKernel):
         return [Text(end.text(row), "stop" if end.complete(row) else "length") for row in tokens]
 
 
-Calibration = Callable[[list[float], Any, Any], list[float]]
+ReleasedCalibration = Callable[[list[float], Any, Any], list[float]]
 
 DETAILED_AT_ONCE = 256
 """Prompts whose whole distributions are held at once."""
@@ -844,7 +839,7 @@ def _standard(
     model: Any,
     tokenizer: Any,
     cache_empty: Callable[[], Any] | None = None,
-    calibration_function: Calibration | None = None,
+    calibration_function: ReleasedCalibration | None = None,
     return_hidden_state: bool = False,
     return_full_vocab_prob: bool = False,
 ) -> list[Any]:
@@ -870,7 +865,7 @@ def standard_ICL_inference_with_torch_Causal_LM(
     tokenizer: Any,
     label_space: Sequence[str],
     cache_empty: Callable[[], Any] | None = None,
-    calibration_function: Calibration | None = None,
+    calibration_function: ReleasedCalibration | None = None,
     return_hidden_state: bool = False,
     return_full_vocab_prob: bool = False,
 ) -> Any:
@@ -906,7 +901,7 @@ def batched_ICL_inference_with_torch_Causal_LM(
     label_space: Sequence[str],
     cache_empty: Callable[[], Any] | None = None,
     batch_calibration_function: Callable[[list[list[float]]], Any] | None = None,
-    inside_calibration_function: Calibration | None = None,
+    inside_calibration_function: ReleasedCalibration | None = None,
 ) -> Any:
     """Probability of each label after each of a list of prompts.
 

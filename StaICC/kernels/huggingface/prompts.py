@@ -66,7 +66,7 @@ _DECIDES = {"last": slice(-1, None), "first": slice(1), "full": slice(None)}
 
 LabelScoring = Literal["last", "first", "full"]
 IssueKind = Literal["no-token", "shared-token", "special-token"]
-Variant = Literal["paper", "0.1.1"]
+KernelVariant = Literal["paper", "0.1.1"]
 Tokens = tuple[int, ...]
 _log = logger(__name__)
 
@@ -91,7 +91,7 @@ class KernelOptions:
     """The blank before a label: the end of the prompt, or, as in most methods' papers, the beginning of the
     ``"label"``: the model reads prompts without the blank at their end."""
 
-    variant: Variant = "paper"
+    variant: KernelVariant = "paper"
     """Noisy channel: the sum over the query's tokens, or, as in 0.1.1, minus the mean loss over the prompt."""
 
     token_budget: int | None = None

@@ -279,7 +279,7 @@ def distributions(logits: Any) -> Any:
         ArgumentError: The rows are probabilities already: their softmax would be something else.
     """
     _refuse_probabilities(logits)
-    return numpy.exp(_log_softmax(logits))
+    return _softmax(logits)
 
 
 def kullback_leibler(logits: Any, anchors: Any) -> Any:

@@ -28,7 +28,7 @@ from StaICC.results.report.plots import SERIES, Axis, Figure, Panel, Shape, row_
 from StaICC.results.result import Result, ResultGroup, score_records
 
 
-class Score(NamedTuple):
+class ChartScore(NamedTuple):
     """A score with its interval and its baselines."""
 
     value: float | None = None
@@ -59,7 +59,7 @@ class Point(NamedTuple):
     series: str
     place: str
     """The name of its row, or of its place on the horizontal axis."""
-    score: Score
+    score: ChartScore
     x: float | None = None
     """The place on the horizontal axis; without one, a point is in the table only."""
     more: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Point(NamedTuple):
     size: float = 1.0
 
 
-Runs = Mapping[str, Result]
+ResultsByRun = Mapping[str, Result]
 """Results of one benchmark by the name of their run."""
 
 Given = Result | Mapping[str, Result]
@@ -75,7 +75,7 @@ Given = Result | Mapping[str, Result]
 
 SLOPES = ("GLER", "Template_sens", "Demo_sens")
 """Benchmarks whose scores of a data set are under ``sensitivity``."""
-_NOT_EVALUATED = Score(reason="data set not evaluated")
+_NOT_EVALUATED = ChartScore(reason="data set not evaluated")
 
 
 def named(given: Given) -> dict[str, Result]:
@@ -93,7 +93,7 @@ def named(given: Given) -> dict[str, Result]:
     return runs
 
 
-def dataset_names(runs: Runs) -> list[str]:
+def dataset_names(runs: ResultsByRun) -> list[str]:
     """Return the data sets of all runs, each once.
 
     Args:
@@ -112,7 +112,7 @@ def mean_key(benchmark: str, metric: str) -> str:
     return f"sensitivity.{metric}" if benchmark in SLOPES else metric
 
 
-def scores_of(result: Result) -> dict[tuple[str | None, str], Score]:
+def scores_of(result: Result) -> dict[tuple[str | None, str], ChartScore]:
     """Return every score with its interval, or the reason why it is undefined.
 
     Args:
@@ -122,13 +122,13 @@ def scores_of(result: Result) -> dict[tuple[str | None, str], Score]:
         The scores by data set (``None``: the mean) and key. Nested keys are joined by dots; a mean has the key of the
         scores that it averages.
     """
-    scores: dict[tuple[str | None, str], Score] = {}
+    scores: dict[tuple[str | None, str], ChartScore] = {}
     for record in score_records(result):
         place, key = record["dataset"], record["metric"]
         key = mean_key(result.benchmark, key) if place is None else key
         interval = None if record["low"] is None else Interval(record["low"], record["high"], record["level"], "")
         reason = record["missing"] or "not recorded"
-        score = Score(record["value"], interval, reason, record["random"], record["majority"])
+        score = ChartScore(record["value"], interval, reason, record["random"], record["majority"])
         if place is None:
             own = {name: scores[name, key] for name in result.divided if (name, key) in scores}
             if undefined := [name for name, score in own.items() if score.value is None]:
@@ -248,7 +248,7 @@ def chart(
     rows = []
     for point in points:
         score = point.score
-        bases = (Score(score.random).cell, Score(score.majority).cell)
+        bases = (ChartScore(score.random).cell, ChartScore(score.majority).cell)
         row = (*point[:3], score.cell, score.interval_cell, *bases, *point.more)
         rows.append([*compress(row, columns)])
     return Figure(
@@ -307,9 +307,11 @@ def forest(given: Given, metric: str | None = None) -> Figure:
     if len(runs) == 1:
         own = scores_of(first)
         kinds = dict.fromkeys(first.divided, "data sets") | ({None: "mean"} if len(first.divided) > 1 else {})
-        points = [Point(title, kind, name or "mean", own.get((name, key), Score())) for name, kind in kinds.items()]
+        points = [
+            Point(title, kind, name or "mean", own.get((name, key), ChartScore())) for name, kind in kinds.items()
+        ]
     else:
-        means = {name: scores_of(run).get((None, key), Score()) for name, run in runs.items()}
+        means = {name: scores_of(run).get((None, key), ChartScore()) for name, run in runs.items()}
         points = [Point(title, "", name, mean._replace(random=None, majority=None)) for name, mean in means.items()]
     better = {True: "Higher is better. ", False: "Lower is better. ", None: ""}[record.higher_is_better]
     return chart(
@@ -341,7 +343,9 @@ def differences(compared: Sequence[Comparison]) -> Figure:
             p = p_text(outcome.holm) if isinstance(outcome, Tested) else Missing(outcome.reason)
             kind = "significant" if isinstance(outcome, Tested) and outcome.significant else "other"
             name = f"{pair.first} - {pair.second}" if others else line.dataset
-            points.append(Point(title, kind, name, Score(line.difference, line.interval, "it has no bound"), more=(p,)))
+            points.append(
+                Point(title, kind, name, ChartScore(line.difference, line.interval, "it has no bound"), more=(p,))
+            )
     return chart(
         title,
         "First minus second run, with intervals. Significant differences (Holm) are coloured, others are grey.",
@@ -435,10 +439,10 @@ def cost_chart(given: Given) -> Figure:
     unit = "prompts" if any(own["tokens"] is None for own in costs.values()) else "tokens"
     points, spent, best = [], [], list[tuple[float, float]]()
     for row, name in enumerate(sorted(runs, key=lambda name: costs[name][unit] or math.inf)):
-        cost, score = costs[name][unit], scores_of(runs[name]).get((None, "accuracy"), Score())
+        cost, score = costs[name][unit], scores_of(runs[name]).get((None, "accuracy"), ChartScore())
         point = Point("Accuracy", "", name, score, more=(Missing("not recorded") if cost is None else f"{cost:.0f}",))
         points.append(point)
-        spent.append(point._replace(panel=f"Thousand {unit}", score=Score(cost / 1000 if cost else None)))
+        spent.append(point._replace(panel=f"Thousand {unit}", score=ChartScore(cost / 1000 if cost else None)))
         if cost and score.value is not None:
             highest = max(score.value, best[-1][0] if best else 0.0)
             best += [(highest, row - 0.5), (highest, row + 0.5)]
@@ -494,7 +498,7 @@ def reliability_diagrams(given: Given) -> Figure:
             if queries:
                 confidence, span = confidences / queries, f"{place / len(bins):g} to {(place + 1) / len(bins):g}"
                 more, size = (f"{confidence:.3f}", str(queries)), 0.5 + (queries / total) ** 0.5
-                points.append(Point(name, "", span, Score(correct / queries), confidence, more, size))
+                points.append(Point(name, "", span, ChartScore(correct / queries), confidence, more, size))
     return chart(
         f"Reliability by {by}",
         "Accuracy (vertical) against confidence in ten bins. The size of a point grows with the number of queries. "
@@ -539,7 +543,9 @@ def bias_distributions(given: Given) -> Figure:
             uniform = [(1 / len(labels), -0.5), (1 / len(labels), len(labels) - 0.5)]
             lines[dataset] = [Shape(uniform, kind="dashed")]
             for name, own in shares.items():
-                points += [Point(dataset, name, label, Score(share)) for label, share in zip(labels, own, strict=True)]
+                points += [
+                    Point(dataset, name, label, ChartScore(share)) for label, share in zip(labels, own, strict=True)
+                ]
     return chart(
         "Mean predictions",
         "Mean predicted probability of each label for empty queries, random words and test queries, and the "
@@ -569,11 +575,11 @@ def noise_lines(given: Given) -> Figure:
         # Without k, the shares that the noise rates aim at.
         demonstrations = int(k) if k.isdigit() and int(k) else 10**6
         for dataset, values in result.divided.items():
-            slope = scores.get((dataset, "sensitivity.accuracy"), Score())
+            slope = scores.get((dataset, "sensitivity.accuracy"), ChartScore())
             cell = slope.cell if slope.value is None else f"{slope.value:+.4f}"
             steps = sorted(int(key) for key in values if key.isdigit())
             for step, share in zip(steps, noisy_label_shares(demonstrations, len(steps)), strict=True):
-                score = scores.get((dataset, f"{step}.accuracy"), Score())
+                score = scores.get((dataset, f"{step}.accuracy"), ChartScore())
                 points.append(Point(dataset, name, f"{share:.2f}", score, share, (cell,)))
     return chart(
         "Accuracy against label noise",
@@ -602,7 +608,7 @@ def variance_chart(given: Given) -> Figure:
         for line in variance_components(result).lines:
             for source, (deviation, ends) in zip(SOURCES.values(), line.deviations, strict=True):
                 interval = Interval(*ends, 0.95, "") if ends else None
-                score = Score(deviation, interval, "too few levels, or no variation")
+                score = ChartScore(deviation, interval, "too few levels, or no variation")
                 points.append(Point(line.dataset, name, source, score))
     return chart(
         "Sources of variance",
@@ -660,10 +666,10 @@ def shots_chart(given: Given) -> Figure:
     for title, key in {"Accuracy": None, **keys}.items():
         for name, line in lines.items():
             for k, result in line.items():
-                score = scores_of(result).get((None, "accuracy"), Score())
+                score = scores_of(result).get((None, "accuracy"), ChartScore())
                 if key is not None:
                     cost = result.timing.get(key)
-                    score = Score(None if cost is None else cost / 1000)
+                    score = ChartScore(None if cost is None else cost / 1000)
                 points.append(Point(title, name, str(k), score, place(k)))
     ks = sorted({k for line in lines.values() for k in line}) or [0]
     ticks = [(place(k), str(k)) for k in ks]
@@ -703,7 +709,7 @@ def rounds_chart(given: Given) -> Figure:
         for figure in figures("LongICL"):
             if figure.dataset == dataset and figure.value is not None and figure.metric in places:
                 curves.setdefault(figure.model, []).append((places[figure.metric], figure.value))
-        uniform = [own.get((dataset, "uniform"), Score()).value for own in scores.values()]
+        uniform = [own.get((dataset, "uniform"), ChartScore()).value for own in scores.values()]
         guess = [Shape([(0.7, value), (5.3, value)], kind="dashed") for value in uniform if value is not None]
         lines[dataset] = [*map(Shape, curves.values()), *guess[:1]]
     return chart(
@@ -746,9 +752,9 @@ def model_size_chart(given: Given, method: str = "Vanilla ICL") -> Figure:
         if figure.value is not None:
             size = sizes[figure.model]
             place, more = None if figure.doubtful else math.log10(size), (f"{size:g}", "; ".join(figure.warnings))
-            points.append(Point(title, "published models", figure.model, Score(figure.value), place, more))
+            points.append(Point(title, "published models", figure.model, ChartScore(figure.value), place, more))
     unknown = Missing("the parameters of a run are not recorded")
-    points += [Point(title, "runs", name, Score(value), None, (unknown, "")) for name, value in own]
+    points += [Point(title, "runs", name, ChartScore(value), None, (unknown, "")) for name, value in own]
     ticks = [(-2.0, "10M"), (-1.0, "100M"), (0.0, "1B"), (1.0, "10B"), (2.0, "100B")]
     keys = [Shape((), number, text=name) for number, (name, _) in enumerate(own)]
     return chart(
@@ -816,7 +822,7 @@ def experiment_chart(given: Given) -> Figure:
                     at[name] = (at[name] + 0.5) * len(names) / len(own) - 0.5
                 low, high = row.get("score_low"), row.get("score_high")
                 interval = None if low is None or high is None else Interval(low, high, 0.95, "")
-                score = Score(row.get("score"), interval, "undefined or not measured")
+                score = ChartScore(row.get("score"), interval, "undefined or not measured")
                 points.append(Point(dataset, run, name, score, at[name]))
             places += at.values()
             for key in ("band_low", "band_high") if number < SERIES else ():

@@ -28,20 +28,20 @@ from typing import Any, NamedTuple
 import StaICC.results.report.figures as charts
 from StaICC.datasets.storage import write_output
 from StaICC.errors import ArgumentError, SchemaError, StaICCError
-from StaICC.metrics.paired_tests import LEVEL
+from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
 from StaICC.metrics.registry import COLUMNS, HEADLINE, Column, score_record
 from StaICC.results import comparison as tests
 from StaICC.results.comparison import Best, Rank, Tied, Untested, Worse
-from StaICC.results.provenance import ConditionRecord, query_keys
+from StaICC.results.provenance import ConditionRecord, query_positions
 from StaICC.results.published import compare_with_published, display_published
-from StaICC.results.report.figures import Point, Runs, Score, labels_of, mean_key, scores_of
+from StaICC.results.report.figures import ChartScore, Point, ResultsByRun, labels_of, mean_key, scores_of
 from StaICC.results.report.html import Markup, Missing, breakable, element, fold, items, join, printed, resource, table
 from StaICC.results.report.plots import STYLE, Figure, row_axis
 from StaICC.results.result import Prompts, Result, ResultGroup, by_benchmark
 from StaICC.safe_text import json_escaped, latex_cell
 from StaICC.version import __version__
 
-Group = Mapping[str, Runs]
+Group = Mapping[str, ResultsByRun]
 """Results by benchmark and run."""
 
 _SAME = ("datasets", "data", "split", "limit", "rows", "metrics", "options", "stopping", "unparsed")
@@ -148,7 +148,7 @@ class _Headline(NamedTuple):
     column: Column
     better: bool | None
     """Whether larger values are better; ``None`` if that is not known."""
-    scores: dict[str, Score]
+    scores: dict[str, ChartScore]
     """The means by run; without the runs that lack the benchmark."""
     places: dict[str, Rank]
     """Of the runs that have a value, the best first."""
@@ -170,7 +170,7 @@ def _headlines(group: Group) -> Iterator[_Headline]:
         if not any(key in run.averaged for run in runs.values()):
             continue
         first = first or column
-        scores = {name: every[benchmark, name].get((None, mean_key(benchmark, key)), Score()) for name in runs}
+        scores = {name: every[benchmark, name].get((None, mean_key(benchmark, key)), ChartScore()) for name in runs}
         stated = {score_record(benchmark, key, run.higher_is_better).higher_is_better for run in runs.values()}
         better = stated.pop() if len(stated) == 1 else None
         unknown = Untested("it is not recorded which values are better")
@@ -201,7 +201,7 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
         for column, better, scores, places in _headlines(group):
             cells = [latex_cell(column.title) + arrows[better]]
             for name in names:
-                value = scores.get(name, Score()).value
+                value = scores.get(name, ChartScore()).value
                 place = places.get(name) if len(scores) > 1 and better is not None else None
                 style = _LATEX_STYLES.get(type(place.verdict), "$%s$") if place else "$%s$"
                 cells.append("--" if value is None else style % f"{value:.4f}")
@@ -240,7 +240,7 @@ def _described(name: str, group: Group, differing: Sequence[str]) -> Markup:
     return join([element("bdi", name), about, partial])
 
 
-def _difference(headline: _Headline, runs: Runs, first: str, second: str) -> str:
+def _difference(headline: _Headline, runs: ResultsByRun, first: str, second: str) -> str:
     """Return by how much a run leads, with the interval, and what the test says."""
     lead = abs(headline.places[first].value - headline.places[second].value)
     verdict, span = headline.places[second].verdict, ""
@@ -305,7 +305,7 @@ def _forest(headlines: Sequence[_Headline], names: Sequence[str]) -> Markup:
     for column, _, scores, places in reversed(firsts.values()):
         for name in shown:
             marked = len(names) == 1 or (name in places and isinstance(places[name].verdict, Best | Tied))
-            score = scores.get(name, Score())._replace(random=None, majority=None)
+            score = scores.get(name, ChartScore())._replace(random=None, majority=None)
             points.append(Point(column.title, "best" if marked else "other", name, score))
     better = "Blue: the best run and those that are not shown to be worse. " if len(names) > 1 else ""
     of_all = f"all {len(names)} runs and " if len(names) > _MOST_ROWS else ""
@@ -335,7 +335,7 @@ def leaderboard(group: Group) -> Markup:
         heads.append(join([column.title, " ", element("small", _words(better))]))
         untested: dict[str, list[str]] = {}
         for name in names:
-            score, place = scores.get(name, Score()), places.get(name)
+            score, place = scores.get(name, ChartScore()), places.get(name)
             if place is None:
                 missing = f"{column.title}: {score.reason}" if name in scores else f"{column.benchmark} was not run"
                 rows[name].append(Missing(missing))
@@ -360,8 +360,8 @@ def leaderboard(group: Group) -> Markup:
     shown = table(f"Leaderboard: {group_title(group)}", head, list(rows.values()), classes=_BOARD)
     lines = {
         "Best: the best value of a column. Worse: shown to be worse by the paired test over test rows (that of the "
-        f"compare command, Holm's correction for the pairs with the best run, level {LEVEL:g}). Tied: not shown. "
-        "Untested: there is no valid test. Partial runs are not ranked.": len(names) > 1,
+        f"compare command, Holm's correction for the pairs with the best run, level {SIGNIFICANCE_LEVEL:g}). "
+        "Tied: not shown. Untested: there is no valid test. Partial runs are not ranked.": len(names) > 1,
         "Rank: all intervals of ranks together contain the true ranks with probability 0.95.": ranked,
         f"Below each score is its {' or '.join(sorted(levels))} interval.": levels,
         "Above chance: data sets whose accuracy has an interval above the random baseline.": "Normal" in group,
@@ -374,10 +374,10 @@ def leaderboard(group: Group) -> Markup:
 
 # -- the questions. Each has parts; a part takes comparable results, and is empty if they have not what it needs.
 
-Block = Callable[[Group], str]
+ReportPart = Callable[[Group], str]
 
 
-def heat_map(benchmark: str, metric: str = "") -> Block:
+def heat_map(benchmark: str, metric: str = "") -> ReportPart:
     """Return a part: a score of each run on each data set as a shaded table.
 
     Args:
@@ -392,13 +392,13 @@ def heat_map(benchmark: str, metric: str = "") -> Block:
         datasets = charts.dataset_names(runs)
         places: list[str | None] = [*datasets, *([None] if len(datasets) > 1 else [])]
         scores = [scores_of(result) for result in runs.values()]
-        cells = [[own.get((place, key), Score(reason="not evaluated")) for place in places] for own in scores]
+        cells = [[own.get((place, key), ChartScore(reason="not evaluated")) for place in places] for own in scores]
         known = [score.value for row in cells for score in row if score.value is not None]
         if not known:
             return ""
         low, span = min(known), (max(known) - min(known)) or 1.0
 
-        def shaded(score: Score) -> str:
+        def shaded(score: ChartScore) -> str:
             shade = 0 if score.value is None else round((_SHADES - 1) * (score.value - low) / span)
             return score.cell if score.value is None else element("td", score.cell, class_=f"h{shade}")
 
@@ -407,7 +407,7 @@ def heat_map(benchmark: str, metric: str = "") -> Block:
         for label, attribute in (("random baseline", "random"), ("majority baseline", "majority")):
             values = ([getattr(score, attribute) for score in own] for own in zip(*cells, strict=True))
             bases = [next((value for value in own if value is not None), None) for own in values]
-            foot += [[label, *(Score(value).cell for value in bases)]] if any(bases) else []
+            foot += [[label, *(ChartScore(value).cell for value in bases)]] if any(bases) else []
         caption = f"{column.title}, by data set ({_words(better)}; a darker cell is a higher value)"
         return table(caption, ["run", *(place or "mean" for place in places)], rows, foot, classes="sortable heat")
 
@@ -426,7 +426,7 @@ def _figure(make: Callable[..., Figure], given: Any, name: str = "", optional: b
     return element("figure", caption, figure.inline(), fold("Numbers", numbers, class_="numbers"))
 
 
-def figure_part(benchmark: str, make: Callable[..., Figure], optional: bool = False) -> Block:
+def figure_part(benchmark: str, make: Callable[..., Figure], optional: bool = False) -> ReportPart:
     """Return a part: a figure of the runs of a benchmark.
 
     Args:
@@ -437,7 +437,7 @@ def figure_part(benchmark: str, make: Callable[..., Figure], optional: bool = Fa
     return lambda group: _figure(make, group[benchmark], optional=optional) if benchmark in group else ""
 
 
-def run_part(benchmarks: Sequence[str], make: Callable[[str, Runs], str]) -> Block:
+def run_part(benchmarks: Sequence[str], make: Callable[[str, ResultsByRun], str]) -> ReportPart:
     """Return a part that has a folded part for each run.
 
     Args:
@@ -459,7 +459,7 @@ def _each(shown: Mapping[str, Markup | str]) -> Markup:
     return join(map(fold, shown, shown.values()) if len(shown) > 1 else shown.values())
 
 
-def _confusions(name: str, runs: Runs) -> str:
+def _confusions(name: str, runs: ResultsByRun) -> str:
     """Return a confusion matrix for each data set; of a large label space, its most frequent confusions."""
     (result,) = runs.values()
     tables: list[str] = []
@@ -533,13 +533,13 @@ def _published(group: Group) -> str:
     return join(parts)
 
 
-def _scores(name: str, runs: Runs) -> str:
+def _scores(name: str, runs: ResultsByRun) -> str:
     """Return what the results of a run print."""
     return join(printed(run.display_blocks(), f"{key}: all scores of {name}") for key, run in runs.items())
 
 
 _BIAS = ("Contextual_bias", "Domain_bias", "Post_bias")
-_SECTIONS: dict[str, dict[str, Block]] = {
+_SECTIONS: dict[str, dict[str, ReportPart]] = {
     "How accurate?": {
         "Accuracy by data set": heat_map("Normal"),
         "Number of demonstrations": figure_part("Normal", charts.shots_chart, optional=True),
@@ -704,7 +704,7 @@ def query_section(results: Mapping[str, Result | ResultGroup], prompts_of: Promp
                 # Empty and random queries have the label of a test row, which is not theirs.
                 truths = [-1] * len(record.truth) if benchmark in ("Contextual_bias", "Domain_bias") else record.truth
                 columns = (truths, record.predictions, _probabilities(record, len(labels)))
-                rows = enumerate(zip(query_keys(record.rows), *columns, strict=True))
+                rows = enumerate(zip(query_positions(record.rows), *columns, strict=True))
                 for number, (row, truth, label, scores) in rows:
                     query = (conditions[record.name], *row, truth)
                     place = sets[key]["queries"][query]

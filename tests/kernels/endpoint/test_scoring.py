@@ -18,7 +18,7 @@ from StaICC.kernels.endpoint import (
     next_token_scores,
     next_tokens,
 )
-from StaICC.kernels.protocol import softmax
+from StaICC.kernels.protocol import label_probabilities
 from tests.result_edits import edited, every_place
 
 # -- prompt log-probabilities ---------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_a_label_is_the_mass_of_the_tokens_that_begin_it():
     tokens = logs(_positive=0.3, pos=0.2, negative=0.1, the=0.2, Positive=0.05)
     scores = next_token_scores(tokens, ["negative", "positive"], "refuse")
     assert [round(math.exp(score), 12) for score in scores] == [0.1, 0.5]
-    assert [round(p, 12) for p in softmax(scores)] == [round(1 / 6, 12), round(5 / 6, 12)]
+    assert [round(p, 12) for p in label_probabilities(scores)] == [round(1 / 6, 12), round(5 / 6, 12)]
 
 
 def test_a_token_that_goes_beyond_the_label_is_not_the_label():
@@ -215,14 +215,14 @@ def test_the_bound_is_finite_when_nothing_is_left_over():
         {"positive": math.log(0.75), "the": math.log(0.25)}, ["negative", "positive"], "bound"
     )
     assert low < -700 < high
-    assert softmax([low, high]) == [pytest.approx(0, abs=1e-300), 1.0]
+    assert label_probabilities([low, high]) == [pytest.approx(0, abs=1e-300), 1.0]
 
 
 def test_probabilities_that_underflow_are_still_scored():
     tokens = {"other": -1e-9, "positive": -900.0, "negative": -9999.0, " positive": -900.0}
     scores = next_token_scores(tokens, ["negative", "positive"], "refuse")
     assert scores == [-9999.0, pytest.approx(-900.0 + math.log(2))]
-    assert softmax(scores) == [0.0, 1.0]
+    assert label_probabilities(scores) == [0.0, 1.0]
     assert next_token_scores({"positive": -1e-9, "other": -9999.0}, ["negative", "positive"], "bound")[0] == -9999.0
 
 

@@ -21,7 +21,7 @@ from StaICC import Normal
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.inference.identity import identity_of, tolerance_of
 from StaICC.kernels.huggingface import batching, live_state
-from StaICC.kernels.huggingface.forward import Row
+from StaICC.kernels.huggingface.forward import TrieRow
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 from StaICC.kernels.huggingface.prompts import NEUTRAL, KernelOptions
 from StaICC.kernels.huggingface.source import ModelSource, digest_of_file
@@ -408,7 +408,10 @@ def test_the_first_batch_is_compared_as_a_batch(make_model, tokenizer, prompts):
     assert "differ from single calls" in kernel.runner().forward.can.reason
     assert found == close((kernel(prompt, LABELS) for prompt in prompts), 1e-4)
     forward = kernel.runner().forward
-    plain, not_finite = forward.plain_logits([1, 2])[-1], math.nan * forward.padded([Row([1, 2], [0, 1], {})])[:, -1:]
+    plain, not_finite = (
+        forward.plain_logits([1, 2])[-1],
+        math.nan * forward.padded([TrieRow([1, 2], [0, 1], {})])[:, -1:],
+    )
     assert batching._deviation(forward, not_finite[0], plain) == math.inf
 
 

@@ -11,7 +11,7 @@ import pytest
 from StaICC.errors import RunEndingError
 from StaICC.kernels.huggingface import batching
 from StaICC.kernels.huggingface import forward as operators
-from StaICC.kernels.huggingface.forward import Forward, Row, segmented_attention
+from StaICC.kernels.huggingface.forward import Forward, TrieRow, segmented_attention
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 
 torch = pytest.importorskip("torch")
@@ -52,9 +52,9 @@ def test_states_are_those_of_single_passes(make_model: Any, tokenizer: Any, fami
 # -- replaced operators return what those of torch return, only where they may; others see NaN or the usual result
 
 
-CHAIN = Row((5, 6, 7), (0, 1, 2), {0: (0, 1, 2)})
-TREE = Row((5, 6, 8, 9, 4, 3), (0, 1, 2, 2, 3, 1), {1: (0, 1, 2), 2: (0, 1, 3, 4), 3: (0, 5)})
-FOREST = Row((5, 6, 7), (0, 0, 1), {4: (0,), 5: (1, 2)})
+CHAIN = TrieRow((5, 6, 7), (0, 1, 2), {0: (0, 1, 2)})
+TREE = TrieRow((5, 6, 8, 9, 4, 3), (0, 1, 2, 2, 3, 1), {1: (0, 1, 2), 2: (0, 1, 3, 4), 3: (0, 5)})
+FOREST = TrieRow((5, 6, 7), (0, 0, 1), {4: (0,), 5: (1, 2)})
 """The second sequence begins anew."""
 
 
@@ -87,7 +87,7 @@ def test_rows_one_after_the_other_have_the_states_of_single_calls(make_model, fa
     start = 0
     for row in rows:
         for path in row.picks.values():
-            alone = forward.padded([Row([row.tokens[i] for i in path], range(len(path)), {})])[0]
+            alone = forward.padded([TrieRow([row.tokens[i] for i in path], range(len(path)), {})])[0]
             together = found[0, [start + i for i in path]]
             assert torch.allclose(together, alone, atol=1e-5 if dtype is torch.float32 else 0.1)
         start += len(row.tokens)

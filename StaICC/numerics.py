@@ -1,0 +1,49 @@
+"""Softmax, entropy and the logarithm of a sum of exponentials, of one row of numbers, without overflow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+def softmax(row: Sequence[float]) -> list[float]:
+    """Return the probabilities that are proportional to the exponentials of finite or minus infinite numbers.
+
+    Args:
+        row: The numbers, not all minus infinity.
+
+    Example:
+        >>> softmax([1.0, 1.0])
+        [0.5, 0.5]
+    """
+    largest = max(row)
+    powers = [math.exp(value - largest) for value in row]
+    total = math.fsum(powers)
+    return [power / total for power in powers]
+
+
+def log_sum_exp(values: Sequence[float]) -> float:
+    """Return the logarithm of the sum of exponentials; it is exact where they underflow.
+
+    Args:
+        values: Finite numbers, at least one.
+
+    Example:
+        >>> log_sum_exp([-9999.0])
+        -9999.0
+    """
+    largest = max(values)
+    return largest + math.log(math.fsum(math.exp(value - largest) for value in values))
+
+
+def entropy(distribution: Sequence[float]) -> float:
+    """Return the Shannon entropy in nats; 0 log 0 is 0. Rounding may put it outside its range by an ulp.
+
+    Args:
+        distribution: Probabilities.
+
+    Example:
+        >>> round(entropy([0.5, 0.5]), 6)
+        0.693147
+    """
+    return -math.fsum(p * math.log(p) for p in distribution if p > 0)
