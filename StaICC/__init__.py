@@ -5,7 +5,8 @@
 >>> sorted(result["Averaged results"])
 ['accuracy', 'averaged_truelabel_likelihood', 'expected_calibration_error_1', 'macro_F1']
 
-The names below are imported when they are first used, so that importing the package costs nothing.
+The names below are the public interface, listed in docs/api/index.md; the paths of modules are private and can change.
+Each name is imported when it is first used, so that importing the package costs nothing.
 """
 
 from __future__ import annotations
@@ -16,49 +17,286 @@ from StaICC.optional import lazy_names
 from StaICC.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from StaICC.benchmarks import GLER as GLER
-    from StaICC.benchmarks import ContextualBias as ContextualBias
-    from StaICC.benchmarks import DemonstrationSensitivity as DemonstrationSensitivity
-    from StaICC.benchmarks import Diagnosis as Diagnosis
-    from StaICC.benchmarks import DomainBias as DomainBias
-    from StaICC.benchmarks import Experimentor as Experimentor
-    from StaICC.benchmarks import Generalisation as Generalisation
-    from StaICC.benchmarks import Normal as Normal
-    from StaICC.benchmarks import PosteriorBias as PosteriorBias
-    from StaICC.benchmarks import Suite as Suite
-    from StaICC.benchmarks import TemplateSensitivity as TemplateSensitivity
-    from StaICC.benchmarks import TripletBias as TripletBias
-    from StaICC.benchmarks.long_icl import LongICL as LongICL
+    from StaICC.benchmarks.benchmark import Benchmark as Benchmark
+    from StaICC.benchmarks.benchmark import TaskBenchmark as TaskBenchmark
+    from StaICC.benchmarks.benchmark import classification_scores as classification_scores
+    from StaICC.benchmarks.benchmark import condition_missing as condition_missing
+    from StaICC.benchmarks.builtin import Diagnosis as Diagnosis
+    from StaICC.benchmarks.builtin import Suite as Suite
+    from StaICC.benchmarks.builtin import make_benchmark as make_benchmark
+    from StaICC.benchmarks.exchange import export_tasks as export_tasks
+    from StaICC.benchmarks.exchange import identified_queries as identified_queries
+    from StaICC.benchmarks.exchange import prompt_records as prompt_records
+    from StaICC.benchmarks.exchange import read_predictions as read_predictions
+    from StaICC.benchmarks.exchange import score_predictions as score_predictions
+    from StaICC.benchmarks.experimentor import Experimentor as Experimentor
+    from StaICC.benchmarks.group import BenchmarkGroup as BenchmarkGroup
+    from StaICC.benchmarks.race import race as race
+    from StaICC.benchmarks.task import Condition as Condition
+    from StaICC.benchmarks.task import Outcome as Outcome
+    from StaICC.benchmarks.task import Scores as Scores
+    from StaICC.benchmarks.task import Scoring as Scoring
     from StaICC.benchmarks.task import Statistics as Statistics
+    from StaICC.benchmarks.task import Task as Task
+    from StaICC.benchmarks.task import TaskInput as TaskInput
+    from StaICC.benchmarks.tasks.bias import ContextualBias as ContextualBias
+    from StaICC.benchmarks.tasks.bias import DomainBias as DomainBias
+    from StaICC.benchmarks.tasks.bias import PosteriorBias as PosteriorBias
+    from StaICC.benchmarks.tasks.bias import TripletBias as TripletBias
+    from StaICC.benchmarks.tasks.generalisation import Generalisation as Generalisation
+    from StaICC.benchmarks.tasks.label_noise import GLER as GLER
+    from StaICC.benchmarks.tasks.normal import Normal as Normal
+    from StaICC.benchmarks.tasks.normal import NormalTask as NormalTask
+    from StaICC.benchmarks.tasks.sensitivity import DemonstrationSensitivity as DemonstrationSensitivity
+    from StaICC.benchmarks.tasks.sensitivity import TemplateSensitivity as TemplateSensitivity
+    from StaICC.benchmarks.verify import Contradicted as Contradicted
+    from StaICC.benchmarks.verify import Recomputed as Recomputed
+    from StaICC.benchmarks.verify import Rerun as Rerun
+    from StaICC.benchmarks.verify import Unchecked as Unchecked
+    from StaICC.benchmarks.verify import Verification as Verification
+    from StaICC.benchmarks.verify import rebuild as rebuild
+    from StaICC.benchmarks.verify import status_of as status_of
+    from StaICC.benchmarks.verify import verify as verify
+    from StaICC.benchmarks.verify import verify_file as verify_file
+    from StaICC.benchmarks.verify import written_prompts as written_prompts
+    from StaICC.comparing.citing import find_work as find_work
+    from StaICC.comparing.citing import works as works
+    from StaICC.comparing.comparison import Comparison as Comparison
+    from StaICC.comparing.comparison import compare as compare
+    from StaICC.comparing.comparison import compare_all as compare_all
+    from StaICC.comparing.comparison import compare_runs as compare_runs
+    from StaICC.comparing.formats import format_comparisons as format_comparisons
+    from StaICC.comparing.formats import format_rankings as format_rankings
+    from StaICC.comparing.generalisation import compare_generalising as compare_generalising
+    from StaICC.comparing.generalisation import components_of as components_of
+    from StaICC.comparing.generalisation import plan as plan
+    from StaICC.comparing.generalisation import variance_components as variance_components
+    from StaICC.comparing.pairing import list_differences as list_differences
+    from StaICC.comparing.published import compare_with_published as compare_with_published
+    from StaICC.comparing.published import format_published as format_published
+    from StaICC.comparing.published import published_figures as published_figures
+    from StaICC.comparing.published import published_models as published_models
+    from StaICC.comparing.ranking import Ranking as Ranking
+    from StaICC.comparing.ranking import rank as rank
     from StaICC.compat import Contextual_bias as Contextual_bias
     from StaICC.compat import Demo_sens as Demo_sens
     from StaICC.compat import Domain_bias as Domain_bias
     from StaICC.compat import Post_bias as Post_bias
     from StaICC.compat import Template_sens as Template_sens
     from StaICC.compat import Triplet_bias as Triplet_bias
-    from StaICC.datasets import Card as Card
-    from StaICC.datasets import Dataset as Dataset
-    from StaICC.datasets import load_dataset as load_dataset
+    from StaICC.datasets.catalogue import Card as Card
+    from StaICC.datasets.catalogue import SplitSizes as SplitSizes
+    from StaICC.datasets.catalogue import Template as Template
+    from StaICC.datasets.catalogue import TemplateAlternatives as TemplateAlternatives
+    from StaICC.datasets.catalogue import cite as cite
+    from StaICC.datasets.catalogue import get_card as get_card
+    from StaICC.datasets.dataset import Dataset as Dataset
+    from StaICC.datasets.dataset import load_dataset as load_dataset
+    from StaICC.datasets.source import FileSource as FileSource
+    from StaICC.datasets.source import HubSource as HubSource
+    from StaICC.datasets.table import FrozenTable as FrozenTable
+    from StaICC.datasets.table import write_table as write_table
+    from StaICC.errors import ArgumentError as ArgumentError
+    from StaICC.errors import DataDamagedError as DataDamagedError
+    from StaICC.errors import DataError as DataError
+    from StaICC.errors import DataMissingError as DataMissingError
+    from StaICC.errors import EditionError as EditionError
+    from StaICC.errors import IdentityError as IdentityError
+    from StaICC.errors import MissingDependencyError as MissingDependencyError
+    from StaICC.errors import OutputError as OutputError
+    from StaICC.errors import PluginError as PluginError
+    from StaICC.errors import PromptError as PromptError
+    from StaICC.errors import RemovedNameError as RemovedNameError
+    from StaICC.errors import RunEndingError as RunEndingError
+    from StaICC.errors import SchemaError as SchemaError
     from StaICC.errors import StaICCError as StaICCError
+    from StaICC.errors import UndefinedMetricError as UndefinedMetricError
+    from StaICC.errors import UnknownKeyError as UnknownKeyError
+    from StaICC.errors import UnknownNameError as UnknownNameError
+    from StaICC.errors import WithheldReplyError as WithheldReplyError
+    from StaICC.inference.contract import Text as Text
+    from StaICC.inference.identity import Identity as Identity
+    from StaICC.inference.replies import Failure as Failure
+    from StaICC.inference.reply_parser import parse_reply as parse_reply
+    from StaICC.inference.store import PredictionStore as PredictionStore
+    from StaICC.inference.workers import worker_processes as worker_processes
+    from StaICC.kernels.huggingface.kernel import CausalLMKernel as CausalLMKernel
+    from StaICC.kernels.ppm import PPMKernel as PPMKernel
+    from StaICC.kernels.protocol import Capability as Capability
     from StaICC.kernels.registry import load_kernel as load_kernel
-    from StaICC.results import Result as Result
-    from StaICC.results import ResultGroup as ResultGroup
-    from StaICC.results import load as load
+    from StaICC.kernels.server.batch_files import batch_requests as batch_requests
+    from StaICC.kernels.server.endpoint import EndpointKernel as EndpointKernel
+    from StaICC.kernels.text_inference import TextInference as TextInference
+    from StaICC.kernels.text_inference import text_inference as text_inference
+    from StaICC.long_icl.benchmark import LongICL as LongICL
+    from StaICC.long_icl.cards import TaskCard as TaskCard
+    from StaICC.long_icl.cards import task_card as task_card
+    from StaICC.long_icl.experiments import Experiment as Experiment
+    from StaICC.long_icl.parsing import parse_answer as parse_answer
+    from StaICC.methods.calibration.base import CalibratedKernel as CalibratedKernel
+    from StaICC.methods.calibration.base import Calibration as Calibration
+    from StaICC.methods.calibration.base import LabelledPrompts as LabelledPrompts
+    from StaICC.methods.calibration.base import calibrated as calibrated
+    from StaICC.methods.calibration.base import label_rows as label_rows
+    from StaICC.methods.calibration.base import labelled_prompts as labelled_prompts
+    from StaICC.methods.calibration.base import load_calibration as load_calibration
+    from StaICC.methods.calibration.neighbours import HiddenCalibration as HiddenCalibration
+    from StaICC.methods.calibration.neighbours import KNNPrompting as KNNPrompting
+    from StaICC.methods.calibration.neighbours import KNNPromptingCentroid as KNNPromptingCentroid
+    from StaICC.methods.calibration.neighbours import PrototypicalCalibration as PrototypicalCalibration
+    from StaICC.methods.calibration.prior import ContextualCalibration as ContextualCalibration
+    from StaICC.methods.calibration.prior import DomainCalibration as DomainCalibration
+    from StaICC.methods.calibration.prior import DomainPMI as DomainPMI
+    from StaICC.methods.calibration.prior import LinearCalibration as LinearCalibration
+    from StaICC.methods.calibration.prior import TemperatureScaling as TemperatureScaling
+    from StaICC.methods.calibration.prior import batch_calibration as batch_calibration
+    from StaICC.methods.features import Feature as Feature
+    from StaICC.methods.run import Method as Method
+    from StaICC.methods.run import run_all as run_all
+    from StaICC.methods.run import run_many_shot as run_many_shot
+    from StaICC.methods.specification import METHODS as METHODS
+    from StaICC.methods.specification import MethodSpec as MethodSpec
+    from StaICC.methods.specification import option as option
+    from StaICC.methods.specification import with_demonstrations as with_demonstrations
+    from StaICC.metrics.classification import accuracy as accuracy
+    from StaICC.metrics.classification import averaged_truelabel_likelihood as averaged_truelabel_likelihood
+    from StaICC.metrics.classification import expected_calibration_error_1 as expected_calibration_error_1
+    from StaICC.metrics.classification import macro_F1 as macro_F1
+    from StaICC.metrics.classification import normalise as normalise
+    from StaICC.metrics.diagnosis import consistency as consistency
+    from StaICC.metrics.diagnosis import empirical_bias as empirical_bias
+    from StaICC.metrics.diagnosis import entropy as entropy
+    from StaICC.metrics.diagnosis import entropy_of_mean as entropy_of_mean
+    from StaICC.metrics.diagnosis import gler as gler
+    from StaICC.metrics.diagnosis import kl_divergence as kl_divergence
+    from StaICC.metrics.diagnosis import label_frequencies as label_frequencies
+    from StaICC.metrics.diagnosis import mean_distribution as mean_distribution
+    from StaICC.metrics.diagnosis import negated_mean_entropy as negated_mean_entropy
+    from StaICC.metrics.diagnosis import shares_of_correct_labels as shares_of_correct_labels
+    from StaICC.metrics.intervals import Interval as Interval
+    from StaICC.metrics.intervals import combine as combine
+    from StaICC.metrics.intervals import ratio_part as ratio_part
+    from StaICC.metrics.metric_set import Metric as Metric
+    from StaICC.metrics.metric_set import MetricSet as MetricSet
+    from StaICC.metrics.metric_set import metric_set as metric_set
+    from StaICC.metrics.random_baselines import RandomBaseline as RandomBaseline
+    from StaICC.metrics.statistics import MeanOf as MeanOf
+    from StaICC.prompting.prompt_writer import PromptWriter as PromptWriter
+    from StaICC.prompting.prompt_writer import Query as Query
+    from StaICC.prompting.prompt_writer import TemplateWarning as TemplateWarning
+    from StaICC.prompting.sampling import StableRandom as StableRandom
+    from StaICC.prompting.sampling import split_dataset as split_dataset
+    from StaICC.registry import PluginWarning as PluginWarning
+    from StaICC.report.figures import accuracy_by_dataset as accuracy_by_dataset
+    from StaICC.report.figures import bias_distributions as bias_distributions
+    from StaICC.report.figures import confusion_matrices as confusion_matrices
+    from StaICC.report.figures import cost_chart as cost_chart
+    from StaICC.report.figures import differences as differences
+    from StaICC.report.figures import experiment_chart as experiment_chart
+    from StaICC.report.figures import forest as forest
+    from StaICC.report.figures import model_size_chart as model_size_chart
+    from StaICC.report.figures import noise_lines as noise_lines
+    from StaICC.report.figures import reliability_diagrams as reliability_diagrams
+    from StaICC.report.figures import rounds_chart as rounds_chart
+    from StaICC.report.figures import shots_chart as shots_chart
+    from StaICC.report.figures import variance_chart as variance_chart
+    from StaICC.report.page import report_html as report_html
+    from StaICC.report.page import write_report as write_report
+    from StaICC.results.predictor import Provenance as Provenance
+    from StaICC.results.result import QueryRecord as QueryRecord
+    from StaICC.results.result import Result as Result
+    from StaICC.results.result import ResultGroup as ResultGroup
+    from StaICC.results.result import load as load
+    from StaICC.results.result import save_records as save_records
+    from StaICC.results.signature import Signature as Signature
 
 
 _HOMES = {
-    "StaICC.benchmarks": (
-        "GLER ContextualBias DemonstrationSensitivity Diagnosis DomainBias Experimentor Generalisation Normal "
-        "PosteriorBias Suite TemplateSensitivity TripletBias"
+    "StaICC.benchmarks.benchmark": "Benchmark TaskBenchmark classification_scores condition_missing",
+    "StaICC.benchmarks.builtin": "Diagnosis Suite make_benchmark",
+    "StaICC.benchmarks.exchange": ("export_tasks identified_queries prompt_records read_predictions score_predictions"),
+    "StaICC.benchmarks.experimentor": "Experimentor",
+    "StaICC.benchmarks.group": "BenchmarkGroup",
+    "StaICC.benchmarks.race": "race",
+    "StaICC.benchmarks.task": "Condition Outcome Scores Scoring Statistics Task TaskInput",
+    "StaICC.benchmarks.tasks.bias": "ContextualBias DomainBias PosteriorBias TripletBias",
+    "StaICC.benchmarks.tasks.generalisation": "Generalisation",
+    "StaICC.benchmarks.tasks.label_noise": "GLER",
+    "StaICC.benchmarks.tasks.normal": "Normal NormalTask",
+    "StaICC.benchmarks.tasks.sensitivity": "DemonstrationSensitivity TemplateSensitivity",
+    "StaICC.benchmarks.verify": (
+        "Contradicted Recomputed Rerun Unchecked Verification rebuild status_of verify verify_file written_prompts"
     ),
-    "StaICC.benchmarks.long_icl": "LongICL",
-    "StaICC.benchmarks.task": "Statistics",
+    "StaICC.comparing.citing": "find_work works",
+    "StaICC.comparing.comparison": "Comparison compare compare_all compare_runs",
+    "StaICC.comparing.formats": "format_comparisons format_rankings",
+    "StaICC.comparing.generalisation": "compare_generalising components_of plan variance_components",
+    "StaICC.comparing.pairing": "list_differences",
+    "StaICC.comparing.published": "compare_with_published format_published published_figures published_models",
+    "StaICC.comparing.ranking": "Ranking rank",
     "StaICC.compat": "Contextual_bias Demo_sens Domain_bias Post_bias Template_sens Triplet_bias",
-    "StaICC.datasets": "Card Dataset load_dataset",
-    "StaICC.errors": "StaICCError",
+    "StaICC.datasets.catalogue": "Card SplitSizes Template TemplateAlternatives cite get_card",
+    "StaICC.datasets.dataset": "Dataset load_dataset",
+    "StaICC.datasets.source": "FileSource HubSource",
+    "StaICC.datasets.table": "FrozenTable write_table",
+    "StaICC.errors": (
+        "ArgumentError DataDamagedError DataError DataMissingError EditionError IdentityError "
+        "MissingDependencyError OutputError PluginError PromptError RemovedNameError RunEndingError "
+        "SchemaError StaICCError UndefinedMetricError UnknownKeyError UnknownNameError WithheldReplyError"
+    ),
+    "StaICC.inference.contract": "Text",
+    "StaICC.inference.identity": "Identity",
+    "StaICC.inference.replies": "Failure",
+    "StaICC.inference.reply_parser": "parse_reply",
+    "StaICC.inference.store": "PredictionStore",
+    "StaICC.inference.workers": "worker_processes",
+    "StaICC.kernels.huggingface.kernel": "CausalLMKernel",
+    "StaICC.kernels.ppm": "PPMKernel",
+    "StaICC.kernels.protocol": "Capability",
     "StaICC.kernels.registry": "load_kernel",
-    "StaICC.results": "Result ResultGroup load",
+    "StaICC.kernels.server.batch_files": "batch_requests",
+    "StaICC.kernels.server.endpoint": "EndpointKernel",
+    "StaICC.kernels.text_inference": "TextInference text_inference",
+    "StaICC.long_icl.benchmark": "LongICL",
+    "StaICC.long_icl.cards": "TaskCard task_card",
+    "StaICC.long_icl.experiments": "Experiment",
+    "StaICC.long_icl.parsing": "parse_answer",
+    "StaICC.methods.calibration.base": (
+        "CalibratedKernel Calibration LabelledPrompts calibrated label_rows labelled_prompts load_calibration"
+    ),
+    "StaICC.methods.calibration.neighbours": (
+        "HiddenCalibration KNNPrompting KNNPromptingCentroid PrototypicalCalibration"
+    ),
+    "StaICC.methods.calibration.prior": (
+        "ContextualCalibration DomainCalibration DomainPMI LinearCalibration TemperatureScaling batch_calibration"
+    ),
+    "StaICC.methods.features": "Feature",
+    "StaICC.methods.run": "Method run_all run_many_shot",
+    "StaICC.methods.specification": "METHODS MethodSpec option with_demonstrations",
+    "StaICC.metrics.classification": (
+        "accuracy averaged_truelabel_likelihood expected_calibration_error_1 macro_F1 normalise"
+    ),
+    "StaICC.metrics.diagnosis": (
+        "consistency empirical_bias entropy entropy_of_mean gler kl_divergence label_frequencies "
+        "mean_distribution negated_mean_entropy shares_of_correct_labels"
+    ),
+    "StaICC.metrics.intervals": "Interval combine ratio_part",
+    "StaICC.metrics.metric_set": "Metric MetricSet metric_set",
+    "StaICC.metrics.random_baselines": "RandomBaseline",
+    "StaICC.metrics.statistics": "MeanOf",
+    "StaICC.prompting.prompt_writer": "PromptWriter Query TemplateWarning",
+    "StaICC.prompting.sampling": "StableRandom split_dataset",
+    "StaICC.registry": "PluginWarning",
+    "StaICC.report.figures": (
+        "accuracy_by_dataset bias_distributions confusion_matrices cost_chart differences experiment_chart "
+        "forest model_size_chart noise_lines reliability_diagrams rounds_chart shots_chart variance_chart"
+    ),
+    "StaICC.report.page": "report_html write_report",
+    "StaICC.results.predictor": "Provenance",
+    "StaICC.results.result": "QueryRecord Result ResultGroup load save_records",
+    "StaICC.results.signature": "Signature",
 }
+"""The public names by the module that defines them."""
 
 __all__ = sorted([*" ".join(_HOMES.values()).split(), "__version__"])
 __getattr__ = lazy_names(__name__, _HOMES)

@@ -16,11 +16,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from StaICC import Normal
-from StaICC.kernels.registry import load_kernel
-from StaICC.methods.calibration.base import Calibration, LabelledPrompts, label_rows, labelled_prompts
-from StaICC.methods.features import Feature
-from StaICC.methods.run import MethodSpec, calibrated, run_all
+from StaICC import (
+    Calibration,
+    Feature,
+    LabelledPrompts,
+    MethodSpec,
+    Normal,
+    calibrated,
+    label_rows,
+    labelled_prompts,
+    load_kernel,
+    run_all,
+)
 
 TEMPERATURES = tuple(2 ** (step / 4) for step in range(-12, 25))  # 1/8 to 64
 

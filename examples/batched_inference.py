@@ -19,8 +19,7 @@
 # predictions in a store, so that an interrupted run can continue.
 
 # %%
-from StaICC import Normal, Suite
-from StaICC.inference.identity import Identity
+from StaICC import Identity, Normal, Suite
 
 DATASETS = ["mini"]  # None: the ten data sets of the benchmark
 benchmark = Normal(datasets=DATASETS)

@@ -25,12 +25,14 @@ import importlib.util
 import os
 import tempfile
 
-from StaICC import ContextualBias, Normal, load_kernel
-from StaICC.methods.run import run_all
-from StaICC.prefabricate_inference.standard_calibration import (
+from StaICC import (
     CalibratedKernel,
-    contextual_calibration,
+    ContextualBias,
+    ContextualCalibration,
+    Normal,
     load_calibration,
+    load_kernel,
+    run_all,
 )
 
 DATASETS = ["mini"]  # None: the ten data sets of the benchmark
@@ -92,7 +94,7 @@ for name, result in table.items():
 
 # %%
 one = benchmark[0]
-calibration = contextual_calibration(one.get_label_space())
+calibration = ContextualCalibration(one.get_label_space())
 calibration.train(
     one.prompt_former.write_prompt_from_dataline,
     kernel,

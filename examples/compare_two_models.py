@@ -21,9 +21,16 @@
 # variant, draws the figures, and writes a report.
 
 # %%
-from StaICC import Normal, load, load_kernel
-from StaICC.results.comparison import compare_all, format_comparisons
-from StaICC.results.report import accuracy_by_dataset, reliability_diagrams, write_report
+from StaICC import (
+    Normal,
+    accuracy_by_dataset,
+    compare_all,
+    format_comparisons,
+    load,
+    load_kernel,
+    reliability_diagrams,
+    write_report,
+)
 
 DATASETS = ["mini"]  # None: the ten data sets of the benchmark
 kernels = {

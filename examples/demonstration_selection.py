@@ -24,8 +24,7 @@
 # %%
 import os
 
-from StaICC import Normal, load_kernel
-from StaICC.methods.run import Method, run_all
+from StaICC import Method, Normal, load_kernel, run_all
 
 DATASETS = ["mini"]  # None: the ten data sets of the benchmark
 INSTRUCTIONS = None if DATASETS is None else [  # the ten data sets have their own

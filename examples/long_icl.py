@@ -24,9 +24,15 @@ import csv
 import os
 from pathlib import Path
 
-from StaICC import LongICL, load_kernel
-from StaICC.benchmarks.long_icl import Experiment, card, parse_answer
-from StaICC.results.published import compare_with_published, format_published
+from StaICC import (
+    Experiment,
+    LongICL,
+    compare_with_published,
+    format_published,
+    load_kernel,
+    parse_answer,
+    task_card,
+)
 
 MODEL = os.environ.get("STAICC_EXAMPLES_MODEL", "ppm")  # "smollm2", "hf:gpt2", ... need the extra hf
 DATA = Path(
@@ -47,12 +53,12 @@ for split, turns in (("train", 5), ("test", 2)):
         writer = csv.writer(file)
         writer.writerow(["text", "category"])
         for turn in range(turns):
-            for label in card("banking77").labels:
+            for label in task_card("banking77").labels:
                 topic = label.replace("_", " ").lower()
                 writer.writerow([f"Made-up {split} question {turn} about {topic}", label])
     with open(DATA / f"discovery_{split}.tsv", "w", encoding="utf-8", newline="") as file:
         file.write("sentence1\tsentence2\tlabel\tidx\n")
-        for number, label in enumerate(card("discovery").labels * turns):
+        for number, label in enumerate(task_card("discovery").labels * turns):
             file.write(f"Made-up {split} sentence {number}.\tAnother one.\t{label}\t{number}\n")
 
 # %% [markdown]

@@ -22,8 +22,7 @@
 import math
 import os
 
-from StaICC import Normal, load_kernel
-from StaICC.results import compare
+from StaICC import Normal, compare, load_kernel
 
 DATASETS = ["mini"]  # None: the ten data sets of the benchmark
 MODEL = os.environ.get("STAICC_EXAMPLES_MODEL", "ppm")  # "smollm2", "hf:gpt2", ... need the extra hf

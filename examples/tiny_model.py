@@ -10,7 +10,7 @@ import tokenizers
 import torch
 import transformers
 
-from StaICC.kernels.huggingface.kernel import CausalLMKernel
+from StaICC import CausalLMKernel
 
 __all__ = ["tiny_kernel"]
 

@@ -58,7 +58,9 @@ def anonymous() -> Callable[[Any], Any]:
     """A function that copies a result (or a group) without who predicted and how, to compare the numbers of two."""
 
     def copied(result: Any) -> Any:
-        from StaICC.results import Provenance, Result, Signature
+        from StaICC.results.predictor import Provenance
+        from StaICC.results.result import Result
+        from StaICC.results.signature import Signature
 
         result = copy.deepcopy(result)
         for part in [result] if isinstance(result, Result) else result.results():
@@ -103,7 +105,7 @@ def smollm2(need: Callable[[Iterable[str], str], None]) -> Path:
 @pytest.fixture(scope="session")
 def pack() -> None:
     """The frozen data, installed. Tests marked ``pack`` get it by themselves."""
-    from StaICC.datasets import names
+    from StaICC.datasets.catalogue import names
     from StaICC.datasets.pack import ensure_installed
     from StaICC.errors import DataMissingError
 

@@ -55,8 +55,8 @@ import pytest
 
 import StaICC
 import StaICC.cli
-from StaICC.benchmarks.running import RunSettings
-from tests.benchmarks.long_icl.conftest import write_small
+from StaICC.benchmarks.context import RunSettings
+from tests.long_icl.conftest import write_small
 from tests.pictures import chromium
 
 ROOT = Path(__file__).parents[1]

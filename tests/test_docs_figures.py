@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from StaICC import Suite, load_kernel
-from StaICC.benchmarks import Statistics
+from StaICC.benchmarks.task import Statistics
 
 pytestmark = [pytest.mark.pack, pytest.mark.slow]
 

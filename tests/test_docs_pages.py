@@ -14,10 +14,10 @@ import pytest
 
 import StaICC
 import StaICC.cli
-from StaICC.benchmarks.tasks import BENCHMARKS
+from StaICC.benchmarks.builtin import BENCHMARKS
 from StaICC.cli.options import LONG_ICL
-from StaICC.results.published import find_work
-from StaICC.results.report.figures import KINDS
+from StaICC.comparing.citing import find_work
+from StaICC.report.figures import KINDS
 from tests.test_docs_blocks import PYTHON, environment
 
 ROOT = Path(__file__).parents[1]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from StaICC import Normal, load, load_dataset, load_kernel
-from StaICC.benchmarks.tasks import BENCHMARKS, make_benchmark
+from StaICC.benchmarks.builtin import BENCHMARKS, make_benchmark
 from StaICC.benchmarks.verify import rebuild, verify
 from StaICC.cli import main
 from StaICC.datasets.dataset import Dataset, dataset_registry
@@ -24,7 +24,7 @@ from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, Plu
 from StaICC.inference.identity import identity_of
 from StaICC.kernels.registry import KERNELS
 from StaICC.methods.specification import METHODS
-from StaICC.metrics.registry import METRICS
+from StaICC.metrics.metric_set import METRICS
 from StaICC.registry import GROUPS, PluginWarning, Registry
 
 ROOT = Path(__file__).parents[1]

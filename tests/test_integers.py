@@ -14,15 +14,15 @@ import pytest
 
 import StaICC
 from StaICC import GLER, Dataset, DomainBias, Generalisation, LongICL, Normal, load_kernel
-from StaICC.benchmarks.long_icl import Experiment
-from StaICC.datasets import SplitSizes
+from StaICC.datasets.catalogue import SplitSizes
 from StaICC.errors import ArgumentError, validate_integer, whole_number
-from StaICC.inference import RunOptions
+from StaICC.inference.runner import RunOptions
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.text_inference import ReplySettings
+from StaICC.long_icl.experiments import Experiment
 from StaICC.methods.run import Method
 from StaICC.methods.specification import _accepts, make_options
-from StaICC.metrics import expected_calibration_error_1
+from StaICC.metrics.classification import expected_calibration_error_1
 
 ROWS = [(f"text {row}", f"kind {row % 20}") for row in range(400)]
 KINDS = [f"kind {number}" for number in range(20)]

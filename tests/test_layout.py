@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import StaICC
+from StaICC.comparing.comparison import compare, compare_runs
 from StaICC.layout import Line, TextTable, html, layout, print_blocks
-from StaICC.results.comparison import compare, compare_runs
 
 CELL = st.text(st.characters(codec="ascii", categories=["L", "N"]), max_size=6)
 NAME = st.text(st.sampled_from("ab -_/"), max_size=60).map("x".__add__)

@@ -19,10 +19,11 @@ import pytest
 from StaICC import Dataset, Normal, Suite, load_kernel
 from StaICC.benchmarks.verify import verify
 from StaICC.cli import main
+from StaICC.comparing.comparison import compare
+from StaICC.comparing.ranking import rank
 from StaICC.errors import MissingDependencyError, StaICCError
 from StaICC.methods.run import run_all
 from StaICC.optional import require
-from StaICC.results import compare, rank
 
 GOOD = "text,label\n" + "".join(f"ticket {i},{'bug' if i % 2 else 'wish'}\n" for i in range(40))
 

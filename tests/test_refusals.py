@@ -16,24 +16,27 @@ from StaICC import Dataset, Normal, PosteriorBias, Statistics, load_kernel
 from StaICC.benchmarks import exchange
 from StaICC.benchmarks.race import race
 from StaICC.benchmarks.verify import verify_file
-from StaICC.datasets import load_dataset, pack
+from StaICC.datasets import pack
 from StaICC.datasets.catalogue import Digests
+from StaICC.datasets.dataset import load_dataset
 from StaICC.datasets.source import HubSource
 from StaICC.errors import StaICCError
-from StaICC.inference import RunOptions
-from StaICC.inference.contract import token_cost
+from StaICC.inference.forecast import token_cost
 from StaICC.inference.identity import identity_of
+from StaICC.inference.runner import RunOptions
 from StaICC.inference.store import BoundStore, PredictionStore, query_key
 from StaICC.inference.workers import WorkerPool, worker_processes
-from StaICC.kernels.endpoint import EndpointKernel, batch_reply, batch_requests
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import ModelSource
 from StaICC.kernels.protocol import Capability
+from StaICC.kernels.server.batch_files import batch_reply, batch_requests
+from StaICC.kernels.server.endpoint import EndpointKernel
 from StaICC.methods.specification import MethodSpec
-from StaICC.prompting import StableRandom, SubsetView
 from StaICC.prompting.prompt_writer import domain_queries
-from StaICC.results import Result, save_records
-from StaICC.results.provenance import Signature, unpack_scores
+from StaICC.prompting.sampling import StableRandom, SubsetView
+from StaICC.results.details import unpack_scores
+from StaICC.results.result import Result, save_records
+from StaICC.results.signature import Signature
 
 LABELS = ["no", "yes"]
 ROWS = [(f"text {number}", number % 2) for number in range(40)]

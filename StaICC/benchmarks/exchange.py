@@ -52,19 +52,21 @@ from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import quote
 
+from StaICC.benchmarks.benchmark import Benchmark
+from StaICC.benchmarks.context import Predictions
 from StaICC.benchmarks.experimentor import Experimentor, strictest_policy
-from StaICC.benchmarks.running import Predictions
+from StaICC.benchmarks.group import BenchmarkGroup, members
 from StaICC.benchmarks.task import Condition
-from StaICC.benchmarks.tasks import Benchmark, BenchmarkGroup, members
-from StaICC.datasets.storage import StrPath, parse_json, refuse_device, write_output
 from StaICC.errors import ArgumentError, OutputError, SchemaError, whole_number
-from StaICC.inference import Answer, Failure, Unparsed, check_answer
+from StaICC.files.json_reading import parse_json, refuse_device
+from StaICC.files.output import StrPath, write_output
+from StaICC.inference.contract import Answer, check_answer
+from StaICC.inference.replies import Failure, Unparsed, read_reply
 from StaICC.inference.reply_parser import PARSER_VERSION
-from StaICC.inference.workers import read_reply
-from StaICC.metrics import Kind
-from StaICC.prompting import Query
-from StaICC.prompting.prompt_writer import as_argument
-from StaICC.results import Result, ResultGroup, short_digest
+from StaICC.metrics.classification import Kind
+from StaICC.prompting.prompt_writer import Query, as_argument
+from StaICC.results.result import Result, ResultGroup
+from StaICC.results.signature import short_digest
 from StaICC.safe_text import csv_cell
 from StaICC.version import __version__
 
@@ -277,7 +279,7 @@ def read_predictions(
     Args:
         path: A file of JSON Lines, or of CSV if its name ends in ``.csv`` (see the module); or what lm_eval logged, one
             file or the folder of ``--output_path``; or the results of a provider's batch.
-        batch_reply: :func:`StaICC.kernels.endpoint.batch_reply`, for the results of a batch.
+        batch_reply: :func:`StaICC.kernels.server.batch_files.batch_reply`, for the results of a batch.
 
     Returns:
         For each id, the prediction under its field, such as ``{"index": 2}``; of a logged sample

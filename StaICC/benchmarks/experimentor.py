@@ -7,30 +7,32 @@ choice of demonstrations. The task writes the conditions, the runner predicts, a
 
 from __future__ import annotations
 
-import math
-import unicodedata
 import warnings
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any, get_args
 
-from StaICC.benchmarks.evaluation import DatasetRun, evaluate, outputs_of, settings_tried
+from StaICC.benchmarks.evaluation import DatasetRun, evaluate, settings_tried
+from StaICC.benchmarks.records import outputs_of
 from StaICC.benchmarks.running import DatasetTask
 from StaICC.benchmarks.task import Answers, Condition, Scoring, Statistics, Task, TaskInput
-from StaICC.datasets import Card, Dataset, load_dataset
-from StaICC.datasets.catalogue import PUBLISHED_SPLIT
+from StaICC.datasets.catalogue import PUBLISHED_SPLIT, Card
+from StaICC.datasets.dataset import Dataset, load_dataset
 from StaICC.datasets.source import BuiltIn, ReleasedWheel
 from StaICC.errors import ArgumentError, FixedAttributes, FrozenList, OutputError, known_name, validate_integer
-from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, Unparsed, check_answer, predict_queries
-from StaICC.inference.contract import check_batch
+from StaICC.inference.contract import Answer, Inference, check_answer, check_batch
 from StaICC.inference.identity import code_mark
-from StaICC.metrics import Kind, Metric, MetricFunction, MetricSet, metric_set
+from StaICC.inference.replies import Failure, Unparsed
+from StaICC.inference.runner import Part, RunOptions, predict_queries
+from StaICC.metrics.classification import Kind
+from StaICC.metrics.metric_set import Metric, MetricFunction, MetricSet, metric_set
 from StaICC.progress import Progress
-from StaICC.prompting import PromptRenderer, PromptWriter, Query, SubsetView, TripletSplit, sampling
+from StaICC.prompting import sampling
+from StaICC.prompting.prompt_writer import PromptRenderer, PromptWriter, Query
+from StaICC.prompting.sampling import SubsetView, TripletSplit
 from StaICC.registry import origin_of
-from StaICC.results import digest, escaped, short_digest
+from StaICC.results.signature import digest, escaped, short_digest
 from StaICC.safe_text import one_line
 
 METRIC_SETS = ("standard", "0.1.1")
@@ -615,64 +617,3 @@ def run_together(
         )
         for (name, experimentor), conditions in zip(experimentors.items(), written, strict=True)
     ]
-
-
-FEW_ROWS = 100
-"""Fewer test rows than these are few: their 95 % interval of the accuracy is wider than 10 points either way."""
-
-
-def data_warnings(experimentors: Iterable[Experimentor]) -> list[str]:
-    """Return the warnings about the data sets of a run, one sentence each, each once.
-
-    Args:
-        experimentors: The data sets of all benchmarks of the run.
-    """
-    sentences: list[str] = []
-    names: dict[str, str] = {}
-    for experimentor in experimentors:
-        dataset, pool, k = experimentor.dataset, len(experimentor.demonstration_set()), experimentor.get_k()
-        name = dataset.card.name
-        if k > pool > 0:
-            rows = f"the demonstration set ({pool} rows), so demonstrations repeat within a prompt"
-            sentences.append(f"{name}: k = {k} is larger than {rows}. Use a smaller k or more rows")
-        if isinstance(dataset.source, (BuiltIn, ReleasedWheel)):
-            continue  # as they were published
-        first = names.setdefault(dataset.table.digest, name)
-        if first != name:
-            sentences.append(f"{name}: its rows are those of {first}, so they count twice in the means. Remove one")
-        sentences += [f"{name}: {text}" for text in (*dataset.remarks, *_of_rows(dataset, experimentor.row_count))]
-    return list(dict.fromkeys(sentences))
-
-
-def _of_rows(dataset: Dataset, tested: int) -> tuple[str, ...]:
-    split, space = sampling.split_dataset(dataset), dataset.card.label_space
-    sentences = []
-    if tested < FEW_ROWS:
-        width = 100 * 1.96 * math.sqrt(0.25 / tested)
-        rows = f"{tested} of {dataset.card.rows} rows {'are' if tested > 1 else 'is'}"
-        more = "Use more rows" if tested == len(split.test) else "Use a larger limit"
-        sentences.append(f"{rows} tested: an accuracy of 50 % is known to +/- {min(width, 50):.0f} points. {more}")
-    test, *others = (_texts(view) for view in (split.test, split.demonstration, split.calibration))
-    for part, texts in zip(("demonstration", "calibration"), others, strict=True):
-        leaked = len(test.keys() & texts.keys())
-        if leaked:
-            where = f"also in the {part} set, with their labels"
-            sentences.append(f"{leaked} different test texts are {where}. Remove duplicate rows")
-    pairs = {(text, label) for texts in (test, *others) for text, labels in texts.items() for label in labels}
-    unclear = sum(labels > 1 for labels in Counter(text for text, _ in pairs).values())
-    if unclear:
-        sentences.append(f"{unclear} texts have two or more labels in different rows. Correct their labels")
-    missing = sorted(set(range(len(space))).difference(*test.values()))
-    if missing and len(split.test) >= FEW_ROWS:
-        names = ", ".join(repr(space[label]) for label in missing[:3])
-        sentences.append(f"{len(missing)} labels have no test row, such as {names}. Use more rows")
-    return tuple(sentences)
-
-
-def _texts(view: SubsetView) -> dict[tuple[str, ...], set[int]]:
-    """Return the labels of each text of a set, without surrounding spaces and with composed letters (NFC)."""
-    labels: dict[tuple[str, ...], set[int]] = {}
-    for row in map(view.row, range(len(view))):
-        texts = tuple(unicodedata.normalize("NFC", text).strip() for text in row.texts)
-        labels.setdefault(texts, set()).add(int(row.label))
-    return labels

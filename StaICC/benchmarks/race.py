@@ -17,19 +17,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
+from StaICC.benchmarks.context import RunContext, RunSettings
 from StaICC.benchmarks.evaluation import DatasetRun, RunsByDataset
 from StaICC.benchmarks.experimentor import Experimentor
-from StaICC.benchmarks.running import BaseBenchmark, EarlySettings, RunContext, RunSettings
+from StaICC.benchmarks.running import BaseBenchmark, EarlySettings
 from StaICC.benchmarks.task import Condition, Outcome
 from StaICC.errors import ArgumentError, OutputError, known_name
-from StaICC.inference import Answer, Failure, Inference, Part, predict_queries
-from StaICC.metrics import Interval
-from StaICC.metrics.intervals import CONFIDENCE_SEQUENCE_VERSION, ConfidenceSequence
-from StaICC.metrics.registry import STATISTICS
-from StaICC.prompting import Query
-from StaICC.results import Result, ResultGroup, Signature
-from StaICC.results.provenance import EarlyStopping
-from StaICC.results.result import Sweep
+from StaICC.inference.contract import Answer, Inference
+from StaICC.inference.replies import Failure
+from StaICC.inference.runner import Part, predict_queries
+from StaICC.metrics.intervals import CONFIDENCE_SEQUENCE_VERSION, ConfidenceSequence, Interval
+from StaICC.metrics.scores import STATISTICS
+from StaICC.prompting.prompt_writer import Query
+from StaICC.results.details import EarlyStopping
+from StaICC.results.result import Result, ResultGroup
+from StaICC.results.runs import Sweep
+from StaICC.results.signature import Signature
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -349,7 +352,7 @@ def race(
         margin: Stop also when the difference is certainly smaller than this.
         score: ``"accuracy"`` (the default) or ``"likelihood"``.
         return_outputs: Keep the prediction of each query in the results' ``outputs``.
-        **run: Store, executor, progress; see :class:`~StaICC.benchmarks.running.RunSettings`.
+        **run: Store, executor, progress; see :class:`~StaICC.benchmarks.context.RunSettings`.
 
     Returns:
         The results ``"first"`` and ``"second"``. The ``stopping`` of both has the difference, its interval and the
@@ -360,8 +363,7 @@ def race(
         OutputError: A query has no usable prediction.
 
     Example:
-        >>> from StaICC import Normal
-        >>> from StaICC.datasets import load_dataset
+        >>> from StaICC import Normal, load_dataset
         >>> rows = {" ".join(row.texts): row.label for row in load_dataset("mini").table}
         >>> def good(prompt, label_space):
         ...     return next(label for text, label in rows.items() if text in prompt.splitlines()[-2])

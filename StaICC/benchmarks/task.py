@@ -14,15 +14,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol
 
-from StaICC.datasets import Card
+from StaICC.datasets.catalogue import Card
 from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, set_integers
-from StaICC.inference import Answer, Failure, Unparsed
-from StaICC.metrics import Kind, MetricSet, normalise
-from StaICC.metrics.classification import Normalised
+from StaICC.inference.contract import Answer
+from StaICC.inference.replies import Failure, Unparsed
+from StaICC.metrics.classification import Kind, Normalised, normalise
 from StaICC.metrics.intervals import INTERVAL_VERSION, Interval, NoInterval
-from StaICC.metrics.registry import Mean, Sample, Statistic
-from StaICC.prompting import PromptRenderer, PromptSettings, Query, SubsetView, sampling
-from StaICC.prompting.prompt_writer import skip_query
+from StaICC.metrics.metric_set import MetricSet
+from StaICC.metrics.statistics import Mean, Sample, Statistic
+from StaICC.prompting import sampling
+from StaICC.prompting.prompt_writer import PromptRenderer, PromptSettings, Query, skip_query
+from StaICC.prompting.sampling import SubsetView
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,27 +36,36 @@ from pathlib import Path
 from typing import Any, cast
 
 from StaICC import errors
-from StaICC.benchmarks.evaluation import DatasetRun, Written, compare_prompts, digest_prompts
+from StaICC.benchmarks.benchmark import Benchmark
+from StaICC.benchmarks.builtin import BENCHMARKS
+from StaICC.benchmarks.context import Predictions, RunContext
+from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import METRIC_SETS, Experimentor
+from StaICC.benchmarks.group import BenchmarkGroup, members
+from StaICC.benchmarks.prompt_digests import compare_prompts, digest_prompts
 from StaICC.benchmarks.race import RACE, first_rows, marked, replay
-from StaICC.benchmarks.running import BaseBenchmark, DatasetTask, Predictions, RunContext
+from StaICC.benchmarks.records import Written
+from StaICC.benchmarks.running import BaseBenchmark, DatasetTask
 from StaICC.benchmarks.task import Condition, Statistics
-from StaICC.benchmarks.tasks import BENCHMARKS, Benchmark, BenchmarkGroup, members
-from StaICC.datasets import Dataset, load_dataset
 from StaICC.datasets.catalogue import refuse_builtin
+from StaICC.datasets.dataset import Dataset, load_dataset
 from StaICC.datasets.source import data_file_digest
-from StaICC.datasets.storage import StrPath
-from StaICC.inference import Answer, Failure, Inference, Part, predict_queries
-from StaICC.inference.identity import TOLERANCE, Identity, RunRecord, difference, identity_of, tolerance_of
+from StaICC.files.output import StrPath
+from StaICC.inference.contract import Answer, Inference
+from StaICC.inference.identity import Identity, identity_of
+from StaICC.inference.recheck import TOLERANCE, RunRecord, difference, tolerance_of
+from StaICC.inference.replies import Failure, unlabelled
 from StaICC.inference.reply_parser import PARSER_VERSION
-from StaICC.inference.workers import unlabelled
-from StaICC.metrics import MetricSet, metric_set
-from StaICC.metrics.registry import METRICS
-from StaICC.prompting import Prompt, PromptRenderer
+from StaICC.inference.runner import Part, predict_queries
+from StaICC.metrics.metric_set import METRICS, MetricSet, metric_set
+from StaICC.prompting.prompt_writer import Prompt, PromptRenderer
 from StaICC.registry import import_reference
-from StaICC.results import DIVIDED, DatasetDetails, Result, ResultGroup, Signature
-from StaICC.results.provenance import FIELDS, GIVEN
-from StaICC.results.result import DIGESTS, Sweep, digest_problems, find_sweep, read_result_file, result_from_dict
+from StaICC.results.details import DatasetDetails
+from StaICC.results.files import DIGESTS, DIVIDED, digest_problems, read_result_file
+from StaICC.results.predictor import GIVEN
+from StaICC.results.result import Result, ResultGroup, result_from_dict
+from StaICC.results.runs import Sweep, find_sweep
+from StaICC.results.signature import FIELDS, Signature
 from StaICC.version import RESULT_SCHEMA, __version__
 
 _MOST = 4096
@@ -64,9 +73,9 @@ _MOST = 4096
 
 
 Results = Result | ResultGroup
-_REBUILD_LONG_ICL = "StaICC.benchmarks.long_icl.benchmark:rebuild_long_icl"
+_REBUILD_LONG_ICL = "StaICC.long_icl.benchmark:rebuild_long_icl"
 """Makes the benchmark LongICL of a result again, with its own data and readers; loaded by name: its room is above."""
-_LONG_ICL_CARD = "StaICC.benchmarks.long_icl.protocol:card"
+_LONG_ICL_CARD = "StaICC.long_icl.cards:task_card"
 """Finds the card of a data set of LongICL; loaded by name, too."""
 _UNREADABLE = (errors.StaICCError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What arguments and records that no run writes can raise."""

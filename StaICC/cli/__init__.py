@@ -26,7 +26,9 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from StaICC.cli.files import Parser, Printed, add_command, complete, escape_streams, print_json, safe_streams, show
+from StaICC.cli.parser import Parser, add_command, complete
+from StaICC.cli.saving import Printed, print_json, show
+from StaICC.cli.terminal import escape_streams, safe_streams
 from StaICC.errors import DataError, MissingDependencyError, StaICCError
 from StaICC.safe_text import one_line
 from StaICC.version import __version__

@@ -10,20 +10,24 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import MIN_EMIN, Context, Decimal
 from functools import partial
 
-from StaICC.cli import files
-from StaICC.datasets import names
+from StaICC.cli import saving
+from StaICC.cli.parser import add_arguments, converted
+from StaICC.cli.saving import STDOUT, Printed, add_prices, add_results, load_named, show, write_text
+from StaICC.comparing import ranking
+from StaICC.comparing.citing import Work, entries, find_work, works
+from StaICC.comparing.comparison import compare as compare_results
+from StaICC.comparing.comparison import compare_all, display_comparisons, of_benchmarks
+from StaICC.comparing.formats import FORMATS, RANKING_FORMATS, format_comparisons, format_rankings
+from StaICC.comparing.generalisation import compare_generalising, components_of, variance_components
+from StaICC.comparing.generalisation import plan as plan_run
+from StaICC.comparing.published import PublishedFigure, compare_with_published, display_published, published_figures
+from StaICC.datasets.catalogue import names
 from StaICC.errors import ArgumentError
-from StaICC.inference.contract import token_cost
+from StaICC.inference.forecast import token_cost
 from StaICC.layout import Block, Line, TextTable
 from StaICC.metrics.random_baselines import RandomBaseline
-from StaICC.results import comparison as tests
-from StaICC.results import published as papers
-from StaICC.results.comparison import FORMATS, compare_all, display_comparisons, format_comparisons
-from StaICC.results.comparison import compare as compare_results
-from StaICC.results.generalisation import compare_generalising, components_of, variance_components
-from StaICC.results.generalisation import plan as plan_run
-from StaICC.results.published import compare_with_published, display_published
-from StaICC.results.result import Result, split_runs
+from StaICC.results.result import Result
+from StaICC.results.runs import split_runs
 
 _ALPHA = 0.05
 _GOALS = ("half_width", "difference", "power", "max_datasets", "max_rows", "max_templates")
@@ -33,8 +37,8 @@ _LONG = 1_000_000  # queries; more take seconds
 
 def add_compare(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    files.add_results(parser, "at least two")
-    files.add_arguments(parser, compare_all, "metric", "margin")
+    add_results(parser, "at least two")
+    add_arguments(parser, compare_all, "metric", "margin")
     _add_format(parser, FORMATS)
 
 
@@ -57,7 +61,7 @@ def compare(args: argparse.Namespace) -> None:
       python -m StaICC compare a.json b.json c.json --format markdown
       python -m StaICC compare a.json b.json --json
     """
-    comparisons, left_out = compare_all(files.load_named(args.results), args.metric, margin=args.margin)
+    comparisons, left_out = compare_all(load_named(args.results), args.metric, margin=args.margin)
     _print(args, display_comparisons(comparisons), partial(format_comparisons, comparisons), left_out)
 
 
@@ -66,18 +70,18 @@ def _print(
 ) -> None:
     """Print blocks, or what is written in another format, and name what is left out."""
     if args.format == "text":
-        files.show(blocks)
+        show(blocks)
     else:
-        files.write_text(files.STDOUT, [write(args.format), "\n"], args.format in ("json", "csv"))
+        write_text(STDOUT, [write(args.format), "\n"], args.format in ("json", "csv"))
     if left_out:
         print(f"left out: {'; '.join(left_out)}", file=sys.stderr)
 
 
 def add_rank(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    files.add_results(parser, "at least two")
-    files.add_arguments(parser, tests.rank, "metric", "draws", "seed")
-    _add_format(parser, tests.RANKING_FORMATS)
+    add_results(parser, "at least two")
+    add_arguments(parser, ranking.rank, "metric", "draws", "seed")
+    _add_format(parser, RANKING_FORMATS)
 
 
 def rank(args: argparse.Namespace) -> None:
@@ -92,15 +96,15 @@ def rank(args: argparse.Namespace) -> None:
       python -m StaICC rank a.json b.json c.json --metric macro_F1 --format latex
       python -m StaICC rank runs --json
     """
-    ranked = partial(tests.rank, metric=args.metric, draws=args.draws, seed=args.seed)
-    rankings, left_out = tests.of_benchmarks(files.load_named(args.results), ranked)
+    ranked = partial(ranking.rank, metric=args.metric, draws=args.draws, seed=args.seed)
+    rankings, left_out = of_benchmarks(load_named(args.results), ranked)
     blocks = [block for place in rankings for block in (*place.display_blocks(), Line(""))][:-1]
-    _print(args, blocks, partial(tests.format_rankings, rankings), left_out)
+    _print(args, blocks, partial(format_rankings, rankings), left_out)
 
 
 def _runs(args: argparse.Namespace) -> dict[str, Result]:
     """Return the results of generalisation that the command is about."""
-    found = files.load_named(args.results)
+    found = load_named(args.results)
     runs = {name: result for name, result in found.items() if isinstance(result, Result)}
     if len(runs) < len(found) or len(runs) > 2:
         raise ArgumentError(f"results: got {', '.join(found)}, expected at most two results of run generalisation")
@@ -109,10 +113,10 @@ def _runs(args: argparse.Namespace) -> dict[str, Result]:
 
 def add_components(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    files.add_results(parser, "results of run generalisation: one, or two to compare")
+    add_results(parser, "results of run generalisation: one, or two to compare")
 
 
-def components(args: argparse.Namespace) -> files.Printed:
+def components(args: argparse.Namespace) -> Printed:
     """Print the sources of variance of an accuracy, with an interval over rows, demonstrations and templates.
 
     With two results, their difference is tested over rows, demonstrations and templates, next to the test with fixed
@@ -135,19 +139,19 @@ def components(args: argparse.Namespace) -> files.Printed:
         tables += [("over rows", [TextTable(*compared[0].table())]), ("", compared[1].display_blocks())]
     blocks = [block for title, table in tables for block in (Line(title, "title"), *table, Line(""))]
     document = {"components": lines, "comparisons": [pair.to_dict() for pair in compared]}
-    return files.Printed(document, blocks[:-1])
+    return Printed(document, blocks[:-1])
 
 
 def add_plan(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    files.add_results(parser, "a pilot: one result of run generalisation, or two for their difference", nargs="*")
-    files.add_arguments(parser, plan_run, *_GOALS)
+    add_results(parser, "a pilot: one result of run generalisation, or two for their difference", nargs="*")
+    add_arguments(parser, plan_run, *_GOALS)
     text = "of a query: tokens that the model reads and generates (default: 166 and 0, as measured for SmolLM2, k = 4)"
     parser.add_argument("--tokens", nargs=2, type=int, default=_TOKENS, metavar=("INPUT", "OUTPUT"), help=text)
-    files.add_prices(parser)
+    add_prices(parser)
 
 
-def plan(args: argparse.Namespace) -> files.Printed:
+def plan(args: argparse.Namespace) -> Printed:
     """Plan a run: print the designs that reach a precision or the power for a difference with the fewest tokens.
 
     Each line is the cheapest design for a number of data sets. Rows, draws and templates are those of each data set;
@@ -181,20 +185,20 @@ def plan(args: argparse.Namespace) -> files.Printed:
     best = planned.designs[0]
     command = "python -m StaICC run generalisation"
     command += f" --limit {best.rows} --draws {best.draws} --templates {best.templates}"
-    blocks: list[Block] = [files.table(rows), Line(f"sources of variance: {planned.components.source}")]
+    blocks: list[Block] = [saving.table(rows), Line(f"sources of variance: {planned.components.source}")]
     for k in dict.fromkeys(result.signature.fields.get("k") for result in runs) if runs else ["4"]:
         more = "" if k == "4" else f" --k {k}"
         blocks.append(Line(f"for {best.datasets} data set{'s' * (best.datasets > 1)}: {command}{more}", "code"))
-    return files.Printed({**dataclasses.asdict(planned), "designs": lines}, blocks)
+    return Printed({**dataclasses.asdict(planned), "designs": lines}, blocks)
 
 
 def add_published(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    files.add_arguments(parser, papers.figures, "benchmark", "model", "method", "dataset", "metric")
+    add_arguments(parser, published_figures, "benchmark", "model", "method", "dataset", "metric")
     parser.add_argument("--result", metavar="RESULT", help="a saved result to compare with the published figures")
 
 
-def _table(known: Sequence[papers.PublishedFigure]) -> list[Block]:
+def _table(known: Sequence[PublishedFigure]) -> list[Block]:
     """Return figures as a table, with numbered warnings below; models and other fields that differ are rows."""
     several = len({figure.method for figure in known}) > 1 and len({figure.metric for figure in known}) == 1
     across = "method" if several else "metric"
@@ -214,8 +218,8 @@ def _table(known: Sequence[papers.PublishedFigure]) -> list[Block]:
     return [TextTable([*down, *heads], rows), *map(Line, below)]
 
 
-def _compare_with_papers(args: argparse.Namespace) -> files.Printed:
-    runs = split_runs(files.load_named([args.result]))
+def _compare_with_papers(args: argparse.Namespace) -> Printed:
+    runs = split_runs(load_named([args.result]))
     parts = [(name, compare_with_published(part, args.method)) for name, run in runs.items() for part in run.values()]
     document = [
         {"run": name, **dataclasses.asdict(figure), "below": figure.below, "better_than": figure.better_than}
@@ -225,10 +229,10 @@ def _compare_with_papers(args: argparse.Namespace) -> files.Printed:
     blocks: list[Block] = []
     for name, comparisons in parts:
         blocks += [Line("")] * bool(blocks) + [Line(name, "title")] * (len(runs) > 1) + display_published(comparisons)
-    return files.Printed(document, blocks)
+    return Printed(document, blocks)
 
 
-def published(args: argparse.Namespace) -> files.Printed:
+def published(args: argparse.Namespace) -> Printed:
     """Print the figures of the papers, or compare a saved result with them.
 
     Figures are as printed; percentages of LongICLBench are converted to shares. A number in brackets, such as [1],
@@ -246,7 +250,7 @@ def published(args: argparse.Namespace) -> files.Printed:
     if args.result is not None:
         return _compare_with_papers(args)
     wanted = {name: getattr(args, name) for name in ("model", "method", "dataset", "metric")}
-    known = papers.figures(args.benchmark, **wanted)
+    known = published_figures(args.benchmark, **wanted)
     if not known:
         raise ArgumentError("no published figure matches all of these options; remove one of them")
     document = [{**dataclasses.asdict(figure), "doubtful": figure.doubtful} for figure in known]
@@ -254,7 +258,7 @@ def published(args: argparse.Namespace) -> files.Printed:
     methods, models = ({getattr(figure, key) for figure in shown} for key in ("method", "model"))
     if args.metric is None and len(methods) > 1 and len(models) > 3:  # too large: only the first metric
         shown = [figure for figure in shown if figure.metric == "accuracy"]
-    return files.Printed(document, _table(shown))
+    return Printed(document, _table(shown))
 
 
 def add_cite(parser: argparse.ArgumentParser) -> None:
@@ -263,7 +267,7 @@ def add_cite(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--methods", action="store_true", help="also all methods of the paper")
 
 
-def cite(args: argparse.Namespace) -> files.Printed:
+def cite(args: argparse.Namespace) -> Printed:
     """Print the BibTeX of the benchmark, its data sets and the methods.
 
     Without a name: the benchmark and its ten data sets. NAME is a data set (including those of LongICL), a benchmark, a
@@ -275,14 +279,14 @@ def cite(args: argparse.Namespace) -> files.Printed:
       python -m StaICC cite LongICL banking77
       python -m StaICC cite --methods --json
     """
-    from StaICC.benchmarks.long_icl import cards
+    from StaICC.long_icl.cards import cards
 
-    methods = [work.names[0] for work in papers.works() if work.kind == "method"] if args.methods else []
+    methods = [work.names[0] for work in works() if work.kind == "method"] if args.methods else []
     chosen = [*args.names, *methods] or list(names())
-    more = [papers.Work((card.name,), "data set", card.citation) for card in cards(None).values()]
-    cited = list(dict.fromkeys(papers.find_work(name, more) for name in ["StaICC", *chosen]))
+    more = [Work((card.name,), "data set", card.citation) for card in cards(None).values()]
+    cited = list(dict.fromkeys(find_work(name, more) for name in ["StaICC", *chosen]))
     records = [{"names": list(work.names), "kind": work.kind, "bibtex": work.bibtex.strip()} for work in cited]
-    return files.Printed(records, [Line(line, "code") for line in "\n\n".join(papers.entries(cited)).split("\n")])
+    return Printed(records, [Line(line, "code") for line in "\n\n".join(entries(cited)).split("\n")])
 
 
 def _label_counts(text: str) -> int | dict[int, int]:
@@ -298,14 +302,14 @@ def add_baseline(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add = parser.add_argument
     add("--n", type=int, required=True, help="number of scored queries")
-    counts = files.converted(_label_counts, "a number of labels, such as 2, or labels:queries pairs, such as 2:50,5:50")
+    counts = converted(_label_counts, "a number of labels, such as 2, or labels:queries pairs, such as 2:50,5:50")
     add("--labels", type=counts, required=True, help="number of labels, or labels:queries pairs if it varies")
     add("--t", type=int, nargs="+", action="extend", help="number of settings tried (default: 1)")
     text = "accuracy to test against random guessing, as a share (0.6, not 60); rounded as in tables"
     add("--accuracy", help=text)
 
 
-def baseline(args: argparse.Namespace) -> files.Printed:
+def baseline(args: argparse.Namespace) -> Printed:
     """Print random baselines, and the p-value of an accuracy.
 
     The maximum random baseline is the expected accuracy of the best of t random guessers (Yauney and Mimno 2024).
@@ -338,4 +342,4 @@ def baseline(args: argparse.Namespace) -> files.Printed:
     labels = {str(labels): queries for labels, queries in uniform.items()}
     accuracy = None if correct is None else float(args.accuracy)
     document = {"n": args.n, "labels": labels, "accuracy": accuracy, "correct": correct, "alpha": _ALPHA}
-    return files.Printed({**document, "baselines": lines}, [files.table(table, ())])
+    return Printed({**document, "baselines": lines}, [saving.table(table, ())])

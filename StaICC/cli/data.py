@@ -13,22 +13,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from StaICC.benchmarks.tasks import BENCHMARKS
-from StaICC.cli import files
-from StaICC.cli.files import add_command, raw
+from StaICC.benchmarks.builtin import BENCHMARKS
+from StaICC.cli import saving as files
 from StaICC.cli.options import LONG_ICL
+from StaICC.cli.parser import add_command
+from StaICC.cli.terminal import raw
+from StaICC.comparing.citing import find_work
 from StaICC.datasets import pack
 from StaICC.datasets.catalogue import MINI, catalogue, get_card, names
 from StaICC.datasets.dataset import dataset_registry
-from StaICC.datasets.storage import open_output
 from StaICC.errors import ArgumentError, StaICCError, UnknownNameError
+from StaICC.files.output import open_output
 from StaICC.inference.store import PredictionStore
 from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, OptionFact, declared_options, options_of
 from StaICC.layout import Block, Line, TextTable
 from StaICC.methods.specification import METHODS, MethodSpec
-from StaICC.metrics.registry import METRICS
+from StaICC.metrics.metric_set import METRICS
 from StaICC.registry import Registry
-from StaICC.results.published import find_work
 
 _KINDS = ("kernels", "methods", "datasets", "benchmarks", "metrics")
 
@@ -73,7 +74,7 @@ def _install_long_icl(args: argparse.Namespace) -> files.Printed:
     """Install data of LongICL from a folder or from the hub; status 1 if a data set that was named is missing."""
     if (args.source is None) is not args.hub:
         raise ArgumentError("give one place of the files: --from DIR, or --hub for what the Hugging Face hub has")
-    from StaICC.benchmarks.long_icl import install
+    from StaICC.long_icl.install import install
 
     show = partial(print, file=sys.stderr)  # licence notices, before any file is opened
     done = install(args.source, datasets=args.datasets, announce=show)
@@ -84,7 +85,7 @@ def _install_long_icl(args: argparse.Namespace) -> files.Printed:
 
 
 def _verify(args: argparse.Namespace) -> files.Printed:
-    from StaICC.benchmarks.long_icl.data import status
+    from StaICC.long_icl.install import status
 
     of_long_icl = [table for table in status(verify=True) if table.state != "missing"]
     commands = {"install": list(pack.verify()), "install long-icl": of_long_icl}
@@ -102,8 +103,8 @@ def _verify(args: argparse.Namespace) -> files.Printed:
 
 
 def _list(args: argparse.Namespace) -> files.Printed:
-    from StaICC.benchmarks.long_icl import card as long_icl_card
-    from StaICC.benchmarks.long_icl.data import status
+    from StaICC.long_icl.cards import task_card as long_icl_card
+    from StaICC.long_icl.install import status
 
     states = {table.name: table.state for table in pack.status()}
     numbered = [*enumerate(names()), (None, MINI)]

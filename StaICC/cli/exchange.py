@@ -10,13 +10,14 @@ from typing import Any
 
 from StaICC.benchmarks import exchange
 from StaICC.benchmarks.exchange import csv_lines, json_lines
-from StaICC.cli import files, options
-from StaICC.cli.files import add_command
+from StaICC.cli import options
+from StaICC.cli import saving as files
+from StaICC.cli.parser import add_command
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import own_attribute
 from StaICC.kernels.registry import load_kernel
-from StaICC.results import Result, ResultGroup
-from StaICC.results.result import model_index, query_records, score_records, split_runs
+from StaICC.results.result import Result, ResultGroup, model_index, query_records, score_records
+from StaICC.results.runs import split_runs
 from StaICC.safe_text import json_escaped
 
 
@@ -104,7 +105,9 @@ def score(args: argparse.Namespace) -> int:
 
 
 def _batch_reply(*record: Any) -> tuple[str, exchange.Prediction]:
-    from StaICC.kernels.endpoint import batch_reply  # a result records its import as a use of the package openai
+    from StaICC.kernels.server.batch_files import (
+        batch_reply,  # a result records its import as a use of the package openai
+    )
 
     return batch_reply(*record)
 
@@ -117,7 +120,7 @@ def _export_tasks(args: argparse.Namespace) -> files.Printed:
 
 
 def _export_batch(args: argparse.Namespace) -> None:
-    from StaICC.kernels.endpoint import batch_requests
+    from StaICC.kernels.server.batch_files import batch_requests
 
     model = options.model_of(args)
     if not model:
@@ -135,7 +138,7 @@ def _results(args: argparse.Namespace) -> dict[str, Result | ResultGroup]:
 
 
 def _export_latex(args: argparse.Namespace) -> None:
-    from StaICC.results.report.page import latex_scores  # with figures, which the tables do not need
+    from StaICC.report.page import latex_scores  # with figures, which the tables do not need
 
     text = latex_scores(_results(args))
     files.write_text(args.output, [json.dumps({"latex": text}) if args.json else text, "\n"], args.json)

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any, get_args
 
+from StaICC.benchmarks.builtin import BENCHMARKS, make_benchmark
 from StaICC.benchmarks.experimentor import SAMPLERS
 from StaICC.benchmarks.task import Statistics
-from StaICC.benchmarks.tasks import BENCHMARKS, make_benchmark
-from StaICC.cli import files
-from StaICC.datasets import Dataset
+from StaICC.cli import parser as files
+from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError, StaICCError
-from StaICC.inference import Unparsed, worker_processes
+from StaICC.inference.replies import Unparsed
+from StaICC.inference.workers import worker_processes
 from StaICC.kernels.protocol import Capability, capabilities_of
 from StaICC.kernels.registry import KERNELS, load_kernel, names_option
 from StaICC.kernels.text_inference import load_for_text

@@ -17,19 +17,19 @@ from urllib.parse import quote
 import StaICC
 from StaICC.benchmarks import verify as checks
 from StaICC.benchmarks.verify import RECORDED, Contradicted, Recomputed, Rerun, Unchecked, Verification
-from StaICC.cli import files, options
+from StaICC.cli import options
+from StaICC.cli import saving as files
+from StaICC.comparing.alignment import MOST_RUNS
 from StaICC.datasets.pack import data_home
 from StaICC.datasets.source import data_file_digest
-from StaICC.datasets.storage import replacing, write_output
 from StaICC.errors import ArgumentError, DataMissingError, StaICCError
+from StaICC.files.output import replacing, write_output
 from StaICC.layout import Block, Line
-from StaICC.results import Result, ResultGroup, load
-from StaICC.results.comparison import MOST_RUNS
-from StaICC.results.provenance import digest
-from StaICC.results.report import write_report
-from StaICC.results.report.html import element, join, table
-from StaICC.results.report.page import Section, query_section, report_html
-from StaICC.results.result import split_runs
+from StaICC.report.html import element, join, table
+from StaICC.report.page import Section, query_section, report_html, write_report
+from StaICC.results.result import Result, ResultGroup, load
+from StaICC.results.runs import split_runs
+from StaICC.results.signature import digest
 from StaICC.safe_text import one_line
 
 _EXIT: dict[type[checks.Status], int] = {Contradicted: 1, Unchecked: 3, Recomputed: 0}

@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from StaICC.benchmarks.task import Statistics
-from StaICC.cli import files, options
-from StaICC.cli.files import INSTEAD, flag
+from StaICC.cli import options
 from StaICC.cli.options import LONG_ICL
+from StaICC.cli.parser import INSTEAD, add_arguments, converted, flag
+from StaICC.cli.saving import STDOUT, ResultSaver, add_prices, add_result_outputs, check_output, write_text
+from StaICC.comparing.published import compare_with_published, display_published
 from StaICC.errors import ArgumentError
 from StaICC.kernels.registry import DESCRIPTIONS, load_kernel
 from StaICC.layout import Block, Line
 from StaICC.methods.run import Method, different, display_methods, forecast_method, run_all, run_many_shot
 from StaICC.methods.specification import read_options
-from StaICC.results.published import compare_with_published, display_published
 
 _OF_LONG_ICL = (
     *("data_dir", "rounds", "test_number", "instruct", "variant", "arrangement", "experiment", "levels", "shots"),
@@ -57,16 +58,16 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     forecast = parser.add_argument_group("forecast")
     text = "forecast queries, tokens, time and cost after a probe of 4 seconds"
     forecast.add_argument("--dry-run", action="store_true", help=text)
-    files.add_prices(forecast)
+    add_prices(forecast)
     levels = parser.add_argument_group("generalisation").add_argument
     levels("--draws", type=int, metavar="N", help="lists of demonstrations (default 4)")
     levels("--templates", type=int, metavar="N", help="templates, at most 9 (default 3)")
-    files.add_result_outputs(parser)
+    add_result_outputs(parser)
     _add_long_icl_options(parser)
 
 
-_ITEMS = files.converted(lambda text: text if text == "all" else int(text), "a number of test items, or 'all'")
-_LEVEL = files.converted(
+_ITEMS = converted(lambda text: text if text == "all" else int(text), "a number of test items, or 'all'")
+_LEVEL = converted(
     lambda text: int(text[:-1]) * 1024 if text[-1:] in ("K", "k") else int(text), "a number such as 5 or 4K"
 )
 
@@ -103,7 +104,7 @@ def _inputs(args: argparse.Namespace) -> list[Path]:
     """Return the files that a run reads: those of the model and of the data."""
     inputs = [*options.model_files(args.model), *options.inputs_of(args)]
     if args.data_dir is not None:
-        from StaICC.benchmarks.long_icl import cards
+        from StaICC.long_icl.cards import cards
 
         known = [file for card in cards(None).values() for file in card.files.values()]
         inputs += [args.data_dir / name for file in known for name in file.names]
@@ -120,7 +121,7 @@ def _check_options(args: argparse.Namespace, early: dict[str, Any]) -> None:
     several, stops = isinstance(args.k, list), f"--{next(iter(early), '')}"
     given = f"{args.benchmark}, k {args.k}, method {args.method or 'none'}"
     conflicts = {
-        "--records needs a file: got '-'. On most systems /dev/stdout works": str(args.records) == files.STDOUT,
+        "--records needs a file: got '-'. On most systems /dev/stdout works": str(args.records) == STDOUT,
         "--prices belongs to a forecast. Add --dry-run": args.prices is not None and not args.dry_run,
         "--records is for a run: got --dry-run, which keeps no predictions": args.records and args.dry_run,
         "options of a method need one. Choose it with --method": args.method is None
@@ -153,7 +154,9 @@ def _refuse_options(args: argparse.Namespace) -> None:
 
 def _long_icl(args: argparse.Namespace) -> tuple[Any, Any]:
     """Return the benchmark LongICL that the options describe, and the inference function."""
-    from StaICC.benchmarks.long_icl import Experiment, LongICL, card, cards
+    from StaICC.long_icl.benchmark import LongICL
+    from StaICC.long_icl.cards import cards, task_card
+    from StaICC.long_icl.experiments import Experiment
 
     given = {name: getattr(args, name) for name in ("unparsed", *_OF_LONG_ICL)}
     given = {name: value for name, value in given.items() if value is not None and name != "published"}
@@ -166,10 +169,10 @@ def _long_icl(args: argparse.Namespace) -> tuple[Any, Any]:
     datasets = options.datasets_of(args)
     show = partial(print, file=sys.stderr)
     if not writes and "experiment" not in given:
-        structured = [name for name in datasets or cards() if isinstance(name, str) and card(name).structured]
+        structured = [name for name in datasets or cards() if isinstance(name, str) and task_card(name).structured]
         if structured and datasets:
             remedy = "Leave it out, or use a model that generates text (--answers text)"
-            raise ArgumentError(f"{card(structured[0]).needs_text}, and this model scores labels. {remedy}")
+            raise ArgumentError(f"{task_card(structured[0]).needs_text}, and this model scores labels. {remedy}")
         if structured:
             show(f"left out, since they need a model that generates text: {', '.join(structured)}")
             datasets = [name for name in cards() if name not in structured]
@@ -197,12 +200,12 @@ def _forecast(args: argparse.Namespace, benchmark: Any, function: Any) -> None:
         form = args.method_variant, args.calibration_number, args.method_option
         forecast = forecast_method(args.method or "vanilla", function, made, *form, **settings)
     if args.json is not None:
-        files.write_text(args.json, [json.dumps(forecast.to_dict(), indent=2), "\n"])
-    print(forecast, file=sys.stderr if str(args.json) == files.STDOUT else sys.stdout)
+        write_text(args.json, [json.dumps(forecast.to_dict(), indent=2), "\n"])
+    print(forecast, file=sys.stderr if str(args.json) == STDOUT else sys.stdout)
 
 
 def _evaluate(
-    args: argparse.Namespace, benchmark: Any, function: Any, saver: files.ResultSaver, settings: dict[str, Any]
+    args: argparse.Namespace, benchmark: Any, function: Any, saver: ResultSaver, settings: dict[str, Any]
 ) -> Any:
     """Return the result of a benchmark, of a method, or of several k; of these, each finished run is saved."""
 
@@ -242,9 +245,9 @@ def run(args: argparse.Namespace) -> int | None:
     _refuse_options(args)
     inputs = _inputs(args)
     if args.dry_run:
-        files.check_output(args.json, inputs=inputs, store=args.store)
+        check_output(args.json, inputs=inputs, store=args.store)
     else:
-        saver = files.ResultSaver(args, inputs, args.store)
+        saver = ResultSaver(args, inputs, args.store)
     if args.benchmark == LONG_ICL:
         benchmark, function = _long_icl(args)
     else:
@@ -280,10 +283,10 @@ def add_race(parser: argparse.ArgumentParser) -> None:
 
     parser.set_defaults(benchmark="normal", race=race_models)
     options.add_model(parser, "a model as for run; give it twice")
-    files.add_arguments(parser, race_models, "margin", "score")
+    add_arguments(parser, race_models, "margin", "score")
     options.add_prompt_options(parser)
     options.add_execution_options(parser)
-    files.add_result_outputs(parser)
+    add_result_outputs(parser)
 
 
 def race(args: argparse.Namespace) -> int:
@@ -303,7 +306,7 @@ def race(args: argparse.Namespace) -> int:
     if args.model_option:
         raise ArgumentError(f"--model-option {args.model_option[0]}: put it after the model that it is about")
     inputs = [*options.inputs_of(args), *(file for model in args.model for file in options.model_files(model))]
-    saver = files.ResultSaver(args, inputs, args.store)
+    saver = ResultSaver(args, inputs, args.store)
     benchmark = options.make(args)
     first, second = map(load_kernel, args.model)
     keep = args.records is not None

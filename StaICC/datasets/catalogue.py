@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from StaICC.datasets.source import KINDS, Source, is_hexadecimal, shipped
-from StaICC.datasets.storage import hints_of, read_value
 from StaICC.errors import ArgumentError, SchemaError, unknown_name, validate_integer
+from StaICC.files.json_reading import hints_of, read_value
 from StaICC.registry import fold
 from StaICC.safe_text import has_lone_surrogate
 
@@ -163,7 +163,7 @@ class Digests:
     """
 
     table: str
-    """Of the rows (see :func:`StaICC.datasets.storage.table_digest`)."""
+    """Of the rows (see :func:`StaICC.datasets.table.table_digest`)."""
     file: str | None = None
     """Of the frozen file in the cache; None where the rows do not come from one."""
 

@@ -21,8 +21,9 @@ from StaICC.datasets import catalogue as cards
 from StaICC.datasets import source as reading
 from StaICC.datasets.catalogue import Card, Digests, SplitSizes, Template, TemplateAlternatives
 from StaICC.datasets.source import FileSource, HubSource, Labels, Records, Source, TableFile, label_text
-from StaICC.datasets.storage import FrozenTable, MemoryTable, Table, read_value
+from StaICC.datasets.table import FrozenTable, MemoryTable, Table
 from StaICC.errors import ArgumentError, DataDamagedError, DataError, SchemaError, UnknownNameError, unknown_name
+from StaICC.files.json_reading import read_value
 from StaICC.layout import Block, Displayed, Line
 from StaICC.registry import Registry, fold
 

@@ -2,7 +2,7 @@
 
 This library contains no data. The tables are the ones that the published wheel ``StaICC`` 0.1.1 carries, and
 every user of the benchmark ran. :func:`install` gets that wheel with the user's own pip, or takes it from a file, and
-turns its tables into files of our own format (:mod:`StaICC.datasets.storage`) in :func:`data_home`. First use of a data
+turns its tables into files of our own format (:mod:`StaICC.datasets.table`) in :func:`data_home`. First use of a data
 set installs by itself.
 
 Guarantees: the wheel's digest is checked before it is opened; what it holds is read by an unpickler that can build
@@ -33,8 +33,9 @@ from typing import Any, NoReturn
 
 from StaICC.datasets.catalogue import catalogue, find, get_card, names
 from StaICC.datasets.source import ReleasedWheel
-from StaICC.datasets.storage import Row, file_digest, passing_folder, write_table
+from StaICC.datasets.table import Row, write_table
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError
+from StaICC.files.output import file_digest, passing_folder
 from StaICC.progress import INSTALLING, Progress, ProgressCallback, drawn_progress
 from StaICC.safe_text import logger
 
@@ -54,7 +55,7 @@ def read_rows(stream: Any, where: str) -> list[Row]:
         where: What it is, for messages.
 
     Returns:
-        The rows, unchecked: :func:`~StaICC.datasets.storage.write_table` checks each, and the digest of all.
+        The rows, unchecked: :func:`~StaICC.datasets.table.write_table` checks each, and the digest of all.
 
     Raises:
         DataDamagedError: It is no pickle of pairs, or refers to code.
@@ -319,7 +320,7 @@ def install(
 
     Args:
         wheel: The published wheel as a file, for machines without a network (default: fetch it with pip).
-        progress: As for a run (:class:`StaICC.benchmarks.running.RunSettings`).
+        progress: As for a run (:class:`StaICC.benchmarks.context.RunSettings`).
 
     Returns:
         One record for each data set of the benchmark, all of them verified.

@@ -17,7 +17,7 @@ a label name or an index into the label space.
 Users' tables are CSV, TSV, JSON Lines, JSON and Parquet files that anybody may have written. Such a file is read as
 bytes, decoded as UTF-8 (or UTF-16 with a byte-order mark, or the given encoding), and parsed strictly: what cannot be
 read without guessing is refused with the place and a way out. A *card file* next to the data (``tickets.card.toml`` or
-``tickets.card.json`` for ``tickets.csv``) states facts for :meth:`StaICC.datasets.Dataset.from_rows`.
+``tickets.card.json`` for ``tickets.csv``) states facts for :meth:`StaICC.datasets.dataset.Dataset.from_rows`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from StaICC.datasets.storage import StrPath, parse_json, read_json, refuse_device, split_pair
+from StaICC.datasets.table import split_pair
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, SchemaError, unknown_name, whole_number
+from StaICC.files.json_reading import parse_json, read_json, refuse_device
+from StaICC.files.output import StrPath
 from StaICC.optional import require
 from StaICC.safe_text import has_lone_surrogate
 
@@ -544,7 +546,7 @@ def listed_columns(file: Path, encoding: str | None) -> Sequence[str]:
 
 
 def pandas_records(frame: Any, texts: Sequence[str] | str, label: str) -> Records:
-    """Return the rows of a data frame; see :meth:`StaICC.datasets.Dataset.from_pandas`."""
+    """Return the rows of a data frame; see :meth:`StaICC.datasets.dataset.Dataset.from_pandas`."""
     pandas = require("pandas", "data", "Dataset.from_pandas")
     if not isinstance(frame, pandas.DataFrame):
         raise ArgumentError(f"from_pandas: got {type(frame).__name__}, expected a pandas.DataFrame")
@@ -557,7 +559,7 @@ def pandas_records(frame: Any, texts: Sequence[str] | str, label: str) -> Record
 
 
 def huggingface_records(data: Any, texts: Sequence[str] | str, label: str) -> tuple[Records, list[str] | None]:
-    """Return the rows of a data set and its label names; see :meth:`StaICC.datasets.Dataset.from_huggingface`."""
+    """Return the rows and the label names; see :meth:`StaICC.datasets.dataset.Dataset.from_huggingface`."""
     library = require("datasets", "data", "Dataset.from_huggingface")
     if isinstance(data, library.DatasetDict):
         splits = ", ".join(map(str, data))

@@ -14,8 +14,6 @@ Every other value is refused with a reason. Accepted values are converted to pla
 
 A function with a ``batch`` attribute (or a :func:`functools.partial` of one) gets many prompts in one call:
 ``batch(prompts=[...], label_space=[...])`` returns one such prediction per prompt, in order. Kernels have one.
-
-A :class:`Forecast` says what a run costs before it is run: prompts, tokens, distinct positions, seconds and price.
 """
 
 from __future__ import annotations
@@ -25,10 +23,9 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from StaICC.errors import ArgumentError, OutputError, whole_number
+from StaICC.errors import OutputError, whole_number
 
 Inference = Callable[..., Any]
 """The user's function."""
@@ -408,103 +405,3 @@ def user_batch_form(function: Inference) -> BatchForm:
     if name is None or not labels:
         return lambda prompts, label_space: function(prompts, label_space)
     return lambda prompts, label_space: function(**{name: prompts, "label_space": label_space})
-
-
-PROBABILITIES = frozenset({"probabilities"})
-"""What is computed of prompts unless a method says otherwise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """What a run, or the prompts of one call, will cost. A value that cannot be known is ``None``."""
-
-    queries: int = 0
-    """Queries of all data sets."""
-    distinct: int = 0
-    """Distinct pairs of prompt and label space, each of which is predicted once; for methods, those of training too."""
-    cached: int = 0
-    """Predictions that the store has."""
-    tokens: int | None = 0
-    """Tokens that the model reads; exact if ``exact``, else estimated."""
-    positions: int | None = 0
-    """Positions that the model computes for the prompts. A shared prefix is computed once where that pays, and is not
-    computed again while the model keeps it."""
-    output_tokens: int | None = 0
-    """Maximum number of tokens that the model generates."""
-    longest_prompt: int | None = None
-    """Tokens of the longest prompt, with its label where labels are scored in full, and with the tokens to generate."""
-    limit: int | None = None
-    """Maximum number of tokens that the model reads."""
-    seconds: float | None = None
-    """Duration of the predictions in this process, without loading the model, at the rate of a probe; ``None`` without
-    one."""
-    cost: float | None = None
-    """Cost of the tokens for the given prices."""
-    exact: bool = False
-    """Whether the tokens were counted by the model's own tokenizer, in prompts that do not depend on predictions."""
-    kept: tuple[int, ...] = ()
-    """Tokens whose states the model keeps for the next prompts."""
-
-    def __add__(self, other: Forecast) -> Forecast:
-        """Return the forecast of these prompts and of those of the next call, without time and cost."""
-        sums: dict[str, Any] = {
-            name: None if None in (pair := (getattr(self, name), getattr(other, name))) else sum(pair)
-            for name in ("queries", "distinct", "cached", "tokens", "positions", "output_tokens")
-        }
-        longest = max((size for size in (self.longest_prompt, other.longest_prompt) if size is not None), default=None)
-        limit = self.limit if other.limit is None else other.limit
-        return Forecast(**sums, longest_prompt=longest, limit=limit, kept=other.kept or self.kept)
-
-    def __str__(self) -> str:
-        """Return the values as a table."""
-        rows = []
-        for name, value in self.to_dict().items():
-            if name == "exact":
-                continue
-            text = "unknown" if value is None else f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
-            about = "about " * (name in ("tokens", "output_tokens") and value is not None and not self.exact)
-            rows.append(f"{name.replace('_', ' '):15} {about}{text}")
-        if self.longest_prompt and self.limit and self.longest_prompt > self.limit:
-            rows.append("The longest prompt does not fit: the run will fail there.")
-        return "\n".join(rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the values by name."""
-        return {name: value for name, value in asdict(self).items() if name != "kept"}
-
-
-UNKNOWN = Forecast(tokens=None, positions=None, output_tokens=None)
-"""The forecast of prompts for a function without a tokenizer."""
-
-
-def token_cost(tokens: float, output_tokens: float, prices: Sequence[float]) -> float:
-    """Return the cost of tokens.
-
-    Args:
-        tokens: Those that the model reads.
-        output_tokens: Those that it generates.
-        prices: Cost of a million of each.
-
-    Raises:
-        ArgumentError: The prices are not two numbers of at least 0.
-
-    Example:
-        >>> token_cost(2_000_000, 500_000, (0.1, 0.4))
-        0.4
-    """
-    if len(prices) != 2 or not all(0 <= price < math.inf for price in prices):
-        raise ArgumentError(f"prices: got {prices!r}, expected two numbers of at least 0, for a million tokens each")
-    return (tokens * prices[0] + output_tokens * prices[1]) / 1e6
-
-
-def forecast_prompts(function: object, *prompts: Any, kept: tuple[int, ...] = ()) -> Forecast:
-    """Return the forecast of prompts, at least one, that are predicted in one call; :data:`UNKNOWN` if it cannot.
-
-    Args:
-        function: An inference function; one that counts tokens has a method ``forecast_prompts``.
-        *prompts: The prompts and their label space. A kernel also takes the maximum number of tokens to generate for
-            each prompt (0 computes features), and the features of each prompt (:data:`PROBABILITIES`).
-        kept: That of the forecast of the prompts before.
-    """
-    forecast = own_attribute(function, "forecast_prompts")
-    return UNKNOWN if forecast is None else forecast(*prompts, kept=kept)

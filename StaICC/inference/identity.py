@@ -1,4 +1,4 @@
-"""Who predicts: a digest and a description of an inference function.
+"""The identity of an inference function: a digest of it, with a description.
 
 A program cannot prove what another program does by reading it. So an identity is *stated* first, and
 *tested by behaviour* in each run:
@@ -6,20 +6,11 @@ A program cannot prove what another program does by reading it. So an identity i
 * A kernel states its identity: its method ``identity()`` returns digests of files, tensors and options.
 * A plain function is named by its user (``model_name=``, required with a store). Its qualified name and the digest of
   its source are added, so another source never reuses its predictions.
-* Every run that reuses predictions computes a sample of them again.
+* Every run that reuses predictions computes a sample of them again (:mod:`StaICC.inference.recheck`).
 
 An identity has two parts: ``who`` predicts (weights, tokenizer, number type, device, source) and how scores are
 computed (``settings``: label scoring, truncation, prompt format). Predictions are cached under both. The settings also
 go into a result's signature, ``who`` into its provenance.
-
-A run records who predicted, when, and how many predictions.
-A run that reuses stored predictions computes a random sample of them again: about 30 (all if there are fewer), spread
-over the parts of the run, and all 30 before the first new prediction. A run that is complete in the store does so too.
-A prediction that differs by more than the tolerance that the kernel declares ends the run: the stored predictions are
-not those of this inference function. If one in ten predictions changed, a sample of 30 shows it in 96 of 100 runs.
-
-A kernel without a tolerance (``None``), such as a server, may change its predictions. A difference is then a warning,
-and a run that is complete in the store sends no request, unless its identity is unidentified, as by a patched method.
 """
 
 from __future__ import annotations
@@ -28,20 +19,16 @@ import functools
 import hashlib
 import inspect
 import json
-import math
 import os
-import random
 import sys
 import types
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
-from StaICC.errors import ArgumentError, IdentityError
-from StaICC.inference.contract import Answer, Inference, own_attribute
-from StaICC.inference.prompt_key import PromptKey
+from StaICC.errors import ArgumentError
+from StaICC.inference.contract import own_attribute
 from StaICC.registry import origin_of
 from StaICC.safe_text import logger
 from StaICC.version import __version__
@@ -231,51 +218,6 @@ def _stated(value: Any) -> Identity | None:
     return replace(stated, who=who, unidentified=tuple(dict.fromkeys((*stated.unidentified, *reasons))))
 
 
-# -- the name in a store
-
-IDENTITY = "identity/1:"
-"""Prefix of the names in a store."""
-
-_NAMED_BY = ("model", "kernel", "class", "function")
-_MOST_REASONS = 3
-
-
-def check_model_name(name: object) -> None:
-    """Refuse what is no name of a model.
-
-    Raises:
-        ArgumentError: It is neither ``None`` nor a non-empty text.
-    """
-    if name is not None and (not isinstance(name, str) or not name.strip()):
-        raise ArgumentError(f"the name of a model must be a non-empty text, not {name!r}")
-
-
-def name_in_store(identity: Identity, model_name: str | None = None) -> str:
-    """Return the text under which a store keeps the predictions of an inference function.
-
-    It begins with ``identity/1:`` and the digest of the identity. A readable name follows.
-
-    Args:
-        identity: The identity.
-        model_name: The name that the user gives it, in addition.
-
-    Raises:
-        ArgumentError: The identity is incomplete and no name was given.
-    """
-    check_model_name(model_name)
-    if model_name is not None:
-        return f"{IDENTITY}{identity.digest} name:{model_name}"
-    shown = next((identity.who[name] for name in _NAMED_BY if name in identity.who), "")
-    if not identity.complete:
-        reasons = "; ".join(identity.unidentified[:_MOST_REASONS]) or "it is a plain function"
-        more = f" (and {n} more)" if (n := len(identity.unidentified) - _MOST_REASONS) > 0 else ""
-        raise ArgumentError(
-            f"store: the inference function {shown!r} has no complete identity, and no model_name was given: {reasons}"
-            f"{more}. Name it (model_name= or --model-name), and change the name whenever its predictions may change"
-        )
-    return f"{IDENTITY}{identity.digest} {shown}".strip()
-
-
 # -- source
 
 
@@ -426,179 +368,6 @@ def _used(member: object) -> Iterator[object]:
     return referred(function) if type(function) is types.FunctionType else iter(())
 
 
-TOLERANCE = 1e-6
-"""Largest difference of a number, relative to numbers above 1, that a recheck accepts by default."""
-
-SAMPLE = 30
-"""Reused predictions that a run computes again, at least one in each part with reused ones."""
-
-_DEEPEST = 3  # references that are followed to find a kernel
-
-_RANDOM = random.SystemRandom()
+DEEPEST_REFERENCE = 3  # references that are followed to find a kernel
 
 _LOG = logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class RunRecord:
-    """One inference function in one run."""
-
-    identity: Identity
-    """Its identity at the start, verified at the end."""
-    model_name: str | None
-    """The name that the user gave it."""
-    started: str
-    """UTC, ISO 8601 with seconds."""
-    finished: str
-    """UTC, ISO 8601 with seconds."""
-    counts: Counter[str]
-    """As for :class:`RunCounter`."""
-    editions: tuple[str, ...] = ()
-    """The editions that served it, where it uses a server; empty if all predictions were reused."""
-    replies: bool = False
-    """Whether it returned replies, whose labels the parser found."""
-
-
-def tolerance_of(function: Inference) -> float | None:
-    """Return by how much the numbers of an inference function may differ when they are computed again.
-
-    Args:
-        function: The inference function.
-
-    Returns:
-        The declared tolerance: the attribute ``recheck_tolerance``, or for a :func:`functools.partial` the result of
-        ``function.recheck_tolerance_for(**keywords)``. A function that declares none has the largest one of the kernels
-        that it refers to (in its closure, globals, defaults, arguments or attributes); without a kernel,
-        :data:`TOLERANCE`.
-    """
-    declared = _declared(function, _DEEPEST)
-    return None if None in declared else max((value for value in declared if value is not None), default=TOLERANCE)
-
-
-def _declared(function: Any, deepest: int) -> list[float | None]:
-    """Return the tolerance that a function declares, or those of what it refers to."""
-    if issubclass(type(function), functools.partial):
-        of_partials = own_attribute(function.func, "recheck_tolerance_for")
-        if callable(of_partials) and not function.args:
-            return [of_partials(**function.keywords)]
-        if hasattr(function.func, "identity_for"):
-            return []
-    if inspect.getattr_static(function, "recheck_tolerance", function) is not function:  # it may be None
-        return [function.recheck_tolerance]
-    if hasattr(type(function), "identity") or not deepest:  # do not look into kernels
-        return []
-    return [tolerance for value in referred(function) for tolerance in _declared(value, deepest - 1)]
-
-
-def difference(first: object, other: object) -> float:
-    """Return by how much two predictions differ: the largest difference of two numbers, relative to numbers above 1.
-
-    Where they name different labels, the distance of these labels' scores counts, too.
-
-    Returns:
-        The difference; infinity for different labels, texts or kinds of predictions.
-    """
-    if not (isinstance(first, list) and isinstance(other, list) and len(first) == len(other)):
-        return 0.0 if first == other else math.inf
-    largest = max((_distance(a, b) for a, b in zip(first, other, strict=True) if a != b), default=0.0)
-    return largest if math.isinf(largest) else max(largest, _gap(first, other), _gap(other, first))
-
-
-def _gap(first: list[float], other: list[float]) -> float:
-    """Return how far the label that one prediction names is below the largest score of another, relative to its range.
-
-    Large numbers may differ little relative to themselves and name other labels all the same. Half of the distance
-    counts: two scores that are equal may have moved apart by the accepted difference each.
-    """
-    below = max(other) - other[max(range(len(first)), key=first.__getitem__)]
-    return below / 2 / max(1.0, max(other) - min(other)) if below else 0.0
-
-
-def _distance(first: float, other: float) -> float:
-    return abs(first - other) / max(1.0, abs(first), abs(other)) if math.isfinite(first - other) else math.inf
-
-
-class RunCounter:
-    """Counts the predictions of one inference function over a run.
-
-    Args:
-        tolerance: By how much rechecked numbers may differ; ``None``: a difference is only a warning.
-        recheck: Whether to recheck reused predictions.
-        done: How many this run rechecked before.
-        unidentified: Whether a run without a tolerance rechecks also if it is complete in the store.
-
-    Attributes:
-        counts: Number of predictions by what became of them: ``computed`` in this run (rechecked ones not counted),
-            ``reused`` from the store, ``rechecked``, ``failed``; and ``retried`` requests, where the function counts
-            them.
-        replies: Whether a prediction is a reply, whose label the parser finds.
-        tokens: Tokens that copies of the function read and generated in worker processes, where it counts them.
-    """
-
-    def __init__(
-        self, tolerance: float | None = TOLERANCE, recheck: bool = True, done: int = 0, unidentified: bool = False
-    ) -> None:
-        self.counts = Counter[str]()
-        self.replies = False
-        self.tokens = (0, 0)
-        self._tolerance = tolerance
-        self._recheck = recheck
-        self._done = done
-        self._unidentified = unidentified
-        self._least = 0
-        self._candidates: list[tuple[PromptKey, Answer, str]] = []
-
-    def add(self, retried: int, read: int, generated: int) -> None:
-        """Count what a copy of the function counted in a worker process: repeated requests, and tokens."""
-        self.counts.update(retried=retried)
-        self.tokens = self.tokens[0] + read, self.tokens[1] + generated
-
-    def reuse(self, stored: Mapping[PromptKey, Answer], where: Callable[[PromptKey], str]) -> None:
-        """Count predictions that come from the store, and keep a sample of them to recheck.
-
-        Args:
-            stored: The predictions.
-            where: Names the place of a query.
-        """
-        self.counts.update(reused=len(stored))
-        self._least = min(1, len(stored))
-        if self._recheck:
-            chosen = _RANDOM.sample(list(stored), min(SAMPLE, len(stored)))
-            self._candidates += [(key, stored[key], where(key)) for key in chosen]
-
-    def due(self, parts_left: int, computes: bool) -> list[tuple[PromptKey, Answer, str]]:
-        """Return the reused predictions to compute again now, each with its stored value and its place.
-
-        Args:
-            parts_left: How many parts of the run come, this one included.
-            computes: Whether new predictions of this part will be computed.
-        """
-        if not self._candidates or (self._tolerance is None and not computes and not self._unidentified):
-            return []
-        missing = SAMPLE - self._done
-        number = max(self._least, missing if computes else math.ceil(missing / max(1, parts_left)))
-        start = max(0, len(self._candidates) - number)
-        chosen = self._candidates[start:]  # those of this part first
-        del self._candidates[start:]
-        self._done += len(chosen)
-        return chosen
-
-    def compare(self, query: PromptKey, stored: Answer, again: Answer, where: str) -> None:
-        """Count a prediction that was computed again.
-
-        Raises:
-            IdentityError: It differs from the stored one by more than the tolerance.
-        """
-        self.counts.update(rechecked=1)
-        if difference(stored, again) <= (TOLERANCE if self._tolerance is None else self._tolerance):
-            return
-        prompt = query[0] if isinstance(query[0], str) else query[0][0]
-        message = f"{where}: the store has {stored!r:.300} for the prompt that ends with {prompt[-60:]!r}"
-        if self._tolerance is None:
-            _LOG.warning("%s, computed again it is %.300r. This kernel's predictions may change.", message, again)
-            return
-        raise IdentityError(
-            f"{message}, but computed again it is {again!r:.300} (accepted difference: {self._tolerance:g}). The "
-            "stored predictions are not those of this inference function, or it is not deterministic. Use another "
-            "store or model_name, or recheck=False to reuse them without this check"
-        )

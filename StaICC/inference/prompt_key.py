@@ -6,7 +6,7 @@ forecasts and features of methods all use this key.
 
 from __future__ import annotations
 
-from StaICC.prompting import Prompt
+from StaICC.prompting.prompt_writer import Prompt
 
 PromptKey = tuple[Prompt, tuple[str, ...]]
 """A prompt (for the noisy channel, one text for each label) and the label names that its prediction is about."""

@@ -22,13 +22,14 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError, set_integers
-from StaICC.inference import contract, workers
+from StaICC.inference import contract
 from StaICC.inference.contract import Answer, Inference, Text, Usage, batch_form, own_attribute, retried
-from StaICC.inference.identity import RunCounter
 from StaICC.inference.prompt_key import PromptKey
-from StaICC.inference.workers import Failure, OnError, Unparsed, WorkerPool, ends, read_reply
+from StaICC.inference.recheck import RunCounter
+from StaICC.inference.replies import Failure, OnError, Unparsed, batch_answers, ends, read_reply, solver
+from StaICC.inference.workers import WorkerPool, solve_in_workers
 from StaICC.progress import Progress, ProgressCallback
-from StaICC.prompting import Prompt, Query
+from StaICC.prompting.prompt_writer import Prompt, Query
 
 _COMMIT_SECONDS = 1.0  # a plain function's answers wait at most this long (and one query) for their commit
 _COMMIT_ANSWERS = 64
@@ -321,7 +322,7 @@ def _evaluate_in_one_call(
         (str(number), label_space) for number in range(len(queries))
     ]  # equal prompts are kept apart
     collector = AnswerCollector(replace(options, store=None), part, len(keys), {})  # nor are they those of prompts
-    values = workers.batch_answers(contract.user_batch_form(function), [query.prompt for query in queries], label_space)
+    values = batch_answers(contract.user_batch_form(function), [query.prompt for query in queries], label_space)
     if isinstance(values, Failure):
         if ends([values], options.on_error):
             raise _error(part.name, values)
@@ -383,9 +384,9 @@ def _solve(
     chunks = itertools.takewhile(lambda _: not collector.ended, chunks)
     if isinstance(options.executor, WorkerPool):
         deliver, ahead = collector.deliver, options.store is None
-        workers.solve_in_workers(options.executor, function, chunks, options.on_error, deliver, ahead)
+        solve_in_workers(options.executor, function, chunks, options.on_error, deliver, ahead)
         return
-    solve = workers.solver(function, options.on_error)
+    solve = solver(function, options.on_error)
     try:
         for chunk in chunks:
             collector.deliver(chunk, solve(chunk))

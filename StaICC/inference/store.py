@@ -1,6 +1,6 @@
 """The prediction store: one SQLite file that caches the predictions of all models.
 
-The cache key is the name of the model (:func:`StaICC.inference.identity.name_in_store`) and the digest of prompt and
+The cache key is the name of the model (:func:`StaICC.inference.model_name.name_in_store`) and the digest of prompt and
 label space (:func:`query_key`). Several models, and several processes of one machine, may share a file.
 
 Guarantees
@@ -34,8 +34,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from StaICC.datasets.storage import is_database
 from StaICC.errors import ArgumentError, EditionError, OutputError, SchemaError, StaICCError
+from StaICC.files.output import is_database
 from StaICC.inference.contract import Answer, Features, Served, Text, check_answer
 from StaICC.inference.prompt_key import PromptKey
 from StaICC.safe_text import logger
@@ -353,7 +353,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         """Look up predictions of one model.
 
         Args:
-            name: The name of the model (:func:`StaICC.inference.identity.name_in_store`).
+            name: The name of the model (:func:`StaICC.inference.model_name.name_in_store`).
             keys: Keys made by :func:`query_key`, in any order and number.
 
         Returns:
@@ -385,7 +385,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         """Store predictions of one model, all of them or none.
 
         Args:
-            name: The name of the model (:func:`StaICC.inference.identity.name_in_store`).
+            name: The name of the model (:func:`StaICC.inference.model_name.name_in_store`).
             items: Keys made by :func:`query_key`, each with its prediction.
 
         Returns:
@@ -541,7 +541,7 @@ class BoundStore:
 
     Args:
         store: The store.
-        name: See :func:`~StaICC.inference.identity.name_in_store`.
+        name: See :func:`~StaICC.inference.model_name.name_in_store`.
     """
 
     def __init__(self, store: PredictionStore, name: str) -> None:

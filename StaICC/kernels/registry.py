@@ -289,8 +289,8 @@ _BUILTIN = {
     "hf": (_CAUSAL_LM, "hf:NAME_OR_PATH, by transformers (extra hf)"),
     "vllm": ("vllm_kernel:VLLMKernel", "vllm:NAME_OR_PATH, by vLLM's offline engine (extra vllm), with its arguments"),
     "llama": ("llama_kernel:LlamaKernel", "llama:FILE.gguf, by llama.cpp with its quantised weights (extra llama)"),
-    "openai": ("endpoint:EndpointKernel", "openai:BASE_URL#MODEL, an OpenAI-compatible server"),
-    "litellm": ("text_inference:LiteLLMKernel", "litellm:PROVIDER/MODEL, by litellm (extra litellm)"),
+    "openai": ("server.endpoint:EndpointKernel", "openai:BASE_URL#MODEL, an OpenAI-compatible server"),
+    "litellm": ("server.litellm:LiteLLMKernel", "litellm:PROVIDER/MODEL, by litellm (extra litellm)"),
 }
 DESCRIPTIONS: Mapping[str, str] = {kind: text for kind, (_, text) in _BUILTIN.items()}
 """What each built-in kind is."""

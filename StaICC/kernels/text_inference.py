@@ -3,29 +3,25 @@
 :func:`text_inference` makes an inference function of any kernel with ``generate(prompts, max_new_tokens, stop)``:
 ``CausalLMKernel``, ``EndpointKernel``, your own. A run finds the label of each reply
 (:mod:`StaICC.inference.reply_parser`); ``LongICL`` has parsers of its own.
-
-Hosted models without an OpenAI-compatible interface are called through the package litellm (extra ``litellm``):
-``litellm:PROVIDER/MODEL``, such as ``litellm:anthropic/claude-sonnet-4-5``. The kernel returns replies, whose labels a
-run finds (:mod:`StaICC.inference.reply_parser`); it computes no scores. litellm reads the provider's key from its
-environment variable, and repeats requests after transient failures.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
-from StaICC.errors import ArgumentError, OutputError, RunEndingError, WithheldReplyError
-from StaICC.inference.contract import Forecast, Text, ending, forecast_prompts, served_function
-from StaICC.inference.identity import TOLERANCE, Identity, combined, identity_of, tolerance_of
+from StaICC.errors import ArgumentError, OutputError, WithheldReplyError
+from StaICC.inference.contract import Text, ending, served_function
+from StaICC.inference.forecast import Forecast, forecast_prompts
+from StaICC.inference.identity import Identity, combined, identity_of
+from StaICC.inference.recheck import TOLERANCE, tolerance_of
+from StaICC.inference.replies import is_too_long
 from StaICC.inference.reply_parser import is_cut_thought
-from StaICC.inference.workers import is_too_long
 from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed, without_blank
-from StaICC.kernels.registry import check_types, load_kernel, names_option, option_types, split_options
-from StaICC.kernels.transport import EndpointError, Requests, clip, only_choice, redact, token_counts
-from StaICC.optional import require
+from StaICC.kernels.registry import check_types, load_kernel, names_option
+from StaICC.kernels.server.transport import EndpointError, clip, only_choice, token_counts
 
 Value = TypeVar("Value")
 
@@ -394,89 +390,3 @@ def text_inference(kernel: Any, max_new_tokens: int = NEW_TOKENS, stop: Sequence
     if not callable(getattr(kernel, "generate", None)):
         raise ArgumentError(f"{type(kernel).__name__} has no method generate, so it cannot answer by text")
     return TextInference(kernel, check_generation(max_new_tokens, stop), tuple(stop))
-
-
-_ENDS_RUN = ("AuthenticationError", "PermissionDeniedError", "NotFoundError", "BudgetExceededError")
-_WITHHELD = "ContentPolicyViolationError"
-
-
-@dataclass(frozen=True)
-class LiteLLMKernel(ReplyKernel):
-    """A model that litellm calls, as a chat. Use it as ``f(prompt, label_space)``, or give it to a benchmark.
-
-    Raises:
-        ArgumentError: A setting is invalid.
-
-    Example:
-        >>> LiteLLMKernel("anthropic/claude-sonnet-4-5").identity().who["model"]
-        'anthropic/claude-sonnet-4-5'
-    """
-
-    model: str
-    """The model as litellm calls it."""
-
-    _: KW_ONLY
-
-    concurrency: int = 8
-    """Maximum number of requests in flight."""
-
-    timeout: float = 60.0
-    """Timeout of one request, in seconds."""
-
-    retries: int = field(default=6, metadata={"least": 0})
-    """Maximum number of retries after a transient failure."""
-
-    mock_response: str | None = None
-    """A reply that litellm returns without a request, for trials."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.model:
-            raise ArgumentError("model: got none, expected a name such as 'anthropic/claude-sonnet-4-5'")
-
-    @classmethod
-    def from_spec(cls, text: str, **options: Any) -> LiteLLMKernel:
-        """Make a kernel from a text, ``"litellm:MODEL;option=value"``.
-
-        Raises:
-            ArgumentError: The text names no model, or an option has no meaning.
-        """
-        name, given = split_options(text, option_types(cls), given=options)
-        return cls(name.removeprefix("litellm").removeprefix(":"), **given)
-
-    capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.TEXT, Capability.BATCH})
-    """Text; no scores of labels."""
-
-    def identity(self) -> Identity:
-        """Return the model and the settings of its replies; the provider may move the name to another edition."""
-        who = {"kernel": "litellm 1", "model": self.model}
-        return Identity(who | ({"mock": self.mock_response} if self.mock_response else {}), self.reply_settings())
-
-    def _replies(
-        self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
-    ) -> Sequence[str | OutputError]:
-        litellm = require("litellm", "litellm", "the litellm kernel")
-        settings = self.reply_request(most, stop or ()) | more
-        if "seed" in settings and "seed" not in (litellm.get_supported_openai_params(self.model) or ["seed"]):
-            del settings["seed"]  # litellm refuses it; the samples differ all the same
-        settings |= {"timeout": self.timeout, "num_retries": self.retries, "mock_response": self.mock_response}
-
-        def work(prompt: str) -> Text:
-            for _ in range(self.retries + 1):
-                try:
-                    response = litellm.completion(self.model, messages=self.messages(prompt), **settings)
-                except Exception as error:
-                    names = {base.__name__ for base in type(error).__mro__}
-                    kind: type[OutputError] = WithheldReplyError if _WITHHELD in names else OutputError
-                    kind = RunEndingError if names & {*_ENDS_RUN} else kind
-                    raise kind(f"{self.model}: {type(error).__name__}: {redact(str(error))[:300]}") from None
-                choice = only_choice(body := response.model_dump())
-                reason = choice.get("finish_reason")
-                if reason == "stop":  # litellm's word for all reasons that it does not know, also for errors
-                    reason = (choice.get("provider_specific_fields") or {}).get("native_finish_reason", reason)
-                if ending(reason) is not None:
-                    return reply({**body, "choices": [{**choice, "finish_reason": reason}]})
-            expected = f"got the finish reason {clip(reason)}, expected stop or length"
-            raise OutputError(f"{self.model}: the reply may be incomplete: {expected} ({self.retries + 1} requests)")
-
-        return Requests(self.concurrency, understood=True).all(prompts, work)

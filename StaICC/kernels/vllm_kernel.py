@@ -25,8 +25,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from StaICC.datasets.pack import data_home
-from StaICC.datasets.storage import passing_folder
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError, unknown_name
+from StaICC.files.output import passing_folder
 from StaICC.inference.contract import Text, ending
 from StaICC.inference.identity import Identity
 from StaICC.kernels.engine import EngineKernel

@@ -6,7 +6,7 @@ identity of the kernel, the feature, the prompt and, for the first two, the labe
 cached, but computed again from cached features for each data set of each benchmark. It therefore belongs to exactly its
 training prompts, and rounding repeats no prompt.
 
-All features go through the runner (:func:`StaICC.inference.predict_queries`): in chunks that are durable, with
+All features go through the runner (:func:`StaICC.inference.runner.predict_queries`): in chunks that are durable, with
 progress, workers, rechecks and the failure policy of the run. Features of one prompt that several methods need come
 from one run of the model where the kernel allows it (its ``joint_features``).
 """
@@ -23,20 +23,23 @@ from functools import cached_property
 from types import FunctionType
 from typing import Any, Literal
 
-from StaICC.benchmarks import Experimentor
-from StaICC.benchmarks.running import RunContext
+from StaICC.benchmarks.context import RunContext
+from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.errors import ArgumentError, OutputError, unknown_name
-from StaICC.inference import Answer, Failure, Inference, OnError, Part, RunOptions, Unparsed, contract, predict_queries
-from StaICC.inference.contract import Features, Forecast
-from StaICC.inference.identity import Identity, RunCounter, combined, identity_of, tolerance_of
+from StaICC.inference import forecast
+from StaICC.inference.contract import Answer, Features, Inference, batch_form, check_answer, check_batch, tokens_used
+from StaICC.inference.forecast import Forecast
+from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.prompt_key import PromptKey
-from StaICC.inference.runner import AnswerStore
+from StaICC.inference.recheck import RunCounter, tolerance_of
+from StaICC.inference.replies import Failure, OnError, Unparsed
+from StaICC.inference.runner import AnswerStore, Part, RunOptions, predict_queries
 from StaICC.inference.store import query_key
 from StaICC.kernels import protocol
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.text_inference import TextInference
 from StaICC.optional import Package
-from StaICC.prompting import Query
+from StaICC.prompting.prompt_writer import Query
 from StaICC.safe_text import logger
 
 _log = logger(__name__)
@@ -78,12 +81,12 @@ def features_of(function: Inference, prompts: Sequence[Any], label_space: Sequen
     Raises:
         ArgumentError: The function does not return the feature.
     """
-    batch, capability = contract.batch_form(function), CAPABILITIES[feature]
+    batch, capability = batch_form(function), CAPABILITIES[feature]
     if feature != "probabilities" and capability in protocol.capabilities_of(function):
         return getattr(function, protocol.METHODS[capability])(list(prompts))
     answers: Iterable[Any] = (function(prompt=prompt, label_space=list(label_space)) for prompt in prompts)
     if batch is not None:
-        answers = contract.check_batch(batch(list(prompts), list(label_space)), len(prompts))
+        answers = check_batch(batch(list(prompts), list(label_space)), len(prompts))
     if feature == "probabilities":
         return list(answers)
     rows = []
@@ -219,7 +222,7 @@ def packed_row(feature: Feature, row: Any, label_space: Sequence[str]) -> Any:
     if isinstance(row, BaseException):
         raise row
     if feature not in OF_TEXTS:
-        return contract.check_answer(row, label_space)
+        return check_answer(row, label_space)
     if feature == "layers":
         return [packed_row("hidden", state, label_space) for state in row]
     if feature in _VECTORS:
@@ -261,7 +264,7 @@ class KernelFunction:
 
     def forecast_prompts(self, prompts: Sequence[Any], label_space: Sequence[str], **kept: Any) -> Forecast:
         """Return the forecast of the prompts."""
-        return contract.forecast_prompts(self.kernel, prompts, label_space, **kept)
+        return forecast.forecast_prompts(self.kernel, prompts, label_space, **kept)
 
     def __call__(self, prompt: Any, label_space: Sequence[str]) -> Any:
         """Return the prediction for one prompt."""
@@ -337,7 +340,7 @@ class FeatureFunction(KernelFunction):
     def forecast_prompts(self, prompts: Sequence[Any], label_space: Sequence[str], **kept: Any) -> Forecast:
         """Return the forecast of the features of the prompts."""
         names: frozenset[Feature] = frozenset().union(*(self.features(prompt, label_space) for prompt in prompts))
-        return contract.forecast_prompts(self.kernel, prompts, label_space, 0, names, **kept)
+        return forecast.forecast_prompts(self.kernel, prompts, label_space, 0, names, **kept)
 
 
 def _joint(kernel: Any) -> frozenset[str]:
@@ -469,7 +472,7 @@ class FeatureCache:
 
     Args:
         kernel: Any inference function.
-        compute: Evaluates an inference function on queries, as :func:`StaICC.inference.predict_queries`.
+        compute: Evaluates an inference function on queries, as :func:`StaICC.inference.runner.predict_queries`.
 
     Attributes:
         predictor: The function whose predictions the requests of the current data set are: the kernel, or its noisy
@@ -495,7 +498,7 @@ class FeatureCache:
     @property
     def tokens(self) -> tuple[int, int] | None:
         """Tokens that the kernel has read and generated so far, in workers too; ``None`` if it does not count them."""
-        used = contract.tokens_used(self.kernel)
+        used = tokens_used(self.kernel)
         return None if used is None else _sums(used, self._tokens_of_workers)
 
     def function(self, feature: Any) -> Inference:

@@ -18,8 +18,8 @@ from functools import partial
 from typing import Any
 
 from StaICC.errors import ArgumentError, validate_integer
-from StaICC.inference import Answer, Failure
-from StaICC.inference.contract import Text
+from StaICC.inference.contract import Answer, Text
+from StaICC.inference.replies import Failure
 from StaICC.inference.reply_parser import PARSER_VERSION, parse_reply
 from StaICC.kernels.protocol import Capability, check_generation, without_blank
 from StaICC.kernels.text_inference import TextInference

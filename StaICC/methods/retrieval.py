@@ -20,17 +20,17 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from StaICC import numerics
-from StaICC.benchmarks import Experimentor
+from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.errors import ArgumentError, OutputError, unknown_name, validate_integer
-from StaICC.inference import Answer, Failure
+from StaICC.inference.contract import Answer
+from StaICC.inference.replies import Failure
 from StaICC.kernels.protocol import Capability
 from StaICC.methods import specification as spec
 from StaICC.methods.calibration.neighbours import euclidean, finite_matrix, nearest
 from StaICC.methods.features import check_answered, numpy, present
 from StaICC.metrics import released
 from StaICC.optional import require
-from StaICC.prompting import StableRandom
-from StaICC.prompting.sampling import bm25_scores, turns_of
+from StaICC.prompting.sampling import StableRandom, bm25_scores, turns_of
 
 HIDDEN_STATES = frozenset({Capability.HIDDEN_STATES})
 

@@ -25,16 +25,19 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import replace
 from typing import Any
 
-from StaICC.benchmarks import Benchmark, BenchmarkGroup, DatasetRun, Experimentor
-from StaICC.benchmarks.running import ForecastOptions, RunContext, Tasks
-from StaICC.benchmarks.tasks import members
+from StaICC.benchmarks.benchmark import Benchmark
+from StaICC.benchmarks.context import RunContext
+from StaICC.benchmarks.evaluation import DatasetRun
+from StaICC.benchmarks.experimentor import Experimentor
+from StaICC.benchmarks.forecast import ForecastOptions, Tasks
+from StaICC.benchmarks.group import BenchmarkGroup, members
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
-from StaICC.inference import Answer, Failure, Inference, Part, RunOptions
-from StaICC.inference.contract import Features, Forecast, ReplyLabel, Text, own_attribute, retried, tokens_used
+from StaICC.inference.contract import Answer, Features, Inference, ReplyLabel, Text, own_attribute, retried, tokens_used
+from StaICC.inference.forecast import Forecast
 from StaICC.inference.identity import Identity, code_mark
 from StaICC.inference.prompt_key import PromptKey
-from StaICC.inference.runner import AnswerCollector
-from StaICC.inference.workers import checked
+from StaICC.inference.replies import Failure, checked
+from StaICC.inference.runner import AnswerCollector, Part, RunOptions
 from StaICC.kernels.huggingface.forward import distinct_positions
 from StaICC.kernels.registry import options_of
 from StaICC.kernels.text_inference import TextInference
@@ -47,10 +50,12 @@ from StaICC.methods.specification import TABLE_2 as TABLE_2
 from StaICC.methods.specification import MethodData, Steps, with_labels, without_labels
 from StaICC.methods.specification import MethodSpec as MethodSpec
 from StaICC.progress import drawn_progress, within
-from StaICC.prompting import Query
+from StaICC.prompting.prompt_writer import Query
 from StaICC.registry import labelled, origin_of
-from StaICC.results import Result, ResultGroup, Signature, short_digest
-from StaICC.results.result import Sweep, bracket_note, result_rows
+from StaICC.results.result import Result, ResultGroup
+from StaICC.results.runs import Sweep
+from StaICC.results.signature import Signature, short_digest
+from StaICC.results.table import bracket_note, result_rows
 from StaICC.safe_text import logger, one_line
 
 _log = logger(__name__)
@@ -206,7 +211,7 @@ class Method:
                 are left out, with the reason in ``skipped``.
             return_outputs: Keep the predictions for each query in ``result.outputs``.
             **run: Options of the run: store, executor, failure policy, progress; see
-                :class:`~StaICC.benchmarks.running.RunSettings`.
+                :class:`~StaICC.benchmarks.context.RunSettings`.
 
         Returns:
             The result, with the method in its signature. ``timing`` contains, summed over the data sets,
@@ -813,7 +818,7 @@ def forecast_method(
         variant: As for a run.
         calibration_number: As for a run.
         options: Options of the method as ``NAME=VALUE``.
-        **how: Those of :class:`~StaICC.benchmarks.running.ForecastOptions`.
+        **how: Those of :class:`~StaICC.benchmarks.forecast.ForecastOptions`.
 
     Returns:
         The forecast. ``exact`` is false where the prompts depend on what the model computes.

@@ -24,14 +24,23 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from StaICC.benchmarks import Experimentor, tasks
-from StaICC.datasets.storage import Row
+from StaICC.benchmarks.experimentor import Experimentor
+from StaICC.benchmarks.tasks.label_noise import L9
+from StaICC.benchmarks.tasks.normal import NormalTask
+from StaICC.benchmarks.tasks.sensitivity import (
+    DemonstrationSensitivityTask,
+    TemplateSensitivityTask,
+    template_of_levels,
+)
+from StaICC.datasets.table import Row
 from StaICC.errors import ArgumentError, known_name, unknown_name, whole_number
-from StaICC.inference import Answer, Failure
+from StaICC.inference.contract import Answer
+from StaICC.inference.replies import Failure
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.registry import options_of, read_json_or_text
 from StaICC.methods.features import Request, apply_present, feature_keys
-from StaICC.prompting import PromptWriter, SubsetView, TripletSplit
+from StaICC.prompting.prompt_writer import PromptWriter
+from StaICC.prompting.sampling import SubsetView, TripletSplit
 from StaICC.registry import Registry
 
 Variant = Literal["paper", "staicc", "0.1.1"]
@@ -126,7 +135,7 @@ def with_query(experimentor: Experimentor, texts: Sequence[str]) -> Experimentor
     split, task = experimentor.triplet_dataset, experimentor.task
     changed = TripletSplit(split.calibration, split.demonstration, _rows(split.test, tuple(texts)))
     if task.pseudo_queries(experimentor.card, split.demonstration) is not None:  # the task replaces the texts itself
-        task = tasks.NormalTask(repeats=task.repeats)
+        task = NormalTask(repeats=task.repeats)
     return clean_copy(experimentor).copy_with(_triplet=changed, task=task)
 
 
@@ -154,13 +163,13 @@ def with_settings(experimentor: Experimentor, **settings: Any) -> Experimentor:
 
 def with_template(experimentor: Experimentor, levels: str) -> Experimentor:
     """Return a copy of an experimentor with a template of template sensitivity (a row of ``L9``)."""
-    template = tasks.template_of_levels(experimentor.task_input(), levels).template
+    template = template_of_levels(experimentor.task_input(), levels).template
     return with_settings(experimentor, **{part.name: getattr(template, part.name) for part in fields(template)})
 
 
 def refuse_several_lists(experimentor: Experimentor) -> None:
     """Refuse a benchmark that needs several demonstration lists for each query."""
-    if isinstance(experimentor.task, tasks.DemonstrationSensitivityTask):
+    if isinstance(experimentor.task, DemonstrationSensitivityTask):
         name = experimentor.task.name
         raise ArgumentError(f"{name} needs several demonstration lists for each query; this method sets one")
 
@@ -170,9 +179,9 @@ def prompt_makers(experimentor: Experimentor, variant: Variant) -> list[PromptMa
 
     In ``"0.1.1"`` there is always one: the release trains with the first template.
     """
-    if not isinstance(experimentor.task, tasks.TemplateSensitivityTask) or variant == "0.1.1":
+    if not isinstance(experimentor.task, TemplateSensitivityTask) or variant == "0.1.1":
         return [experimentor.prompt_former.write_prompt_from_dataline]
-    return [with_template(experimentor, levels).prompt_former.write_prompt_from_dataline for levels in tasks.L9]
+    return [with_template(experimentor, levels).prompt_former.write_prompt_from_dataline for levels in L9]
 
 
 # -- what a method gets

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from StaICC.benchmarks import Experimentor
-from StaICC.benchmarks.tasks import L9, TemplateSensitivityTask
+from StaICC.benchmarks.experimentor import Experimentor
+from StaICC.benchmarks.tasks.label_noise import L9
+from StaICC.benchmarks.tasks.sensitivity import TemplateSensitivityTask
 from StaICC.errors import ArgumentError, validate_integer
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability

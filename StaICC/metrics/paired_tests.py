@@ -40,7 +40,7 @@ from statistics import NormalDist
 
 from StaICC.errors import ArgumentError
 from StaICC.metrics.intervals import Interval
-from StaICC.metrics.registry import Contributions
+from StaICC.metrics.statistics import Contributions
 
 INTERVAL_METHOD = "paired test rows, pseudo-row with the largest possible step (Gaffke 2005)"
 SIGNIFICANCE_LEVEL = 0.05

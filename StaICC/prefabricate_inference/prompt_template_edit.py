@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from StaICC.benchmarks import Experimentor
+from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.errors import ArgumentError, validate_integer
-from StaICC.inference import Part
 from StaICC.inference.identity import Identity, identity_of
+from StaICC.inference.runner import Part
 from StaICC.kernels.protocol import Capability, capabilities_of
 from StaICC.methods import features, retrieval
 from StaICC.methods.run import Method

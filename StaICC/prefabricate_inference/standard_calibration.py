@@ -1,15 +1,25 @@
-"""The calibrations of ``StaICC.methods.calibration`` under the names of 0.1.1; nothing is defined here."""
+"""The calibrations of :mod:`StaICC.methods.calibration` under the names of 0.1.1; nothing is defined here."""
 
 from __future__ import annotations
 
-from StaICC.methods import calibration as _calibration
-from StaICC.methods.calibration import CalibratedKernel as CalibratedKernel
-from StaICC.methods.calibration import batch_calibration as batch_calibration
-from StaICC.methods.calibration import load_calibration as load_calibration
+from StaICC.methods.calibration.base import CalibratedKernel as CalibratedKernel
+from StaICC.methods.calibration.base import Calibration as calibration
+from StaICC.methods.calibration.base import load_calibration as load_calibration
+from StaICC.methods.calibration.neighbours import HiddenCalibration as hidden_calibration
+from StaICC.methods.calibration.neighbours import KNNPrompting as knn_prompt
+from StaICC.methods.calibration.neighbours import KNNPromptingCentroid as knn_prompt_centroid
+from StaICC.methods.calibration.prior import ContextualCalibration as contextual_calibration
+from StaICC.methods.calibration.prior import DomainCalibration as domain_calibration
+from StaICC.methods.calibration.prior import batch_calibration as batch_calibration
 
-calibration = _calibration.Calibration
-contextual_calibration = _calibration.ContextualCalibration
-domain_calibration = _calibration.DomainCalibration
-hidden_calibration = _calibration.HiddenCalibration
-knn_prompt = _calibration.KNNPrompting
-knn_prompt_centroid = _calibration.KNNPromptingCentroid
+__all__ = [
+    "CalibratedKernel",
+    "batch_calibration",
+    "calibration",
+    "contextual_calibration",
+    "domain_calibration",
+    "hidden_calibration",
+    "knn_prompt",
+    "knn_prompt_centroid",
+    "load_calibration",
+]

@@ -31,7 +31,7 @@ from functools import partial
 from numbers import Real
 from typing import Any, SupportsIndex
 
-from StaICC.datasets import Card, Template
+from StaICC.datasets.catalogue import Card, Template
 from StaICC.errors import ArgumentError, FixedAttributes, FrozenList, known_name, validate_integer, whole_number
 from StaICC.prompting.sampling import StableRandom, SubsetView, TripletSplit
 from StaICC.safe_text import one_line

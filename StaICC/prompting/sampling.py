@@ -31,7 +31,9 @@ from functools import lru_cache
 from itertools import zip_longest
 from typing import SupportsIndex, TypeVar
 
-from StaICC.datasets import Dataset, Row, SplitSizes, Table
+from StaICC.datasets.catalogue import SplitSizes
+from StaICC.datasets.dataset import Dataset
+from StaICC.datasets.table import Row, Table
 from StaICC.errors import ArgumentError, FixedAttributes, FrozenList, validate_integer
 from StaICC.safe_text import one_line
 

@@ -3,64 +3,47 @@
 ``result["Divided results"]["TREC"]["accuracy"]`` and ``result["Averaged results"]`` work as they do in 0.1.1. A result
 also has the signature, the provenance, the environment, and for each data set counts, intervals, baselines and notes.
 Results print as a table, and go to and from JSON with a schema number.
-
-No NaN is written to JSON: an undefined score is ``None``, its reason is in the details, and its average is ``None``.
-
-A file has two digests: ``digests / file`` of everything else in it, ``digests / scores`` of the scores alone. Both are
-SHA-256 of compact JSON in the order of the file. They detect damage and careless edits, not intent: whoever edits a
-file can compute them again (:mod:`StaICC.benchmarks.verify` recomputes the scores instead).
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from StaICC.datasets.catalogue import plain_values
-from StaICC.datasets.storage import hints_of, read_json, read_value, write_output
 from StaICC.errors import ArgumentError, SchemaError, known_name, unknown_key
-from StaICC.layout import Block, Displayed, Line, TextTable, shared_lines
-from StaICC.metrics.registry import SCORES
+from StaICC.files.json_reading import hints_of, read_value
+from StaICC.files.output import write_output
+from StaICC.layout import Block, Displayed, Line, shared_lines
+from StaICC.metrics.scores import SCORES
 from StaICC.optional import require
 from StaICC.registry import import_reference
-from StaICC.results import provenance
-from StaICC.results.provenance import DatasetDetails, EarlyStopping, MeanDetails, Provenance, QueryScores, Signature
-from StaICC.safe_text import has_lone_surrogate, logger
+from StaICC.results.details import DatasetDetails, EarlyStopping, MeanDetails, QueryScores, query_positions
+from StaICC.results.files import (
+    AVERAGED,
+    DIVIDED,
+    check_schema,
+    digest_problems,
+    json_row,
+    read_result_file,
+    write_result_file,
+)
+from StaICC.results.predictor import Provenance
+from StaICC.results.signature import Signature
+from StaICC.results.table import result_blocks, warning_lines
+from StaICC.safe_text import logger
 from StaICC.version import RESULT_SCHEMA
 
 _log = logger(__name__)
 
 
-DIVIDED = "Divided results"
-"""Key of the scores by data set."""
-AVERAGED = "Averaged results"
-"""Key of the means over the data sets."""
-DIGESTS = "digests"
-"""Key of the digests; the last one of a file."""
-
-_OTHER_FORMATS = {".csv", ".html", ".md", ".parquet", ".pkl", ".tex", ".tsv", ".xlsx"}
-
-
-def _scores(data: Any) -> Any:
-    """The scores alone: of a group, by part."""
-    if not isinstance(data, Mapping):
-        return None
-    parts = data.get("parts")
-    if isinstance(parts, Mapping):
-        return {name: _scores(part) for name, part in parts.items()}
-    return [data.get(DIVIDED), data.get(AVERAGED)]
-
-
 _ROUND = re.compile(r"[0-9]+R")
 
-_PLOTTER = "StaICC.results.report.figures:figure_of"
+_PLOTTER = "StaICC.report.figures:figure_of"
 """Draws a result, loaded by name: results know no figures."""
 
 
@@ -214,7 +197,7 @@ class _Saved(Displayed, dict[str, Any]):
         ``result.plot().figure.savefig("forest.pdf")`` saves it.
 
         Args:
-            kind: A name in :data:`StaICC.results.report.figures.KINDS`, such as ``"forest"``, ``"reliability"``,
+            kind: A name in :data:`StaICC.report.figures.KINDS`, such as ``"forest"``, ``"reliability"``,
                 ``"confusion"``, ``"bias"``, ``"noise"``, ``"variance"``, ``"rounds"``, ``"experiment"``, ``"cost"``.
             **options: Further arguments of the figure, such as ``metric`` of ``"forest"``.
 
@@ -267,7 +250,7 @@ class Result(_Saved):
     warnings: tuple[str, ...] = ()
     """Warnings of the run about data and prompts (docs/warnings.md)."""
     files: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Of each data set from a user's file, how to read it again (:meth:`StaICC.datasets.Dataset.file_record`)."""
+    """How to read each data set from a user's file again (:meth:`StaICC.datasets.dataset.Dataset.file_record`)."""
     stopping: EarlyStopping | None = None
     """Why and where the run stopped early; ``None`` for a full run."""
     higher_is_better: dict[str, bool | None] = field(default_factory=dict)
@@ -388,7 +371,7 @@ class Result(_Saved):
         Raises:
             SchemaError: The data is damaged or of a newer schema.
         """
-        _check_schema(data, "result")
+        check_schema(data, "result")
         kinds = {**hints_of(cls), "signature": Mapping[str, str], "stopping": EarlyStopping}
         values: dict[str, Any] = {}
         for name, key in _KEYS.items():
@@ -472,106 +455,10 @@ class ResultGroup(_Saved):
         Raises:
             SchemaError: The data is damaged or of a newer schema.
         """
-        _check_schema(data, "group")
+        check_schema(data, "group")
         parts = read_value(Mapping[str, object], data.get("parts"), "the group's parts")
         name = read_value(str, data.get("name"), "the group's name")
         return cls(name, {part: result_from_dict(values, f"part {part:.60}") for part, values in parts.items()})
-
-
-def with_digests(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON values of a result with their digests.
-
-    Args:
-        data: What ``to_dict()`` of a result or of a group gives.
-
-    Raises:
-        ValueError: A number is not finite.
-    """
-    plain = {key: value for key, value in data.items() if key != DIGESTS}
-    return plain | {DIGESTS: {"file": provenance.digest(plain), "scores": provenance.digest(_scores(plain))}}
-
-
-def digest_problems(data: Mapping[str, Any]) -> list[str]:
-    """Compare the digests of a file with its content.
-
-    Args:
-        data: The JSON values of the file.
-
-    Returns:
-        What is wrong, one line each; nothing if the file is as it was written.
-    """
-    saved = data.get(DIGESTS)
-    if not isinstance(saved, Mapping):
-        return [f"{DIGESTS}: missing; every file of result schema {RESULT_SCHEMA} or later has them"]
-    meaning = {"file": "the file was changed after it was written", "scores": "the scores were changed"}
-    expected = with_digests(data)[DIGESTS]
-    return [
-        f"{DIGESTS} / {name}: {meaning[name]} (saved {str(saved.get(name))[:64]}, computed {value})"
-        for name, value in expected.items()
-        if saved.get(name) != value
-    ] + [f"{DIGESTS} / {str(name)[:40]}: unknown digest" for name in saved if name not in expected]
-
-
-def read_result_file(path: str | os.PathLike[str]) -> Mapping[str, Any]:
-    """Read the JSON values of a saved result.
-
-    Args:
-        path: The file.
-
-    Returns:
-        A mapping; its fields are not checked yet.
-
-    Raises:
-        SchemaError: The path is neither a regular file nor a pipe, or the content is no JSON object (see
-            :func:`~StaICC.datasets.storage.parse_json`).
-        OSError: There is no such file, or it cannot be read.
-    """
-    where, data = os.fspath(path), read_json(path, "the file of a saved result")
-    if not isinstance(data, dict):
-        raise SchemaError(f"{where}: this is no saved result; expected JSON with 'kind': 'result' or 'group'")
-    if has_lone_surrogate(json.dumps(data, ensure_ascii=False)):
-        raise SchemaError(f"{where}: a text has half of a surrogate pair, which no output can show")
-    return data
-
-
-def check_result_name(path: str | os.PathLike[str]) -> None:
-    """Refuse a file for a result whose name has the ending of another format.
-
-    Raises:
-        ArgumentError: The message names a file that would do.
-    """
-    if os.path.splitext(path)[1].lower() in _OTHER_FORMATS:
-        raise ArgumentError(
-            f"results are saved as JSON: got {str(path)!r}, expected a name such as 'result.json'. "
-            "For tables: python -m StaICC export scores"
-        )
-
-
-def write_result_file(data: Mapping[str, Any], path: str | os.PathLike[str], fresh: bool = False) -> None:
-    """Write the JSON values of a result with their digests, completely or not at all.
-
-    Args:
-        data: What ``to_dict()`` of a result or of a group gives.
-        path: The file.
-        fresh: Refuse a file that exists already.
-
-    Raises:
-        ArgumentError: The name of the file has the ending of another format.
-        ValueError: A number is not finite.
-        OSError: The file cannot be written.
-    """
-    check_result_name(path)
-    # One line for each top-level key: a diff of two files shows what differs, and long lists stay compact.
-    lines = (
-        json.dumps(key) + ": " + json.dumps(value, ensure_ascii=False, allow_nan=False)
-        for key, value in with_digests(data).items()
-    )
-    write_output(path, [("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")], fresh)
-
-
-def json_row(value: Any) -> Any:
-    """Return a value for JSON: minus infinity in a row of scores is the text ``"-inf"``."""
-    return ["-inf" if item == -math.inf else item for item in value] if isinstance(value, list) else value
 
 
 def save_records(result: _Saved, path: str | os.PathLike[str]) -> None:
@@ -636,117 +523,10 @@ def result_from_dict(data: Any, where: str) -> Result | ResultGroup:
         SchemaError: The values are not a saved result, are damaged, or have a newer schema.
     """
     try:
-        _check_schema(data, "result", "group")
+        check_schema(data, "result", "group")
         return (Result if data["kind"] == "result" else ResultGroup).from_dict(data)
     except SchemaError as error:
         raise SchemaError(f"{where}: {error}") from error
-
-
-def _check_schema(data: Any, *kinds: str) -> None:
-    schema, kind = (data.get("schema"), data.get("kind")) if isinstance(data, Mapping) else (None, None)
-    if type(schema) is not int or kind not in kinds:
-        expected = " or ".join(map(repr, kinds))
-        raise SchemaError(
-            f"this is no saved result: got schema {schema!r:.60} and kind {kind!r:.60}, expected {expected}"
-        )
-    if schema > RESULT_SCHEMA:
-        raise SchemaError(
-            f"the file has result schema {schema}, this version of StaICC reads up to {RESULT_SCHEMA}. Update StaICC"
-        )
-
-
-# -- results split into runs: one run for each model or method. A file may hold one result, a group over benchmarks (a
-# suite: one run), or a group that has the same benchmark several times (all methods on one model: a run for each).
-
-
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    """A group of results on the same data that differ in one setting, which names their parts.
-
-    Verification reads this record to know what such a group must satisfy.
-    """
-
-    name: str
-    """Name of the group."""
-    describes: Callable[[str, Result], bool]
-    """Whether a part with this name may have this result."""
-    varies: tuple[str, ...]
-    """Fields of the signature in which the parts may differ."""
-    recorded: tuple[str, ...] = ()
-    """Further entries of the saved group, which the run records."""
-
-
-SWEEPS = {
-    "Race": "StaICC.benchmarks.race:RACE",
-    "Methods": "StaICC.methods.run:OF_METHODS",
-    "Many-shot": "StaICC.methods.run:OF_SHOTS",
-}
-"""The sweeps of this library by the name of their group, loaded by name: results know neither races nor methods."""
-
-
-def find_sweep(group: str) -> Sweep | None:
-    """Return the record of the sweep whose group has a name; ``None`` for the name of any other group."""
-    if group not in SWEEPS:
-        return None
-    sweep: Sweep = import_reference(SWEEPS[group])
-    return sweep
-
-
-def _runs(name: str, result: Result | ResultGroup) -> Iterator[tuple[str, Result]]:
-    if isinstance(result, Result):
-        yield name, result
-        return
-    parts = ({single.benchmark for single in part.results()} for part in result.values())
-    several = max(Counter(chain.from_iterable(parts)).values(), default=1) > 1
-    for part, inner in result.items():
-        yield from _runs(f"{name}: {part}" if several else name, inner)
-
-
-def split_runs(results: Mapping[str, Result | ResultGroup]) -> dict[str, dict[str, Result]]:
-    """Return the results of each run.
-
-    Args:
-        results: Results, or groups of results, by a name that tells them apart, such as that of their file.
-
-    Returns:
-        For each run its results by benchmark. If a group has several runs, the name of each includes its part.
-
-    Raises:
-        ArgumentError: Two results of one benchmark come under one name.
-
-    Example:
-        >>> from StaICC import Normal
-        >>> result = Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0)
-        >>> list(split_runs({"gpt2": ResultGroup("methods", {"vanilla": result, "topk": result})}))
-        ['gpt2: vanilla', 'gpt2: topk']
-    """
-    runs: dict[str, dict[str, Result]] = {}
-    for name, result in results.items():
-        for run, single in _runs(name, result):
-            own = runs.setdefault(run, {})
-            if single.benchmark in own:
-                raise ArgumentError(f"{run} holds two results of {single.benchmark}; give them as files of their own")
-            own[single.benchmark] = single
-    return runs
-
-
-def by_benchmark(results: Mapping[str, Result | ResultGroup]) -> dict[str, dict[str, Result]]:
-    """Return the results of each benchmark; groups are split (see :func:`split_runs`).
-
-    Args:
-        results: Results, or groups of results, by name.
-
-    Returns:
-        For each benchmark, the results by the name of their run.
-
-    Raises:
-        ArgumentError: A run has two results of one benchmark.
-    """
-    benchmarks: dict[str, dict[str, Result]] = {}
-    for name, own in split_runs(results).items():
-        for benchmark, result in own.items():
-            benchmarks.setdefault(benchmark, {})[name] = result
-    return benchmarks
 
 
 # -- records and tables
@@ -864,7 +644,7 @@ def _queries(result: Result, prompts: Prompts | None) -> Iterator[QueryRecord]:
         for record in details.conditions:
             width = len(details.labels)
             columns = (record.truth, record.predictions, record.label_scores(width), record.probabilities(width))
-            rows = zip(provenance.query_positions(record.rows), *columns, strict=True)
+            rows = zip(query_positions(record.rows), *columns, strict=True)
             for number, ((row, repeat), truth, prediction, scores, probabilities) in enumerate(rows):
                 parts, output = next(prompt_parts, None), outputs.get((record.name, number), {})
                 scored = prediction is not None or (record.name, number) in wrong
@@ -915,266 +695,3 @@ def query_records(result: _Saved) -> Iterator[dict[str, Any]]:
 
 def _label(labels: tuple[str, ...], index: int | None) -> str | None:
     return labels[index] if index is not None and 0 <= index < len(labels) else None
-
-
-class TabledResult(Protocol):
-    """What tables and remarks read of a result."""
-
-    @property
-    def benchmark(self) -> str:
-        """Name of the benchmark."""
-
-    @property
-    def model(self) -> str:
-        """The models, in one line."""
-
-    @property
-    def signature(self) -> Signature:
-        """The settings of the run."""
-
-    @property
-    def provenance(self) -> Provenance:
-        """Who predicted."""
-
-    @property
-    def divided(self) -> Mapping[str, Mapping[str, Any]]:
-        """Scores by data set."""
-
-    @property
-    def details(self) -> Mapping[str, DatasetDetails]:
-        """Counts, intervals and notes by data set."""
-
-    @property
-    def means(self) -> MeanDetails:
-        """Intervals and baselines of the means."""
-
-    @property
-    def timing(self) -> Mapping[str, float]:
-        """Seconds and tokens by step."""
-
-    @property
-    def stopping(self) -> EarlyStopping | None:
-        """Why the run stopped early."""
-
-    def score_records(self) -> Iterator[Mapping[str, Any]]:
-        """Yield one record for each score."""
-
-
-def _figure(value: Any) -> str:
-    return "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
-
-
-def _end(value: float) -> str:
-    """Return an end of an interval with three decimals, without the zero before the point."""
-    text = f"{abs(value):.3f}".removeprefix("0")
-    return f"-{text}" if value < 0 and text != ".000" else text
-
-
-def _cell(value: Any, low: float | None, high: float | None) -> str:
-    """Return a score with its interval in brackets."""
-    return _figure(value) if low is None or high is None else f"{_figure(value)} [{_end(low)}, {_end(high)}]"
-
-
-def result_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
-    """Return the head and the rows of a result's table, as text.
-
-    Each score has its interval in brackets; next to accuracy are its baselines. The row of the mean has those of the
-    mean.
-
-    Args:
-        result: The result.
-
-    Returns:
-        The column heads, and one row for each data set, the mean last.
-    """
-    scores = {(record["dataset"], record["metric"]): record for record in result.score_records()}
-    places: list[str | None] = [*result.divided, None]
-    details = [result.details.get(name) for name in result.divided]
-    bounds = [own.bounds if own else {} for own in details]
-    table: list[tuple[str, list[str]]] = [("data set", [*result.divided, "mean"])]
-    keys = (key for place, key in scores if place is not None and _is_column(key, result.divided[place]))
-    for key in dict.fromkeys(keys):
-        metric = key.removeprefix("sensitivity.")
-        head = (SCORES[metric].head if metric in SCORES else "") or metric
-        head = f"slope of {head}" if metric != key and result.benchmark == "GLER" else head
-        column = [scores.get((place, metric if place is None else key), {}) for place in places]
-        table.append((head, [_cell(record.get("value"), record.get("low"), record.get("high")) for record in column]))
-        if any(metric in of_set for of_set in bounds):
-            values = [record.get("value") for record in column[:-1]]
-            ends = [of_set.get(metric) or (own, own) for of_set, own in zip(bounds, values, strict=True)]
-            ends.append(tuple(mean([pair[side] for pair in ends]) for side in (0, 1)))
-            cells = [f"{_figure(low)}, {_figure(high)}" for low, high in ends]
-            table.append((f"{head} if unparsed wrong, right", cells))
-        for name in ("random", "majority"):
-            if any(record.get(name) is not None for record in column):
-                table.append((name, [_figure(record.get(name)) for record in column]))
-    if any(own and own.unparsed for own in details):
-        counts = [(len(own.unparsed), own.asked) if own else (0, 0) for own in details]
-        counts.append((sum(number for number, _ in counts), sum(asked for _, asked in counts)))
-        table.append(("unparsed", [f"{number} ({number / asked:.1%})" if asked else "-" for number, asked in counts]))
-    rows = [list(row) for row in zip(*(column for _, column in table), strict=True)]
-    return [head for head, _ in table], rows if len(rows) > 2 else rows[:-1]
-
-
-def _is_column(key: str, scores: Mapping[str, Any]) -> bool:
-    """Whether a score is a column of the table: a single score, or the slope of a regression line."""
-    return key in scores or (key.startswith("sensitivity.") and not key.endswith(" (intercept)"))
-
-
-def mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the data sets' scores; it is undefined (``None``) if one of them is."""
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if len(known) == len(values) and known else None
-
-
-_EXPERIMENT_COLUMNS = {
-    "demonstrations": "demonstrations",
-    "labels shown": "labels_shown",
-    "queries covered": "share_shown",
-    "per shown label": "per_shown_label",
-    "reference tokens": "reference_tokens",
-    "all contexts": "all_contexts",
-    "model's tokens": "",
-    "unparsed": "",
-    "score": "score",
-    "label shown": "score_shown",
-    "not shown": "score_not_shown",
-    "difference": "difference",
-    "p (Holm)": "p_value",
-}
-"""The columns of the table of an experiment, with the key in a condition."""
-_HIDDEN_IF_EMPTY = ("model's tokens", "unparsed", "not shown", "p (Holm)")
-
-
-def experiment_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
-    """Return the head and the rows of the table of an experiment of LongICL, as text; no rows without one.
-
-    Args:
-        result: The result.
-
-    Returns:
-        The column heads, and one row for each condition of each data set.
-    """
-    rows: list[dict[str, str]] = []
-    for dataset, scores in result.divided.items():
-        experiment = scores.get("experiment") or {"conditions": {}}
-        replies = scores.get("rounds") or {}
-        for name, row in experiment["conditions"].items():
-            tokens = result.timing.get(f"{dataset}, {name}, tokens")
-            cells = {key: _cell(row.get(key), row.get(f"{key}_low"), row.get(f"{key}_high")) for key in row}
-            columns = {heading: cells.get(key, "-") for heading, key in _EXPERIMENT_COLUMNS.items()}
-            for heading in ("labels shown", "per shown label"):  # numbers, which are seldom fractions
-                columns[heading] = columns[heading].removesuffix(".0000")
-            columns["model's tokens"] = _figure(None if tokens is None else int(tokens))
-            unparsed, cut_off = (replies.get(name, {}).get(key) for key in ("unparsed", "cut_off"))
-            columns["unparsed"] = f"{unparsed} ({cut_off} cut off)" if cut_off else str(unparsed or "-")
-            rows.append({"data set, condition": f"{dataset}, {name}", **columns})
-    hidden = {key for key in _HIDDEN_IF_EMPTY if all(row[key] == "-" for row in rows)}
-    if all(row["reference tokens"] == row["all contexts"] for row in rows):  # all test items share their contexts
-        hidden.add("all contexts")
-    head = [key for key in (rows[0] if rows else ()) if key not in hidden]
-    return head, [[row[key] for key in head] for row in rows]
-
-
-def _experiment_notes(result: TabledResult) -> list[str]:
-    """Return what the differences are, and the p-values of the test of positions."""
-    experiments = {name: scores["experiment"] for name, scores in result.divided.items() if scores.get("experiment")}
-    if not experiments:
-        return []
-    by_position = any(experiment["name"] == "position" for experiment in experiments.values())
-    others = "the mean of the other parts" if by_position else "the first condition of the data set"
-    notes = [f"A difference is that from {others}, on the same test items; its interval is for this row alone."]
-    pairs = {pair for experiment in experiments.values() for pair in (experiment.get("compared") or {}).items()}
-    if pairs:
-        notes.append(f"Other differences: {'; '.join(f'{name} from {other}' for name, other in sorted(pairs))}.")
-    for name, experiment in experiments.items():
-        if (p_value := experiment.get("p_value")) is not None:
-            notes.append(f"{name}: test of no effect of the part of the context: p = {p_value:.4f}.")
-    return notes
-
-
-_RIVALS: dict[str, Callable[[provenance.Baselines], float | None]] = {
-    "uniform guessing": lambda base: max(base.p_value, base.p_value_rows or 0.0),
-    "always the majority label": lambda base: base.p_value_majority,
-    "a copy of the last demonstration's label": lambda base: base.p_value_last_demonstration,
-}
-_ALPHA = 0.05
-
-
-def bracket_note(results: Iterable[TabledResult]) -> list[str]:
-    """Return what the brackets in the tables of results are: one sentence for each level of their intervals.
-
-    Args:
-        results: The results.
-    """
-    scores = (interval for result in results for own in result.details.values() for interval in own.intervals.values())
-    return [f"In brackets: {100 * level:g} % intervals." for level in sorted({interval.level for interval in scores})]
-
-
-def _not_beaten(result: TabledResult) -> list[str]:
-    """Return one sentence for each predictor without a model that the accuracy does not beat."""
-    places = {
-        name: next(iter(own.baselines.values()), None)
-        for name, own in result.details.items()
-        if "experiment" not in result.divided.get(name, {})  # its first condition is not the one to look at
-    }
-    if len(places) > 1:
-        places["the mean"] = next(iter(result.means.baselines.values()), None)
-    sentences = []
-    for rival, p_value in _RIVALS.items():
-        p_values = {name: p_value(base) for name, base in places.items() if base}
-        lost = [name for name, p in p_values.items() if p is not None and p > _ALPHA]
-        if lost:
-            sets = [name for name in lost if name != "the mean"]
-            shown = sets if len(sets) < 4 else [f"{len(sets)} data sets"]
-            sentences.append(f"Not better than {rival} (p > {_ALPHA:g}): {', '.join(shown + lost[len(sets) :])}.")
-    return sentences
-
-
-def remarks(result: TabledResult) -> list[str]:
-    """Return remarks about the scores, one sentence each.
-
-    Args:
-        result: The result.
-
-    Returns:
-        Where the run stopped early, how many queries failed, why the model is not identified, why scores are
-        undefined, warnings of the checks, which predictions without a model are not beaten, and what the brackets are.
-    """
-    sentences = [] if result.stopping is None else [str(result.stopping)]
-    failed = sum(details.failed for details in result.details.values())
-    if failed:
-        asked = sum(details.asked for details in result.details.values())
-        sentences.append(f"PARTIAL: {failed} of {asked} queries have no answer; no figure counts them.")
-    sentences += [f"UNIDENTIFIED: {' '.join(reason.split())}" for reason in result.provenance.unidentified]
-    said: dict[str, list[str]] = {}
-    for name, details in result.details.items():
-        undefined = (f"{key} is undefined: {reason}" for key, reason in details.missing.items())
-        for note in (*undefined, *details.notes):
-            said.setdefault(note, []).append(name)
-    for key, reason in result.means.missing.items():
-        if len(result.details) > 1:
-            said.setdefault(f"interval of {key} is undefined: {reason}", []).append("mean")
-    sentences += [
-        f"{', '.join(names) if len(names) < 4 else f'{len(names)} data sets'}: {note}" for note, names in said.items()
-    ]
-    return sentences + _not_beaten(result) + _experiment_notes(result) + bracket_note([result])
-
-
-def result_blocks(result: TabledResult) -> list[Block]:
-    """Return a result as a table with its remarks, its model and its signature."""
-    head, rows = experiment_rows(result)
-    if not rows:
-        head, rows = result_rows(result)
-    said = [*remarks(result), f"model: {result.model}"]
-    return [
-        Line(result.benchmark, "title"),
-        TextTable(head, rows),
-        *(Line(text, "warning" if text.startswith(("PARTIAL", "UNIDENTIFIED")) else "text") for text in said),
-        Line(str(result.signature), "code"),
-    ]
-
-
-def warning_lines(warnings: Sequence[str]) -> list[Block]:
-    """Return the warnings of a run as lines."""
-    return [Line(f"WARNING: {warning}", "warning") for warning in warnings]

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 from markup import code, link, plain, pre, shown, table
 
-from StaICC.benchmarks.long_icl import TaskCard
-from StaICC.benchmarks.long_icl import cards as long_icl_cards
-from StaICC.datasets import Card, Dataset, SplitSizes, get_card, load_dataset, names
+from StaICC.datasets.catalogue import Card, SplitSizes, get_card, names
+from StaICC.datasets.dataset import Dataset, load_dataset
 from StaICC.datasets.pack import status
 from StaICC.errors import DataError
-from StaICC.prompting import PromptRenderer, PromptSettings, split_dataset
+from StaICC.long_icl.cards import TaskCard
+from StaICC.long_icl.cards import cards as long_icl_cards
+from StaICC.prompting.prompt_writer import PromptRenderer, PromptSettings
+from StaICC.prompting.sampling import split_dataset
 
 __all__ = ["Balance", "balance_of", "data_set_page", "long_icl_page", "long_icl_table", "pages", "ten_table"]
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from StaICC.datasets import Dataset, SplitSizes, TemplateAlternatives
+from StaICC.datasets.catalogue import SplitSizes, TemplateAlternatives
+from StaICC.datasets.dataset import Dataset
 
 Model = Callable[..., list[float]]
 

@@ -12,14 +12,16 @@ import pytest
 
 import StaICC
 from StaICC import Normal, compat
-from StaICC.benchmarks import Benchmark, Experimentor, NormalTask
+from StaICC.benchmarks.benchmark import Benchmark
+from StaICC.benchmarks.experimentor import Experimentor
+from StaICC.benchmarks.tasks.normal import NormalTask
 from StaICC.benchmarks.verify import verify_file
-from StaICC.datasets import Dataset
+from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.progress import Progress
-from StaICC.prompting import TemplateWarning
+from StaICC.prompting.prompt_writer import TemplateWarning
 
-pytestmark = pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::StaICC.TemplateWarning")
 
 
 @pytest.fixture

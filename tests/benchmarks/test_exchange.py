@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import StaICC
+from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.exchange import (
     csv_lines,
     export_tasks,
@@ -25,13 +26,12 @@ from StaICC.benchmarks.exchange import (
     read_predictions,
     score_predictions,
 )
-from StaICC.benchmarks.tasks import Benchmark
 from StaICC.cli import main
-from StaICC.datasets import Dataset
+from StaICC.datasets.dataset import Dataset
 from StaICC.errors import OutputError, SchemaError
-from StaICC.inference import Failure
-from StaICC.kernels.endpoint import batch_reply
-from StaICC.prompting import Query
+from StaICC.inference.replies import Failure
+from StaICC.kernels.server.batch_files import batch_reply
+from StaICC.prompting.prompt_writer import Query
 from StaICC.results.result import load as load_result
 
 Model = Callable[..., list[float]]

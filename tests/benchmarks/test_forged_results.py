@@ -19,10 +19,10 @@ import pytest
 import StaICC
 from StaICC.benchmarks.race import race
 from StaICC.cli import main
-from StaICC.datasets import Dataset
+from StaICC.datasets.dataset import Dataset
 from StaICC.inference.identity import Identity
 from StaICC.methods.run import Method, run_all, run_many_shot
-from StaICC.results.result import with_digests
+from StaICC.results.files import with_digests
 from tests import result_edits
 from tests.benchmarks.test_verify_edits import model
 
@@ -336,13 +336,13 @@ def other_rows_under_the_name_of_a_built_in_data_set(documents: Documents) -> An
 
 
 def benchmark_that_calls_itself_normal(documents: Documents) -> Any:
-    class Easy(StaICC.benchmarks.NormalTask):
+    class Easy(StaICC.NormalTask):
         def score(self, outcomes: Any, scoring: Any) -> Any:
             scores = super().score(outcomes, scoring)
             better = {**scores.values, "accuracy": 0.95}
             return dataclasses.replace(scores, values=better, averaged=better)
 
-    return plain(StaICC.benchmarks.Benchmark(Easy(), **FEW)(model))
+    return plain(StaICC.Benchmark(Easy(), **FEW)(model))
 
 
 def metric_under_the_name_of_a_standard_one(documents: Documents) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.benchmarks import Experimentor
-from StaICC.datasets import names
+from StaICC.benchmarks.experimentor import Experimentor
+from StaICC.datasets.catalogue import names
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 DOMAIN = json.loads((GOLDEN / "domain_modes.json").read_text("utf-8"))

@@ -9,11 +9,11 @@ import pytest
 
 import StaICC
 from StaICC import Diagnosis, Normal, Suite, Triplet_bias
-from StaICC.benchmarks import BenchmarkGroup
 from StaICC.benchmarks.exchange import identified_queries, score_predictions
-from StaICC.datasets import Dataset
+from StaICC.benchmarks.group import BenchmarkGroup
+from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError, OutputError
-from StaICC.results import Result, ResultGroup
+from StaICC.results.result import Result, ResultGroup
 
 if TYPE_CHECKING:
     from typing_extensions import assert_type

@@ -15,12 +15,15 @@ from typing import Any
 
 import pytest
 
-from StaICC.benchmarks import Benchmark, Experimentor, Statistics
-from StaICC.benchmarks.tasks import BENCHMARKS, Settings
-from StaICC.datasets import Dataset, SplitSizes, TemplateAlternatives
+from StaICC.benchmarks.benchmark import Benchmark, Settings
+from StaICC.benchmarks.builtin import BENCHMARKS
+from StaICC.benchmarks.experimentor import Experimentor
+from StaICC.benchmarks.task import Statistics
+from StaICC.datasets.catalogue import SplitSizes, TemplateAlternatives
+from StaICC.datasets.dataset import Dataset
 from StaICC.methods.run import Method
 from StaICC.methods.specification import MethodSpec
-from StaICC.results import Result, ResultGroup
+from StaICC.results.result import Result, ResultGroup
 from StaICC.version import __version__
 
 OWN = Dataset.from_rows(
@@ -193,7 +196,7 @@ OTHER_METRICS: list[Callable[..., float]] = [mine, with_default, scaled(1.0), sc
 
 def ways(function: Callable[..., float]) -> Iterator[Benchmark]:
     """The ways to use a metric of one's own."""
-    from StaICC.metrics import Metric, metric_set
+    from StaICC.metrics.metric_set import Metric, metric_set
 
     yield make("normal", metrics={"mine": function})
     yield make("normal", metrics=metric_set("standard").adding(Metric("mine", function)))

@@ -12,13 +12,13 @@ import pytest
 
 import StaICC
 from StaICC import GLER, ContextualBias, DomainBias, Normal, PosteriorBias
-from StaICC.datasets import Dataset
+from StaICC.datasets.dataset import Dataset
 from StaICC.errors import OutputError
-from StaICC.metrics import metric_set
 from StaICC.metrics.intervals import mean_interval, ratio_part
+from StaICC.metrics.metric_set import metric_set
 from StaICC.metrics.random_baselines import RandomBaseline
-from StaICC.metrics.registry import Statistic
-from StaICC.results import Result
+from StaICC.metrics.statistics import Statistic
+from StaICC.results.result import Result
 
 LIKELIHOOD, ECE = "averaged_truelabel_likelihood", "expected_calibration_error_1"
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from StaICC import GLER, DemonstrationSensitivity, Normal, TemplateSensitivity
-from StaICC.benchmarks.tasks import L9
-from StaICC.datasets import Dataset, SplitSizes, TemplateAlternatives
+from StaICC.benchmarks.tasks.label_noise import L9
+from StaICC.datasets.catalogue import SplitSizes, TemplateAlternatives
+from StaICC.datasets.dataset import Dataset
 from StaICC.metrics.intervals import ratio_part
 
 LABELS = ["no", "yes"]

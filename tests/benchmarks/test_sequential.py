@@ -12,10 +12,13 @@ import pytest
 from StaICC import Normal, Statistics, load
 from StaICC.benchmarks.race import LOOK, race, row_order
 from StaICC.benchmarks.verify import Contradicted, Recomputed, Unchecked, status_of, verify, verify_file
-from StaICC.datasets import Dataset, SplitSizes
+from StaICC.comparing.comparison import compare
+from StaICC.datasets.catalogue import SplitSizes
+from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.metrics.intervals import ConfidenceSequence
-from StaICC.results import DIVIDED, Result, ResultGroup, compare
+from StaICC.results.files import DIVIDED
+from StaICC.results.result import Result, ResultGroup
 
 
 def guesser(chance: float, seed: str = "") -> Callable[..., list[float]]:

@@ -12,11 +12,13 @@ import pytest
 
 from StaICC import Diagnosis, Normal
 from StaICC.benchmarks.verify import Recomputed, status_of, verify
+from StaICC.comparing.comparison import compare
 from StaICC.errors import OutputError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.text_inference import text_inference
-from StaICC.metrics import softmax
-from StaICC.results import Result, Signature, compare
+from StaICC.metrics.classification import softmax
+from StaICC.results.result import Result
+from StaICC.results.signature import Signature
 
 LABELS = ["food", "travel", "weather"]
 

@@ -26,15 +26,17 @@ from StaICC.benchmarks.verify import (
     status_of,
     verify,
 )
-from StaICC.datasets import Dataset
+from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError
-from StaICC.inference.identity import Identity, difference
+from StaICC.inference.identity import Identity
+from StaICC.inference.recheck import difference
 from StaICC.methods.run import Method
-from StaICC.results import Result, Signature, load
-from StaICC.results.provenance import pack_scores, unpack_scores
+from StaICC.results.details import pack_scores, unpack_scores
+from StaICC.results.result import Result, load
+from StaICC.results.signature import Signature
 from tests.benchmarks.test_verify_edits import model
 
-pytestmark = pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::StaICC.TemplateWarning")
 
 
 def assert_recomputed(findings: list[Verification]) -> None:

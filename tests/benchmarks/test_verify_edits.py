@@ -14,9 +14,9 @@ import pytest
 import StaICC
 from StaICC.benchmarks.verify import Recomputed, Unchecked, Verification, status_of, verify
 from StaICC.errors import SchemaError
-from StaICC.results import Result, ResultGroup
-from StaICC.results.provenance import pack_scores, unpack_scores
-from StaICC.results.result import digest_problems, result_from_dict, with_digests
+from StaICC.results.details import pack_scores, unpack_scores
+from StaICC.results.files import digest_problems, with_digests
+from StaICC.results.result import Result, ResultGroup, result_from_dict
 from tests import result_edits as edits
 
 RECORDED = {"kind", "environment", "timing", "with_divided", "digests"}

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from StaICC import Normal
-from StaICC.benchmarks.evaluation import _association, find_warnings
 from StaICC.benchmarks.task import Condition, Outcome
 from StaICC.benchmarks.verify import Recomputed, verify
-from StaICC.prompting import Query
-from StaICC.results import Result, load
+from StaICC.benchmarks.warnings import _association, find_warnings
+from StaICC.prompting.prompt_writer import Query
+from StaICC.results.result import Result, load
 
 SAME = "all 40 predictions are the same: they do not depend on the query"
 

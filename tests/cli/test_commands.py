@@ -15,9 +15,9 @@ import pytest
 
 import StaICC
 from StaICC.cli import _COMMANDS, _parser, main
-from StaICC.datasets import cite, names
+from StaICC.datasets.catalogue import cite, names
 from StaICC.inference.store import PredictionStore, query_key
-from StaICC.results import load
+from StaICC.results.result import load
 
 MINI = ["run", "normal", "--datasets", "mini", "--limit", "2"]
 Cli = Callable[..., tuple[int, str, str]]
@@ -42,7 +42,7 @@ def test_a_full_disk_is_said_and_other_faults_are_not_hidden(staicc: Cli, monkey
     def write(*given: object) -> None:
         raise OSError(fault, os.strerror(fault), file)
 
-    monkeypatch.setattr("StaICC.cli.files.write_output", write)
+    monkeypatch.setattr("StaICC.cli.saving.write_output", write)
     fault = errno.ENOSPC
     status, _, err = staicc("prompts", *MINI[1:], "-o", "p.jsonl")
     assert (status, err) == (2, f"staicc: p.jsonl: {os.strerror(errno.ENOSPC)}\n")
@@ -174,9 +174,9 @@ def test_the_benchmark_and_the_ten(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_everything_that_can_be_run_can_be_cited(capsys: pytest.CaptureFixture[str]) -> None:
     """Every name that ``run`` takes for a benchmark, a data set or a method, and those that results carry."""
-    from StaICC.benchmarks.long_icl import cards
-    from StaICC.benchmarks.tasks import BENCHMARKS
-    from StaICC.methods.run import METHODS
+    from StaICC.benchmarks.builtin import BENCHMARKS
+    from StaICC.long_icl.cards import cards
+    from StaICC.methods.specification import METHODS
 
     carried = ["Normal", "Contextual_bias", "Domain_bias", "Post_bias", "GLER", "Template_sens", "Demo_sens", "LongICL"]
     for name in (*names(), "mini", *cards(), *METHODS, *BENCHMARKS, "long-icl", *carried):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from StaICC.benchmarks.long_icl import card
 from StaICC.cli import main
-from StaICC.datasets import names
-from StaICC.results import load
+from StaICC.datasets.catalogue import names
+from StaICC.long_icl.cards import task_card
+from StaICC.results.result import load
 
 
 def run(*arguments: str) -> int:
@@ -39,7 +39,7 @@ def write_long_icl(folder: Path) -> None:
     """Few-NERD with other rows than the published ones, TACRED (no published digest), half of BANKING77."""
     folder.mkdir(parents=True)
     row = {"id": "1", "token": ["a", "b"], "subj_start": 0, "subj_end": 0, "obj_start": 1, "obj_end": 1}
-    rows = [row | {"relation": label} for label in card("tacred").labels]
+    rows = [row | {"relation": label} for label in task_card("tacred").labels]
     for split in ("train", "test"):
         sentence = '[{"sentence": "Ox.", "entities": {"Ox": "person-other"}}]'
         (folder / f"fewnerd_{split}.json").write_text(sentence, "utf-8")
@@ -85,7 +85,7 @@ def data(tmp_path: Path) -> Path:
     for split in ("train", "test"):
         rows = [
             {"id": str(i), "token": [split, "Beck", "sold", f"kettle{i}"], "relation": label, **places}
-            for i, label in enumerate(card("tacred").labels * 2)
+            for i, label in enumerate(task_card("tacred").labels * 2)
         ]
         (folder / f"tacred_{split}.json").write_text(json.dumps(rows), encoding="utf-8", newline="")
     return folder
@@ -100,7 +100,7 @@ def test_run_save_and_verify(data: Path, tmp_path: Path, capsys: pytest.CaptureF
     options = ["--instruct", "--variant", "strict", "--parsing", "tolerant", "--unparsed", "excluded"]
     assert main([*RUN, *here, *store, *options, "--json", str(path)]) == 0
     out, err = capsys.readouterr()
-    assert card("tacred").notice() in err.splitlines()  # the licence, before anything is used
+    assert task_card("tacred").notice() in err.splitlines()  # the licence, before anything is used
     assert out.startswith("LongICL\ndata set")
     assert "not comparable: the published figures are for variant = published, this result has strict" in out
     result = load(path)

@@ -14,7 +14,7 @@ import StaICC
 import StaICC.cli
 from StaICC.benchmarks.exchange import identified_queries
 from StaICC.cli import main
-from StaICC.cli.files import Printed
+from StaICC.cli.saving import Printed
 from StaICC.layout import Line
 
 PROGRAM = "python -m StaICC "

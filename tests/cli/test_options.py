@@ -11,11 +11,11 @@ import pytest
 
 import StaICC
 from StaICC import Dataset, LongICL, load_kernel
-from StaICC.benchmarks.tasks import BENCHMARKS
+from StaICC.benchmarks.builtin import BENCHMARKS
 from StaICC.cli import _parser, main
 from StaICC.cli.options import load_model, make, model_files, model_of, run_settings
-from StaICC.inference import RunOptions
 from StaICC.inference.identity import identity_of
+from StaICC.inference.runner import RunOptions
 from StaICC.kernels.text_inference import text_inference
 
 
@@ -28,7 +28,7 @@ def parsed(*words: str) -> argparse.Namespace:
 def test_a_benchmark_of_the_command_line_is_that_of_python(name: str) -> None:
     in_python = BENCHMARKS[name](datasets=["mini"])
     made = make(parsed("run", name, "--datasets", "mini"))
-    if isinstance(in_python, StaICC.benchmarks.Benchmark):
+    if isinstance(in_python, StaICC.Benchmark):
         assert str(made.signature()) == str(in_python.signature())
         return
     assert [str(made[part].signature()) for part in made] == [str(in_python[part].signature()) for part in in_python]

@@ -14,7 +14,7 @@ import pytest
 
 import StaICC
 from StaICC.cli import main
-from StaICC.datasets.storage import write_output
+from StaICC.files.output import write_output
 from StaICC.inference.store import PredictionStore, query_key
 
 RUN = ["run", "normal", "--datasets", "mini", "--limit", "3"]
@@ -132,12 +132,12 @@ store merge r.json run.sqlite
 
 @pytest.mark.parametrize("line", DESTROYING.strip().splitlines())
 def test_nothing_is_destroyed(folder: Path, staicc: Cli, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
-    import StaICC.benchmarks.experimentor as module
+    from StaICC.benchmarks import experimentor
 
     def never(*given: object) -> object:
         raise AssertionError("predicted before the outputs were checked")
 
-    monkeypatch.setattr(module, "predict_queries", never)
+    monkeypatch.setattr(experimentor, "predict_queries", never)
     before = state(folder)
     status, out, err = staicc(*line.split())
     assert (status, out) == (2, "")
@@ -174,7 +174,7 @@ def test_stdout_by_its_path_keeps_what_was_printed(folder: Path, program: Any) -
         lines = Path("printed").read_text("utf-8").splitlines()
         assert [json.loads(line)["dataset"] for line in lines[:-1]] == ["mini"] * 192
         assert lines[-1] == f"the prompts are in {output}"
-    code = "import StaICC.datasets.storage as s; print(1); s.write_output('/dev/stdout', [b'2']); print(3)"
+    code = "import StaICC.files.output as s; print(1); s.write_output('/dev/stdout', [b'2']); print(3)"
     assert program(code, start=("-c",)).stdout == "1\n23\n"
 
 
@@ -202,15 +202,15 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(folder: Path) -> None:
 
 
 def test_an_input_that_is_swapped_in_during_the_run_is_safe(monkeypatch: pytest.MonkeyPatch) -> None:
-    import StaICC.benchmarks.tasks as module
+    from StaICC.benchmarks.benchmark import Benchmark
 
-    real: Callable[..., object] = module.Benchmark.__call__
+    real: Callable[..., object] = Benchmark.__call__
 
     def swap(self: object, *given: object, **settings: object) -> object:
         result = real(self, *given, **settings)
         os.symlink("home/tables/file", "late.json")
         return result
 
-    monkeypatch.setattr(module.Benchmark, "__call__", swap)
+    monkeypatch.setattr(Benchmark, "__call__", swap)
     assert main([*RUN, "--json", "late.json", "--overwrite"]) == 4
     assert Path("home/tables/file").read_bytes() == b"installed"

@@ -15,7 +15,7 @@ import pytest
 import StaICC
 from StaICC.benchmarks.race import race
 from StaICC.cli import main
-from StaICC.results import load
+from StaICC.results.result import load
 
 Cli = Callable[..., tuple[int, str, str]]
 LIMITS = ["--datasets", "mini", "--limit", "10"]

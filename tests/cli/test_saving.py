@@ -17,9 +17,9 @@ import pytest
 
 import StaICC
 from StaICC.cli import main
-from StaICC.cli.files import ResultSaver
+from StaICC.cli.saving import ResultSaver
 from StaICC.methods.run import Method
-from StaICC.results import Result, ResultGroup, save_records
+from StaICC.results.result import Result, ResultGroup, save_records
 
 Cli = Callable[..., tuple[int, str, str]]
 RUN = ("run", "normal", "--datasets", "mini", "--limit", "3")
@@ -57,7 +57,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, number: int | None, times: int = 10
             left[0] -= 1
             raise KeyboardInterrupt if number is None else OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("StaICC.datasets.storage.os.fsync", fsync)
+    monkeypatch.setattr("StaICC.files.output.os.fsync", fsync)
 
 
 # -- what is saved where
@@ -280,7 +280,7 @@ import os, sys
 from argparse import Namespace
 from pathlib import Path
 import StaICC
-from StaICC.cli.files import ResultSaver
+from StaICC.cli.saving import ResultSaver
 
 def result(limit):
     return StaICC.Normal(datasets=["mini"], limit=limit)(lambda prompt, label_space: 0)
@@ -324,7 +324,7 @@ def test_killed_at_any_call_while_it_is_saved(place: str, program: Any) -> None:
 
 
 def test_the_same_name_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("StaICC.cli.files.time.strftime", lambda *given: "now")
+    monkeypatch.setattr("StaICC.cli.saving.time.strftime", lambda *given: "now")
     result = StaICC.Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0)
     given = Namespace(json=None, records=None, overwrite=False, output=FOLDER, save=True)
     savers = [ResultSaver(given) for _ in range(8)]

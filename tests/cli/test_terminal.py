@@ -12,7 +12,7 @@ import pytest
 
 import StaICC
 from StaICC.cli import main
-from StaICC.datasets import Dataset
+from StaICC.datasets.dataset import Dataset
 from StaICC.inference.store import PredictionStore
 
 EVIL = "x\x1b]0;owned\x07\x9b31m\u202egnp\u2066\u200b\ud800\x7f\r"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from StaICC.results.result import with_digests
+from StaICC.results.files import with_digests
 from tests.result_edits import edited
 
 Cli = Callable[..., tuple[int, str, str]]

@@ -84,7 +84,7 @@ def use_small_data(release: bool) -> None:
         loaders_used: Any = StaICC.normal.ORIGINAL_DATA_LOADER_NORMAL  # type: ignore[attr-defined,unused-ignore]
         loaders_used[:] = [loaders.trec, loaders.financial_phrasebank]
     else:
-        import StaICC.benchmarks.tasks as module
+        import StaICC.benchmarks.benchmark as module
 
         module.names = lambda: ("TREC", "financial_phrasebank")  # type: ignore[attr-defined,assignment,unused-ignore]
 

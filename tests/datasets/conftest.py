@@ -17,7 +17,7 @@ import StaICC.datasets.catalogue as catalogue_module
 import StaICC.datasets.pack as pack_module
 from StaICC.datasets.catalogue import Card, Catalogue, Digests, Pack, SplitSizes, Template
 from StaICC.datasets.source import ReleasedWheel
-from StaICC.datasets.storage import table_digest, write_table
+from StaICC.datasets.table import table_digest, write_table
 
 WHEEL = "StaICC-0.1.1-py3-none-any.whl"
 ROWS = {

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import StaICC.datasets.catalogue as module
-from StaICC.datasets import Card, Dataset, SplitSizes, Template, cite, get_card, load_dataset, names, table_digest
-from StaICC.datasets.catalogue import TemplateAlternatives, find
-from StaICC.datasets.dataset import default_split, default_template, generated_alternatives
+from StaICC.datasets.catalogue import Card, SplitSizes, Template, TemplateAlternatives, cite, find, get_card, names
+from StaICC.datasets.dataset import Dataset, default_split, default_template, generated_alternatives, load_dataset
 from StaICC.datasets.source import shipped
+from StaICC.datasets.table import table_digest
 from StaICC.errors import ArgumentError, DataDamagedError, SchemaError
 
 CARD = get_card("TREC")

@@ -14,11 +14,10 @@ import pytest
 
 from StaICC import Dataset, Normal, Suite, load, load_kernel
 from StaICC.cli import main
-from StaICC.datasets import SplitSizes
+from StaICC.datasets.catalogue import SplitSizes
 from StaICC.datasets.dataset import default_split
 from StaICC.datasets.source import FileSource
-from StaICC.prompting import split_dataset
-from StaICC.prompting.sampling import split_indexes
+from StaICC.prompting.sampling import split_dataset, split_indexes
 
 LABELS = ["complaint", "praise", "question"]
 ROWS = [(f"message {i}, with a comma", LABELS[0 if i % 10 < 6 else 1 if i % 10 < 9 else 2]) for i in range(300)]

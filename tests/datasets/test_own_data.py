@@ -18,7 +18,7 @@ from StaICC import Dataset, Normal, load
 from StaICC.benchmarks.verify import Contradicted, Unchecked, status_of, verify_file
 from StaICC.cli import main
 from StaICC.errors import ArgumentError, SchemaError, StaICCError, UnknownNameError
-from StaICC.results.result import with_digests
+from StaICC.results.files import with_digests
 
 ROWS = [(f"text {i}, with a comma", 'a "quote"\nand a break', ["no", "yes", "so"][i % 3]) for i in range(60)]
 

@@ -21,10 +21,12 @@ from typing import Any
 import pytest
 
 import StaICC.datasets.pack as pack
-import StaICC.datasets.storage as storage
-from StaICC.datasets import Row, load_dataset, names, table_digest
+from StaICC.datasets.catalogue import names
+from StaICC.datasets.dataset import load_dataset
 from StaICC.datasets.pack import fetch_wheel, read_rows, read_tables
+from StaICC.datasets.table import Row, table_digest
 from StaICC.errors import DataDamagedError, DataMissingError
+from StaICC.files import output
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
@@ -157,9 +159,9 @@ class FullDisk:
 
             return stepped
 
-        monkeypatch.setattr(storage, "open", opened, raising=False)
-        monkeypatch.setattr(storage.os, "fsync", counted(os.fsync))
-        monkeypatch.setattr(storage.os, "replace", counted(os.replace))
+        monkeypatch.setattr(output, "open", opened, raising=False)
+        monkeypatch.setattr(output.os, "fsync", counted(os.fsync))
+        monkeypatch.setattr(output.os, "replace", counted(os.replace))
         monkeypatch.setattr(Path, "mkdir", counted(Path.mkdir))
 
     def step(self) -> None:
@@ -206,13 +208,13 @@ def test_a_full_disk_at_every_step(small_pack: Any) -> None:
 @pytest.mark.posix
 def test_installers_at_once(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes and threads do the same work, and none of them sees half a file of another."""
-    write = storage.replacing
+    write = output.replacing
 
     def slow(path: Path) -> Any:
         time.sleep(0.02)
         return write(path)
 
-    monkeypatch.setattr(storage, "replacing", slow)
+    monkeypatch.setattr(output, "replacing", slow)
     children = [in_child(lambda: pack.install(small_pack.wheel)) for _ in range(4)]
     with ThreadPoolExecutor() as threads:
         done = [threads.submit(pack.install, small_pack.wheel) for _ in range(4)]

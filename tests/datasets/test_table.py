@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import StaICC.datasets.storage as module
-from StaICC.datasets import FrozenTable, MemoryTable, Row, table_digest, write_table
+from StaICC.datasets import table as module
+from StaICC.datasets.table import FrozenTable, MemoryTable, Row, table_digest, write_table
 from StaICC.errors import ArgumentError, DataMissingError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)

@@ -16,7 +16,7 @@ from pathlib import Path
 from durability_kernels import calls_of
 
 from StaICC.inference.store import PredictionStore
-from StaICC.results import Result, load
+from StaICC.results.result import Result, load
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -12,7 +12,7 @@ import durability_kernels
 
 from StaICC import Normal
 from StaICC.cli import main
-from StaICC.inference import worker_processes
+from StaICC.inference.workers import worker_processes
 
 
 def run(store: str, result: str, calls: str, seconds: str, workers: str, chunk: str, kind: str) -> None:

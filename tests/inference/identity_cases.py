@@ -21,7 +21,7 @@ import pytest
 
 from StaICC.inference.identity import Identity
 from StaICC.kernels.ppm import PPMKernel
-from StaICC.prompting import Query
+from StaICC.prompting.prompt_writer import Query
 
 LABELS = ("no", "yes")
 WORDS = ("great", "dull", "fun", "sad", "b", "c", "lovely", "bad", "fine", "poor")

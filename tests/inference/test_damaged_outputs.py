@@ -22,10 +22,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC import Normal
-from StaICC.benchmarks import Statistics
+from StaICC.benchmarks.task import Statistics
 from StaICC.errors import OutputError, StaICCError
-from StaICC.inference import Failure, RunOptions, predict_queries
-from StaICC.prompting import Query
+from StaICC.inference.replies import Failure
+from StaICC.inference.runner import RunOptions, predict_queries
+from StaICC.prompting.prompt_writer import Query
 
 LABELS = ("no", "yes", "cannot tell")
 GOOD, BAD = "a good prompt", "a bad prompt"

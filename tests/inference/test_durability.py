@@ -20,10 +20,9 @@ from durability_kills import QUERIES, WAYS, environment, kill_and_resume
 
 from StaICC import Normal
 from StaICC.errors import ArgumentError, OutputError
-from StaICC.inference import worker_processes
 from StaICC.inference.store import PredictionStore, StoreError
-from StaICC.inference.workers import WorkerPool
-from StaICC.results import Result
+from StaICC.inference.workers import WorkerPool, worker_processes
+from StaICC.results.result import Result
 
 HERE = Path(__file__).parent
 

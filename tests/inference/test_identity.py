@@ -22,17 +22,18 @@ import pytest
 from identity_cases import ATTACKS, LABELS, ORDINARY, QUERIES, Retrying, closure, documented, row
 
 from StaICC import Dataset, Normal, Suite
-from StaICC.benchmarks.running import RunContext
+from StaICC.benchmarks.context import RunContext
 from StaICC.errors import ArgumentError, IdentityError, OutputError, RunEndingError
-from StaICC.inference import Part, predict_queries
-from StaICC.inference.identity import Identity, RunCounter, RunRecord, combined, display_name, identity_of, tolerance_of
+from StaICC.inference.identity import Identity, combined, display_name, identity_of
+from StaICC.inference.recheck import RunCounter, RunRecord, tolerance_of
+from StaICC.inference.runner import Part, predict_queries
 from StaICC.inference.store import PredictionStore
 from StaICC.inference.workers import RemoteFunction
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.kernels.text_inference import TextInference
 from StaICC.methods.features import FeatureFunction
 from StaICC.methods.run import Method
-from StaICC.prompting import Query
+from StaICC.prompting.prompt_writer import Query
 
 
 def run(function: Any, store: Any = None, queries: Any = None, **settings: Any) -> tuple[list[Any], RunRecord]:

@@ -16,12 +16,10 @@ from hypothesis import strategies as st
 
 from StaICC import Normal
 from StaICC.errors import OutputError
-from StaICC.inference import Failure, Part, RunOptions, predict_queries
-from StaICC.inference.runner import AnswerCollector
-from StaICC.inference.workers import alike, is_too_long
+from StaICC.inference.replies import Failure, alike, is_too_long
+from StaICC.inference.runner import AnswerCollector, Part, RunOptions, predict_queries
 from StaICC.progress import Progress, ProgressLine
-from StaICC.prompting import Query
-from StaICC.prompting.prompt_writer import as_argument
+from StaICC.prompting.prompt_writer import Query, as_argument
 
 LABELS = ("no", "yes")
 

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 
 import StaICC.inference.store
 from StaICC.errors import ArgumentError, SchemaError
-from StaICC.inference import RunOptions, predict_queries
 from StaICC.inference.contract import Text
+from StaICC.inference.runner import RunOptions, predict_queries
 from StaICC.inference.store import SCHEMA, BoundStore, PredictionStore, StoreError, query_key
-from StaICC.prompting import Query
+from StaICC.prompting.prompt_writer import Query
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(StaICC.inference.store.__file__).parents[2])}
 LABELS = ["negative", "positive"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from StaICC.kernels import transport
-from tests.kernels.endpoint import endpoint_server
+from StaICC.kernels.server import transport
+from tests.kernels.server import endpoint_server
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ import pytest
 
 from StaICC import Normal, load_kernel
 from StaICC.errors import ArgumentError, UnknownNameError
-from StaICC.kernels.endpoint import NO_NUMBERS
 from StaICC.kernels.huggingface.prompts import NEUTRAL, KernelOptions
 from StaICC.kernels.huggingface.source import ModelSource
 from StaICC.kernels.registry import KERNELS, OptionFact, declared_options
+from StaICC.kernels.server.endpoint import NO_NUMBERS
 
 
 def scores(prompt: str, label_space: list[str]) -> list[float]:

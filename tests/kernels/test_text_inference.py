@@ -14,15 +14,17 @@ import pytest
 
 from StaICC import Normal
 from StaICC.errors import ArgumentError, OutputError, RunEndingError, UnknownNameError, WithheldReplyError
-from StaICC.inference.contract import Forecast, Text, batch_form
+from StaICC.inference.contract import Text, batch_form
+from StaICC.inference.forecast import Forecast
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.inference.store import PredictionStore
-from StaICC.kernels.endpoint import EndpointKernel
 from StaICC.kernels.registry import load_kernel
-from StaICC.kernels.text_inference import LiteLLMKernel, TextInference, load_for_text, text_inference, with_thoughts
+from StaICC.kernels.server.endpoint import EndpointKernel
+from StaICC.kernels.server.litellm import LiteLLMKernel
+from StaICC.kernels.text_inference import TextInference, load_for_text, text_inference, with_thoughts
 from StaICC.kernels.text_inference import reply as reply_of
 from StaICC.methods.run import Method, forecast_method
-from tests.kernels.endpoint import endpoint_server
+from tests.kernels.server import endpoint_server
 
 
 class Parrot:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from StaICC import Dataset, Normal
-from StaICC.benchmarks import GLER, Suite
+from StaICC.benchmarks.builtin import Suite
+from StaICC.benchmarks.tasks.label_noise import GLER
 from StaICC.benchmarks.verify import verify
 from StaICC.datasets.catalogue import SplitSizes
-from StaICC.datasets.storage import Row
+from StaICC.datasets.table import Row
 from StaICC.errors import ArgumentError
 from StaICC.methods import run as ms
 from StaICC.methods.features import FeatureCache, Request, feature_keys

@@ -10,8 +10,8 @@ import pytest
 
 from StaICC import Normal
 from StaICC.errors import OutputError
-from StaICC.inference import Failure
 from StaICC.inference.identity import Identity
+from StaICC.inference.replies import Failure
 from StaICC.kernels.protocol import Capability
 from StaICC.methods.generation import ANSWER, REASONING, shares
 from StaICC.methods.run import Method

@@ -11,7 +11,8 @@ import numpy
 import pytest
 
 from StaICC import Dataset, Normal
-from StaICC.benchmarks import GLER, TemplateSensitivity
+from StaICC.benchmarks.tasks.label_noise import GLER
+from StaICC.benchmarks.tasks.sensitivity import TemplateSensitivity
 from StaICC.errors import ArgumentError
 from StaICC.methods import run as ms
 from StaICC.methods.calibration.base import domain_texts, labelled_prompts

@@ -197,8 +197,8 @@ def released(model_folder: Path, release: Path) -> dict[str, Any]:
 def test_the_arithmetic_in_870_cases(release: Path) -> None:
     from functools import partial
 
-    from StaICC.methods.calibration import batch_calibration
     from StaICC.methods.calibration.base import Calibration
+    from StaICC.methods.calibration.prior import batch_calibration
 
     out = release / "arithmetic.json"
     run_release(release, CASES + ARITHMETIC, str(out))
@@ -265,7 +265,7 @@ def test_trained(released: dict[str, Any], kernel: Any, trec: Any, prompts: list
 
 
 def test_batch_calibration(released: dict[str, Any]) -> None:
-    from StaICC.prefabricate_inference.standard_calibration import batch_calibration
+    from StaICC.methods.calibration.prior import batch_calibration
 
     close(batch_calibration(released["vanilla"], batch_size=3, variant="0.1.1"), released["batch_calibration"])
 
@@ -282,7 +282,7 @@ def test_ppl_icl(released: dict[str, Any], kernel: Any) -> None:
     from StaICC import Normal
     from StaICC.methods.retrieval import instructions_for
     from StaICC.prefabricate_inference.prompt_template_edit import PPL_ICL
-    from StaICC.prompting import TemplateWarning
+    from StaICC.prompting.prompt_writer import TemplateWarning
 
     experimentor = Normal(k=DEMONSTRATIONS, datasets=["TREC"])[0]
     with pytest.warns(TemplateWarning):

@@ -11,15 +11,17 @@ import pytest
 from StaICC import GLER, Normal
 from StaICC.benchmarks.verify import verify
 from StaICC.errors import ArgumentError, OutputError, UnknownNameError
-from StaICC.inference import Failure
+from StaICC.inference.replies import Failure
 from StaICC.kernels.registry import OptionFact, options_of
 from StaICC.methods import run as ms
-from StaICC.methods.calibration import CalibratedKernel, DomainCalibration, batch_calibration
+from StaICC.methods.calibration.base import CalibratedKernel
+from StaICC.methods.calibration.prior import DomainCalibration, batch_calibration
 from StaICC.methods.features import without_failures
 from StaICC.methods.run import Method, run_many_shot
 from StaICC.methods.specification import METHODS, clean_copy
 from StaICC.prompting.sampling import sample_nested
-from StaICC.results import Result, Signature
+from StaICC.results.result import Result
+from StaICC.results.signature import Signature
 from tests.methods.fakes import Kernel, mini, rows_of
 
 SIXTEEN_EACH = 14 + 15 + 16
@@ -70,7 +72,7 @@ def test_calibration_is_what_its_class_computes() -> None:
     assert rows_of(method.run(mini(), return_outputs=True)) == rows_of(plain)
 
 
-@pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
+@pytest.mark.filterwarnings("ignore::StaICC.TemplateWarning")
 def test_changed_templates_are_kept() -> None:
     bench = mini()
     bench[0].prompt_former.change_instruction("Look: ")

@@ -69,7 +69,7 @@ def mini(k: int = 2, limit: int | None = None) -> Any:
 # -- PPL-ICL
 
 
-@pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
+@pytest.mark.filterwarnings("ignore::StaICC.TemplateWarning")
 def test_instruction_of_the_lowest_perplexity() -> None:
     """The made-up losses fall with length: the longest instruction wins, in both variants."""
     for variant in ("paper", "0.1.1"):

@@ -16,19 +16,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC import Dataset, Normal
-from StaICC.benchmarks import Benchmark, BenchmarkGroup, Suite, TemplateSensitivity
-from StaICC.datasets import SplitSizes
+from StaICC.benchmarks.benchmark import Benchmark
+from StaICC.benchmarks.builtin import Suite
+from StaICC.benchmarks.group import BenchmarkGroup
+from StaICC.benchmarks.tasks.sensitivity import TemplateSensitivity
+from StaICC.datasets.catalogue import SplitSizes
 from StaICC.errors import ArgumentError, IdentityError, OutputError
 from StaICC.inference.identity import Identity
 from StaICC.methods import run as ms
-from StaICC.methods.calibration import ContextualCalibration, HiddenCalibration
+from StaICC.methods.calibration.neighbours import HiddenCalibration
+from StaICC.methods.calibration.prior import ContextualCalibration
 from StaICC.methods.features import FeatureCache, FeatureFunction, KernelCall, Request, feature_keys
-from StaICC.methods.run import METHODS, Method
-from StaICC.prompting import StableRandom, TemplateWarning
+from StaICC.methods.run import Method
+from StaICC.methods.specification import METHODS
+from StaICC.prompting.prompt_writer import TemplateWarning
+from StaICC.prompting.sampling import StableRandom
 from tests.methods.fakes import Kernel
 from tests.methods.fakes import mini as bench
 
-pytestmark = pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::StaICC.TemplateWarning")
 
 CHOOSE_DEMONSTRATIONS = ("topk", "sa_icl", "ensemble", "permutation_ensemble", "task_vectors")
 REFUSED = {"ppl_icl": "Template_sens"} | dict.fromkeys(CHOOSE_DEMONSTRATIONS, "Demo_sens")

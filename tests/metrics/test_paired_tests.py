@@ -17,7 +17,8 @@ from scipy import optimize, stats
 from StaICC.errors import ArgumentError
 from StaICC.metrics import classification, diagnosis
 from StaICC.metrics import paired_tests as paired
-from StaICC.metrics.registry import CONSISTENCY, STATISTICS, Contributions, MicroF1, Sample
+from StaICC.metrics.scores import CONSISTENCY, STATISTICS
+from StaICC.metrics.statistics import Contributions, MicroF1, Sample
 from tests.performance.skewed_nulls import NULLS, both, of_pair, of_score
 
 

@@ -10,10 +10,12 @@ import pytest
 
 import StaICC
 from StaICC.benchmarks.verify import Contradicted, Recomputed, status_of, verify
+from StaICC.comparing.comparison import compare
 from StaICC.errors import ArgumentError, UndefinedMetricError
-from StaICC.metrics import MeanOf, classification, diagnosis, paired_tests
-from StaICC.metrics.registry import SCORES, Mean, Metric, Sample, Score, metric_set, score_record
-from StaICC.results import compare
+from StaICC.metrics import classification, diagnosis, paired_tests
+from StaICC.metrics.metric_set import Metric, Score, metric_set
+from StaICC.metrics.scores import SCORES, score_record
+from StaICC.metrics.statistics import Mean, MeanOf, Sample
 
 NAMES = [key for key, score in SCORES.items() if score.statistic and score.statistic.of_classification]
 TRUTH = [0, 1, 1]
@@ -123,13 +125,13 @@ def noisy(prompt: str, label_space: list[str]) -> list[float]:
 
 
 @pytest.fixture(scope="module")
-def brier_runs() -> list[StaICC.results.Result]:
+def brier_runs() -> list[StaICC.Result]:
     """Two runs with a mean of a score of each query as a metric of the user's own."""
     benchmark = StaICC.Normal(datasets=["mini"], limit=20, metrics={"brier": BRIER})
     return [benchmark(model) for model in (noisy, lambda prompt, label_space: [0.4, 0.3, 0.3])]
 
 
-def test_a_mean_of_query_scores_has_an_interval_around_its_value(brier_runs: list[StaICC.results.Result]) -> None:
+def test_a_mean_of_query_scores_has_an_interval_around_its_value(brier_runs: list[StaICC.Result]) -> None:
     for result in brier_runs:
         value, interval = result["Averaged results"]["brier"], result.details["mini"].intervals["brier"]
         assert 0.0 <= interval.low < value < interval.high <= 2.0
@@ -137,7 +139,7 @@ def test_a_mean_of_query_scores_has_an_interval_around_its_value(brier_runs: lis
         assert result.means.intervals["brier"].low == pytest.approx(interval.low)
 
 
-def test_a_mean_of_query_scores_is_tested_as_the_same_scores_by_hand(brier_runs: list[StaICC.results.Result]) -> None:
+def test_a_mean_of_query_scores_is_tested_as_the_same_scores_by_hand(brier_runs: list[StaICC.Result]) -> None:
     first, second = brier_runs
     compared = compare(first, second, "brier").overall
     assert compared.values == tuple(run["Averaged results"]["brier"] for run in brier_runs)
@@ -154,9 +156,9 @@ def test_a_mean_of_query_scores_is_tested_as_the_same_scores_by_hand(brier_runs:
     assert not compare(first, second, "brier").higher_is_better
 
 
-def test_query_scores_are_saved_verified_and_edits_of_them_are_found(brier_runs: list[StaICC.results.Result]) -> None:
+def test_query_scores_are_saved_verified_and_edits_of_them_are_found(brier_runs: list[StaICC.Result]) -> None:
     benchmark = StaICC.Normal(datasets=["mini"], limit=20, metrics={"brier": BRIER})
-    loaded = StaICC.results.Result.from_dict(json.loads(json.dumps(brier_runs[0].to_dict())))
+    loaded = StaICC.Result.from_dict(json.loads(json.dumps(brier_runs[0].to_dict())))
     assert loaded == brier_runs[0]
     assert compare(loaded, brier_runs[1], "brier") == compare(*brier_runs, "brier")
     assert status_of(verify(loaded, benchmark)) == Recomputed()
@@ -256,7 +258,7 @@ def test_query_scores_are_not_saved_where_the_metric_set_of_the_release_passes_o
 
 @pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
 def test_metrics_of_one_name_are_compared_only_if_they_are_alike(order: slice) -> None:
-    def runs_of(*metrics: Metric) -> list[StaICC.results.Result]:
+    def runs_of(*metrics: Metric) -> list[StaICC.Result]:
         return [StaICC.Normal(datasets=["mini"], limit=20, metrics={"accuracy": own})(noisy) for own in metrics][order]
 
     own = Metric("accuracy", MeanOf(lambda label, row: row[label]), None, True)

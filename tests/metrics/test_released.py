@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from StaICC.errors import ArgumentError, UndefinedMetricError
-from StaICC.metrics import classification, metric_set, released
+from StaICC.metrics import classification, released
+from StaICC.metrics.metric_set import metric_set
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "released_metrics.json").read_text("utf-8"))
 METRICS = {metric.name: metric.function for metric in metric_set("0.1.1").metrics}

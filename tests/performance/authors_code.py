@@ -26,10 +26,15 @@ import torch
 from records import arguments, markdown, record
 from scipy import spatial
 
-from StaICC.methods.calibration import HiddenCalibration, KNNPrompting, LinearCalibration, batch_calibration
-from StaICC.methods.calibration.prior import ContextualCalibration, calibrated_in_context
+from StaICC.methods.calibration.neighbours import HiddenCalibration, KNNPrompting
+from StaICC.methods.calibration.prior import (
+    ContextualCalibration,
+    LinearCalibration,
+    batch_calibration,
+    calibrated_in_context,
+)
 from StaICC.methods.retrieval import lowest_entropy, representatives
-from StaICC.prompting import StableRandom
+from StaICC.prompting.sampling import StableRandom
 
 Pairs = Iterator[tuple[Any, Any]]
 """What the authors' code and ours compute of one case."""

@@ -27,7 +27,7 @@ from records import arguments, record, resumed
 from skewed_nulls import NULLS, SLOPE, of_mean, of_pair, of_score
 
 from StaICC.metrics import paired_tests as paired
-from StaICC.metrics.registry import Contributions
+from StaICC.metrics.statistics import Contributions
 
 Array = np.ndarray[Any, Any]
 Differences = Mapping[str, paired.PairedDifference]

@@ -22,11 +22,12 @@ from typing import Any
 
 from records import arguments, markdown, record
 
-from StaICC.benchmarks.long_icl import Experiment, LongICL, LongICLExperimentor, card, experiments, load
-from StaICC.benchmarks.long_icl.benchmark import round_name
-from StaICC.benchmarks.long_icl.data import LongICLData
-from StaICC.benchmarks.long_icl.experiments import analyse, blocks_of, position_p_value
-from StaICC.benchmarks.long_icl.protocol import Tally
+from StaICC.long_icl import experiments
+from StaICC.long_icl.benchmark import LongICL, LongICLExperimentor, round_name
+from StaICC.long_icl.cards import task_card
+from StaICC.long_icl.experiments import Experiment, analyse, blocks_of, position_p_value
+from StaICC.long_icl.loading import LongICLData, load
+from StaICC.long_icl.scoring import Tally
 
 EXPERIMENTS = {
     "context": Experiment("context", (512, 1024, 2048)),
@@ -40,7 +41,7 @@ POSITION = Experiment("position", shots=2)
 PARTS = 5
 """Parts and orders of ``position``."""
 
-LABELS = card("banking77").labels
+LABELS = task_card("banking77").labels
 RIGHT = [Tally((label,), (label,), (label,)) for label in LABELS]
 WRONG = [Tally((label,), (), ()) for label in LABELS]
 

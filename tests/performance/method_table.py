@@ -24,11 +24,12 @@ from typing import Any, NamedTuple
 from records import arguments, markdown, record
 
 from StaICC import Normal
+from StaICC.comparing.comparison import compare_runs
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
-from StaICC.methods.run import METHODS, TABLE_2, forecast_method, run_all
+from StaICC.methods.run import forecast_method, run_all
+from StaICC.methods.specification import METHODS, TABLE_2
 from StaICC.metrics.paired_tests import holm
-from StaICC.results import Result, load
-from StaICC.results.comparison import compare_runs
+from StaICC.results.result import Result, load
 
 DATASETS = ("GLUE-SST2", "TREC", "tweet_eval_emotion", "hate_speech_18", "SST5")
 FURTHER = ("temperature_scaling", "linear_calibration", "prototypical_calibration", "dc_pmi")

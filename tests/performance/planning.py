@@ -20,10 +20,10 @@ from generalising import designs
 from records import arguments, markdown, record
 from skewed_nulls import of_mean, of_pair
 
+from StaICC.comparing.generalisation import Components, SampleDesign, plan
 from StaICC.metrics import paired_tests
 from StaICC.metrics.crossed_effects import SOURCES, generalise, generalising_p_value, mean_effects
 from StaICC.metrics.intervals import mean_interval, ratio_part
-from StaICC.results.generalisation import Components, SampleDesign, plan
 
 MODELS = {  # standard deviations of the log-odds in the order of SOURCES but the last; mean
     "rows": (2.0, 0.0, 0.0, 0.5, 0.5, 0.0, 0.5),

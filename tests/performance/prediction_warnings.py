@@ -22,10 +22,10 @@ from itertools import product
 from records import arguments, record
 
 from StaICC import ContextualBias, Normal, TemplateSensitivity, load_kernel
-from StaICC.benchmarks.evaluation import find_warnings
 from StaICC.benchmarks.task import Condition, Outcome, Statistics
+from StaICC.benchmarks.warnings import find_warnings
 from StaICC.kernels.protocol import label_probabilities
-from StaICC.prompting import Query
+from StaICC.prompting.prompt_writer import Query
 
 KINDS = {
     "do not depend": "same",

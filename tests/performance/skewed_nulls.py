@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from StaICC.metrics import paired_tests as paired
-from StaICC.metrics.registry import STATISTICS, Contributions, Mean, MicroF1, Sample, Statistic
+from StaICC.metrics.scores import STATISTICS
+from StaICC.metrics.statistics import Contributions, Mean, MicroF1, Sample, Statistic
 
 Array = np.ndarray[Any, Any]
 Null = Callable[[Any, int], paired.PairedDifference]

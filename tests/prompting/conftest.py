@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from StaICC.datasets import Dataset, SplitSizes, Template
-from StaICC.prompting import TripletSplit, split_dataset
+from StaICC.datasets.catalogue import SplitSizes, Template
+from StaICC.datasets.dataset import Dataset
+from StaICC.prompting.sampling import TripletSplit, split_dataset
 
 
 def small_dataset(columns: int = 1, labels: tuple[str, ...] = ("no", "yes", "maybe")) -> Dataset:

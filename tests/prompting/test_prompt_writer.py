@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from StaICC.datasets import Dataset
 from StaICC.datasets.catalogue import plain_values
+from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError
-from StaICC.prompting import PromptWriter, TemplateWarning, split_dataset
+from StaICC.prompting.prompt_writer import PromptWriter, TemplateWarning
+from StaICC.prompting.sampling import split_dataset
 
-pytestmark = pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::StaICC.TemplateWarning")
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "prompt_controls.json").read_text("utf-8"))["controls"]
 CHANGES: list[tuple[str, str, Any]] = [

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from StaICC.datasets import Dataset, Template
-from StaICC.prompting import PromptRenderer, PromptSettings, StableRandom, TripletSplit, split_dataset
+from StaICC.datasets.catalogue import Template
+from StaICC.datasets.dataset import Dataset
+from StaICC.prompting.prompt_writer import PromptRenderer, PromptSettings
+from StaICC.prompting.sampling import StableRandom, TripletSplit, split_dataset
 
 LABELS = ("no", "yes", "maybe")
 TEXT = st.text(st.characters(codec="utf-8"), max_size=6)

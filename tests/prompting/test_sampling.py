@@ -18,14 +18,20 @@ from hypothesis import strategies as st
 
 import StaICC.prompting.sampling
 from StaICC import ContextualBias, DomainBias
-from StaICC.datasets import Dataset, MemoryTable, SplitSizes
+from StaICC.datasets.catalogue import SplitSizes
+from StaICC.datasets.dataset import Dataset
+from StaICC.datasets.table import MemoryTable
 from StaICC.errors import ArgumentError
-from StaICC.prompting import Label, StableRandom, SubsetView, TripletSplit, split_dataset
 from StaICC.prompting.prompt_writer import domain_queries, empty_queries, skip_query
 from StaICC.prompting.sampling import (
+    Label,
+    StableRandom,
+    SubsetView,
+    TripletSplit,
     check_demonstration_lists,
     restrict_to_domain,
     sample_demonstrations,
+    split_dataset,
     split_indexes,
 )
 

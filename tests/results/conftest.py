@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.results import Result, ResultGroup
+from StaICC.results.result import Result, ResultGroup
 
 
 def model(prompt: str, label_space: list[str]) -> list[float]:

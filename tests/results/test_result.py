@@ -19,16 +19,20 @@ from hypothesis import strategies as st
 
 import StaICC
 from StaICC.benchmarks.exchange import identified_queries, score_predictions
-from StaICC.datasets import Dataset
+from StaICC.comparing.citing import find_work
+from StaICC.comparing.pairing import list_differences
+from StaICC.comparing.published import METHODS
+from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError, SchemaError
 from StaICC.inference.contract import Text
 from StaICC.inference.identity import Identity
-from StaICC.metrics import softmax
-from StaICC.metrics.classification import confidence_bins
-from StaICC.results import AVERAGED, Result, ResultGroup, Signature, digest, list_differences, load, save_records
-from StaICC.results.provenance import GIVEN
-from StaICC.results.published import METHODS, find_work
-from StaICC.results.result import remarks, result_from_dict, result_rows, score_records, split_runs
+from StaICC.metrics.classification import confidence_bins, softmax
+from StaICC.results.files import AVERAGED
+from StaICC.results.predictor import GIVEN
+from StaICC.results.result import Result, ResultGroup, load, result_from_dict, save_records, score_records
+from StaICC.results.runs import split_runs
+from StaICC.results.signature import Signature, digest
+from StaICC.results.table import remarks, result_rows
 from StaICC.safe_text import one_line
 from tests.result_edits import edited, every_place
 

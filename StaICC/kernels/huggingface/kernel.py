@@ -42,7 +42,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from StaICC.errors import ArgumentError, PromptError
-from StaICC.inference.contract import PROBABILITIES, Forecast, Text
+from StaICC.inference.contract import Text
+from StaICC.inference.forecast import PROBABILITIES, Forecast
 from StaICC.inference.identity import Identity, combined, hub_name, identity_of
 from StaICC.kernels.huggingface import torch
 from StaICC.kernels.huggingface.batching import BatchRunner, Ending, Tokens, examined
@@ -60,7 +61,7 @@ from StaICC.kernels.protocol import (
     label_probabilities,
 )
 from StaICC.kernels.registry import OptionFact, choose, option_types, options_of, split_options
-from StaICC.prompting import Prompt
+from StaICC.prompting.prompt_writer import Prompt
 from StaICC.safe_text import logger
 
 NEAR_LIMIT = 0.9

@@ -36,8 +36,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from StaICC.datasets.pack import data_home, fetch_wheel
-from StaICC.datasets.storage import file_digest, passing_folder
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, StaICCError, unknown_name
+from StaICC.files.output import file_digest, passing_folder
 from StaICC.inference.identity import Identity
 from StaICC.kernels.huggingface import FEATURE, torch
 from StaICC.kernels.huggingface.live_state import live_state, versions

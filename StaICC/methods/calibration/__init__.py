@@ -22,19 +22,3 @@ called once for all training prompts. ``CalibratedKernel(kernel, calibration)`` 
 ``variant="0.1.1"`` is the release's arithmetic, bug for bug. Temperature scaling, linear and prototypical calibration
 and DC-PMI are not in the release; for them it only draws calibration rows as the release does.
 """
-
-from __future__ import annotations
-
-from StaICC.methods.calibration.base import CalibratedKernel as CalibratedKernel
-from StaICC.methods.calibration.base import Calibration as Calibration
-from StaICC.methods.calibration.base import load_calibration as load_calibration
-from StaICC.methods.calibration.neighbours import HiddenCalibration as HiddenCalibration
-from StaICC.methods.calibration.neighbours import KNNPrompting as KNNPrompting
-from StaICC.methods.calibration.neighbours import KNNPromptingCentroid as KNNPromptingCentroid
-from StaICC.methods.calibration.neighbours import PrototypicalCalibration as PrototypicalCalibration
-from StaICC.methods.calibration.prior import ContextualCalibration as ContextualCalibration
-from StaICC.methods.calibration.prior import DomainCalibration as DomainCalibration
-from StaICC.methods.calibration.prior import DomainPMI as DomainPMI
-from StaICC.methods.calibration.prior import LinearCalibration as LinearCalibration
-from StaICC.methods.calibration.prior import TemperatureScaling as TemperatureScaling
-from StaICC.methods.calibration.prior import batch_calibration as batch_calibration

@@ -28,17 +28,15 @@ from itertools import cycle, islice, repeat
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, get_args
 
-from StaICC.datasets.storage import parse_json, refuse_device, write_output
 from StaICC.errors import ArgumentError, OutputError, SchemaError, validate_integer, whole_number
-from StaICC.inference import Inference
-from StaICC.inference.contract import Served, served_function
+from StaICC.files.json_reading import parse_json, refuse_device
+from StaICC.files.output import write_output
+from StaICC.inference.contract import Inference, Served, served_function
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.methods import features
 from StaICC.methods import specification as spec
-from StaICC.metrics import Kind, normalise
-from StaICC.metrics.classification import numeric_rows
-from StaICC.prompting import StableRandom
-from StaICC.prompting.sampling import rows_by_label
+from StaICC.metrics.classification import Kind, normalise, numeric_rows
+from StaICC.prompting.sampling import StableRandom, rows_by_label
 
 
 class CalibrationSet(Protocol):

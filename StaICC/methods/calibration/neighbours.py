@@ -18,8 +18,8 @@ from StaICC.kernels.protocol import Capability
 from StaICC.methods.calibration import base
 from StaICC.methods.features import Feature, numpy
 from StaICC.methods.specification import MethodSpec, PromptMaker
-from StaICC.metrics import softmax
-from StaICC.prompting import StableRandom
+from StaICC.metrics.classification import softmax
+from StaICC.prompting.sampling import StableRandom
 
 HIDDEN_SAMPLES = 16
 """Rows of each label with which the authors of hidden calibration train."""

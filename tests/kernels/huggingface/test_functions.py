@@ -14,7 +14,7 @@ import pytest
 
 from StaICC.errors import ArgumentError
 from StaICC.inference.identity import identity_of
-from StaICC.methods.calibration import ContextualCalibration, DomainCalibration
+from StaICC.methods.calibration.prior import ContextualCalibration, DomainCalibration
 from StaICC.prefabricate_inference import model_kernel
 
 torch = pytest.importorskip("torch")

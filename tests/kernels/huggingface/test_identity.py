@@ -19,7 +19,8 @@ import pytest
 
 from StaICC import Normal
 from StaICC.errors import ArgumentError, StaICCError
-from StaICC.inference.identity import identity_of, tolerance_of
+from StaICC.inference.identity import identity_of
+from StaICC.inference.recheck import tolerance_of
 from StaICC.kernels.huggingface import batching, live_state
 from StaICC.kernels.huggingface.forward import TrieRow
 from StaICC.kernels.huggingface.kernel import CausalLMKernel

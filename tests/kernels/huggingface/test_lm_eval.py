@@ -13,7 +13,7 @@ import pytest
 
 import StaICC
 from StaICC.benchmarks.exchange import export_tasks, read_predictions, score_predictions
-from StaICC.results import Result
+from StaICC.results.result import Result
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("lm_eval")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from StaICC.benchmarks.long_icl import card
-from tests.benchmarks.long_icl.conftest import make, write_small
+from StaICC.long_icl.cards import task_card
+from tests.long_icl.conftest import make, write_small
 from tests.tiny_models import random_llama, train_tokenizer
 
 torch = pytest.importorskip("torch")
@@ -19,7 +19,7 @@ tokenizers = pytest.importorskip("tokenizers")
 from StaICC.kernels.huggingface.kernel import CausalLMKernel  # noqa: E402
 from StaICC.kernels.text_inference import text_inference  # noqa: E402
 
-LABELS = list(enumerate(card("goemotions").labels))
+LABELS = list(enumerate(task_card("goemotions").labels))
 
 
 @pytest.fixture(scope="module")

@@ -16,18 +16,22 @@ from hypothesis import strategies as st
 
 from StaICC.errors import ArgumentError, OutputError, SchemaError
 from StaICC.inference.identity import Identity
-from StaICC.methods.calibration import (
-    ContextualCalibration,
-    DomainCalibration,
-    DomainPMI,
+from StaICC.methods.calibration.neighbours import (
     HiddenCalibration,
     KNNPrompting,
     KNNPromptingCentroid,
-    LinearCalibration,
     PrototypicalCalibration,
+    assignment,
+    fit_mixture,
+    log_densities,
+)
+from StaICC.methods.calibration.prior import (
+    ContextualCalibration,
+    DomainCalibration,
+    DomainPMI,
+    LinearCalibration,
     TemperatureScaling,
 )
-from StaICC.methods.calibration.neighbours import assignment, fit_mixture, log_densities
 from StaICC.methods.run import Method
 from StaICC.prefabricate_inference import standard_calibration as sc
 from StaICC.prompting.sampling import sample_demonstrations
@@ -359,7 +363,7 @@ def torchs(free: Any, data: Any, labels: Any, rate: float, epochs: int) -> tuple
     The training of mominabbass/LinC (run_classification.py, eval_accuracy), which computes in single precision.
     """
     torch = pytest.importorskip("torch")
-    from StaICC.prompting import StableRandom
+    from StaICC.prompting.sampling import StableRandom
 
     prior = torch.tensor(free, dtype=torch.float64).mean(0)
     weights = torch.diag(1 / prior).requires_grad_()
@@ -472,7 +476,7 @@ def test_prototypes_are_the_authors(width: int) -> None:
     """
     optimize = pytest.importorskip("scipy.optimize")
     from StaICC.methods.calibration.neighbours import shares_of_nearest
-    from StaICC.prompting import StableRandom
+    from StaICC.prompting.sampling import StableRandom
 
     data, other = numpy.array(rows(60, width, 4)[0]), rows(40, width, 9)[0]
     labels = [str(label) for label in range(width)]

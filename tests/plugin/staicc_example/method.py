@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from StaICC.inference import Failure
+from StaICC.inference.replies import Failure
 from StaICC.methods.specification import MethodData, MethodSpec, Steps, option
 
 

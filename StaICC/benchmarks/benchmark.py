@@ -1,0 +1,278 @@
+"""A benchmark: one task over several data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+
+from StaICC import errors
+from StaICC.benchmarks.context import Predictions
+from StaICC.benchmarks.data_warnings import data_warnings
+from StaICC.benchmarks.evaluation import RunsByDataset
+from StaICC.benchmarks.experimentor import Experimentor, MetricTable
+from StaICC.benchmarks.running import BaseBenchmark, EarlySettings, Goal
+from StaICC.benchmarks.task import Outcome, Statistics, Task
+from StaICC.datasets.catalogue import names
+from StaICC.datasets.dataset import Dataset
+from StaICC.inference.contract import Inference
+from StaICC.inference.identity import code_mark, in_library
+from StaICC.inference.replies import Unparsed
+from StaICC.metrics.classification import Kind
+from StaICC.metrics.metric_set import Metric, MetricFunction, MetricSet
+from StaICC.metrics.statistics import Mean
+from StaICC.registry import labelled, origin_of
+from StaICC.results.details import QueryScores
+from StaICC.results.result import Result
+from StaICC.results.signature import Signature, common, escaped, short_digest
+from StaICC.version import SAMPLER_VERSION
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+Datasets = Sequence[str | Dataset] | str | Dataset | None
+Metrics = str | MetricSet | Mapping[str, MetricFunction | Metric]
+
+
+class Settings(TypedDict, total=False):
+    """Arguments of every benchmark, in addition to its own."""
+
+    limit: int | None
+    """The maximum number of test rows per data set; the signature contains it."""
+    outputs: Kind
+    """Read rows of numbers as ``"probabilities"`` or ``"logits"``; ``"auto"`` decides once for each condition."""
+    statistics: Statistics | None
+    """Options of the confidence intervals and random baselines."""
+    sampler: str
+    """How demonstrations are drawn: ``"default"``; ``"nested"``: those of a smaller ``k`` are the first of a larger;
+    ``"nested-shared"``: the same list for all test rows of a repeat. The signature contains it."""
+    unparsed: Unparsed
+    """How generated replies without a label count: ``"error"`` (the default) ends the run, ``"wrong"`` scores them as
+    wrong predictions, ``"excluded"`` leaves them out and reports the scores if all were wrong and if all were right."""
+
+
+class ChannelSettings(Settings, total=False):
+    """Settings of benchmarks that take the channel by keyword only."""
+
+    noisy_channel: bool
+    """Score the text given the label (noisy channel)."""
+
+
+class ScoringSettings(ChannelSettings, total=False):
+    """Settings of benchmarks that take the metrics, too, by keyword only."""
+
+    metrics: Metrics
+    """Metric set by name, or functions by name."""
+
+
+class Benchmark(BaseBenchmark[Experimentor]):
+    """A task over data sets, called with the user's inference function.
+
+    Args:
+        task: Writes the queries of each data set and scores their predictions.
+        k: Demonstrations per prompt.
+        noisy_channel: Score the text given the label (noisy channel).
+        metrics: Metric set by name, or functions by name.
+        datasets: Names or data sets; the ten by default.
+        **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
+
+    Attributes:
+        experimentor: One experimentor for each data set, in order.
+        task: The task.
+        metrics: The metric functions by name, which the experimentors share. Assigning an item adds or replaces a
+            metric.
+    """
+
+    __slots__ = ("_settings", "metrics", "task")
+    task_name: ClassVar[str]
+    """The name that results carry."""
+
+    def __init__(
+        self,
+        task: Task,
+        k: int = 4,
+        noisy_channel: bool = False,
+        metrics: Metrics = "standard",
+        datasets: Datasets = None,
+        **settings: Unpack[Settings],
+    ) -> None:
+        for unknown in [name for name in settings if name not in Settings.__annotations__]:
+            kind = f"argument of {type(self).__name__}"
+            known = ["k", "noisy_channel", "metrics", "datasets", *Settings.__annotations__]
+            raise TypeError(str(errors.unknown_name(kind, unknown, known, "The benchmark may have further arguments.")))
+        if callable(k) or isinstance(k, (str, list, tuple, Dataset)):
+            name = type(self).__name__
+            use = f"{name}()(function)" if callable(k) else f"{name}(datasets=[...])"
+            raise errors.ArgumentError(
+                f"k must be an integer of at least 0, not {k!r:.60}. For data sets or a function, write {use}"
+            )
+        self.task = task
+        self.metrics = MetricTable(metrics)
+        self._settings = settings
+        self.experimentor = self._make(_read_datasets(datasets), k, noisy_channel)
+        for first, second in combinations(self.dataset_names, 2):
+            if first.casefold() == second.casefold():
+                raise errors.ArgumentError(f"datasets: got {first!r} and {second!r}, expected each once, case ignored")
+
+    def _make(self, datasets: Sequence[str | Dataset], k: int, noisy_channel: bool) -> list[Experimentor]:
+        common: dict[str, Any] = {"k": k, "noisy_channel": noisy_channel, "metrics": self.metrics, **self._settings}
+        return [Experimentor(dataset, self.task, **common) for dataset in datasets]
+
+    @property
+    def noisy_channel(self) -> bool:
+        """Whether the text is scored given the label; :meth:`re_initialize` changes it."""
+        return self.experimentor[0].starts_noisy
+
+    def re_initialize(self, k: int = 4, noisy_channel: bool = False, keep_prompter: bool = False) -> None:
+        """Build the experimentors again.
+
+        Args:
+            k: Demonstrations per prompt.
+            noisy_channel: Score the text given the label (noisy channel).
+            keep_prompter: Keep the prompt writers with their changes.
+        """
+        before = self.experimentor
+        self.experimentor = self._make([experimentor.dataset for experimentor in before], k, noisy_channel)
+        if keep_prompter:
+            for old, new in zip(before, self.experimentor, strict=True):
+                new.prompt_former = old.prompt_former
+
+    def get_experiment_data(self) -> list[Any]:
+        """Return the split of each data set."""
+        return [experimentor.triplet_dataset for experimentor in self.experimentor]
+
+    @property
+    def benchmark_name(self) -> str:
+        """The name in results and messages."""
+        return self.task.name
+
+    def own_data(self) -> Sequence[Dataset]:
+        """Return the data sets whose origin results record if it is a file of the user's own."""
+        return [experimentor.dataset for experimentor in self.experimentor]
+
+    def data_warnings(self) -> Sequence[str]:
+        """Return the warnings about the data sets."""
+        return data_warnings(self.experimentor)
+
+    def run_to_precision(self, goal: Goal, functions: Sequence[Inference], settings: EarlySettings) -> Result:
+        """Run until half the width of the interval of a score is at most ``precision``; arguments as for a run."""
+        from StaICC.benchmarks.race import StoppingRule, run_early  # few runs stop early
+
+        rule = StoppingRule.for_experimentors("precision", *goal, self.experimentor)
+        context, (result,) = run_early(self, rule, [functions], settings)
+        return context.deliver(result)
+
+    def collect(self, runs: RunsByDataset, *arguments: Any, **settings: Any) -> Result:
+        """Build the result; arguments as for :meth:`~StaICC.benchmarks.running.BaseBenchmark.collect`."""
+        result = super().collect(runs, *arguments, **settings)
+        metrics = self.metrics.metric_set
+        own = [metric for metric in metrics.metrics if not metric.of_library]
+        result.higher_is_better = {metric.name: metric.higher_is_better for metric in own}
+        for metric in () if metrics.as_released else own:
+            if isinstance(mean := metric.statistic, Mean):
+                values = {
+                    name: {at.condition.name: at.query_scores(mean) for at in runs[name].outcomes} for name in runs
+                }
+                result.query_scores[metric.name] = QueryScores(*mean.range(0), values)
+        return result
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of this benchmark as JSON values: results save them, verification makes it from them.
+
+        ``changed`` names what they do not say: settings that the user changed, or that differ between data sets.
+        """
+        of_datasets = [experimentor.arguments() for experimentor in self.experimentor]
+        first = of_datasets[0]
+        by_hand = [name for arguments in of_datasets for name in arguments["changed"]]
+        differ = [key for key in first.keys() - {"changed"} if any(other[key] != first[key] for other in of_datasets)]
+        options = {
+            key: value if isinstance(value, (int, str)) else str(value) for key, value in self.task.options().items()
+        }
+        own = {"options": options, "changed": list(dict.fromkeys([*by_hand, *sorted(differ)]))}
+        return {"datasets": self.dataset_names, **first, **own}
+
+    def signature(self, runs: RunsByDataset | None = None, predictions: Predictions | None = None) -> Signature:
+        """Return every setting that can change a number of this benchmark; arguments as for the base class."""
+        all_settings = [experimentor.settings_for_signature() for experimentor in self.experimentor]
+        fields = {key: common([settings[key] for settings in all_settings]) for key in all_settings[0]}
+        # Data sets with fewer rows than the limit have none.
+        fields["limit"] = next((settings["limit"] for settings in all_settings if settings["limit"] is not None), None)
+        tables = [[own.dataset.table.digest, list(own.card.label_space)] for own in self.experimentor]
+        options = ",".join(f"{key}={value}" for key, value in self.task.options().items())
+        datasets = "+".join(labelled(escaped(own.name), own.dataset.origin) for own in self.experimentor)
+        return Signature(
+            {
+                **fields,
+                "benchmark": labelled(self.task.name, self._origin()),
+                "datasets": None if tuple(self.dataset_names) == names() else datasets,
+                "data": short_digest(tables),
+                "sampler": SAMPLER_VERSION,
+                "options": options or None,
+                **self.common_fields(runs, predictions),
+            }
+        )
+
+    def _origin(self) -> str:
+        """Return the plug-in that the benchmark is from, or a digest of the code of a task of the user's own."""
+        plugin = origin_of(self.task) or origin_of(self)
+        return plugin if plugin or in_library(type(self.task)) else code_mark(self.task)
+
+
+class TaskBenchmark(Benchmark):
+    """A benchmark whose task has no arguments of its own: a subclass names the class of its task.
+
+    Args:
+        k: Demonstrations per prompt.
+        noisy_channel: Score the text given the label (noisy channel).
+        metrics: Metric set by name, or functions by name.
+        datasets: Names or data sets; the ten by default.
+        **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
+    """
+
+    task_class: ClassVar[type[Task]]
+
+    def __init__(
+        self,
+        k: int = 4,
+        noisy_channel: bool = False,
+        metrics: Metrics = "standard",
+        datasets: Datasets = None,
+        **settings: Unpack[Settings],
+    ) -> None:
+        super().__init__(self.task_class(), k, noisy_channel, metrics, datasets, **settings)
+
+
+def _read_datasets(datasets: Datasets) -> Sequence[str | Dataset]:
+    if datasets is None:
+        return names()
+    listed = [datasets] if isinstance(datasets, (str, Dataset)) else datasets
+    chosen = list(listed) if isinstance(listed, Sequence) else []
+    if not chosen or not all(isinstance(dataset, (str, Dataset)) for dataset in chosen):
+        raise errors.ArgumentError(
+            f"datasets: got {datasets!r:.80}, expected a name, a Dataset, or a list of these; leave it out for all ten"
+        )
+    return chosen
+
+
+NO_PREDICTIONS = "no query has a prediction"
+
+
+def classification_scores(outcome: Outcome, metric_set: MetricSet) -> tuple[dict[str, Any], dict[str, str]]:
+    """Score an outcome with the metrics of a set.
+
+    Returns:
+        Values by metric (``None`` where undefined), and the reasons for undefined ones.
+    """
+    if not outcome.queries:
+        names = [metric.name for metric in metric_set.metrics]
+        return dict.fromkeys(names), dict.fromkeys(names, NO_PREDICTIONS)
+    normalised = None if metric_set.as_released else outcome.normalised
+    scores = metric_set.score(outcome.truth, outcome.rows, outcome.outputs, outcome.hard, normalised)
+    missing = {name: score.reason for name, score in scores.items() if score.reason is not None}
+    return {name: score.value for name, score in scores.items()}, missing
+
+
+def condition_missing(condition: str, missing: dict[str, str]) -> dict[str, str]:
+    """Prefix the reasons of one condition with its name."""
+    return {f"{condition}.{name}": reason for name, reason in missing.items()}

@@ -1,0 +1,109 @@
+"""The benchmarks of this library by name, with the groups Diagnosis, Suite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from StaICC import errors
+from StaICC.benchmarks.benchmark import Benchmark, Datasets, Metrics, Settings
+from StaICC.benchmarks.group import BenchmarkGroup
+from StaICC.benchmarks.tasks.bias import ContextualBias, DomainBias, PosteriorBias, TripletBias
+from StaICC.benchmarks.tasks.generalisation import Generalisation
+from StaICC.benchmarks.tasks.label_noise import GLER
+from StaICC.benchmarks.tasks.normal import Normal
+from StaICC.benchmarks.tasks.sensitivity import DemonstrationSensitivity, TemplateSensitivity
+from StaICC.registry import Registry, callable_entry, fold
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class _Parts(BenchmarkGroup):
+    """A group with a benchmark of each of its :attr:`kinds`.
+
+    Args:
+        k: Demonstrations per prompt.
+        noisy_channel: Score the text given the label (noisy channel).
+        metrics: Metric set by name, such as ``"0.1.1"``.
+        datasets: Data sets; the ten by default.
+        **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
+    """
+
+    kinds: ClassVar[Sequence[type[Benchmark]]]
+    """The benchmarks; their parts have the names that results carry."""
+
+    def __init__(
+        self,
+        k: int = 4,
+        noisy_channel: bool = False,
+        metrics: Metrics = "standard",
+        datasets: Datasets = None,
+        **settings: Unpack[Settings],
+    ) -> None:
+        if Normal in self.kinds and not isinstance(metrics, str):
+            raise errors.ArgumentError("a suite scores by a named metric set, 'standard' or '0.1.1', for all its parts")
+        common: dict[str, Any] = {"k": k, "noisy_channel": noisy_channel, "metrics": metrics, "datasets": datasets}
+        super().__init__(self.task_name, {kind.task_name: kind(**common, **settings) for kind in self.kinds})
+
+
+class Diagnosis(_Parts):
+    """All of StaICC-Diagnosis in one pass over the distinct prompts (arguments as :class:`Suite`)."""
+
+    task_name: ClassVar[str] = "Diagnosis"
+    kinds = (ContextualBias, DomainBias, PosteriorBias, GLER, TemplateSensitivity, DemonstrationSensitivity)
+
+
+class Suite(_Parts):
+    """StaICC-Normal and all of StaICC-Diagnosis in one pass over the distinct prompts.
+
+    Args:
+        k: Demonstrations per prompt.
+        noisy_channel: Score the text given the label (noisy channel).
+        metrics: Metric set by name, such as ``"0.1.1"``.
+        datasets: Data sets; the ten by default.
+        **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
+
+    Example:
+        >>> result = Suite(datasets=["mini"], limit=8)(lambda prompt, label_space: 0)
+        >>> list(result)
+        ['Normal', 'Contextual_bias', 'Domain_bias', 'Post_bias', 'GLER', 'Template_sens', 'Demo_sens']
+    """
+
+    task_name: ClassVar[str] = "Suite"
+    kinds = (Normal, *Diagnosis.kinds)
+
+
+_SHORT = {"Template_sens": "template", "Demo_sens": "demonstration"}
+"""Names on the command line that do not follow from those in results."""
+_BUILTIN: Mapping[str, type[Benchmark | BenchmarkGroup]] = {
+    _SHORT.get(kind.task_name) or kind.task_name.lower().replace("_", "-"): kind
+    for kind in (*Suite.kinds, TripletBias, Generalisation, Diagnosis, Suite)
+}
+
+BENCHMARKS: Registry[Callable[..., Any]] = Registry(
+    "benchmark",
+    "staicc.benchmarks",
+    {name: f"{__name__}:{kind.__name__}" for name, kind in _BUILTIN.items()},
+    callable_entry("a class or function that makes a Benchmark or a BenchmarkGroup"),
+    # Their classes, and the names of 0.1.1, which results carry.
+    folded={fold(own): name for name, kind in _BUILTIN.items() for own in (kind.__name__, kind.task_name)},
+)
+"""All benchmarks that run over frozen classification data. To add one, add its class above."""
+
+
+def make_benchmark(name: str, **arguments: Any) -> Any:
+    """Make a benchmark by name.
+
+    Args:
+        name: A name of :data:`BENCHMARKS`, a plug-in's benchmark, or ``package.module:name``.
+        **arguments: For the benchmark: ``k``, ``noisy_channel``, ``metrics``, ``datasets``, ``limit``, ``outputs``.
+
+    Returns:
+        The benchmark, to be called with an inference function.
+
+    Raises:
+        UnknownNameError: There is no such benchmark.
+        PluginError: A plug-in is broken, or two plug-ins have that benchmark.
+    """
+    return BENCHMARKS.find(name).value(**arguments)

@@ -1,0 +1,171 @@
+"""Groups of benchmarks that run together.
+
+The parts of StaICC share many prompts: Normal, posterior bias and GLER without noise have the same queries. A group
+collects the queries of all its members, data set by data set, and predicts each distinct (prompt, label space) once;
+prompts with a common prefix follow each other. The parts of its result equal the results of its members.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from StaICC import errors
+from StaICC.benchmarks.benchmark import Benchmark
+from StaICC.benchmarks.context import RunContext, RunSettings
+from StaICC.benchmarks.data_warnings import data_warnings
+from StaICC.benchmarks.evaluation import DatasetRun
+from StaICC.benchmarks.experimentor import run_together
+from StaICC.benchmarks.forecast import forecast
+from StaICC.inference.contract import Inference
+from StaICC.inference.forecast import Forecast
+from StaICC.inference.runner import Part
+from StaICC.layout import Block, Displayed, Line
+from StaICC.results.result import ResultGroup
+from StaICC.results.runs import SWEEPS
+from StaICC.safe_text import one_line
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class BenchmarkGroup(Displayed, errors.FixedAttributes):
+    """Benchmarks that run together.
+
+    Args:
+        name: Name of the group.
+        members: The benchmarks, by the name of their part; all over the same data sets.
+
+    Raises:
+        ArgumentError: There are no members, or they run over different data sets.
+
+    Attributes:
+        members: The benchmarks.
+    """
+
+    __slots__ = ("members", "name")
+    task_name: ClassVar[str] = ""
+    """The name of the groups of a class whose constructor says which members they have; results carry it."""
+
+    def __init__(self, name: str, members: Mapping[str, Benchmark]) -> None:
+        self.name, self.members = name, dict(members)
+        if name in SWEEPS:
+            raise errors.ArgumentError(f"name: got {name!r}, the name of another kind of results. Choose another one")
+        if not members:
+            raise errors.ArgumentError(f"the group {name!r} has no members; give at least one benchmark")
+        over: dict[str, list[str]] = {}
+        for part, member in self.members.items():
+            if not isinstance(member, Benchmark):
+                raise errors.ArgumentError(f"the member {part!r} of {name!r}: got {member!r:.60}, expected a benchmark")
+            over[part] = member.dataset_names
+            if len(set(map(tuple, over.values()))) > 1:
+                got = "; ".join(f"{part} has {', '.join(datasets)}" for part, datasets in over.items())
+                raise errors.ArgumentError(f"the members of {name!r} must run over the same data sets, but {got}")
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.members)
+
+    def __getitem__(self, part: str) -> Benchmark:
+        """Return a member by the name of its part."""
+        return self.members[errors.known_name(f"part of {self.name}", part, self.members)]
+
+    def __repr__(self) -> str:
+        return one_line(f"<{self.name}: {', '.join(self.members)}>")
+
+    def display_blocks(self) -> list[Block]:
+        """Return the benchmarks, and the data sets that they share."""
+        _, datasets = next(iter(self.members.values())).display_blocks()
+        return [Line(self.name, "title"), Line(f"benchmarks: {', '.join(self.members)}"), datasets]
+
+    def auto_run(
+        self,
+        list_of_forward_inference: Sequence[Inference] | Inference | None = None,
+        return_divided_results: bool = True,
+        batched_inference: bool = False,
+        *,
+        forward_inference: Sequence[Inference] | Inference | None = None,
+        return_outputs: bool = False,
+        **run: Unpack[RunSettings],
+    ) -> ResultGroup:
+        """Run all members.
+
+        Args:
+            list_of_forward_inference: One inference function for all data sets, or a list with one for each.
+            return_divided_results: Whether the dictionaries show the scores of each data set.
+            batched_inference: The functions take the list of all prompts of a condition; equal prompts of several
+                conditions are then predicted several times.
+            forward_inference: Another name of ``list_of_forward_inference``.
+            return_outputs: Keep the prediction of each query in the results' ``outputs``.
+            **run: Store, executor, failure policy, progress; see
+                :class:`~StaICC.benchmarks.context.RunSettings`.
+
+        Returns:
+            The results, by part. The times and counts of each are those of the complete run.
+
+        Raises:
+            ArgumentError: An argument is invalid.
+            OutputError: A query has no usable prediction and ``on_error="raise"``.
+        """
+        first = next(iter(self.members.values()))
+        functions = first.functions_for_datasets(first.given_functions(list_of_forward_inference, forward_inference))
+        runs: list[list[DatasetRun]] = []
+        with RunContext(batched_inference, **run) as context:
+            context.start(functions)
+            context.warn(*data_warnings(experimentor for member in self.members.values() for experimentor in member))
+            for number, function in enumerate(functions):
+                where = Part(f"{self.name}, {first[number].name}", number, len(functions))
+                experimentors = {f"{where.name}, {part}": member[number] for part, member in self.members.items()}
+                options = context.options_for(function, group_prefixes=True)
+                runs.append(run_together(function, experimentors, where, options))
+        datasets = first.dataset_names
+        predictions = context.predictions(dict(zip(datasets, functions, strict=True)))
+        settings = predictions, return_outputs, return_divided_results
+        results = {
+            part: member.collect(dict(zip(datasets, own, strict=True)), *settings)
+            for (part, member), own in zip(self.members.items(), zip(*runs, strict=True), strict=True)
+        }
+        return context.deliver(ResultGroup(self.name, results))
+
+    __call__ = auto_run
+
+    def forecast(self, function: Inference, **options: Any) -> Forecast:
+        """Forecast the run of a function: as for a single benchmark, with each distinct prompt once."""
+        parts = zip(*self.members.values(), strict=True)  # by data set
+        queries = [[query for experimentor in part for query in experimentor.all_queries()] for part in parts]
+        return forecast(queries, function, True, **options)
+
+
+def members(benchmark: Benchmark | BenchmarkGroup) -> dict[str, Benchmark]:
+    """Return the single benchmarks, by the name of their part (a single benchmark by its own name).
+
+    Args:
+        benchmark: A benchmark or a group of benchmarks.
+    """
+    return benchmark.members if isinstance(benchmark, BenchmarkGroup) else {benchmark.task.name: benchmark}
+
+
+def attempt(missing: dict[str, str], key: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Compute a value that may be undefined.
+
+    Args:
+        missing: The reason is added to it under the key.
+        key: Name of the value.
+        function: Computes the value.
+        arguments: The arguments of the function.
+
+    Returns:
+        The value; ``None`` if it is undefined or not finite.
+    """
+    try:
+        value = function(*arguments)
+    except errors.UndefinedMetricError as error:
+        missing[key] = str(error)
+        return None
+    if not all(map(math.isfinite, value if isinstance(value, list) else [value])):
+        missing[key] = f"the value is {value}"
+        return None
+    return value

@@ -1,0 +1,229 @@
+"""The bias tests of StaICC-Diagnosis: does the model prefer a label independent of the query?
+
+* Contextual bias (Zhao et al. 2021, arXiv 2102.09690): the query is empty.
+* Domain bias (Fei et al. 2023, arXiv 2305.19148): the query is random words of the demonstrations.
+* Posterior bias, the paper's "empirical bias": the queries of StaICC-Normal; how far the averaged prediction is from
+  the frequencies of the true labels.
+
+``entropy`` is the score of the README, the entropy of the averaged prediction; ``contextual_bias`` and ``domain_bias``
+are the paper's (Eq. 2), minus the average entropy of the single predictions. ``DL div.`` is the release's name of the
+divergence that the paper calls ``empirical_bias`` (Eq. 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from StaICC import errors
+from StaICC.benchmarks import score_intervals as evaluation
+from StaICC.benchmarks.benchmark import NO_PREDICTIONS, Benchmark, Datasets, Metrics, Settings, TaskBenchmark
+from StaICC.benchmarks.group import BenchmarkGroup, attempt
+from StaICC.benchmarks.score_intervals import Intervals
+from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Task, TaskInput
+from StaICC.datasets.catalogue import Card
+from StaICC.metrics import diagnosis, released
+from StaICC.metrics.scores import STATISTICS
+from StaICC.prompting import prompt_writer
+from StaICC.prompting.sampling import SubsetView
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+_Released = Callable[[Sequence[int], Sequence[Sequence[float]]], Any]
+"""A function of true labels and rows."""
+
+
+def _bias(outcome: Outcome, key: str) -> Any:
+    """Return a score of the mean prediction, or this prediction itself."""
+    probabilities = outcome.normalised.probabilities if outcome.queries else None
+    if probabilities is None:
+        raise errors.UndefinedMetricError((outcome.queries and outcome.normalised.reason) or NO_PREDICTIONS)
+    if key == "distribution":
+        return diagnosis.mean_distribution(probabilities)
+    predictions = outcome.read(STATISTICS[key])
+    if predictions is None:
+        raise errors.UndefinedMetricError("the predictions are bare labels, which have no entropy")
+    return STATISTICS[key].value(outcome.sample, predictions)
+
+
+class _BiasTask(Task, Protocol):
+    """Reports two scores of the mean prediction, and the mean prediction itself."""
+
+    score_keys: ClassVar[tuple[str, ...]]
+    """The score of 0.1.1, and that of the paper."""
+
+    released_functions: ClassVar[tuple[_Released, _Released]]
+    """The score and the mean prediction of 0.1.1."""
+
+    def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
+        """Return the score of the README, the mean prediction, and the paper's score."""
+        (outcome,), missing = outcomes, dict[str, str]()
+        key, *others = self.score_keys
+        if scoring.metric_set.as_released:
+            places = zip((key, "distribution"), self.released_functions, strict=True)
+            values = {at: attempt(missing, at, function, outcome.truth, outcome.rows) for at, function in places}
+            return Scores(values, {key: values[key], "distribution": 0.0}, missing)  # 0.1.1's mean of distributions
+        values = {at: attempt(missing, at, _bias, outcome, at) for at in (key, "distribution", *others)}
+        # Label spaces differ, so there is no mean distribution over data sets.
+        return Scores(values, {key: values[key] for key in self.score_keys}, missing)
+
+    def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
+        """Return the intervals of both scores; bare labels have no entropy."""
+        statistics = {key: STATISTICS[key] for key in self.score_keys}
+        return evaluation.score_intervals(outcomes[0], statistics, scoring.statistics.level)
+
+
+@dataclass(frozen=True, slots=True)
+class _PriorBiasTask(_BiasTask):
+    """Predicts queries without content, and reports the entropy of the predictions."""
+
+    content_free: ClassVar[bool] = True
+    released_functions: ClassVar[tuple[_Released, _Released]] = (
+        lambda truth, rows: released.entropy_of_mean(rows),
+        lambda truth, rows: released.mean_distribution(rows),
+    )
+    repeats: int = 2
+
+    def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
+        """Return Normal's queries with their texts replaced."""
+        pseudo = self.pseudo_queries(task_input.card, task_input.split.demonstration)
+        return [Condition(self.score_keys[1], task_input.queries(pseudo=pseudo))]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextualBiasTask(_PriorBiasTask):
+    """Predicts empty queries."""
+
+    name: ClassVar[str] = "Contextual_bias"
+    score_keys: ClassVar[tuple[str, ...]] = ("entropy", "contextual_bias")
+
+    def pseudo_queries(self, card: Card, demonstration_set: SubsetView) -> Iterator[tuple[str, ...]]:
+        """Return empty queries."""
+        return prompt_writer.empty_queries(len(card.template.input_text_prefixes))
+
+
+@dataclass(frozen=True, slots=True)
+class DomainBiasTask(_PriorBiasTask):
+    """Predicts queries of random words of the demonstrations."""
+
+    name: ClassVar[str] = "Domain_bias"
+    score_keys: ClassVar[tuple[str, ...]] = ("entropy", "domain_bias")
+    domain_query_length: int = prompt_writer.DOMAIN_QUERY_LENGTH
+
+    def __post_init__(self) -> None:
+        errors.set_integers(self, domain_query_length=0)
+
+    def options(self) -> Mapping[str, Any]:
+        """Return the number of words per query."""
+        return {"domain_query_length": self.domain_query_length}
+
+    def pseudo_queries(self, card: Card, demonstration_set: SubsetView) -> Iterator[tuple[str, ...]]:
+        """Return queries of random words."""
+        return prompt_writer.domain_queries(demonstration_set, self.domain_query_length)
+
+
+@dataclass(frozen=True, slots=True)
+class PosteriorBiasTask(_BiasTask):
+    """Predicts Normal's queries, and reports the divergence of the mean prediction from the label frequencies."""
+
+    name: ClassVar[str] = "Post_bias"
+    score_keys: ClassVar[tuple[str, ...]] = ("DL div.", "empirical_bias")
+    released_functions: ClassVar[tuple[_Released, _Released]] = (released.divergence, released.excess_distribution)
+    domain_query_length: int = prompt_writer.DOMAIN_QUERY_LENGTH
+    """Accepted because 0.1.1 accepts it; without an effect."""
+    repeats: int = 2
+
+    def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
+        """Return Normal's queries."""
+        return [Condition("posterior_bias", task_input.queries())]
+
+
+class ContextualBias(TaskBenchmark):
+    """Contextual bias over the ten data sets (arguments as :class:`~StaICC.benchmarks.tasks.normal.Normal`)."""
+
+    task_name = ContextualBiasTask.name
+    task_class = ContextualBiasTask
+
+
+class _QueryLengthBenchmark(Benchmark):
+    """A benchmark of bias with the parameters of 0.1.1.
+
+    Args:
+        k: Demonstrations per prompt.
+        noisy_channel: Score the text given the label (noisy channel).
+        metrics: Metric set.
+        datasets: Data sets; the ten by default.
+        domain_query_length: Words per query.
+        **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
+    """
+
+    task_class: ClassVar[type[DomainBiasTask | PosteriorBiasTask]]
+
+    def __init__(
+        self,
+        k: int = 4,
+        noisy_channel: bool = False,
+        metrics: Metrics = "standard",
+        datasets: Datasets = None,
+        domain_query_length: int = prompt_writer.DOMAIN_QUERY_LENGTH,
+        **settings: Unpack[Settings],
+    ) -> None:
+        super().__init__(
+            self.task_class(domain_query_length=domain_query_length), k, noisy_channel, metrics, datasets, **settings
+        )
+
+
+class DomainBias(_QueryLengthBenchmark):
+    """Domain bias over the ten data sets, with queries of ``domain_query_length`` words."""
+
+    task_name = DomainBiasTask.name
+    task_class = DomainBiasTask
+
+
+class PosteriorBias(_QueryLengthBenchmark):
+    """Posterior (empirical) bias over the ten data sets.
+
+    ``domain_query_length`` has no effect; it is accepted because 0.1.1 accepts it.
+    """
+
+    task_name = PosteriorBiasTask.name
+    task_class = PosteriorBiasTask
+
+
+class TripletBias(BenchmarkGroup):
+    """Contextual, domain and posterior bias in one pass (parts ``contextual``, ``domain``, ``post``).
+
+    Args:
+        k: Demonstrations per prompt.
+        noisy_channel: Score the text given the label (noisy channel).
+        metrics: Metric set.
+        datasets: Data sets; the ten by default.
+        domain_query_length: Words in a domain query.
+        **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
+
+    Attributes:
+        contextual: The benchmark of contextual bias.
+        domain: The benchmark of domain bias.
+        post: The benchmark of posterior bias.
+    """
+
+    __slots__ = ("contextual", "domain", "post")
+    task_name: ClassVar[str] = "Triplet_bias"
+
+    def __init__(
+        self,
+        k: int = 4,
+        noisy_channel: bool = False,
+        metrics: Metrics = "standard",
+        datasets: Datasets = None,
+        domain_query_length: int = 128,
+        **settings: Unpack[Settings],
+    ) -> None:
+        common = (k, noisy_channel, metrics, datasets)
+        self.contextual = ContextualBias(*common, **settings)
+        self.domain = DomainBias(*common, domain_query_length, **settings)
+        self.post = PosteriorBias(*common, **settings)
+        super().__init__(self.task_name, {part: getattr(self, part) for part in ("contextual", "domain", "post")})

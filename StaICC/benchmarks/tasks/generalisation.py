@@ -1,0 +1,115 @@
+"""Generalisation: test rows crossed with draws of demonstrations, with templates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from StaICC import errors
+from StaICC.benchmarks import score_intervals as evaluation
+from StaICC.benchmarks.benchmark import Benchmark, Datasets, ScoringSettings, classification_scores
+from StaICC.benchmarks.score_intervals import Intervals
+from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Task, TaskInput
+from StaICC.benchmarks.tasks.label_noise import L9, queries_by_repeat
+from StaICC.benchmarks.tasks.sensitivity import template_of_levels
+from StaICC.metrics.metric_set import metric_set
+from StaICC.metrics.scores import STATISTICS
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+_GENERALISATION_ROWS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class GeneralisationTask(Task):
+    """Predicts the same queries with every pair of a list of demonstrations and a template, and scores the accuracy."""
+
+    name: ClassVar[str] = "Generalisation"
+    test_rows: int | None = _GENERALISATION_ROWS
+    scores_accuracy: ClassVar[bool] = True
+    draws: int = 4
+    templates: int = 3
+
+    def __post_init__(self) -> None:
+        errors.set_integers(self, draws=2)
+        object.__setattr__(self, "templates", errors.validate_integer("templates", self.templates, 2, len(L9)))
+
+    @property
+    def repeats(self) -> int:
+        """How many lists of demonstrations there are."""
+        return self.draws
+
+    def options(self) -> Mapping[str, Any]:
+        """Return the numbers of draws and of templates, and of test rows if there can be more than by default."""
+        more = {} if self.test_rows == _GENERALISATION_ROWS else {"rows": self.test_rows}
+        return {"draws": self.draws, "templates": self.templates, **more}
+
+    def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
+        """Return one condition for each draw and template, draw by draw.
+
+        Raises:
+            ArgumentError: The test rows of a draw have different demonstrations: draws are then no factor.
+        """
+        lists, rows = task_input.demonstration_lists, len(task_input.split.test)
+        if task_input.repeats < 2 or any(lists[place] != lists[place - place % rows] for place in range(len(lists))):
+            raise errors.ArgumentError(
+                f"{self.name}: got other demonstrations for each test row, or one draw, expected "
+                f"{self.draws} lists that all test rows share (sampler='nested-shared', the default)"
+            )
+        chosen = [template_of_levels(task_input, L9[place]) for place in _TEMPLATE_ORDER[: self.templates]]
+        cells = [f"draw{draw + 1}-template{n + 1}" for draw in range(self.draws) for n in range(self.templates)]
+        return [*map(Condition, cells, queries_by_repeat(task_input, chosen))]
+
+    def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
+        """Return the accuracy over the queries of all conditions."""
+        values, missing = classification_scores(_pooled(outcomes), metric_set("accuracy"))
+        return Scores(values, values, missing)
+
+    def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
+        """Return the interval over test rows, with draws and templates fixed."""
+        statistics = {"accuracy": STATISTICS["accuracy"]}
+        return evaluation.score_intervals(_pooled(outcomes), statistics, scoring.statistics.level)
+
+
+_TEMPLATE_ORDER = (0, 3, 7, 1, 2, 4, 5, 6, 8)
+"""Templates in the order in which they are used: the first three have all instructions, and no level three times."""
+
+
+def _pooled(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the queries of all conditions as one."""
+    queries = [query for outcome in outcomes for query in outcome.condition.queries]
+    return Outcome(Condition("all", queries), [a for outcome in outcomes for a in outcome.given], outcomes[0].outputs)
+
+
+class Generalisation(Benchmark):
+    """Accuracy over draws of demonstrations x templates, with their variance components, on the ten data sets.
+
+    128 test rows each, or more with a larger ``limit``, and by default 4 x 3 prompts for a row: a draw is one list of
+    demonstrations for all rows.
+    :func:`~StaICC.comparing.generalisation.variance_components` reads the result.
+
+    Args:
+        k: Demonstrations per prompt.
+        datasets: Data sets; the ten by default.
+        draws: Number of lists of demonstrations.
+        templates: Number of templates, at most nine, those of template sensitivity.
+        **settings: See :class:`~StaICC.benchmarks.benchmark.ScoringSettings`; ``sampler`` is ``"nested-shared"``.
+    """
+
+    task_name = GeneralisationTask.name
+
+    def __init__(
+        self,
+        k: int = 4,
+        datasets: Datasets = None,
+        draws: int = 4,
+        templates: int = 3,
+        **settings: Unpack[ScoringSettings],
+    ) -> None:
+        settings.setdefault("sampler", "nested-shared")
+        limit = settings.get("limit")
+        rows = max(_GENERALISATION_ROWS, limit if isinstance(limit, int) else 0)
+        super().__init__(GeneralisationTask(rows, draws, templates), k, datasets=datasets, **settings)

@@ -1,0 +1,118 @@
+"""GLER: the slope of accuracy over the share of correct demonstration labels (Yoo et al. 2022, arXiv 2205.12685)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from StaICC import errors
+from StaICC.benchmarks import score_intervals as evaluation
+from StaICC.benchmarks.benchmark import (
+    Benchmark,
+    ChannelSettings,
+    Datasets,
+    Metrics,
+    classification_scores,
+    condition_missing,
+)
+from StaICC.benchmarks.group import attempt
+from StaICC.benchmarks.score_intervals import Intervals
+from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Task, TaskInput
+from StaICC.metrics import diagnosis, released
+from StaICC.prompting.prompt_writer import PromptSettings, Query
+from StaICC.prompting.sampling import StableRandom
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+L9 = ("0000", "0111", "0222", "1012", "1120", "1201", "2021", "2102", "2210")
+"""The orthogonal array L9(3^4). A row is a template: levels of instruction, input prefix, label prefix, label affix."""
+
+
+@dataclass(frozen=True, slots=True)
+class GLERTask(Task):
+    """Predicts Normal's queries with an increasing share of wrong labels in the demonstrations."""
+
+    name: ClassVar[str] = "GLER"
+    repeats: int = 2
+    scores_accuracy: ClassVar[bool] = True
+    interpolations: int = 5
+
+    def __post_init__(self) -> None:
+        errors.set_integers(self, interpolations=2)
+
+    def options(self) -> Mapping[str, Any]:
+        """Return the number of noise rates."""
+        return {"interpolations": self.interpolations}
+
+    def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
+        """Return one condition for each rate of label noise, from 0 to 1; all conditions share one generator."""
+        noise, last = StableRandom(), self.interpolations - 1
+        noisy = [dataclasses.replace(task_input.settings, label_wrong_rate=step / last) for step in range(last + 1)]
+        return [Condition(str(step), task_input.queries(own, noise=noise)) for step, own in enumerate(noisy)]
+
+    def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
+        """Return each condition's metrics, and each metric's regression line on the share of correct labels."""
+        values: dict[str, Any] = {}
+        missing: dict[str, str] = {}
+        for outcome in outcomes:
+            values[outcome.condition.name], reasons = classification_scores(outcome, scoring.metric_set)
+            missing |= condition_missing(outcome.condition.name, reasons)
+        lines: dict[str, list[float] | None] = {}
+        for metric in values["0"]:
+            series = [own[metric] for own in values.values()]
+            lines[metric] = attempt(missing, f"sensitivity.{metric}", self._line, series, scoring)
+        averaged = {metric: line[0] if line else None for metric, line in lines.items()}
+        return Scores({**values, "sensitivity": lines}, averaged, missing)
+
+    def _line(self, series: Sequence[float | None], scoring: Scoring) -> list[float]:
+        """Return slope and intercept of a metric over the share of correct labels."""
+        shares, known = diagnosis.noisy_label_shares(scoring.k, len(series)), [v for v in series if v is not None]
+        if len(known) < len(series):
+            raise errors.UndefinedMetricError("the metric is undefined at some noise rate")
+        if scoring.metric_set.as_released:
+            return list(released.gler(known))
+        if len(set(shares)) < 2:
+            raise errors.UndefinedMetricError("without demonstrations, labels cannot be wrong")
+        return list(diagnosis.gler(known, shares))
+
+    def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
+        """Return the intervals of the slopes."""
+        shares = diagnosis.noisy_label_shares(scoring.k, self.interpolations)
+        return evaluation.slope_intervals(outcomes, shares, scoring.metric_set.statistics, scoring.statistics.level)
+
+
+def queries_by_repeat(task_input: TaskInput, prompts: Sequence[PromptSettings]) -> Iterator[tuple[Query, ...]]:
+    """Yield the queries of each repeat with each settings of the prompts, repeat by repeat."""
+    written = [task_input.queries(settings) for settings in prompts]
+    for repeat in range(task_input.repeats):
+        yield from (tuple(query for query in queries if query.repeat == repeat) for queries in written)
+
+
+class GLER(Benchmark):
+    """Sensitivity to label noise over the ten data sets.
+
+    ``Averaged results`` holds the slopes: the change of each metric from no correct label to all correct labels.
+
+    Args:
+        k: Demonstrations per prompt.
+        metrics: Metric set, or functions by name.
+        datasets: Data sets; the ten by default.
+        interpolations: Number of noise rates, from 0 to 1 in equal steps.
+        **settings: See :class:`~StaICC.benchmarks.benchmark.ChannelSettings`.
+    """
+
+    task_name = GLERTask.name
+
+    def __init__(
+        self,
+        k: int = 4,
+        metrics: Metrics = "standard",
+        datasets: Datasets = None,
+        interpolations: int = 5,
+        **settings: Unpack[ChannelSettings],
+    ) -> None:
+        super().__init__(GLERTask(interpolations=interpolations), k, metrics=metrics, datasets=datasets, **settings)

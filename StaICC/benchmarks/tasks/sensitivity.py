@@ -1,0 +1,133 @@
+"""Sensitivity of predictions to the template, to the demonstrations.
+
+* Template sensitivity: nine templates, an orthogonal array of instruction, input prefix, label prefix, label affix.
+* Demonstration sensitivity: eight lists of demonstrations for the same query.
+
+Both report consistency: per query the share of its most frequent predicted label, averaged over queries.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from StaICC import errors
+from StaICC.benchmarks import score_intervals as evaluation
+from StaICC.benchmarks.benchmark import Benchmark, ChannelSettings, Datasets, Metrics, ScoringSettings
+from StaICC.benchmarks.group import attempt
+from StaICC.benchmarks.score_intervals import Intervals
+from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Task, TaskInput
+from StaICC.benchmarks.tasks.label_noise import L9, queries_by_repeat
+from StaICC.metrics import diagnosis, released
+from StaICC.prompting.prompt_writer import PromptSettings
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class _ConsistencyTask(Task, Protocol):
+    """Scores how often the conditions agree on a query, over the queries with a prediction in every condition."""
+
+    def prompts(self, task_input: TaskInput) -> Sequence[PromptSettings]:
+        """Return the settings of the prompts."""
+        return [task_input.settings]
+
+    def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
+        """Return one condition for each repeat and settings of the prompts."""
+        cells = queries_by_repeat(task_input, self.prompts(task_input))
+        return [Condition(str(place), queries) for place, queries in enumerate(cells)]
+
+    def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
+        """Return the consistency over the conditions."""
+        missing: dict[str, str] = {}
+        value = attempt(missing, "sensitivity.consistency", _consistency, outcomes, scoring)
+        return Scores({"sensitivity": {"consistency": value}}, {"consistency": value}, missing)
+
+    def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
+        """Return the interval of the consistency."""
+        return evaluation.consistency_intervals(outcomes, scoring.statistics.level)
+
+
+def _consistency(outcomes: Sequence[Outcome], scoring: Scoring) -> float:
+    if len(outcomes) < 2:
+        raise errors.UndefinedMetricError(
+            "there is only one condition to compare (demonstrations set by hand give one list for each query)"
+        )
+    by_query = zip(*(outcome.predictions for outcome in outcomes), strict=True)
+    complete = [[label for label in labels if label is not None] for labels in by_query if None not in labels]
+    if not complete:
+        raise errors.UndefinedMetricError("no query has a prediction in every condition")
+    if scoring.metric_set.as_released and len(complete) == len(outcomes[0].answers):
+        return released.consistency([row for outcome in outcomes for row in outcome.rows], len(complete))
+    return diagnosis.consistency(complete)
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSensitivityTask(_ConsistencyTask):
+    """Predicts the same queries with nine templates."""
+
+    name: ClassVar[str] = "Template_sens"
+    test_rows: int | None = 100
+    repeats: int = 1
+
+    def prompts(self, task_input: TaskInput) -> Sequence[PromptSettings]:
+        """Return the settings with each template of the orthogonal array."""
+        return [template_of_levels(task_input, levels) for levels in L9]
+
+
+def template_of_levels(task_input: TaskInput, levels: str) -> PromptSettings:
+    """Return the settings with the template of one row of the array."""
+    alternatives = task_input.card.alternatives
+    if alternatives is None:
+        raise errors.ArgumentError(
+            f"the card of {task_input.card.name} has no alternative templates, which template sensitivity needs; give "
+            "its card 'alternatives' (three levels of instruction, input prefixes, label prefix, label affix)"
+        )
+    factors = [factor.name for factor in dataclasses.fields(alternatives)]
+    chosen = {name: getattr(alternatives, name)[int(level)] for name, level in zip(factors, levels, strict=True)}
+    settings = task_input.settings
+    return dataclasses.replace(settings, template=dataclasses.replace(settings.template, **chosen))
+
+
+@dataclass(frozen=True, slots=True)
+class DemonstrationSensitivityTask(_ConsistencyTask):
+    """Predicts the same queries with eight lists of demonstrations."""
+
+    name: ClassVar[str] = "Demo_sens"
+    test_rows: int | None = 128
+    repeats: int = 8
+
+
+class TemplateSensitivity(Benchmark):
+    """Consistency over nine templates on the ten data sets (100 test rows each).
+
+    Args:
+        k: Demonstrations per prompt.
+        metrics: Metric set.
+        datasets: Data sets; the ten by default.
+        **settings: See :class:`~StaICC.benchmarks.benchmark.ChannelSettings`.
+    """
+
+    task_name = TemplateSensitivityTask.name
+
+    def __init__(
+        self, k: int = 4, metrics: Metrics = "standard", datasets: Datasets = None, **settings: Unpack[ChannelSettings]
+    ) -> None:
+        super().__init__(TemplateSensitivityTask(), k, metrics=metrics, datasets=datasets, **settings)
+
+
+class DemonstrationSensitivity(Benchmark):
+    """Consistency over eight lists of demonstrations on the ten data sets (128 test rows each).
+
+    Args:
+        k: Demonstrations per prompt.
+        datasets: Data sets; the ten by default.
+        **settings: See :class:`~StaICC.benchmarks.benchmark.ScoringSettings`.
+    """
+
+    task_name = DemonstrationSensitivityTask.name
+
+    def __init__(self, k: int = 4, datasets: Datasets = None, **settings: Unpack[ScoringSettings]) -> None:
+        super().__init__(DemonstrationSensitivityTask(), k, datasets=datasets, **settings)

@@ -1,0 +1,81 @@
+"""Output streams of the command line, which escape control characters, so that data cannot control the terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, TextIO
+
+from StaICC.safe_text import visible
+
+_UP = "\x1b[A"  # used by progress bars of other packages
+
+
+class TerminalStream:
+    """A text stream that escapes control characters and characters that its encoding lacks.
+
+    Args:
+        stream: The underlying stream.
+        bars: Allow progress bars: a carriage return at the start or end of a text is not escaped.
+    """
+
+    def __init__(self, stream: TextIO, bars: bool = False) -> None:
+        self.stream = stream
+        self._bars = bars
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        """Write a text, escaped.
+
+        Args:
+            text: The text.
+
+        Returns:
+            The number of characters of the text.
+        """
+        bar = re.fullmatch(r"(\r)(.*?)(\r?)", text, re.DOTALL) if self._bars else None
+        shown = f"{bar[1]}{visible(bar[2])}{bar[3]}" if bar else text if self._bars and text == _UP else visible(text)
+        encoding = getattr(self.stream, "encoding", None) or "utf-8"
+        self.stream.write(shown.encode(encoding, "backslashreplace").decode(encoding))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write texts, escaped.
+
+        Args:
+            lines: The texts.
+        """
+        for line in lines:
+            self.write(line)
+
+
+def raw(stream: Any) -> TextIO:
+    """Return the stream under a :class:`TerminalStream`, for output that another program reads."""
+    underlying: TextIO = stream.stream if isinstance(stream, TerminalStream) else stream
+    return underlying
+
+
+def escape_streams() -> None:
+    """Replace stdout and stderr by escaping streams."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed, as in some background processes
+            stream = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        if not isinstance(stream, TerminalStream):
+            setattr(sys, name, TerminalStream(stream, bars=name == "stderr"))
+
+
+@contextlib.contextmanager
+def safe_streams() -> Iterator[None]:
+    """Replace stdout and stderr by escaping streams within a with block."""
+    before = sys.stdout, sys.stderr
+    escape_streams()
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before

@@ -1,0 +1,1 @@
+"""Comparison of results: paired tests, rankings, published figures, generalisation to other demonstrations."""

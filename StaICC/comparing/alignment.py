@@ -1,0 +1,177 @@
+"""Runs aligned on the test rows that all of them predicted, which pairs are tested, how p-values are corrected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from StaICC.comparing.pairing import PairedRecords, leaves_queries_out, metrics_of, pair_records
+from StaICC.comparing.verdicts import Tested, TestOutcome, Untested
+from StaICC.errors import ArgumentError, StaICCError, known_name
+from StaICC.metrics import paired_tests
+from StaICC.metrics.paired_tests import PairedDifference, directional_holm, mean_difference
+from StaICC.metrics.scores import HEADLINE, score_record
+from StaICC.results.result import Result
+
+MOST_RUNS = 20
+"""Of more runs than this, each is compared with the best one only, not with each other one. The correction is still for
+all pairs, because the best run is known only from the same rows."""
+TABLE_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class AlignedRuns:
+    """Runs of one benchmark, paired on the data sets and test rows that all of them predicted."""
+
+    benchmark: str
+    metric: str
+    higher_is_better: bool
+    runs: Mapping[str, Result]
+    datasets: Mapping[str, PairedRecords]
+    left_out: tuple[str, ...]
+    """Runs, data sets and queries that are not compared, with the reason."""
+    partial: str
+    """Why the runs are untested although they can be compared: one of two leaves queries out. Empty if none does."""
+
+    @cached_property
+    def means(self) -> dict[str, PairedDifference]:
+        """The mean of each run over the data sets, as a sum over their test rows."""
+        return {run: mean_difference([paired.alone[run] for paired in self.datasets.values()]) for run in self.runs}
+
+    @cached_property
+    def order(self) -> list[str]:
+        """The runs, the best first."""
+        return sorted(self.runs, key=lambda run: self.means[run].first, reverse=self.higher_is_better)
+
+    @cached_property
+    def leaders(self) -> list[str]:
+        """The runs with the best value."""
+        return [run for run in self.order if self.means[run].first == self.means[self.order[0]].first]
+
+    @property
+    def strata(self) -> tuple[int, ...]:
+        """The number of test rows of each data set."""
+        return self.means[self.order[0]].strata
+
+    def difference(self, first: str, second: str) -> PairedDifference:
+        """Return the difference of the means of two runs."""
+        return mean_difference([paired.difference(first, second) for paired in self.datasets.values()])
+
+
+def align(results: Mapping[str, Result], metric: str | None, reference: str | None = None) -> AlignedRuns:
+    """Pair the records of several results of one benchmark.
+
+    Args:
+        results: As for :func:`compare_runs`.
+        metric: As for :func:`compare`.
+        reference: A run that must be among those compared.
+
+    Raises:
+        ArgumentError: Fewer than two runs can be compared; the message says why.
+        UnknownNameError: The benchmark has no such metric, or there is no such reference.
+    """
+    if not isinstance(results, Mapping) or not all(isinstance(result, Result) for result in results.values()):
+        raise ArgumentError(f"results: got {results!r:.80}, expected a mapping of names to results. load() reads files")
+    early = "it stopped early, and these tests need a fixed number of rows: use race, or full runs"
+    left_out = [f"{name} ({early})" for name, result in results.items() if result.stopping is not None]
+    results = {name: result for name, result in results.items() if result.stopping is None}
+    if reference is not None:
+        results = {reference: results[known_name("run", reference, results)], **results}
+    partial = {name: reason for name, result in results.items() if (reason := leaves_queries_out(result))}
+    if len(results) - len(partial) >= 2 and reference not in partial:  # their rows are those of all runs
+        left_out += [f"{name} ({reason}: compare it with one run at a time)" for name, reason in partial.items()]
+        results = {name: result for name, result in results.items() if name not in partial}
+        partial = {}
+    if len(results) < 2:
+        listed = "; ".join(left_out) or "none"
+        raise ArgumentError(f"at least two runs are needed: got {len(results)}. Left out: {listed}")
+    leader, first = next(iter(results.items()))
+    known = metrics_of(first)
+    if metric is None:
+        metric = HEADLINE.get(first.benchmark, "")
+        metric = metric if metric in known else next(iter(known), "accuracy")
+    known_name("metric", metric, known)
+    better = score_record(first.benchmark, metric, first.higher_is_better).higher_is_better
+    if better is None and metric in first.query_scores:
+        raise ArgumentError(f"{metric}: got a metric without a direction, expected Metric(..., higher_is_better=...)")
+    kept = dict(results)
+    pairs, reasons = _pair_datasets(kept, metric)
+    for name, result in results.items() if reasons else ():  # because of one of the runs, or of all
+        common, why = _pair_datasets({leader: first, name: result}, metric)
+        listed = "; ".join(f"{sets}: {reason}" for reason, sets in why.items())
+        if first.divided.keys().isdisjoint(result.divided):
+            listed = f"its data sets are {', '.join(result.divided)}, not {', '.join(first.divided)}"
+        if name != leader and not common:
+            left_out.append(f"{name} ({listed})")
+            del kept[name]
+    if reasons:
+        pairs, reasons = _pair_datasets(kept, metric) if len(kept) > 1 else ({}, {})
+    left_out += [f"{sets} ({reason})" for reason, sets in reasons.items()]
+    if not pairs:
+        raise ArgumentError(f"nothing can be compared with {leader} by {metric}: {'; '.join(dict.fromkeys(left_out))}")
+    left_out += [f"{dataset}: {note}" for dataset, paired in pairs.items() for note in paired.notes]
+    left_out = list(dict.fromkeys(left_out))
+    return AlignedRuns(first.benchmark, metric, bool(better), kept, pairs, tuple(left_out), "; ".join(partial.values()))
+
+
+def _pair_datasets(runs: Mapping[str, Result], metric: str) -> tuple[dict[str, PairedRecords], dict[str, str]]:
+    """Return the records of the runs by data set, and by reason the data sets on which they cannot be compared."""
+    pairs: dict[str, PairedRecords] = {}
+    reasons: dict[str, str] = {}
+    for dataset in dict.fromkeys(name for result in runs.values() for name in result.divided):
+        try:
+            pairs[dataset] = pair_records(runs, dataset, metric)
+        except StaICCError as error:
+            reasons[str(error)] = f"{reasons[str(error)]}, {dataset}" if str(error) in reasons else dataset
+    return pairs, reasons
+
+
+def corrected(
+    outcomes: Sequence[TestOutcome],
+    method: Callable[[Sequence[float | None]], list[float | None]] = directional_holm,
+    chosen_from: int = 0,
+) -> list[TestOutcome]:
+    """Return tests with corrected p-values.
+
+    Args:
+        outcomes: The tests.
+        method: The correction; by default that for both directions of all pairs of runs.
+        chosen_from: Number of tests from which these were chosen by their values (Bonferroni); 0 if they were not
+            chosen.
+    """
+    p_values = [outcome.p_value if isinstance(outcome, Tested) else None for outcome in outcomes]
+    adjusted = [p and min(1.0, p * chosen_from) for p in p_values] if chosen_from else method(p_values)
+    return [
+        replace(outcome, holm=p) if isinstance(outcome, Tested) and p is not None else outcome
+        for outcome, p in zip(outcomes, adjusted, strict=True)
+    ]
+
+
+def compared_pairs(aligned: AlignedRuns, reference: str | None = None) -> tuple[list[tuple[str, str]], int]:
+    """Return the pairs that are compared, and from how many they were chosen by their values; 0 if they were not."""
+    runs, few = list(aligned.runs), reference is None and len(aligned.runs) <= MOST_RUNS
+    hubs = runs if few else [reference] if reference is not None else aligned.leaders
+    pairs = [(hub, run) for place, hub in enumerate(hubs) for run in runs if run not in hubs[: place + 1]]
+    return pairs, 0 if few or reference is not None else math.comb(len(runs), 2)
+
+
+def difference_outcome(difference: PairedDifference) -> TestOutcome:
+    """Return the test of a difference, without a correction.
+
+    Args:
+        difference: The difference.
+    """
+    if (reason := paired_tests.too_few_rows(difference)) is not None:
+        return Untested(reason)
+    p = paired_tests.p_value(difference)
+    return Tested(p, p)
+
+
+def test_above(difference: PairedDifference, least: float) -> TestOutcome:
+    """Return the one-sided test of "the difference is at most `least`"."""
+    if difference.unbounded:
+        return Untested("one more row could change the metric without limit")
+    p = paired_tests.upper_p_value(difference, least)
+    return Tested(p, p)

@@ -1,0 +1,441 @@
+"""Paired comparison of runs by any metric: is one better on the same test rows, could this sample have shown it?
+
+Runs are compared on the test rows that all of them predicted, by the metric of the tables. The tests are in
+:mod:`StaICC.metrics.paired_tests`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from StaICC.comparing.alignment import (
+    TABLE_TOLERANCE,
+    AlignedRuns,
+    align,
+    compared_pairs,
+    corrected,
+    difference_outcome,
+    test_above,
+)
+from StaICC.comparing.pairing import Difference, label_differences, list_differences, saved_value, shown_value
+from StaICC.comparing.ranking import Rank, rank_table, ranks_of
+from StaICC.comparing.verdicts import Tested, TestOutcome, Untested, p_text
+from StaICC.errors import ArgumentError, UnknownNameError
+from StaICC.layout import Block, Displayed, Line, TextTable, shared_lines
+from StaICC.metrics import paired_tests
+from StaICC.metrics.intervals import Interval
+from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL, PairedDifference, mean_difference
+from StaICC.registry import import_reference
+from StaICC.results.result import Result, ResultGroup
+from StaICC.results.runs import by_benchmark, split_runs
+
+COVERAGE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetComparison:
+    """Two runs on one data set, or their means over the data sets."""
+
+    dataset: str
+    rows: int
+    """Test rows that both runs predicted."""
+    queries: int
+    """Queries of each run on these rows."""
+    values: tuple[float, float]
+    """The metric of the first and of the second run."""
+    difference: float
+    """First minus second."""
+    interval: Interval | None
+    """Of the difference; ``None`` if it has no bound."""
+    outcome: TestOutcome
+    """Of the test over test rows. Holm's correction is for all data sets and pairs of runs; that of the mean, or of the
+    only data set, for both directions of the pairs of runs."""
+    detectable: float | None
+    """The smallest true difference that the test finds with probability 0.8 at level 0.05; ``None`` if the runs differ
+    on too few rows for any."""
+
+    @property
+    def p_value(self) -> float | None:
+        """The p-value; ``None`` if untested."""
+        return self.outcome.p_value if isinstance(self.outcome, Tested) else None
+
+    @property
+    def holm(self) -> float | None:
+        """The corrected p-value; ``None`` if untested."""
+        return self.outcome.holm if isinstance(self.outcome, Tested) else None
+
+
+@dataclass(frozen=True, slots=True)
+class NonInferiority:
+    """Whether a run is not worse than another by more than a margin, in the mean over the data sets."""
+
+    run: str
+    than: str
+    margin: float
+    p_value: float | None
+    """One-sided, corrected for the pairs of runs (Holm); ``None`` if undefined."""
+    shown: bool
+    """Whether it is shown at the one-sided level 0.025, that of a 95 % interval."""
+
+    def __str__(self) -> str:
+        p_value = "undefined" if self.p_value is None else f"{self.p_value:.3g}"
+        return (
+            f"{self.run} not worse than {self.than} by more than {self.margin:g}: "
+            f"{'shown' if self.shown else 'not shown'} (one-sided p {p_value}, level 0.025)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Displayed):
+    """Two runs, compared by one metric."""
+
+    benchmark: str
+    metric: str
+    higher_is_better: bool
+    first: str
+    """Name of the first run."""
+    second: str
+    models: tuple[str, str]
+    """Who predicted, by name and short identity."""
+    differences: tuple[Difference, ...]
+    """Settings and facts about the models in which the runs differ."""
+    datasets: tuple[DatasetComparison, ...]
+    mean: DatasetComparison | None
+    """The means over the data sets, if there are several."""
+    non_inferiority: tuple[NonInferiority, ...]
+    """In both directions, if a margin was given."""
+    left_out: tuple[str, ...]
+    """Data sets and queries that are not compared, with the reason."""
+    signature: str
+    """Of the first run; the fields in which that of the second differs are among the differences."""
+
+    @property
+    def overall(self) -> DatasetComparison:
+        """The mean over the data sets, or the only data set."""
+        return self.mean or self.datasets[0]
+
+    @property
+    def lines(self) -> list[DatasetComparison]:
+        """The data sets, then their mean if there are several."""
+        return [*self.datasets, *([self.mean] if self.mean else [])]
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Return the head and the rows of the comparison, as text; the mean comes last."""
+        head = ["data set", "rows", "first", "second", "difference", f"{100 * COVERAGE:g} % interval"]
+        rows = [
+            [
+                line.dataset,
+                str(line.rows),
+                *(f"{value:.4f}" for value in line.values),
+                f"{line.difference:+.4f}",
+                "-" if line.interval is None else f"{line.interval.low:+.3f} .. {line.interval.high:+.3f}",
+                *("-" if p is None else f"{p:.3g}" for p in (line.p_value, line.holm)),
+                "-" if line.detectable is None else f"{line.detectable:.3f}",
+            ]
+            for line in self.lines
+        ]
+        return [*head, "p", "p (Holm)", "detectable"], rows
+
+    def introduction(self) -> list[str]:
+        """Return what a reader must know before the figures: metric, models, each difference, what is left out."""
+        lone = [difference for difference in self.differences if None in difference]
+        return [
+            f"metric: {self.metric} ({'higher' if self.higher_is_better else 'lower'} is better)",
+            *(f"{place}: {model}" for place, model in zip(("first", "second"), self.models, strict=True)),
+            *(f"they differ in {difference}" for difference in self.differences if difference not in lone),
+            *(
+                f"only the {place} has {'; '.join(facts)}"
+                for place in ("first", "second")
+                if (
+                    facts := [f"{one.field}: {shown_value(getattr(one, place))}" for one in lone if getattr(one, place)]
+                )
+            ),
+            *(f"left out: {reason}" for reason in self.left_out),
+        ]
+
+    def conclusion(self) -> list[str]:
+        """Return what belongs below the figures: the better run, what is not tested, and non-inferiority."""
+        texts = [
+            f"untested: {line.dataset} ({line.outcome.reason})"
+            for line in self.lines
+            if isinstance(line.outcome, Untested)
+        ]
+        if isinstance(outcome := self.overall.outcome, Tested):
+            better = self.first if (self.overall.difference > 0.0) is self.higher_is_better else self.second
+            answer = f"{better} is better" if outcome.significant else "neither run is shown to be better"
+            texts.insert(0, f"{answer} ({p_text(outcome.holm)})")
+        return [*texts, *map(str, self.non_inferiority)]
+
+    def plot(self) -> Any:
+        """Return a forest plot of the differences by data set, as matplotlib axes.
+
+        Raises:
+            MissingDependencyError: Matplotlib is not installed.
+        """
+        return _plot([self])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        plain = dataclasses.asdict(self)
+        plain["differences"] = [difference._asdict() for difference in self.differences]
+        for figures in filter(None, [*plain["datasets"], plain["mean"]]):
+            outcome = figures["outcome"]
+            figures |= {"outcome": outcome.pop("case"), "p_value": None, "holm": None, "reason": None, **outcome}
+        return plain
+
+    def display_blocks(self) -> list[Block]:
+        """Return the table with what a reader must know before and after it."""
+        return [
+            Line(f"{self.benchmark}: first {self.first}, second {self.second}", "title"),
+            *map(Line, self.introduction()),
+            TextTable(*self.table()),
+            *map(Line, self.conclusion()),
+            Line(f"The signature of {self.first}:", "code"),
+            Line(self.signature, "code"),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkComparison(Displayed):
+    """Several runs, compared by one metric of one benchmark."""
+
+    benchmark: str
+    metric: str
+    comparisons: tuple[Comparison, ...]
+    ranking: tuple[Rank, ...]
+    """The runs, the best first."""
+    left_out: tuple[str, ...]
+    """Runs and data sets that are not compared, with the reason."""
+
+    def display_blocks(self) -> list[Block]:
+        """Return the table of each pair, and the ranking."""
+        return display_comparisons([self])
+
+    def plot(self) -> Any:
+        """Return a forest plot of the differences from the best run (all, if there is no ranking), as matplotlib axes.
+
+        Raises:
+            MissingDependencyError: Matplotlib is not installed.
+        """
+        best = self.ranking[0].run if self.ranking else None
+        return _plot([pair for pair in self.comparisons if best in (None, pair.first, pair.second)])
+
+
+_PLOTTER = "StaICC.report.figures:differences"
+"""Draws comparisons, loaded by name: comparisons know no figures."""
+
+
+def _plot(compared: Sequence[Comparison]) -> Any:
+    return import_reference(_PLOTTER)(compared).axes()[0]
+
+
+def compare(first: Result, second: Result, metric: str | None = None, *, margin: float | None = None) -> Comparison:
+    """Compare two results of one benchmark by one metric.
+
+    Args:
+        first: A result.
+        second: Another, on the same test rows; prompts, method and settings may differ.
+        metric: A score with a mean over data sets, such as ``"macro_F1"``; by default the benchmark's main one.
+        margin: Also test whether each run is not worse than the other by more than this.
+
+    Returns:
+        The comparison.
+
+    Raises:
+        ArgumentError: No data set can be compared; the message says why.
+        UnknownNameError: The benchmark has no such metric.
+
+    Example:
+        >>> from StaICC import Normal
+        >>> runs = [Normal(datasets=["mini"], limit=20)(lambda prompt, label_space, n=n: n) for n in (0, 1)]
+        >>> found = compare(*runs, "macro_F1")
+        >>> found.datasets[0].values == tuple(run["Averaged results"]["macro_F1"] for run in runs)
+        True
+    """
+    return compare_runs({"first": first, "second": second}, metric, margin=margin).comparisons[0]
+
+
+def compare_runs(
+    results: Mapping[str, Result],
+    metric: str | None = None,
+    *,
+    margin: float | None = None,
+    reference: str | None = None,
+) -> BenchmarkComparison:
+    """Compare all pairs of several results of one benchmark by one metric.
+
+    Args:
+        results: The results, by the names of their runs; two at least. Of more than :data:`MOST_RUNS`, each is
+            compared with the best one.
+        metric: As for :func:`compare`.
+        margin: As for :func:`compare`.
+        reference: Compare this run with each other one, instead of all pairs; there is no ranking then.
+
+    Returns:
+        The comparisons, with one correction for all of them, and the ranking.
+
+    Raises:
+        ArgumentError: Fewer than two runs can be compared; the message says why.
+        UnknownNameError: The benchmark has no such metric, or there is no such reference.
+    """
+    if margin is not None and (
+        isinstance(margin, bool) or not isinstance(margin, (int, float)) or not 0.0 < margin < 1.0
+    ):
+        raise ArgumentError(f"margin: got {margin!r}, expected a number between 0 and 1, such as 0.01")
+    aligned = align(results, metric, reference)
+    datasets, better = aligned.datasets, aligned.higher_is_better
+    pairs, chosen_from = compared_pairs(aligned, reference)
+    steps = [[paired.difference(*pair) for paired in datasets.values()] for pair in pairs]
+    means = [mean_difference(own) for own in steps]
+    outcomes = of_datasets = corrected(list(map(difference_outcome, means)), chosen_from=chosen_from)
+    if len(datasets) > 1:
+        tests = [difference_outcome(step) for own in steps for step in own]
+        of_datasets = corrected(tests, paired_tests.holm, chosen_from * len(datasets))
+    lines, queries = iter(of_datasets), [paired.queries for paired in datasets.values()]
+    not_worse: list[list[NonInferiority]] = [[] for _ in pairs]
+    for turn in () if margin is None else (1, -1):
+        gains = [mean if (turn == 1) is better else mean.negated for mean in means]
+        above = corrected([test_above(gain, -(margin or 0.0)) for gain in gains], paired_tests.holm, chosen_from)
+        for own, pair, test in zip(not_worse, pairs, above, strict=True):
+            p, (run, than) = test.holm if isinstance(test, Tested) else None, pair[::turn]
+            shown = p is not None and p <= (1.0 - COVERAGE) / 2.0
+            own.append(NonInferiority(run, than, margin or 0.0, p, shown))
+    notes = {run: list(_table_notes(run, aligned)) for run in aligned.runs}
+    made = []
+    for number, pair in enumerate(pairs):
+        first, second = (aligned.runs[run] for run in pair)
+        figures = map(_figures, datasets, steps[number], queries, lines)
+        of_mean = _figures(f"mean of {len(datasets)} data sets", means[number], sum(queries), outcomes[number])
+        made.append(
+            Comparison(
+                aligned.benchmark,
+                aligned.metric,
+                better,
+                *pair,
+                (first.model, second.model),
+                (*label_differences(first, second, datasets), *list_differences(first, second)),
+                tuple(figures),
+                of_mean if len(datasets) > 1 else None,
+                tuple(not_worse[number]),
+                tuple(dict.fromkeys([*aligned.left_out, *(note for run in pair for note in notes[run])])),
+                str(first.signature),
+            )
+        )
+    ranking = ranks_of(aligned, pairs, outcomes) if reference is None else ()
+    return BenchmarkComparison(aligned.benchmark, aligned.metric, tuple(made), ranking, aligned.left_out)
+
+
+def _figures(name: str, difference: PairedDifference, queries: int, outcome: TestOutcome) -> DatasetComparison:
+    values, interval = (difference.first, difference.second), paired_tests.difference_interval(difference, COVERAGE)
+    detectable, rows = paired_tests.detectable_difference(difference), len(difference.steps)
+    return DatasetComparison(name, rows, queries, values, difference.difference, interval, outcome, detectable)
+
+
+def _table_notes(run: str, aligned: AlignedRuns) -> Iterator[str]:
+    """Yield where a run's table has another value although all its queries are compared."""
+    result = aligned.runs[run]
+    for dataset, paired in aligned.datasets.items():
+        saved, value = saved_value(result.divided[dataset], aligned.metric), paired.alone[run].first
+        if paired.runs[run].queries == paired.queries and saved is not None and abs(saved - value) > TABLE_TOLERANCE:
+            metrics = result.signature.fields.get("metrics") or "standard"
+            yield (
+                f"{dataset}: the table of {run} has {saved:.4f} (metrics {metrics}); from its records it is "
+                f"{value:.4f}. Another version or another metric set has other definitions; otherwise the file "
+                "may have been changed: check it with verify"
+            )
+
+
+_MEANING = (
+    "difference: first minus second, with its interval over test rows; p: paired test over test rows (-: untested); p "
+    "(Holm): of a data set, corrected for data sets and pairs of runs, of the mean, for pairs of runs and directions; "
+    "detectable: if the true difference were this large, a test on such rows would be significant (level 0.05) with "
+    "probability 0.8 (-: too few rows differ to state one)"
+)
+
+
+_Made = TypeVar("_Made")
+
+
+def of_benchmarks(
+    results: Mapping[str, Result | ResultGroup], function: Callable[[dict[str, Result]], _Made]
+) -> tuple[list[_Made], list[str]]:
+    """Call a function with the runs of each benchmark that has two at least.
+
+    Args:
+        results: Results, or groups of results, by the name that tells them apart (see
+            :func:`~StaICC.results.runs.split_runs`); two runs at least.
+        function: Compares results of one benchmark.
+
+    Returns:
+        What the function returned, and what was left out, with the reason in brackets.
+
+    Raises:
+        ArgumentError: There are fewer than two runs, or nothing can be compared; the message says why.
+        UnknownNameError: No benchmark has the metric.
+    """
+    runs = split_runs(results)
+    if len(runs) < 2:
+        raise ArgumentError(f"a comparison needs two results at least, {len(runs)} given")
+    left_out: list[str] = []
+    made: list[_Made] = []
+    errors: list[ArgumentError | UnknownNameError] = []
+    for benchmark, own in by_benchmark(results).items():
+        if missing := [name for name in runs if name not in own]:
+            left_out.append(f"{benchmark} (not in {', '.join(missing)})")
+        try:
+            made += [function(own)] if len(own) > 1 else []
+        except (ArgumentError, UnknownNameError) as error:
+            errors.append(error)
+            left_out.append(f"{benchmark} ({error})")
+    if not made:
+        described = " and ".join(f"{name} ({', '.join(parts)})" for name, parts in runs.items())
+        raise errors[0] if errors else ArgumentError(f"{described} share no benchmark")
+    return made, left_out
+
+
+def compare_all(
+    results: Mapping[str, Result | ResultGroup], metric: str | None = None, *, margin: float | None = None
+) -> tuple[tuple[BenchmarkComparison, ...], tuple[str, ...]]:
+    """Compare all pairs of results.
+
+    Args:
+        results: As for :func:`of_benchmarks`.
+        metric: A score, such as ``"macro_F1"``; by default the main one of each benchmark.
+        margin: Also test whether each run is not worse than the other by more than this.
+
+    Returns:
+        The comparison of each benchmark, and what was left out, with the reason in brackets. Errors are those of
+        :func:`of_benchmarks`.
+    """
+    compared, left_out = of_benchmarks(results, lambda own: compare_runs(own, metric, margin=margin))
+    return tuple(compared), (*left_out, *(reason for comparison in compared for reason in comparison.left_out))
+
+
+def _ranking_blocks(comparison: BenchmarkComparison) -> list[Block]:
+    below = [f"The verdict is in comparison with the best run (Holm, level {SIGNIFICANCE_LEVEL:g})."]
+    if any(rank.groups for rank in comparison.ranking):
+        below.append("Runs share a letter if they are not shown to differ in the mean.")
+    title = Line(f"{comparison.benchmark}: ranking", "title")
+    return [title, rank_table(comparison.ranking, comparison.metric), *map(Line, below)]
+
+
+def groups_of_blocks(comparisons: Sequence[BenchmarkComparison]) -> Iterator[list[Block]]:
+    """Yield the blocks of each pair of runs, then those of each ranking."""
+    for comparison in comparisons:
+        yield from (pair.display_blocks() for pair in comparison.comparisons)
+        if len(comparison.ranking) > 2:
+            yield _ranking_blocks(comparison)
+
+
+def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Block]:
+    """Return comparisons and rankings as tables with what is known about them.
+
+    Args:
+        comparisons: The comparisons.
+    """
+    groups, shared = shared_lines(list(groups_of_blocks(comparisons)))
+    spaced = [block for group in groups for block in (*group, Line(""))]
+    return [*shared, *spaced, Line(_MEANING)]

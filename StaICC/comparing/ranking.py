@@ -1,0 +1,474 @@
+"""Ranks of runs, with intervals that hold together.
+
+Every pair of runs is tested by the paired test of :mod:`StaICC.metrics.paired_tests`; the p-values of both
+directions of all pairs are corrected together (:func:`~StaICC.metrics.paired_tests.directional_holm`). A run is behind
+each run that is shown to be better, and before each one that is shown to be worse. So all intervals of ranks together
+contain the true ranks with probability 0.95 (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for Ranks", Review of
+Economic Studies 91; Klein, Wright and Wieczorek 2020, "A joint confidence region for an overall ranking of
+populations", JRSS C 69).
+
+Of more than :data:`~StaICC.comparing.alignment.MOST_RUNS` runs, most pairs are decided by a bound. The p-value is a
+tail of a sum of exponential variables, each times the step t of a row. By Chernoff's inequality, for each s > 0 with
+s w < 1 and s a < 1 (w: largest step, a: size of the pseudo-row)::
+
+    p <= exp(-sum(log(1 + s t))) / (1 - s a)
+
+Of all steps with the same number, sum and sum of squares, those with two values, one of them -w, have the smallest sum
+of logarithms (Karlin and Studden 1966, "Tchebycheff Systems"), so the bound needs only these sums. A pair whose bound
+is below the level over the number of hypotheses is different. A pair whose normal score is far below what the last step
+of the correction needs is not, whatever its p-value: it counts as 1, which cannot raise the error rate. The others are
+tested.
+
+**Probability of being the best.** The share of bootstrap samples of the test rows (within each data set) in which the
+run has the best mean; runs with the same mean share it. It describes the sample, and is not a p-value.
+
+**Win rate.** The share of (other run, data set) pairs in which a run has the better value; ties count half. Its
+interval is for other data sets of the same kind, which few data sets make wide.
+
+**Bradley-Terry.** Strengths b for which the run i beats j with probability 1 / (1 + exp(b_j - b_i)), by maximum
+likelihood from the same wins (Hunter 2004, "MM algorithms for generalized Bradley-Terry models", Annals of Statistics
+32). Each run has one more tie with a run of strength 0, so all strengths are finite. The ends of the interval are the
+strengths at the ends of the interval of the win rate, with those of the other runs unchanged.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, islice
+from operator import mul, sub
+from statistics import NormalDist
+from typing import Any
+
+from StaICC.comparing.alignment import (
+    MOST_RUNS,
+    TABLE_TOLERANCE,
+    AlignedRuns,
+    align,
+    compared_pairs,
+    corrected,
+    difference_outcome,
+)
+from StaICC.comparing.pairing import leaves_queries_out
+from StaICC.comparing.verdicts import Best, Tested, TestOutcome, Untested, Verdict, describe, verdict_of
+from StaICC.errors import StaICCError, validate_integer
+from StaICC.layout import Block, Displayed, Line, TextTable
+from StaICC.metrics import paired_tests
+from StaICC.metrics.intervals import Interval
+from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL, PairedDifference
+from StaICC.results.result import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Wins:
+    """How a run does against the others over several data sets."""
+
+    rate: float
+    """Share of (other run, data set) pairs in which the run has the better value; ties count half."""
+    interval: Interval
+    """Of the rate, over data sets."""
+    strength: float
+    """Of the Bradley-Terry model."""
+    strength_interval: tuple[float, float]
+    """Over data sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """The place of one run among several."""
+
+    run: str
+    value: float
+    """The metric, as the mean over the compared data sets."""
+    groups: str
+    """Letters; two runs share a letter if they are not shown to differ (Holm, level 0.05). Empty for more than
+    :data:`MOST_RUNS` runs."""
+    verdict: Verdict
+    """In comparison with the best run."""
+    ranks: tuple[int, int] | None = None
+    """The lowest and the highest rank that it can have: all such intervals together contain the true ranks with
+    probability 0.95. ``None`` if not all pairs of runs are tested."""
+    best: float | None = None
+    """Probability of being the best, over bootstrap samples of the test rows (:func:`rank`)."""
+    condition_ranks: tuple[int, int] | None = None
+    """The lowest and the highest rank with one template, or one draw of the demonstrations (:func:`rank`); ``None`` if
+    there is one of each, or if the metric is not the mean over them."""
+    wins: Wins | None = None
+    """Over the data sets (:func:`rank`); ``None`` if there is only one."""
+
+    @property
+    def interval_cell(self) -> str:
+        """The interval of ranks as text."""
+        return _ends(self.ranks)
+
+
+def _ends(ends: tuple[float, float] | None, form: str = "") -> str:
+    return "-" if ends is None else " .. ".join(dict.fromkeys(format(end, form) for end in ends))
+
+
+def rank_table(ranks: Sequence[Rank], metric: str) -> TextTable:
+    """Return the runs with what is known of all of them."""
+    head, rows = ["rank", "95 %", "run", "group", "verdict", metric], []
+    head += ["best"] * (ranks[0].best is not None) + ["conditions"] * (ranks[0].condition_ranks is not None)
+    head += ["wins", "95 %", "strength", "95 %"] * (ranks[0].wins is not None)
+    for number, rank in enumerate(ranks, 1):
+        cells = [str(number), rank.interval_cell, rank.run, rank.groups, describe(rank.verdict), f"{rank.value:.4f}"]
+        cells += [] if rank.best is None else [f"{rank.best:.3f}"]
+        cells += [] if rank.condition_ranks is None else [_ends(rank.condition_ranks)]
+        if wins := rank.wins:
+            cells += [f"{wins.rate:.3f}", _ends((wins.interval.low, wins.interval.high), ".2f")]
+            cells += [f"{wins.strength:+.2f}", _ends(wins.strength_interval, "+.2f")]
+        rows.append(cells)
+    return TextTable(head, rows, range(5))
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking(Displayed):
+    """Runs of one benchmark, ranked by the mean of one metric."""
+
+    benchmark: str
+    metric: str
+    higher_is_better: bool
+    datasets: tuple[str, ...]
+    rows: int
+    """Test rows, over all data sets."""
+    draws: int
+    """Bootstrap samples."""
+    seed: int
+    runs: tuple[Rank, ...]
+    """The best first."""
+    left_out: tuple[str, ...]
+    """Runs, data sets and queries that are not ranked, with the reason."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return dataclasses.asdict(self)
+
+    def display_blocks(self) -> list[Block]:
+        """Return the table with what its columns mean."""
+        direction = "higher" if self.higher_is_better else "lower"
+        below = [
+            f"95 %: all intervals of ranks together have the true ranks with probability 0.95 (paired tests, Holm over "
+            f"both directions of all pairs, level {SIGNIFICANCE_LEVEL:g}). best: share of {self.draws} bootstrap "
+            f"samples of the rows (seed {self.seed}) in which the run has the best mean."
+        ]
+        if self.runs[0].condition_ranks:
+            below.append("conditions: lowest and highest rank with one template or one draw of the demonstrations.")
+        if self.runs[0].wins:
+            below.append("wins: share of other runs and data sets; strength: Bradley-Terry; over data sets.")
+        return [
+            Line(f"{self.benchmark}: {len(self.runs)} runs", "title"),
+            Line(f"{self.metric} ({direction} is better), {len(self.datasets)} data sets, {self.rows} test rows"),
+            rank_table(self.runs, self.metric),
+            *map(Line, [*below, *(f"left out: {reason}" for reason in self.left_out)]),
+        ]
+
+
+def standings(
+    runs: Mapping[str, Result], metric: str, higher_is_better: bool, all_pairs: bool = False
+) -> dict[str, Rank]:
+    """Return the place of each run that has a value of a metric, with the verdict in comparison with the best value.
+
+    Args:
+        runs: Results of one benchmark, by the names of their runs.
+        metric: A score with a mean over data sets.
+        higher_is_better: Whether larger values are better.
+        all_pairs: Test all pairs of runs, which intervals of ranks need; by default, more than :data:`MOST_RUNS` runs
+            are compared with the best one only.
+    """
+    values = {name: value for name, result in runs.items() if (value := result.averaged.get(metric)) is not None}
+    partial = {name: reason for name in values if (reason := leaves_queries_out(runs[name]))}
+    known = {name: value for name, value in values.items() if name not in partial}
+    best = (max if higher_is_better else min)(known.values(), default=None)
+    shown: dict[str, Rank] = {}
+    try:
+        aligned = align({name: runs[name] for name in known}, metric)
+        ranks, reason = rank_runs(aligned, all_pairs), "; ".join(aligned.left_out)
+        shown = {place.run: place for place in ranks if abs(place.value - known[place.run]) <= TABLE_TOLERANCE}
+    except StaICCError as error:
+        reason = str(error)
+    if not any(known[name] == best for name in shown):
+        shown = {}
+    reason = reason or "the comparison has another value of this score"
+    places = {}
+    for name, value in values.items():
+        place = shown.get(name, Rank(name, value, "", Untested(partial.get(name, reason))))
+        places[name] = replace(place, verdict=Best()) if value == best and name in known else place
+    return places
+
+
+def ranks_of(
+    aligned: AlignedRuns, pairs: Sequence[tuple[str, str]], outcomes: Sequence[TestOutcome]
+) -> tuple[Rank, ...]:
+    """Return the runs with their verdicts, the best first.
+
+    If :func:`directional_holm` corrected the p-values of all pairs, the intervals of ranks contain all true ranks with
+    probability 0.95 (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for Ranks", Review of Economic Studies 91):
+    a run is behind each run that is shown to be better, and before each one that is shown to be worse. If several runs
+    have the best value, the verdict about another is that of the smallest p-value.
+
+    Args:
+        aligned: The runs.
+        pairs: All pairs of runs, or each with a run of the best value.
+        outcomes: Their tests.
+    """
+    order, leaders = aligned.order, aligned.leaders
+    values = {run: aligned.means[run].first for run in order}
+    if aligned.partial:
+        return tuple(Rank(run, values[run], "", Untested(aligned.partial)) for run in order)
+    tested = dict(zip(map(frozenset, pairs), outcomes, strict=True))
+    complete = len(tested) == len(order) * (len(order) - 1) // 2
+    differ = {pair for pair, test in tested.items() if isinstance(test, Tested) and test.significant}
+    groups = _groups(order, differ) if complete and len(order) <= MOST_RUNS else []
+    ranks = []
+    for place, run in enumerate(order):
+        letters = "".join(_letter(n) for n, group in enumerate(groups) if run in group)
+        better = sum(frozenset((run, other)) in differ for other in order[:place])
+        worse = sum(frozenset((run, other)) in differ for other in order[place + 1 :])
+        tests = [] if run in leaders else [tested[frozenset((leader, run))] for leader in leaders]
+        verdict = verdict_of(min(tests, key=_evidence)) if tests else Best()
+        interval = (1 + better, len(order) - worse) if complete else None
+        ranks.append(Rank(run, values[run], letters, verdict, interval))
+    return tuple(ranks)
+
+
+def _evidence(outcome: TestOutcome) -> tuple[float, str]:
+    """Return what sorts the strongest evidence first."""
+    return (outcome.holm, "") if isinstance(outcome, Tested) else (2.0, outcome.reason)
+
+
+def _letter(number: int) -> str:
+    return chr(ord("a") + number) if number < 26 else f"({number + 1})"
+
+
+def _groups(order: Sequence[str], differing: set[frozenset[str]]) -> list[set[str]]:
+    """Return groups in which no two runs differ, so that any two runs that do not differ are together in one of them.
+
+    Each group begins with two runs that are in no group together yet, and takes all others that fit, the best first.
+    """
+    groups: list[set[str]] = []
+    together: set[frozenset[str]] = set()
+    for place, first in enumerate(order):
+        for second in order[place:]:
+            if frozenset((first, second)) in differing | together:
+                continue
+            group = {first, second}
+            for run in order:
+                if not any(frozenset((run, other)) in differing for other in group):
+                    group.add(run)
+            together |= {frozenset((a, b)) for a in group for b in group}
+            groups.append(group)
+    return sorted(groups, key=lambda group: sorted(map(order.index, group)))
+
+
+def rank(results: Mapping[str, Result], metric: str | None = None, *, draws: int = 1000, seed: int = 0) -> Ranking:
+    """Rank results of one benchmark by the mean of one metric.
+
+    Args:
+        results: The results, by the names of their runs; two at least.
+        metric: A score with a mean over data sets; by default the benchmark's main one.
+        draws: Bootstrap samples for the probability of being the best.
+        seed: Of the bootstrap.
+
+    Returns:
+        The runs, the best first. Runs and data sets that cannot be compared are left out, with the reason.
+
+    Raises:
+        ArgumentError: Fewer than two runs can be compared; the message says why.
+        UnknownNameError: The benchmark has no such metric.
+
+    Example:
+        >>> from StaICC import Normal
+        >>> runs = {str(n): Normal(datasets=["mini"], limit=20)(lambda prompt, label_space, n=n: n) for n in (0, 1, 2)}
+        >>> ranking = rank(runs)
+        >>> [run.ranks for run in ranking.runs]
+        [(1, 3), (1, 3), (1, 3)]
+    """
+    draws = validate_integer("draws", draws, 1)
+    seed = validate_integer("seed", seed, 0)
+    aligned = align(results, metric)
+    best, conditions, wins = _shares_of_best(aligned, draws, seed), _condition_ranks(aligned), _wins(aligned)
+    runs = tuple(
+        replace(place, best=best[place.run], condition_ranks=conditions.get(place.run), wins=wins.get(place.run))
+        for place in rank_runs(aligned)
+    )
+    facts = aligned.benchmark, aligned.metric, aligned.higher_is_better, tuple(aligned.datasets), sum(aligned.strata)
+    return Ranking(*facts, draws, seed, runs, aligned.left_out)
+
+
+def rank_runs(aligned: AlignedRuns, all_pairs: bool = True) -> tuple[Rank, ...]:
+    """Return the runs with the intervals of their ranks, the best first.
+
+    Args:
+        aligned: The runs.
+        all_pairs: Test all pairs of runs, which intervals of ranks need; else more than :data:`MOST_RUNS` runs are
+            compared with the best one only.
+    """
+    pairs, chosen_from = (list(combinations(aligned.order, 2)), 0) if all_pairs else compared_pairs(aligned)
+    bound = _bounds(aligned) if all_pairs and len(aligned.runs) > MOST_RUNS else lambda first, second: None
+    outcomes: list[TestOutcome] = []
+    for first, second in pairs:  # of many runs, only those of the best ones have their exact p-value
+        p = None if first in aligned.leaders else bound(first, second)
+        outcomes.append(difference_outcome(aligned.difference(first, second)) if p is None else Tested(p, p))
+    return ranks_of(aligned, pairs, corrected(outcomes, chosen_from=chosen_from))
+
+
+def _bounds(aligned: AlignedRuns) -> Callable[[str, str], float | None]:
+    """Return upper bounds of p-values that are as good as the p-values for the correction of many pairs.
+
+    Returns:
+        A function of two runs, the second of which is not better. It returns a bound of the two-sided p-value (see the
+        module); ``None`` if there is none, and the pair must be tested.
+    """
+    means = aligned.means
+    columns = list(zip(*(mean.steps for mean in means.values()), strict=True))
+    width, rows = max(max(column) - min(column) for column in columns), len(columns)
+    hypotheses = len(means) * (len(means) - 1)
+    last_step = 2.0 * SIGNIFICANCE_LEVEL / hypotheses
+    needed = (0.9 * NormalDist().inv_cdf(1.0 - last_step)) ** 2
+    simple = all(
+        paired.statistic.independent and not own.unbounded and not own.raised and not own.lowered
+        for paired in aligned.datasets.values()
+        for own in paired.alone.values()
+    )
+
+    def bound(first: str, second: str) -> float | None:
+        above, below = (means[run] for run in ((first, second) if aligned.higher_is_better else (second, first)))
+        size, square = above.first - below.first, math.dist(above.steps, below.steps) ** 2
+        if size * size <= needed * (square - size * size / rows):
+            return 1.0
+        if not simple:
+            return None
+        low, high = above.low - below.high, above.high - below.low
+        if (p := _chernoff(size, square, width, -low, rows)) > SIGNIFICANCE_LEVEL / hypotheses:
+            steps = list(map(sub, above.steps, below.steps))
+            gap = PairedDifference(above.first, below.first, steps, low, high, strata=above.strata)
+            p = paired_tests.upper_p_value(gap)
+        return 1.0 if p > last_step else 2.0 * p
+
+    return bound
+
+
+def _chernoff(size: float, square: float, width: float, pseudo_row: float, rows: int) -> float:
+    """Return an upper bound of the one-sided p-value of a positive difference of this size (see the module)."""
+    mean = size / rows
+    variance = max(0.0, square / rows - mean * mean)
+    upper = mean + variance / (mean + width)
+    share = variance / (variance + (mean + width) ** 2)
+    best = 0.0
+    for part in range(1, 20):
+        s = 0.05 * part / max(width, pseudo_row)
+        of_rows = share * math.log1p(-s * width) + (1.0 - share) * math.log1p(s * upper)
+        best = min(best, -rows * of_rows - math.log1p(-s * pseudo_row))
+    return math.exp(best)
+
+
+def _shares_of_best(aligned: AlignedRuns, draws: int, seed: int) -> dict[str, float]:
+    """Return the share of bootstrap samples of the test rows in which each run has the best mean.
+
+    The contributions of a row to all means are the 64-bit fields of one integer, so that all runs are summed at once.
+    They are rounded to 20 bits above the smallest one of the row: only differences of runs can be computed from them.
+    """
+    means = aligned.means
+    rows = list(zip(*(mean.steps for mean in means.values()), strict=True))
+    unit = max(max(row) - min(row) for row in rows) / (2**20 - 1) or 1.0
+    numbers = (array("Q", [round((x - least) / unit) for x in row]) for row in rows for least in [min(row)])
+    packed = [int.from_bytes(of_runs.tobytes(), sys.byteorder) for of_runs in numbers]
+    following = iter(packed)
+    parts = [list(islice(following, size)) for size in aligned.strata]
+    generator, wins, best = random.Random(seed), [0.0] * len(means), max if aligned.higher_is_better else min
+    for _ in range(draws):
+        total = sum(sum(generator.choices(part, k=len(part))) for part in parts)
+        values = array("Q", total.to_bytes(8 * len(means), sys.byteorder))
+        first = best(values)
+        for number in (number for number, value in enumerate(values) if value == first):
+            wins[number] += 1.0 / values.count(first)
+    return {run: share / draws for run, share in zip(means, wins, strict=True)}
+
+
+def _places(values: Mapping[str, float], higher_is_better: bool) -> Iterator[tuple[str, int, int]]:
+    """Yield each run with the number of runs that are better, and of those that are worse."""
+    ordered = sorted(values.values())
+    for run, value in values.items():
+        below, above = bisect_left(ordered, value), len(ordered) - bisect_right(ordered, value)
+        yield (run, above, below) if higher_is_better else (run, below, above)
+
+
+def _condition_ranks(aligned: AlignedRuns) -> dict[str, tuple[int, int]]:
+    """Return the range of the ranks of each run over templates and draws of demonstrations."""
+    ranks: dict[str, list[int]] = {run: [] for run in aligned.runs}
+    values = [paired.condition_values for paired in aligned.datasets.values()]
+    if len({tuple(of_dataset) for of_dataset in values}) > 1:  # data sets with other conditions
+        return {}
+    for condition in values[0]:
+        means = {run: math.fsum(of_dataset[condition][run] for of_dataset in values) for run in aligned.runs}
+        for run, better, _ in _places(means, aligned.higher_is_better):
+            ranks[run].append(1 + better)
+    return {run: (min(of_run), max(of_run)) for run, of_run in ranks.items() if len(of_run) > 1}
+
+
+def _wins(aligned: AlignedRuns) -> dict[str, Wins]:
+    """Return win rate and strength of each run; nothing with one data set."""
+    others, count = len(aligned.runs) - 1, len(aligned.datasets)
+    if count < 2:
+        return {}
+    rates: dict[str, list[float]] = {run: [] for run in aligned.runs}
+    for paired in aligned.datasets.values():
+        values = {run: own.first for run, own in paired.alone.items()}
+        for run, better, worse in _places(values, aligned.higher_is_better):
+            rates[run].append((others + worse - better) / 2.0 / others)
+    means = {run: math.fsum(own) / count for run, own in rates.items()}
+    strengths = _strengths(means, count)
+    wins = {}
+    for run, own in rates.items():
+        steps = [(rate - 0.5) / count for rate in own]
+        lead = PairedDifference(means[run], 0.5, steps, -0.5 / count, 0.5 / count, 0.5)
+        interval = paired_tests.difference_interval(lead)
+        assert interval is not None  # a rate has bounds
+        interval = replace(interval, low=interval.low + 0.5, high=interval.high + 0.5)
+        rivals = [*(strength for other, strength in strengths.items() if other != run), 0.0]
+        low, high = (_newton(rate * count * others + 0.5, rivals, count) for rate in (interval.low, interval.high))
+        wins[run] = Wins(means[run], interval, strengths[run], (min(low, strengths[run]), max(high, strengths[run])))
+    return wins
+
+
+def _newton(wanted: float, rivals: Sequence[float], games: int, strength: float = 0.0, steps: int = 100) -> float:
+    """Return the strength with the wanted number of wins, by steps of size 1 at most.
+
+    Args:
+        wanted: The number of wins.
+        rivals: Their strengths; the last one is met once.
+        games: The number of games against each of the others.
+        strength: Where the steps begin.
+        steps: How many steps are made at most.
+    """
+    for _ in range(steps):
+        *chances, last = [1.0 / (1.0 + math.exp(min(700.0, rival - strength))) for rival in rivals]
+        wins = math.fsum(chances)
+        slope = games * (wins - math.fsum(map(mul, chances, chances))) + last * (1.0 - last)
+        step = (wanted - games * wins - last) / slope
+        strength += max(-1.0, min(1.0, step))
+        if abs(step) < 1e-9:
+            break
+    return strength
+
+
+def _strengths(win_rates: Mapping[str, float], count: int) -> dict[str, float]:
+    """Return the strengths that maximise the likelihood, by Newton steps for one run after the other."""
+    values = [0.0] * len(win_rates)
+    for _ in range(200):
+        shift = _newton(len(values) / 2.0, [-value for value in values], 1)  # the ties alone decide about it
+        values = [value + shift for value in values]
+        before = list(values)
+        for place, rate in enumerate(win_rates.values()):
+            rivals = [*values[:place], *values[place + 1 :], 0.0]
+            values[place] = _newton(rate * count * (len(values) - 1) + 0.5, rivals, count, values[place], steps=1)
+        if max(map(abs, map(sub, values, before))) < 1e-7:
+            break
+    return dict(zip(win_rates, values, strict=True))

@@ -1,0 +1,105 @@
+"""Outcomes of tests, verdicts about runs.
+
+Both are closed types: every reader handles every case, and a missing value is never a verdict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
+
+
+@dataclass(frozen=True)
+class Tested:
+    """The outcome of a valid test of a difference."""
+
+    case: str = field(default="tested", init=False)
+    p_value: float
+    holm: float
+    """The p-value, corrected by Holm's method."""
+
+    @property
+    def significant(self) -> bool:
+        """Whether the difference is significant after the correction."""
+        return self.holm <= SIGNIFICANCE_LEVEL
+
+
+@dataclass(frozen=True)
+class Untested:
+    """No valid test: nothing is known about the difference."""
+
+    case: str = field(default="untested", init=False)
+    reason: str
+
+
+TestOutcome = Tested | Untested
+"""What a test of a difference says."""
+
+
+@dataclass(frozen=True)
+class Best:
+    """The run has the best value."""
+
+    case: str = field(default="best", init=False)
+
+
+@dataclass(frozen=True)
+class Tied:
+    """The run is not shown to be worse than the best one."""
+
+    case: str = field(default="tied", init=False)
+    p_value: float
+    """Corrected by Holm's method."""
+
+
+@dataclass(frozen=True)
+class Worse:
+    """The run is shown to be worse than the best one."""
+
+    case: str = field(default="worse", init=False)
+    p_value: float
+    """Corrected by Holm's method."""
+
+
+Verdict = Best | Tied | Worse | Untested
+"""What is said about a run of a ranking, in comparison with the best one."""
+
+
+def verdict_of(outcome: TestOutcome) -> Verdict:
+    """Return the verdict about a run whose value is not the best.
+
+    Args:
+        outcome: The test of its difference from the best run.
+    """
+    if isinstance(outcome, Untested):
+        return outcome
+    return Worse(outcome.holm) if outcome.significant else Tied(outcome.holm)
+
+
+def p_text(p_value: float) -> str:
+    """Return a p-value with three significant digits.
+
+    Args:
+        p_value: The p-value.
+
+    Example:
+        >>> p_text(0.01234), p_text(1e-7)
+        ('p = 0.0123', 'p < 0.0001')
+    """
+    return f"p = {p_value:.3g}" if p_value >= 1e-4 else "p < 0.0001"
+
+
+def describe(verdict: Verdict) -> str:
+    """Return the verdict with its p-value or its reason.
+
+    Args:
+        verdict: The verdict.
+
+    Example:
+        >>> describe(Best()), describe(Tied(0.5)), describe(Untested("one row"))
+        ('best', 'tied (p = 0.5)', 'untested (one row)')
+    """
+    if isinstance(verdict, Best):
+        return verdict.case
+    return f"{verdict.case} ({verdict.reason if isinstance(verdict, Untested) else p_text(verdict.p_value)})"

@@ -1,0 +1,295 @@
+"""Tables: rows of texts with a label index, in memory or frozen in a file.
+
+Row i of a table is ``Row(texts, label)``. :class:`MemoryTable` holds a user's own rows. :class:`FrozenTable` reads
+our file format, row by row, without making Python objects of rows that are not used.
+
+The format can be pinned by a digest: the same rows always have the same bytes. A file is, in order:
+
+1. 8 bytes of magic, then two little-endian 32-bit numbers: format version, bytes of the header that follows;
+2. the header: ASCII JSON with ``body`` (bytes of text), ``columns`` (texts of a row), ``rows``, ``table`` (digest of
+   the rows), padded with spaces so that what follows is aligned to 8 bytes;
+3. rows * columns + 1 little-endian 64-bit offsets into the text, the first 0 and the last ``body``;
+4. rows little-endian 32-bit label indexes;
+5. the texts, one after the other, in UTF-8.
+
+Guarantees: a file whose digest is not the expected one is refused before a row is read; a file is written under a
+temporary name and renamed, so a half-written one never has the right name. Tables may be shared by threads, and go
+through ``fork`` and ``pickle`` (by path) to other processes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import struct
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, validate_integer, whole_number
+from StaICC.files.output import replacing
+from StaICC.safe_text import has_lone_surrogate
+
+MAGIC = b"\x89StaICC\n"
+VERSION = 1
+_START = struct.Struct("<8sII")
+_LABEL_LIMIT = 1 << 32
+
+
+class Row(NamedTuple):
+    """One row of a table."""
+
+    texts: tuple[str, ...]
+    """The input texts, as many as the table has columns."""
+    label: int
+    """Index into the label space."""
+
+
+_verified: dict[tuple[str, int, int, int, str], dict[int, Row]] = {}
+"""Files found good in this process (path, inode, size, time of change, digest), with the rows that were used. Each is
+hashed once, and the parts of a suite read a row once."""
+
+
+class Table(Protocol):
+    """Rows by number. Iteration yields them in order."""
+
+    @property
+    def columns(self) -> int:
+        """Number of input texts of every row."""
+
+    @property
+    def digest(self) -> str:
+        """Digest of the rows (see :func:`table_digest`)."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, number: int, /) -> Row: ...
+
+    def __iter__(self) -> Iterator[Row]: ...
+
+
+def table_digest(rows: Iterable[tuple[Sequence[str], int]]) -> str:
+    """Digest of rows, the same for every way of storing them.
+
+    Args:
+        rows: ``(texts, label index)`` pairs.
+
+    Returns:
+        SHA-256, in hexadecimal, of the UTF-8 bytes of the compact JSON ``[[["text", ...], label], ...]``.
+
+    Raises:
+        ArgumentError: A text cannot be written as UTF-8 (a lone surrogate).
+
+    Example:
+        >>> table_digest([(["good"], 1)])[:16]
+        'ac10fd32afc3e805'
+    """
+    digest = hashlib.sha256(b"[")
+    for number, (texts, label) in enumerate(rows):
+        try:
+            data = json.dumps([list(texts), label], ensure_ascii=False, separators=(",", ":")).encode()
+        except UnicodeEncodeError as error:
+            raise ArgumentError(f"a text in row {number} is no Unicode text (a lone surrogate): {error}") from error
+        digest.update(b"," + data if number else data)
+    digest.update(b"]")
+    return digest.hexdigest()
+
+
+def split_pair(place: str, row: object) -> tuple[Any, Any]:
+    """Return the texts and the label of a row, unchecked.
+
+    Raises:
+        ArgumentError: The row is no such pair.
+    """
+    if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != 2:
+        advice = "For a table with named columns use Dataset.from_file, from_pandas or from_huggingface"
+        raise ArgumentError(f"{place}: expected (text or texts, label index), got {row!r:.80}. {advice}")
+    return row[0], row[1]
+
+
+def _check_row(place: str, row: object, columns: int | None, names: Sequence[str] = ()) -> Row:
+    given, label = split_pair(place, row)
+    texts = (given,) if isinstance(given, str) else given
+    if not isinstance(texts, Sequence) or isinstance(texts, bytes | bytearray):
+        raise ArgumentError(f"{place}: expected a text or a sequence of texts, got {given!r:.80}")
+    for column, text in enumerate(texts):
+        name = f"column {names[column]!r}" if names else f"text {column}"
+        if not isinstance(text, str):
+            raise ArgumentError(f"{place}: {name} must be a string, not {text!r:.80}. Correct or remove the row")
+        if has_lone_surrogate(text):
+            raise ArgumentError(f"{place}: {name} holds a lone surrogate: {text!r:.80}")
+    if not texts:
+        raise ArgumentError(f"{place}: there is no input text")
+    if columns is not None and len(texts) != columns:
+        raise ArgumentError(f"{place}: {len(texts)} input texts, but the rows before it have {columns}")
+    index = whole_number(label)
+    if index is None:
+        raise ArgumentError(f"{place}: the label must be an index into the label space (0, 1, ...), not {label!r:.80}")
+    if not 0 <= index < _LABEL_LIMIT:
+        raise ArgumentError(f"{place}: the label index must be 0 or more, not {label!r:.80}")
+    return Row(tuple(texts), index)
+
+
+class MemoryTable:
+    """A user's own rows, checked one by one and kept in memory.
+
+    Args:
+        rows: ``(text or sequence of texts, label index)`` pairs, all with the same number of texts.
+        place: Names a row by its number, for messages.
+        names: Names of the texts' columns, for messages.
+
+    Raises:
+        ArgumentError: There is no row, or one is not as said (its place is named).
+
+    Example:
+        >>> table = MemoryTable([("a fine day", 1), ("rain again", 0)])
+        >>> len(table), table.columns, table[1]
+        (2, 1, Row(texts=('rain again',), label=0))
+    """
+
+    __slots__ = ("_rows", "columns", "digest")
+
+    columns: int
+    digest: str
+
+    def __init__(
+        self,
+        rows: Iterable[tuple[str | Sequence[str], int]],
+        place: Callable[[int], str] = "row {}".format,
+        names: Sequence[str] = (),
+    ) -> None:
+        if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
+            raise ArgumentError(f"rows: expected (text or texts, label index) pairs, got {rows!r:.80}")
+        checked: list[Row] = []
+        for number, row in enumerate(rows):
+            checked.append(_check_row(place(number), row, len(checked[0].texts) if checked else None, names))
+        if not checked:
+            raise ArgumentError("rows: there is no row")
+        self._rows = tuple(checked)
+        self.columns = len(checked[0].texts)
+        self.digest = table_digest(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, number: int, /) -> Row:
+        return self._rows[number]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(<{len(self)} rows, {self.columns} texts each>)"
+
+
+def write_table(
+    path: str | os.PathLike[str], rows: Iterable[tuple[Sequence[str], int]], columns: int, sha256: str | None = None
+) -> str:
+    """Write rows as a frozen table, atomically.
+
+    Args:
+        path: The file; its folder must exist.
+        rows: ``(texts, label index)`` pairs.
+        columns: Number of texts that every row has.
+        sha256: Digest that the file must get, in hexadecimal (default: any).
+
+    Returns:
+        SHA-256 of the file, in hexadecimal: what :class:`FrozenTable` is given to refuse any other file.
+
+    Raises:
+        ArgumentError: A row is not as said (its number is named).
+        DataDamagedError: The file would not have the digest that it must have; nothing is written.
+        OSError: The file cannot be written; nothing is left behind.
+    """
+    columns = validate_integer("columns", columns, 1)
+    offsets, labels, body = array("Q", [0]), array("I"), bytearray()
+    checked: list[Row] = []
+    for number, row in enumerate(rows):
+        checked.append(_check_row(f"row {number}", row, columns))
+        labels.append(checked[-1].label)
+        for text in checked[-1].texts:
+            body += text.encode()
+            offsets.append(len(body))
+    facts = {"body": len(body), "columns": columns, "rows": len(labels), "table": table_digest(checked)}
+    header = json.dumps(facts, sort_keys=True, separators=(",", ":")).encode("ascii")
+    header += b" " * (-(_START.size + len(header)) % 8)
+    parts = (_START.pack(MAGIC, VERSION, len(header)), header, offsets.tobytes(), labels.tobytes(), body)
+    actual = hashlib.sha256(b"".join(parts)).hexdigest()
+    if sha256 is not None and actual != sha256:
+        raise DataDamagedError(f"{path}: the rows give a file with the SHA-256 {actual}, but it must be {sha256}")
+    with replacing(Path(path)) as file:
+        file.writelines(parts)
+    return actual
+
+
+class FrozenTable:
+    """A table in a file of our format, mapped into memory: texts are read when their row is used.
+
+    Args:
+        path: The file.
+        sha256: Digest that the file must have, in hexadecimal.
+
+    Raises:
+        DataMissingError: There is no such file, or it cannot be read.
+        DataDamagedError: The file is not the one with that digest (both are named).
+    """
+
+    __slots__ = ("_body", "_labels", "_offsets", "_rows", "columns", "digest", "path", "sha256")
+
+    columns: int
+    digest: str
+    path: str
+    sha256: str
+
+    def __init__(self, path: str | os.PathLike[str], sha256: str) -> None:
+        self.path = os.path.abspath(path)
+        self.sha256 = sha256
+        try:
+            with open(self.path, "rb") as file:
+                status = os.fstat(file.fileno())
+                data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if status.st_size else b"")
+        except OSError as error:
+            raise DataMissingError(f"the frozen table {self.path} cannot be read: {error.strerror or error}") from error
+        key = (self.path, status.st_ino, status.st_size, status.st_mtime_ns, sha256)
+        if key not in _verified and (actual := hashlib.sha256(data).hexdigest()) != sha256:
+            raise DataDamagedError(f"{self.path} is damaged: its SHA-256 is {actual}, but it must be {sha256}")
+        self._rows = _verified.setdefault(key, {})
+        _, _, size = _START.unpack_from(data)
+        begin = _START.size + size
+        facts: Any = json.loads(bytes(data[_START.size : begin]))
+        rows, self.columns, self.digest = (facts[name] for name in ("rows", "columns", "table"))
+        labels = begin + 8 * (rows * self.columns + 1)
+        self._offsets = data[begin:labels].cast("Q")
+        self._labels = data[labels : labels + 4 * rows].cast("I")
+        self._body = data[labels + 4 * rows :]
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __getitem__(self, number: int, /) -> Row:
+        row = self._rows.get(number)
+        if row is None:
+            row = self._rows[number] = self._read(range(len(self))[number])
+        return row
+
+    def _read(self, position: int) -> Row:
+        first = position * self.columns
+        ends, body = self._offsets[first : first + self.columns + 1].tolist(), self._body
+        try:
+            texts = tuple([str(body[begin:end], "utf-8") for begin, end in pairwise(ends)])
+        except UnicodeDecodeError as error:
+            raise DataDamagedError(f"{self.path} changed: row {position} is not UTF-8 ({error})") from error
+        return Row(texts, self._labels[position])
+
+    def __iter__(self) -> Iterator[Row]:
+        return map(self._read, range(len(self)))
+
+    def __reduce__(self) -> tuple[type[FrozenTable], tuple[str, str]]:
+        return FrozenTable, (self.path, self.sha256)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.path!r}, <{len(self)} rows, {self.columns} texts each>)"

@@ -1,0 +1,1 @@
+"""Files that are read with bounds, written completely or not at all."""

@@ -1,0 +1,235 @@
+"""JSON from files that anybody may have written: read with bounds, refused in one line.
+
+:mod:`json` fails on such files in many ways (``RecursionError``, ``UnicodeDecodeError``, ``ValueError`` for an integer
+of thousands of digits) and accepts unintended values (a duplicate key, ``1e999`` as infinity). Whatever is wrong with a
+file here is a :class:`~StaICC.errors.SchemaError` that names the file.
+
+:func:`read_value` makes values of annotated types of what was parsed, such as records (dataclasses); everything else is
+refused with its place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
+
+from StaICC.errors import SchemaError
+from StaICC.files.output import is_database
+
+MAX_DEPTH = 100
+"""Deepest nesting of lists and objects that is read. The library's own files have less than 20."""
+
+_MAX_DIGITS = 300  # a longer integer cannot be converted to a float
+_BOM = "\ufeff"
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"the number {text[:20]} is too large")
+    return number
+
+
+def _short(text: str) -> int:
+    if len(text) > _MAX_DIGITS:
+        raise ValueError(f"an integer of {len(text)} digits is too large")
+    return int(text)
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; the ``object_pairs_hook`` of decoders.
+
+    Raises:
+        ValueError: A key appears twice; JSON readers drop one of the two silently.
+    """
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for i, key in enumerate(keys) if key in keys[:i])!r} appears twice")
+    return record
+
+
+_BOUNDED = json.JSONDecoder(
+    object_pairs_hook=unique_keys, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_short
+)
+_WITH_CONSTANTS = json.JSONDecoder(object_pairs_hook=unique_keys, parse_int=_short)
+
+
+def _check_depth(value: Any) -> None:
+    level, depth = [value], 0
+    while level := [item for item in level if isinstance(item, (list, dict))]:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise RecursionError
+        level = [child for item in level for child in (item.values() if isinstance(item, dict) else item)]
+
+
+def parse_json(data: str | bytes | bytearray, where: str, *, constants: bool = False) -> Any:
+    """Parse JSON that is not trusted.
+
+    Args:
+        data: Text, or UTF-8 bytes; a byte-order mark is skipped.
+        where: What the data is, such as a path or ``"path, line 3"``; the start of error messages.
+        constants: Accept ``NaN``, ``Infinity`` and numbers beyond the range of a float.
+
+    Returns:
+        The value.
+
+    Raises:
+        SchemaError: The data is not UTF-8, is not JSON, has a key twice, is nested deeper than :data:`MAX_DEPTH`, or
+            has a number that is too large.
+
+    Example:
+        >>> parse_json(b'{"k": [1, 2.5]}', "result.json")
+        {'k': [1, 2.5]}
+    """
+    try:
+        text = data if isinstance(data, str) else bytes(data).decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        raise SchemaError(f"{where}: this is not text in UTF-8 ({error.reason} at byte {error.start})") from error
+    text = text.removeprefix(_BOM)
+    if not text.strip():
+        raise SchemaError(f"{where}: expected JSON, found nothing")
+    try:
+        value = (_WITH_CONSTANTS if constants else _BOUNDED).decode(text)
+        if text.count("[") + text.count("{") > MAX_DEPTH:
+            _check_depth(value)
+    except (RecursionError, MemoryError) as error:
+        raise SchemaError(f"{where}: the JSON is nested more than {MAX_DEPTH} deep, or too large") from error
+    except ValueError as error:
+        raise SchemaError(f"{where}: this is not JSON ({error})") from error
+    return value
+
+
+def refuse_device(path: str | os.PathLike[str], expected: str = "a file") -> None:
+    """Refuse a folder, and a device or socket, which may have no end, before it is read; pipes may be read.
+
+    Args:
+        path: The file to read.
+        expected: What it is to be, for the message.
+
+    Raises:
+        SchemaError: It is neither a file nor a pipe, or is no path.
+        OSError: It is not there.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except ValueError as error:  # a null character in the path
+        raise SchemaError(f"{os.fspath(path)!r}: this is no path ({error})") from error
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a device or a socket"
+        raise SchemaError(f"{os.fspath(path)}: this is {kind}, expected {expected}")
+
+
+def read_json(path: str | os.PathLike[str], expected: str = "a file") -> Any:
+    """Read a JSON file that is not trusted.
+
+    Args:
+        path: The file (or a pipe).
+        expected: What it is to be, for the message.
+
+    Returns:
+        The value.
+
+    Raises:
+        SchemaError: As for :func:`parse_json` and :func:`refuse_device`; the message starts with the path.
+        OSError: The file cannot be read.
+    """
+    where = os.fspath(path)
+    refuse_device(path, expected)
+    if is_database(path):
+        raise SchemaError(f"{where}: this is a prediction store, expected {expected}")
+    return parse_json(Path(path).read_bytes(), where)
+
+
+_WORDS: Mapping[Any, str] = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    NoneType: "null",
+    object: "a value",
+}
+_TYPES: Mapping[Any, tuple[type, ...]] = {hint: (hint,) for hint in _WORDS} | {float: (int, float)}
+"""The types of parsed values that fit an annotation."""
+hints_of: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
+"""Returns the annotations of the fields of a record."""
+
+
+def _words(hint: Any) -> str:
+    parts = get_args(hint)
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(map(_words, parts))
+    if get_origin(hint) is tuple:
+        return f"a list, each item {_words(parts[0])}"
+    if get_origin(hint) in (Mapping, dict):
+        return f"an object, each value {_words(parts[1])}"
+    return _WORDS.get(hint, "a list" if hasattr(hint, "_fields") else "an object")
+
+
+def read_value(hint: Any, value: Any, where: str) -> Any:
+    """Return a parsed JSON value as a type says: lists become tuples, objects become the records that are named.
+
+    Args:
+        hint: An annotation: ``str``, ``int``, ``float``, ``bool``, ``None``, ``object``, ``tuple[...]``,
+            ``Mapping[str, ...]`` or ``dict``, a dataclass or a named tuple of such fields, or a union of these.
+        value: The value.
+        where: What it is, for errors.
+
+    Raises:
+        SchemaError: The value, or one in it, has another type, or a record refuses it (its method ``check_saved``). A
+            field of a record is missing (those with a default may be, in records without this method) or unknown.
+
+    Example:
+        >>> read_value(tuple[float, ...], [1, 2.5], "weights")
+        (1, 2.5)
+    """
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint is object or hint is Any or type(value) in _TYPES.get(hint, ()):
+        return value
+    if origin in (Union, UnionType):
+        for part in parts:
+            if type(value) in _TYPES.get(part, ()):
+                return value
+        others = [part for part in parts if part not in _TYPES]
+        if others and value is not None:
+            return read_value(others[0], value, where)
+    elif origin is tuple and isinstance(value, (list, tuple)) and (parts[1] is Ellipsis or len(value) == len(parts)):
+        kinds = get_args(parts[0]) if get_origin(parts[0]) in (Union, UnionType) else (parts[0],)
+        if set(map(type, value)) <= {kind for part in kinds for kind in _TYPES.get(part, ())}:  # long lists of numbers
+            return tuple(value)
+        return tuple(read_value(parts[0], item, f"{where}, item {place}") for place, item in enumerate(value))
+    elif origin in (Mapping, dict) and isinstance(value, Mapping):
+        return {key: read_value(parts[1], item, f"{where}, {key:.60}") for key, item in value.items()}
+    elif hasattr(hint, "_fields") and isinstance(value, (list, tuple)) and len(value) == len(hint._fields):
+        return hint(*map(read_value, hints_of(hint).values(), value, (f"{where}, {name}" for name in hint._fields)))
+    elif dataclasses.is_dataclass(hint) and isinstance(value, (Mapping, hint)):  # type: ignore[arg-type]
+        return _read_record(hint, value, where) if isinstance(value, Mapping) else value
+    raise SchemaError(f"{where} must be {_words(hint)}, not {value!r:.60}")
+
+
+def _read_record(kind: Any, data: Mapping[str, Any], where: str) -> Any:
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    for name, field in fields.items():
+        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory
+        if name not in data and (default is dataclasses.MISSING or hasattr(kind, "check_saved")):
+            raise SchemaError(f"{where} cannot be read: the field {name!r} is missing")
+    for name in data:
+        if name not in fields:
+            raise SchemaError(f"{where} cannot be read: there is no field {name!r:.60}")
+    hints = hints_of(kind)
+    record = kind(**{name: read_value(hints[name], value, f"{where}, {name}") for name, value in data.items()})
+    if check := getattr(record, "check_saved", None):
+        check(where)
+    return record

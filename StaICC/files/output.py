@@ -1,0 +1,243 @@
+"""Output files: written atomically, never over an input.
+
+A file is written under a temporary name in the same folder, flushed to the disk, and then renamed: a reader never
+sees half a file, and a full disk or a killed process leaves the old state.
+
+Output files are never written over an input, a prediction store or a folder. A regular file is replaced as a whole and
+keeps its mode; a symlink stays, and its target is replaced; FIFOs, character devices and ``/dev/stdout`` are written
+to. Every function that writes a file whose path the user gave goes through :func:`write_output` or
+:func:`open_output`. A command with inputs calls :func:`check_outputs` before it starts, so that nothing is computed
+that cannot be saved.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import stat
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
+
+from StaICC.errors import ArgumentError
+
+PASSING = ".part"
+"""How passing names end. A killed process leaves one behind."""
+
+_CHUNK = 1 << 20
+
+
+def file_digest(path: str | os.PathLike[str]) -> str:
+    """SHA-256 of a file, in hexadecimal, read piece by piece.
+
+    Args:
+        path: The file.
+
+    Returns:
+        64 hexadecimal digits.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while data := file.read(_CHUNK):
+            digest.update(data)
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def replacing(path: Path, fresh: bool = False) -> Iterator[BinaryIO]:
+    """A file that takes its name when the block ends without an error.
+
+    Args:
+        path: The file's name; its folder must exist. A file of that name is replaced, and its mode is kept.
+        fresh: Replace nothing, also if a file of that name appears meanwhile.
+
+    Yields:
+        The file, under a passing name in the same folder.
+
+    Raises:
+        OSError: The file could not be written; whatever had the name still has it, and nothing else is left.
+    """
+    if not path.parent.is_dir():  # else the message would show the passing name
+        raise FileNotFoundError(errno.ENOENT, "the folder is not there; make it first", str(path.parent))
+    # Not tempfile: its files are readable by their owner alone, and a folder of frozen data may be shared.
+    passing = path.with_name(f".{path.name[:40]}.{os.getpid()}-{os.urandom(6).hex()}{PASSING}")
+    try:
+        with open(passing, "xb") as file:
+            with contextlib.suppress(FileNotFoundError):
+                os.chmod(passing, stat.S_IMODE(os.stat(path).st_mode))
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if fresh:
+            try:
+                os.link(passing, path)  # at once: a process that is killed leaves no empty file
+                return
+            except OSError:  # a file system without hard links; or there is the file: this names it
+                path.open("xb").close()
+        os.replace(passing, path)
+    finally:
+        with contextlib.suppress(OSError):  # it has another name now
+            passing.unlink()
+
+
+@contextlib.contextmanager
+def passing_folder(parent: Path) -> Iterator[Path]:
+    """A folder for the time of the block.
+
+    Args:
+        parent: The parent folder; must exist.
+
+    Yields:
+        The folder, removed with all its content at the end.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    import tempfile  # with many modules, which few runs need
+
+    with tempfile.TemporaryDirectory(PASSING, ".", parent, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+StrPath: TypeAlias = "str | os.PathLike[str]"
+
+_STORE_SUFFIXES = ("-wal", "-shm", "-journal")
+_SQLITE = b"SQLite format 3\x00"
+_STREAMS = ("/dev/std", "/dev/fd/", "/proc/")  # they may lead to a regular file
+
+
+def is_database(path: StrPath) -> bool:
+    """Return whether a path is a file of SQLite."""
+    with contextlib.suppress(OSError):
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                return file.read(len(_SQLITE)) == _SQLITE
+    return False
+
+
+def _stream(path: StrPath) -> int | None:
+    """Return the descriptor of stdout or stderr, if a path leads to the same file."""
+    for descriptor in (1, 2):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+    return None
+
+
+def _target(given: StrPath) -> Path | None:
+    """Return the file to replace; ``None`` if the path is opened and written to. Refuse what must not be written."""
+    text, mode = os.fsdecode(given), 0
+    try:
+        path = Path(os.path.realpath(text))
+        with contextlib.suppress(FileNotFoundError):
+            mode = os.stat(text).st_mode
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ArgumentError(f"{text!r} cannot be written to ({reason}); give another path") from error
+    if path.is_dir():  # also that of an empty path
+        raise ArgumentError(f"{text!r} is a folder; give the name of a file")
+    if text.startswith(_STREAMS) or _stream(text) is not None or (mode and not stat.S_ISREG(mode)):
+        if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
+            raise ArgumentError(f"{text} is neither a file nor a pipe; give another path")
+        return None
+    if any(is_database(path.with_name(path.name.removesuffix(suffix))) for suffix in ("", *_STORE_SUFFIXES)):
+        raise ArgumentError(f"{text} is a file of a prediction store, or of another SQLite database; give another path")
+    if not path.parent.is_dir():
+        folder = path.parent if os.path.islink(text) else Path(text).parent
+        raise ArgumentError(f"the folder {folder} is not there; make it first, or give another path")
+    if not os.access(path if mode else path.parent, os.W_OK) or not os.access(path.parent, os.W_OK):
+        raise ArgumentError(f"{text} is read-only, or its folder is; give another path, or change the permissions")
+    return path
+
+
+def _file_key(path: StrPath) -> object:
+    """What two paths to one file share, or to one that is not made yet (a file system may fold case and accents)."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return unicodedata.normalize("NFC", os.path.realpath(path)).casefold()
+    return status.st_dev, status.st_ino
+
+
+def check_outputs(
+    outputs: Iterable[StrPath | None], inputs: Iterable[StrPath] = (), stores: Iterable[StrPath] = ()
+) -> None:
+    """Refuse outputs that cannot be written, or that would destroy what a command reads.
+
+    Call it before a run starts, and again before its outputs are written.
+
+    Args:
+        outputs: The files to write; ``None`` is left out.
+        inputs: The files that the command reads, whether they exist or not.
+        stores: The prediction stores that the command uses.
+
+    Raises:
+        ArgumentError: An output is an input, a store or a file of one, a folder or a block device; its folder does not
+            exist or is read-only; or two outputs are the same file.
+    """
+    written = [os.fsdecode(path) for path in outputs if path is not None]
+    written = [path for path in written if _target(path) is not None or os.path.isfile(path)]
+    if not written:
+        return
+    kept = {_file_key(path): "an input of this command" for path in inputs}
+    for store in stores:
+        files = [os.path.realpath(store) + suffix for suffix in ("", *_STORE_SUFFIXES)]
+        kept |= {_file_key(file): "the prediction store of this command" for file in files}
+    for path in written:
+        key = _file_key(path)
+        if key in kept:
+            raise ArgumentError(f"{path} is {kept[key]}, which is never overwritten; give another path")
+        kept[key] = "another output of this command"
+
+
+@contextlib.contextmanager
+def open_output(path: StrPath, fresh: bool = False) -> Iterator[BinaryIO]:
+    """Open an output file for the time of the block.
+
+    Args:
+        path: Where the file is to be. Its folder must exist.
+        fresh: Refuse a regular file that exists already.
+
+    Yields:
+        The file, in binary. A regular file appears under its name when the block ends without an error.
+
+    Raises:
+        ArgumentError: As for :func:`check_outputs`.
+        OSError: The file could not be written, or exists already; a regular file is then as it was.
+    """
+    target, stream = _target(path), _stream(path)
+    if target is not None:
+        with replacing(target, fresh) as file:
+            yield file
+    else:  # opened by its path, a file of stdout would be written at a position of its own
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        with open(path if stream is None else os.dup(stream), "ab") as file:
+            yield file
+
+
+def write_output(path: StrPath, parts: Iterable[bytes | bytearray], fresh: bool = False) -> None:
+    """Write an output file.
+
+    Args:
+        path: Where the file is to be. Its folder must exist.
+        parts: The content, piece by piece.
+        fresh: Refuse a regular file that exists already.
+
+    Raises:
+        ArgumentError: As for :func:`check_outputs`.
+        OSError: The file could not be written; a regular file is then as it was.
+    """
+    try:
+        with open_output(path, fresh) as file:
+            file.writelines(parts)
+    except OSError as error:  # a full disk names no file
+        error.filename = error.filename or os.fspath(path)
+        raise

@@ -1,0 +1,1 @@
+"""Kernels that send their prompts to a server."""

@@ -1,0 +1,69 @@
+"""The data sets of a run: the available ones are loaded, the missing ones are listed with instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from StaICC.datasets.dataset import Dataset
+from StaICC.errors import ArgumentError
+from StaICC.long_icl.cards import cards, task_card
+from StaICC.long_icl.loading import Announce, LongICLData, Skipped, load, missing_files, show_notice
+from StaICC.long_icl.own_data import load_own
+from StaICC.safe_text import logger
+
+_log = logger(__name__)
+
+
+_Choice = TypeVar("_Choice", str, str | Dataset)
+
+
+def wanted(datasets: Iterable[_Choice] | _Choice | None) -> list[_Choice]:
+    """Return the chosen data sets in order; the names of all six for None.
+
+    Raises:
+        UnknownNameError: The data set is unknown.
+        ArgumentError: The list is empty or has duplicates.
+    """
+    given: Any = cards() if datasets is None else datasets
+    chosen: list[Any] = [given] if isinstance(given, (str, Dataset)) else list(given)
+    names = [dataset.card.name if isinstance(dataset, Dataset) else task_card(dataset).name for dataset in chosen]
+    if not names or len(set(names)) < len(names):
+        raise ArgumentError(f"datasets must have at least one data set, and each data set once, not {names!r}")
+    return chosen
+
+
+def load_available(
+    data_dir: str | Path,
+    datasets: Iterable[str | Dataset] | Dataset | None = None,
+    *,
+    verify: bool = True,
+    announce: Announce = show_notice,
+) -> tuple[tuple[LongICLData, ...], tuple[Skipped, ...]]:
+    """Load the available data sets, and list the missing ones.
+
+    Args:
+        data_dir: Folder with the files.
+        datasets: Names, and data sets of the user's own; None for all six published ones.
+        verify: See :func:`load`.
+        announce: See :func:`load`.
+
+    Returns:
+        The data sets, in the requested order, and a record for each missing one (also logged as a warning).
+
+    Raises:
+        UnknownNameError: The data set is unknown.
+        ArgumentError: The list is empty or has duplicates, or a data set of the user's own cannot be used.
+        DataDamagedError: A file is damaged, or not the published one.
+    """
+    loaded, skipped = [], []
+    for dataset in wanted(datasets):
+        if isinstance(dataset, Dataset):
+            loaded.append(load_own(dataset))
+        elif (missing := missing_files(task_card(dataset), data_dir)) is None:
+            loaded.append(load(dataset, data_dir, verify=verify, announce=announce))
+        else:
+            skipped.append(missing)
+            _log.warning("%s is skipped: %s", task_card(dataset).title, missing)
+    return tuple(loaded), tuple(skipped)

@@ -1,0 +1,214 @@
+"""Cards of the data sets: everything that differs between them.
+
+``cards.json`` has six data sets of LongICLBench and five of HELMET. Terms: a *demonstration* is an in-context example;
+each *round* adds one demonstration per label (round 3 shows each label three times, if there are enough rows); the
+*query* is the item to classify; the *cue* is the text before an answer; the *marker* is the text at which another
+example begins.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from StaICC.errors import known_name
+from StaICC.files.json_reading import read_value
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+ROUNDS = 5
+"""Number of rounds of the benchmark."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSpec:
+    """The file of a split, with its names and published digests."""
+
+    format: str
+    """Reader, a key of :data:`StaICC.long_icl.readers.READERS`."""
+    names: tuple[str, ...] = ()
+    """Paths in the data folder; the first one is the installed name."""
+    rows: int = 0
+    """Rows of the published file."""
+    sha256: tuple[str, ...] = ()
+    """Digests of the published file, one for each known serialisation of the same rows."""
+    rows_sha256: str | None = None
+    """Digest of the rows as read (see :func:`StaICC.long_icl.loading.load`)."""
+    split: str = ""
+    """The split of the hub, if it has another name."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionRule:
+    """How demonstrations or test items are selected (see :mod:`StaICC.long_icl.prompts`)."""
+
+    rule: str
+    expected: tuple[int, ...] = ()
+    """Number of demonstrations of rounds 1 to 5 with the published data; empty for test items, and without rounds."""
+    size: int | None = None
+    """Number of turns, or of items per label, of test items; None if the rule has no such number."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTemplate:
+    """The constant strings of the prompts."""
+
+    plain: str
+    """First text of the prompt, without label list."""
+    instruct: tuple[str, str]
+    """First text of the prompt, before and after the label list."""
+    query: str
+    """The query; names in braces are fields of the item."""
+    answer: str
+    """The answer of a demonstration, repeated for each answer of the item."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFormat:
+    """Strings that the published parsers search for, and how labels are compared."""
+
+    cue: str
+    """The text before an answer; empty if there is none."""
+    marker: str | None
+    lower: bool
+    """Labels are compared in lower case."""
+    delete: str
+    """Characters removed before labels are compared."""
+    exact_match: bool = False
+    """The first line is the answer, and labels are compared without articles and repeated blanks, as in SQuAD."""
+
+    def normal(self, text: str) -> str:
+        """Return the normal form of a label or an answer, in which they are compared.
+
+        Example:
+            >>> task_card("discovery").answers.normal("Actually,")
+            'actually'
+        """
+        text = text.strip().translate(dict.fromkeys(map(ord, self.delete)))
+        text = text.lower().strip() if self.lower else text
+        return " ".join(_ARTICLES.sub(" ", text).split()) if self.exact_match else text
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringRule:
+    """Metric, and its published deviations."""
+
+    metric: str
+    """``accuracy`` or ``micro_f1``."""
+    f1_constant: float = 0.0
+    """The published F1 adds this to its denominator."""
+    stop_at: int | None = None
+    """The published score ends with the item that reaches this number of gold labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubTable:
+    """The place of a data set on the Hugging Face hub, and how its records become lines of the published file."""
+
+    repository: str
+    config: str
+    columns: tuple[str, ...]
+    """The columns that become the cells of a line, in order."""
+    label: str
+    """The column with the label (or labels)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCard:
+    """All facts about a data set, without its rows."""
+
+    name: str
+    title: str
+    task: str
+    kind: str
+    """Kind of item: ``text``, ``pair``, ``relation``, ``entities`` or ``dialogue``."""
+    source: str
+    licence: str
+    citation: str
+    labels: tuple[str, ...]
+    """Label names, in prompt order and in the order of label indices."""
+    demonstrations: SelectionRule
+    test: SelectionRule
+    template: PromptTemplate
+    answers: AnswerFormat
+    scoring: ScoringRule
+    restricted: bool = False
+    """The licence requires an action before use."""
+    terms: str = ""
+    """The licence terms in a sentence or two."""
+    obtain: str = ""
+    """How to get the files."""
+    offensive: bool = False
+    """The texts contain offensive language."""
+    other_labels: tuple[str, ...] = ()
+    """Labels in the files that the benchmark leaves out."""
+    files: Mapping[str, FileSpec] = field(default_factory=dict)
+    """The files ``train`` and ``test``; without ``test``, a random tenth of the rows is the test set, as in HELMET."""
+    hub: HubTable | None = None
+    """Where the hub has the rows; None if it has not."""
+    suite: str = "LongICLBench"
+    """The benchmark that publishes the task."""
+    shots: tuple[int, ...] = ()
+    """HELMET: numbers of demonstrations for 4K, 8K, 16K, 32K, 64K and 128K tokens."""
+
+    @property
+    def structured(self) -> bool:
+        """Whether an item has several labels, so that the prediction must be text."""
+        return self.kind in ("entities", "dialogue")
+
+    @property
+    def needs_text(self) -> str:
+        """Why a prediction that is not text cannot be scored."""
+        return f"items of {self.title} have several labels, so the prediction must be text"
+
+    def notice(self) -> str:
+        """Return licence, terms and source, to show before the data are used."""
+        return f"{self.title}: {self.licence}. {self.terms} Source: {self.source}"
+
+    def instructions(self) -> str:
+        """Return how to get missing files."""
+        return (
+            f"{self.obtain} Put them into the data folder, or install them: "
+            f"python -m StaICC data install long-icl --from FOLDER. Licence: {self.licence}. {self.terms}"
+        )
+
+
+@functools.cache
+def cards(suite: str | None = "LongICLBench") -> Mapping[str, TaskCard]:
+    """Return the cards by name, in the order of the benchmark.
+
+    Args:
+        suite: ``LongICLBench`` or ``HELMET``; None for both.
+
+    Example:
+        >>> list(cards())
+        ['banking77', 'goemotions', 'discovery', 'tacred', 'few_nerd', 'dialogre']
+        >>> list(cards("HELMET"))
+        ['helmet_banking77', 'helmet_trec_coarse', 'helmet_trec_fine', 'helmet_nlu', 'helmet_clinc150']
+    """
+    text = (importlib.resources.files(__package__) / "cards.json").read_text(encoding="utf-8")
+    records: dict[str, dict[str, Any]] = {}
+    for record in json.loads(text)["cards"]:  # "like" names the card that has the fields which are left out
+        records[record["name"]] = records.get(record.pop("like", ""), {}) | record
+    known = {name: read_value(TaskCard, record, f"the card of {name}") for name, record in records.items()}
+    return {name: card for name, card in known.items() if suite in (None, card.suite)}
+
+
+def task_card(name: str) -> TaskCard:
+    """Return the card of a data set.
+
+    Args:
+        name: Such as ``"banking77"``.
+
+    Raises:
+        UnknownNameError: The data set is unknown; the message suggests the nearest name.
+
+    Example:
+        >>> len(task_card("discovery").labels)
+        174
+    """
+    return cards(None)[known_name("LongICL data set", name, cards(None))]

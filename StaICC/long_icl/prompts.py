@@ -1,0 +1,153 @@
+"""Prompts of the published protocol.
+
+Prompt strings are exact: no blank is added between two parts.
+
+Items are the rows of the data sets as records. There are five kinds: a text with a label (BANKING77, GoEmotions), two
+sentences with a label (Discovery), a sentence with two entities and their relation (TACRED), a sentence with its
+entities and their types (Few-NERD), a dialogue with pairs of entities and their relations (DialogRE).
+
+All queries of a round share the text before the query (the *context*: instruction, label list if asked for, and
+demonstrations), so kernels and servers with prefix caching compute it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from StaICC.errors import ArgumentError, known_name
+from StaICC.long_icl.cards import TaskCard
+
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "text": ("text",),
+    "pair": ("sentence1", "sentence2"),
+    "relation": ("sentence", "subject_entity", "object_entity"),
+    "entities": ("sentence",),
+    "dialogue": ("dialogue",),
+}
+"""The fields of the query template for each kind of item."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A row of a data set."""
+
+    kind: str
+    """A key of :data:`FIELDS`."""
+    row: int
+    """0-based row in the file (for DialogRE demonstrations: among the kept rows)."""
+    texts: tuple[str, ...]
+    """One for each field of the query template."""
+    gold: tuple[str, ...]
+    """The true labels, in order."""
+    arguments: tuple[tuple[str, ...], ...] = ()
+    """What each true label is about: an entity, or two; empty for items with one label."""
+    searched: str = ""
+    """The text that the parsers search for, if it is not one of the texts."""
+
+    @property
+    def needle(self) -> str:
+        """The text that the published parsers search for in a response, to skip a repeated prompt."""
+        return self.searched or self.texts[self.kind == "pair"]
+
+
+def entity_item(row: int, sentence: str, entities: Iterable[Sequence[str]]) -> Item:
+    """Return a sentence and its entities, in prompt order and each once, with their types."""
+    pairs = list(entities)
+    return Item("entities", row, (sentence,), tuple(kind for _, kind in pairs), tuple((text,) for text, _ in pairs))
+
+
+def dialogue_item(row: int, dialogue: str, relations: Iterable[Sequence[str]]) -> Item:
+    """Return a dialogue and the queried pairs of entities, each with its relation."""
+    known = list(relations)
+    labels, pairs = (relation for _, _, relation in known), ((first, second) for first, second, _ in known)
+    return Item("dialogue", row, (dialogue,), tuple(labels), tuple(pairs))
+
+
+def as_item(own: TaskCard, item: Item | Mapping[str, Any]) -> Item:
+    """Return an item; that of a mapping with the fields of the query has no labels."""
+    if isinstance(item, Item) and item.kind == own.kind:
+        return item
+    needed = [*FIELDS[own.kind], *["relations"] * (own.kind == "dialogue")]
+    if not isinstance(item, Mapping) or not item.keys() >= {*needed}:
+        expected = f"an item of {own.name}, or a mapping with {', '.join(needed)}"
+        raise ArgumentError(f"item: got {item!r:.200}, expected {expected}")
+    count = len(item["relations"]) if own.kind == "dialogue" else 1
+    return Item(own.kind, -1, tuple(str(item[name]) for name in FIELDS[own.kind]), ("",) * count)
+
+
+ARRANGEMENTS = ("interleaved", "grouped")
+"""``interleaved``: as published; ``grouped``: all demonstrations of a label together, labels in alphabetical order, as
+the paper does with TACRED."""
+
+
+def write_query(card: TaskCard, item: Item) -> str:
+    r"""Return the text of a query, up to the position where the model continues.
+
+    Example:
+        >>> from StaICC.long_icl.cards import task_card
+        >>> write_query(task_card("banking77"), Item("text", 0, ("Where is it?",), ("card_arrival",)))
+        'service query: Where is it?\nintent category: '
+    """
+    pairs = ", ".join(map(repr, item.arguments))  # as Python tuples of strings
+    fields = dict(zip(FIELDS[item.kind], item.texts, strict=True), count=str(len(item.gold)), pairs=pairs)
+    return card.template.query.format_map(fields)
+
+
+def write_answer(card: TaskCard, item: Item) -> str:
+    """Return the true answer as demonstrations show it, with a final line feed."""
+    if item.kind == "entities":
+        entities = zip(item.arguments, item.gold, strict=True)
+        return "".join(card.template.answer.format_map({"entity": text, "type": kind}) for (text,), kind in entities)
+    return card.template.answer.format_map(dict.fromkeys(("label", "relations"), ", ".join(item.gold)))
+
+
+def write_context(card: TaskCard, demonstrations: Iterable[Item], *, instruct: bool = False) -> str:
+    """Return the text before the query.
+
+    Args:
+        card: Card of the data set.
+        demonstrations: The demonstrations, in order.
+        instruct: Show the label list.
+
+    Returns:
+        Instruction and demonstrations.
+    """
+    before, after = card.template.instruct
+    head = before + ", ".join(card.labels) + after if instruct else card.template.plain
+    return head + "".join(write_query(card, item) + write_answer(card, item) for item in demonstrations)
+
+
+def arrange(card: TaskCard, demonstrations: Sequence[Item], arrangement: str = "interleaved") -> list[Item]:
+    """Return demonstrations in an arrangement; those of DialogRE merged by dialogue.
+
+    Args:
+        card: Card of the data set.
+        demonstrations: The demonstrations as selected.
+        arrangement: One of :data:`ARRANGEMENTS`.
+
+    Raises:
+        UnknownNameError: The arrangement is unknown.
+        ArgumentError: Demonstrations have several labels, so they cannot be grouped by label.
+    """
+    if known_name("arrangement", arrangement, ARRANGEMENTS) == "interleaved":
+        return merge_dialogues(demonstrations) if card.kind == "dialogue" else list(demonstrations)
+    if card.structured:
+        raise ArgumentError(f"{card.title}: a demonstration has several labels, so the arrangement cannot be 'grouped'")
+    return sorted(demonstrations, key=lambda item: item.gold)
+
+
+def merge_dialogues(items: Iterable[Item]) -> list[Item]:
+    """Put pairs of the same dialogue together, as DialogRE's demonstrations are shown.
+
+    Dialogues come in the order in which they first occur, pairs in the order of the items. So the demonstrations of a
+    round are not the beginning of the next round's: a later pair can join an earlier dialogue.
+    """
+    merged: dict[str, Item] = {}
+    for item in items:
+        first = merged.setdefault(item.texts[0], item)
+        if first is not item:
+            gold, arguments = first.gold + item.gold, first.arguments + item.arguments
+            merged[item.texts[0]] = replace(first, gold=gold, arguments=arguments)
+    return list(merged.values())

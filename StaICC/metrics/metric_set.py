@@ -1,0 +1,332 @@
+"""Named sets of metrics.
+
+A :class:`Metric` is a function with a few facts about it; a :class:`MetricSet` scores one matrix of predictions with
+all of its metrics, and its name is in the signature of the run. Two sets exist: ``"standard"``, the metrics of
+:mod:`StaICC.metrics.classification` on rows that are normalised once, and ``"0.1.1"``, the release bug for bug
+(:mod:`StaICC.metrics.released`).
+
+Scoring yields a :class:`Score` per metric: a value, or None and the reason. Undefined is never zero: likelihood and
+calibration error have no value for bare labels or for predictions of ambiguous kind, and a function that returns NaN
+has returned nothing.
+
+A metric is a function of the shape ``metric(ground_truth, prediction) -> float``. docs/extending.md adds one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+from StaICC.errors import ArgumentError, UndefinedMetricError, unknown_name
+from StaICC.metrics import classification, released
+from StaICC.metrics.classification import Kind, Normalised, normalise, numeric_rows
+from StaICC.metrics.scores import SCORES, STATISTICS
+from StaICC.metrics.statistics import MeanOf, QueryMean, Reads, Statistic
+from StaICC.registry import Registry, fold, labelled, origin_of
+
+MetricFunction = Callable[[list[int], list[list[float]]], float]
+"""The shape of a metric: true label indexes and one row of numbers per query, to one number."""
+
+
+_ROUNDING = 1e-9
+"""By how much a value may be outside the range of its metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The value of a metric, or why it is undefined.
+
+    Attributes:
+        value: The finite value, or None.
+        reason: Why there is no value; None if there is one.
+    """
+
+    value: float | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric and the facts about it.
+
+    Attributes:
+        name: Its key in results.
+        function: Computes it from true labels and rows.
+        requires_probabilities: ``True``: the function gets probabilities, and the metric is undefined where there are
+            none. ``False``: it gets the rows as the inference function returned them (one-hot rows for bare labels).
+            ``None``: it gets probabilities where there are any, else the rows as for ``False``.
+        higher_is_better: True or False; None if not stated. A leaderboard marks the best run only where it is stated.
+        range: The lowest and the highest value that it can take; None if not stated. Other values end the run.
+    """
+
+    name: str
+    function: MetricFunction
+    requires_probabilities: bool | None = False
+    higher_is_better: bool | None = None
+    range: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ArgumentError(f"the name of a metric is {self.name!r}; expected a text that is not empty")
+        if not callable(self.function):
+            raise ArgumentError(
+                f"the metric {self.name!r} is {self.function!r}; expected a function of true labels and prediction rows"
+            )
+
+    @property
+    def label(self) -> str:
+        """The name with the origin of the function, as signatures have it."""
+        return labelled(self.name, origin_of(self.function))
+
+    @property
+    def known(self) -> bool:
+        """Whether it is a metric of this library under its own name."""
+        return any(self.name == metric.name and self.function is metric.function for metric in _STANDARD.metrics)
+
+    @property
+    def statistic(self) -> Statistic | None:
+        """What its intervals and tests are computed by; ``None`` if it has none."""
+        if isinstance(self.function, MeanOf) and type(self.function).__call__ is MeanOf.__call__:
+            reads: dict[bool | None, Reads] = {True: "probabilities", False: "rows", None: "any"}
+            return QueryMean(self.function, reads[self.requires_probabilities])
+        return STATISTICS[self.name] if self.known else None
+
+    @property
+    def of_library(self) -> bool:
+        """Whether it is a metric of this library or of the release, unchanged."""
+        return any(self in metric_set.metrics for metric_set in _SETS.values())
+
+
+def _measure(metric: Metric, truth: Sequence[int], rows: Sequence[Sequence[float]]) -> Score:
+    """Call one metric on its own copy of the data, so that no function can change another's.
+
+    Raises:
+        ArgumentError: It raised another error than :class:`~StaICC.errors.UndefinedMetricError`, or returned no number,
+            or one outside its range.
+    """
+    try:
+        value: Any = metric.function(list(truth), [list(row) for row in rows])
+    except UndefinedMetricError as error:
+        return Score(None, str(error))
+    except Exception as error:
+        raise ArgumentError(f"the metric {metric.name!r} raised {type(error).__name__}: {error}") from error
+    if value is not None and (isinstance(value, (bool, str, bytes, complex)) or not hasattr(value, "__float__")):
+        raise ArgumentError(
+            f"the metric {metric.name!r} returned {value!r} of type {type(value).__name__}, expected a number"
+        )
+    if value is None or not math.isfinite(value):
+        return Score(None, f"the metric returned {value}")
+    low, high = metric.range or (-math.inf, math.inf)
+    if not low - _ROUNDING <= value <= high + _ROUNDING:
+        raise ArgumentError(
+            f"the metric {metric.name!r} returned {value!r}, expected a number from {low:g} to {high:g}, its range"
+        )
+    return Score(float(value))
+
+
+def _check_one_hot(rows: list[list[float]]) -> None:
+    for number, row in enumerate(rows):
+        if row.count(1.0) != 1 or row.count(0.0) != len(row) - 1:
+            raise ArgumentError(
+                f"row {number} of the predictions is {row!r}; expected bare labels as one-hot rows (a single 1, else 0)"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSet:
+    """Metrics that are reported together, under a name that signatures contain.
+
+    Attributes:
+        name: Its name.
+        metrics: The metrics, in the order of the report; their names differ.
+        as_released: Whether rows are handed over as StaICC 0.1.1 did, undecided, to metrics that decide for themselves.
+        parts: What the name is made of, for signatures: the name of a set and the labels of added metrics.
+    """
+
+    name: str
+    metrics: tuple[Metric, ...]
+    as_released: bool = False
+    parts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", self.parts or (self.name,))
+        names = [metric.name for metric in self.metrics]
+        if len(set(names)) != len(names):
+            raise ArgumentError(f"the metric set {self.name!r} has two metrics of one name among {', '.join(names)}")
+
+    @property
+    def statistics(self) -> dict[str, Statistic]:
+        """The statistics of the metrics that have one, by name."""
+        return {metric.name: metric.statistic for metric in self.metrics if metric.statistic is not None}
+
+    def adding(self, metric: Metric) -> MetricSet:
+        """Make a set with one metric more; a metric of the same name is replaced.
+
+        Args:
+            metric: The metric to add.
+
+        Returns:
+            The new set, whose name says what was added.
+
+        Example:
+            >>> errors = Metric("errors", lambda truth, rows: 0.0)
+            >>> metric_set("standard").adding(errors).name
+            'standard+errors'
+        """
+        kept = tuple(old for old in self.metrics if old.name != metric.name)
+        parts = (*self.parts, metric.label)
+        return replace(self, name="+".join(parts), metrics=(*kept, metric), parts=parts)
+
+    def score(
+        self,
+        ground_truth: Sequence[int],
+        rows: Sequence[Sequence[float]],
+        kind: Kind = "auto",
+        hard: bool = False,
+        normalised: Normalised | None = None,
+    ) -> dict[str, Score]:
+        """Score predictions with every metric of the set.
+
+        Args:
+            ground_truth: One label index per query.
+            rows: One row per query, one number per label, as the inference function returned them. Not changed.
+            kind: What the rows hold: decided (``"auto"``) or forced. The set ``"0.1.1"`` always decides by its own
+                rule.
+            hard: The inference function returned bare labels, and `rows` are their one-hot rows.
+            normalised: The rows as probabilities, if they were normalised before (as `kind` says).
+
+        Returns:
+            A score for each metric's name, in the order of the set.
+
+        Raises:
+            ArgumentError: The true labels do not fit the rows, `hard` rows are not one-hot, a metric returned no
+                number, or a kind was forced on the set ``"0.1.1"``.
+            OutputError: A row cannot be read, or not as the kind that was forced.
+            UnknownNameError: There is no such kind.
+
+        Example:
+            >>> scores = metric_set("standard").score([0, 1], [[1.0, 0.0], [1.0, 0.0]], hard=True)
+            >>> scores["accuracy"].value
+            0.5
+            >>> scores["averaged_truelabel_likelihood"].reason
+            'the predictions are bare labels, which have no probabilities'
+        """
+        raw = numeric_rows(rows)
+        truth = classification.check_labels(ground_truth, len(raw), len(raw[0]) if raw else 0)
+        if not raw:
+            nothing = Score(None, "there are no predictions to score; a metric of nothing is undefined")
+            return {metric.name: nothing for metric in self.metrics}
+        if hard:
+            _check_one_hot(raw)
+        if self.as_released and kind != "auto":
+            raise ArgumentError(
+                f"the metric set {self.name!r} decides between probabilities and logits by the release's own rule; "
+                f"kind is {kind!r}, expected 'auto'. To force a kind, use the set 'standard'"
+            )
+        probabilities, reason = None, "the predictions are bare labels, which have no probabilities"
+        if hard and self.as_released:
+            try:
+                raw = released.expand_label_indexes(classification.predicted_labels(raw), truth)
+            except UndefinedMetricError as error:  # the release has no result at all for such a run
+                return {metric.name: Score(None, str(error)) for metric in self.metrics}
+        elif not hard and not self.as_released:
+            normalised = normalised or normalise(raw, kind)
+            probabilities, reason = normalised.probabilities, normalised.reason or ""
+        scores = {}
+        for metric in self.metrics:
+            if metric.requires_probabilities is not False and probabilities is not None:
+                scores[metric.name] = _measure(metric, truth, probabilities)
+            elif metric.requires_probabilities and not self.as_released:
+                scores[metric.name] = Score(None, reason)
+            else:
+                scores[metric.name] = _measure(metric, truth, raw)
+        return scores
+
+
+def _own_set(name: str, module: ModuleType, as_released: bool = False) -> MetricSet:
+    """Return the library's metrics of classification as a module defines them."""
+    span, metrics = None if as_released else (0.0, 1.0), []
+    for key, statistic in STATISTICS.items():
+        if statistic.of_classification:
+            reads = statistic.reads == "probabilities"
+            metrics.append(Metric(key, getattr(module, key), reads, SCORES[key].higher_is_better, span))
+    return MetricSet(name, tuple(metrics), as_released)
+
+
+_STANDARD = _own_set("standard", classification)
+_SETS = {known.name: known for known in (_STANDARD, _own_set("0.1.1", released, as_released=True))}
+
+
+def _read_metric(name: str, value: Any) -> Metric:
+    """Return a function as a metric with this name; a standard metric keeps its range and direction."""
+    if isinstance(value, Metric):
+        return replace(value, name=name)
+    for metric in _STANDARD.metrics:
+        if value is metric.function:
+            return replace(metric, name=name)
+    return Metric(name, value, requires_probabilities=None)
+
+
+METRICS: Registry[Metric] = Registry(
+    "metric",
+    "staicc.metrics",
+    {metric.name: f"{classification.__name__}:{metric.name}" for metric in _STANDARD.metrics},
+    _read_metric,
+    "A set and metrics are joined by +, such as standard+my_metric.",
+    {fold(name): name for name in (*_SETS, *(metric.name for metric in _STANDARD.metrics))},
+)
+"""The metrics by name. The names of metric sets are taken, too."""
+
+
+def metric_set(metrics: str | MetricSet | Mapping[str, MetricFunction | Metric] = "standard") -> MetricSet:
+    """Find a set of metrics by name, or make one of names or functions.
+
+    Args:
+        metrics: ``"standard"``, ``"0.1.1"``; a metric of :data:`METRICS`, of a plug-in or ``package.module:name``;
+            several names joined by ``+`` (``"standard+my_metric"``); a set (returned as it is); or functions by name,
+            as StaICC 0.1.1 took them. Functions get probabilities where there are any (see :class:`Metric`,
+            ``None``). The standard metrics keep what is known about them.
+
+    Returns:
+        The set. One made of functions is called ``custom`` with their names.
+
+    Raises:
+        ArgumentError: There are no functions, or something is not a function.
+        UnknownNameError: There is no set or metric of that name.
+        PluginError: A plug-in is broken, or two plug-ins have that metric.
+
+    Example:
+        >>> [metric.name for metric in metric_set("standard").metrics][:2]
+        ['accuracy', 'averaged_truelabel_likelihood']
+        >>> metric_set({"mine": lambda truth, rows: 1.0}).name
+        'custom+mine'
+        >>> metric_set("accuracy+macro_F1").name
+        'accuracy+macro_F1'
+    """
+    if isinstance(metrics, MetricSet):
+        return metrics
+    if isinstance(metrics, Mapping) and metrics:
+        made = MetricSet("custom", ())
+        for name, function in metrics.items():
+            made = made.adding(_read_metric(name, function))
+        return made
+    if not isinstance(metrics, str):
+        raise ArgumentError(f"metrics: got {metrics!r:.80}, expected the name of a metric set, or functions by name")
+    first, *others = metrics.split("+")
+    if first in _SETS:
+        made = _SETS[first]
+    else:
+        metric = _find(first)
+        made = MetricSet(metric.label, (metric,))
+    for name in others:
+        made = made.adding(_find(name))
+    return made
+
+
+def _find(name: str) -> Metric:
+    if not METRICS.knows(name) or fold(name) in map(fold, _SETS):
+        raise unknown_name("metric set", name, [*_SETS, *METRICS.names()], METRICS.hint)
+    return METRICS.find(name).value

@@ -1,0 +1,117 @@
+"""The scores that a result can have, one record for each.
+
+A :class:`ScoreRecord` says what a score is: its key, titles, direction and
+:class:`~StaICC.metrics.statistics.Statistic`. Metric sets, intervals, tests, tables, reports, comparison and checks of
+files read it (:func:`score_record`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from StaICC.metrics.statistics import (
+    Accuracy,
+    CalibrationError,
+    Consistency,
+    Divergence,
+    EntropyOfMean,
+    Likelihood,
+    MacroF1,
+    MeanEntropy,
+    Statistic,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRecord:
+    """What is known about a score."""
+
+    key: str
+    """Its key in results."""
+    title: str
+    """Its name in leaderboards."""
+    higher_is_better: bool | None
+    """``None`` if not stated."""
+    statistic: Statistic | None = None
+    """``None`` if it cannot be computed from saved records: it comes from a user's function or benchmark."""
+    head: str = ""
+    """Its column head in tables; the key by default."""
+
+
+_ACCURACY, _DIVERGENCE, _MEAN_ENTROPY, CONSISTENCY = Accuracy(), Divergence(), MeanEntropy(), Consistency()
+SCORES: Mapping[str, ScoreRecord] = {
+    score.key: score
+    for score in (
+        ScoreRecord("accuracy", "accuracy", True, _ACCURACY),
+        ScoreRecord("averaged_truelabel_likelihood", "true-label likelihood", True, Likelihood(), "likelihood"),
+        ScoreRecord("macro_F1", "macro F1", True, MacroF1(), "macro F1"),
+        ScoreRecord("expected_calibration_error_1", "calibration error (ECE-1)", False, CalibrationError(), "ECE-1"),
+        ScoreRecord("contextual_bias", "contextual bias", False, _MEAN_ENTROPY),
+        ScoreRecord("domain_bias", "domain bias", False, _MEAN_ENTROPY),
+        ScoreRecord("entropy", "entropy of the mean prediction", True, EntropyOfMean()),
+        ScoreRecord("DL div.", "posterior bias", False, _DIVERGENCE),
+        ScoreRecord("empirical_bias", "posterior bias", False, _DIVERGENCE),
+        ScoreRecord("consistency", "consistency", True, CONSISTENCY),
+    )
+}
+"""The scores of this library by key. Those of LongICL, accuracy or micro F1, have the names of rounds or conditions."""
+
+STATISTICS: Mapping[str, Statistic] = {key: score.statistic for key, score in SCORES.items() if score.statistic}
+
+
+class Column(NamedTuple):
+    """A headline score."""
+
+    benchmark: str
+    key: str
+    """The key in the averaged results."""
+    title: str
+
+
+COLUMNS = (
+    *(
+        Column("Normal", key, SCORES[key].title)
+        for key in ("accuracy", "macro_F1", "averaged_truelabel_likelihood", "expected_calibration_error_1")
+    ),
+    Column("Contextual_bias", "contextual_bias", "contextual bias"),
+    Column("Domain_bias", "domain_bias", "domain bias"),
+    Column("Post_bias", "DL div.", "posterior bias"),
+    Column("GLER", "accuracy", "label noise (GLER)"),
+    Column("Template_sens", "consistency", "template consistency"),
+    Column("Demo_sens", "consistency", "demonstration consistency"),
+    Column("LongICL", "mean", "LongICL, mean of rounds or conditions"),
+)
+"""The scores that a leaderboard shows, by benchmark; the main one comes first."""
+
+HEADLINE = {column.benchmark: column.key for column in reversed(COLUMNS)}
+"""The score that is compared by default, by benchmark; for other benchmarks it is the first."""
+
+
+def score_record(benchmark: str, key: str, stated: Mapping[str, bool | None] = {}) -> ScoreRecord:
+    """Return the record of a score of a benchmark.
+
+    A GLER slope is what the metric loses as the labels become wrong. For a metric that should be high, a small slope is
+    better; for ECE-1, which should be low, a large one: a negative slope says that label noise makes calibration worse.
+
+    Args:
+        benchmark: Name of the benchmark.
+        key: Key of the score.
+        stated: For each metric that is not of this library, whether larger values are better.
+
+    Example:
+        >>> score_record("GLER", "accuracy").higher_is_better
+        False
+        >>> score_record("Normal", "brier", {"brier": False}).higher_is_better
+        False
+    """
+    if benchmark == "LongICL":
+        record = ScoreRecord(key, key, True, _ACCURACY)
+    elif key in stated or key not in SCORES:
+        record = ScoreRecord(key, key, stated.get(key))
+    else:
+        record = SCORES[key]
+    title = next((column.title for column in COLUMNS if column[:2] == (benchmark, key)), record.title)
+    better = record.higher_is_better
+    return replace(record, title=title, higher_is_better=better if better is None else better != (benchmark == "GLER"))

@@ -1,0 +1,155 @@
+"""Files of results.
+
+A file has two digests: ``digests / file`` of everything else in it, ``digests / scores`` of the scores alone. Both are
+SHA-256 of compact JSON in the order of the file. They detect damage and careless edits, not intent: whoever edits a
+file can compute them again (:mod:`StaICC.benchmarks.verify` recomputes the scores instead).
+
+No NaN is written to JSON: an undefined score is ``None``, its reason is in the details, and its average is ``None``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from StaICC.errors import ArgumentError, SchemaError
+from StaICC.files.json_reading import read_json
+from StaICC.files.output import write_output
+from StaICC.results.signature import digest
+from StaICC.safe_text import has_lone_surrogate, logger
+from StaICC.version import RESULT_SCHEMA
+
+_log = logger(__name__)
+
+
+DIVIDED = "Divided results"
+"""Key of the scores by data set."""
+AVERAGED = "Averaged results"
+"""Key of the means over the data sets."""
+DIGESTS = "digests"
+"""Key of the digests; the last one of a file."""
+
+_OTHER_FORMATS = {".csv", ".html", ".md", ".parquet", ".pkl", ".tex", ".tsv", ".xlsx"}
+
+
+def _scores(data: Any) -> Any:
+    """The scores alone: of a group, by part."""
+    if not isinstance(data, Mapping):
+        return None
+    parts = data.get("parts")
+    if isinstance(parts, Mapping):
+        return {name: _scores(part) for name, part in parts.items()}
+    return [data.get(DIVIDED), data.get(AVERAGED)]
+
+
+def with_digests(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON values of a result with their digests.
+
+    Args:
+        data: What ``to_dict()`` of a result or of a group gives.
+
+    Raises:
+        ValueError: A number is not finite.
+    """
+    plain = {key: value for key, value in data.items() if key != DIGESTS}
+    return plain | {DIGESTS: {"file": digest(plain), "scores": digest(_scores(plain))}}
+
+
+def digest_problems(data: Mapping[str, Any]) -> list[str]:
+    """Compare the digests of a file with its content.
+
+    Args:
+        data: The JSON values of the file.
+
+    Returns:
+        What is wrong, one line each; nothing if the file is as it was written.
+    """
+    saved = data.get(DIGESTS)
+    if not isinstance(saved, Mapping):
+        return [f"{DIGESTS}: missing; every file of result schema {RESULT_SCHEMA} or later has them"]
+    meaning = {"file": "the file was changed after it was written", "scores": "the scores were changed"}
+    expected = with_digests(data)[DIGESTS]
+    return [
+        f"{DIGESTS} / {name}: {meaning[name]} (saved {str(saved.get(name))[:64]}, computed {value})"
+        for name, value in expected.items()
+        if saved.get(name) != value
+    ] + [f"{DIGESTS} / {str(name)[:40]}: unknown digest" for name in saved if name not in expected]
+
+
+def read_result_file(path: str | os.PathLike[str]) -> Mapping[str, Any]:
+    """Read the JSON values of a saved result.
+
+    Args:
+        path: The file.
+
+    Returns:
+        A mapping; its fields are not checked yet.
+
+    Raises:
+        SchemaError: The path is neither a regular file nor a pipe, or the content is no JSON object (see
+            :func:`~StaICC.files.json_reading.parse_json`).
+        OSError: There is no such file, or it cannot be read.
+    """
+    where, data = os.fspath(path), read_json(path, "the file of a saved result")
+    if not isinstance(data, dict):
+        raise SchemaError(f"{where}: this is no saved result; expected JSON with 'kind': 'result' or 'group'")
+    if has_lone_surrogate(json.dumps(data, ensure_ascii=False)):
+        raise SchemaError(f"{where}: a text has half of a surrogate pair, which no output can show")
+    return data
+
+
+def check_result_name(path: str | os.PathLike[str]) -> None:
+    """Refuse a file for a result whose name has the ending of another format.
+
+    Raises:
+        ArgumentError: The message names a file that would do.
+    """
+    if os.path.splitext(path)[1].lower() in _OTHER_FORMATS:
+        raise ArgumentError(
+            f"results are saved as JSON: got {str(path)!r}, expected a name such as 'result.json'. "
+            "For tables: python -m StaICC export scores"
+        )
+
+
+def write_result_file(data: Mapping[str, Any], path: str | os.PathLike[str], fresh: bool = False) -> None:
+    """Write the JSON values of a result with their digests, completely or not at all.
+
+    Args:
+        data: What ``to_dict()`` of a result or of a group gives.
+        path: The file.
+        fresh: Refuse a file that exists already.
+
+    Raises:
+        ArgumentError: The name of the file has the ending of another format.
+        ValueError: A number is not finite.
+        OSError: The file cannot be written.
+    """
+    check_result_name(path)
+    # One line for each top-level key: a diff of two files shows what differs, and long lists stay compact.
+    lines = (
+        json.dumps(key) + ": " + json.dumps(value, ensure_ascii=False, allow_nan=False)
+        for key, value in with_digests(data).items()
+    )
+    write_output(path, [("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")], fresh)
+
+
+def json_row(value: Any) -> Any:
+    """Return a value for JSON: minus infinity in a row of scores is the text ``"-inf"``."""
+    return ["-inf" if item == -math.inf else item for item in value] if isinstance(value, list) else value
+
+
+def check_schema(data: Any, *kinds: str) -> None:
+    """Refuse JSON values that are no saved result of these kinds, or of a newer schema."""
+    schema, kind = (data.get("schema"), data.get("kind")) if isinstance(data, Mapping) else (None, None)
+    if type(schema) is not int or kind not in kinds:
+        expected = " or ".join(map(repr, kinds))
+        raise SchemaError(
+            f"this is no saved result: got schema {schema!r:.60} and kind {kind!r:.60}, expected {expected}"
+        )
+    if schema > RESULT_SCHEMA:
+        raise SchemaError(
+            f"the file has result schema {schema}, this version of StaICC reads up to {RESULT_SCHEMA}. Update StaICC"
+        )

@@ -1,0 +1,115 @@
+"""The signature of a result: every setting that can change its numbers, in one line that a paper can print.
+
+Two results with the same signature had the same prompts and the same scoring. The line is built from data in a fixed
+order, the version last, what is at its default left out where leaving it out says so; it is never parsed back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from StaICC.errors import SchemaError
+from StaICC.safe_text import one_line
+
+FIELDS = (
+    *("benchmark", "datasets", "data", "split", "sampler", "k", "repeats", "rows", "demonstrations", "template"),
+    *("channel", "options", "limit", "stopping", "method", "scoring", "metrics", "outputs", "unparsed", "statistics"),
+    *("prompts", "failed", "version"),
+)
+"""Every field that a signature can have, in its order."""
+
+
+def digest(value: object) -> str:
+    """Return the SHA-256 of a JSON value (compact, UTF-8), the convention of all digests of this library."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def short_digest(value: object) -> str:
+    """Return the first 12 hexadecimal digits of :func:`digest`, enough to tell settings apart in a line."""
+    return digest(value)[:12]
+
+
+def escaped(name: str) -> str:
+    """Write a user's name so that it cannot be taken for several, or for the next field.
+
+    Args:
+        name: The name, such as that of a data set.
+
+    Returns:
+        The name with ``|``, ``+``, ``%`` and unprintable characters as ``%`` and their number.
+
+    Example:
+        >>> escaped("a|b"), escaped("plain name"), escaped("c++")
+        ('a%7Cb', 'plain name', 'c%2B%2B')
+    """
+    return "".join(f"%{ord(c):02X}" if c in "|+%" or not c.isprintable() else c for c in name)
+
+
+def scoring_field(settings: Mapping[str, str]) -> str:
+    """Write the settings of an inference function as a field of the signature.
+
+    Args:
+        settings: How its scores are computed, by option name (``settings`` of its identity).
+
+    Returns:
+        The settings in the order of their names, escaped; ``"function"`` if there are none.
+
+    Example:
+        >>> scoring_field({"label_scoring": "last", "max_length": "512"}), scoring_field({})
+        ('label_scoring=last;max_length=512', 'function')
+    """
+    pairs = ((_setting(name), _setting(value)) for name, value in sorted(settings.items()))
+    return ";".join(f"{name}={value}" for name, value in pairs) or "function"
+
+
+def _setting(text: str) -> str:
+    return escaped(text).replace(";", "%3B").replace("=", "%3D")
+
+
+def common(values: Sequence[str | None]) -> str | None:
+    """Return the value that all data sets share, or ``mixed-`` and a digest of the list."""
+    return values[0] if len(set(values)) == 1 else f"mixed-{short_digest(list(values))}"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What can move a number, as text by field.
+
+    Args:
+        fields: Values by field name; the known names are fixed, ``None`` values are left out.
+
+    Raises:
+        SchemaError: A field that signatures do not have.
+
+    Example:
+        >>> print(Signature({"version": "1.0.0", "benchmark": "Normal", "k": "4", "limit": None}))
+        StaICC|benchmark:Normal|k:4|version:1.0.0
+    """
+
+    fields: Mapping[str, str | None]
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.fields if name not in FIELDS]
+        if unknown:
+            raise SchemaError(f"a signature has no field {unknown[0]!r}; there are: {', '.join(FIELDS)}")
+        ordered = {name: self.fields[name] for name in FIELDS if self.fields.get(name) is not None}
+        object.__setattr__(self, "fields", ordered)
+
+    def __str__(self) -> str:
+        return one_line("|".join(["StaICC", *(f"{name}:{value}" for name, value in self.fields.items())]))
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the fields that are set, in order."""
+        return {name: value for name, value in self.fields.items() if value is not None}
+
+    def differences(self, other: Signature) -> dict[str, tuple[str | None, str | None]]:
+        """Return the fields in which two signatures differ, with both values."""
+        pairs = {name: (self.fields.get(name), other.fields.get(name)) for name in FIELDS}
+        return {name: (ours, theirs) for name, (ours, theirs) in pairs.items() if ours != theirs}
+
+    def __hash__(self) -> int:
+        return hash(str(self))

@@ -1,0 +1,276 @@
+"""The table of a result, with the remarks below it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from StaICC.layout import Block, Line, TextTable
+from StaICC.metrics.scores import SCORES
+from StaICC.results.details import Baselines, DatasetDetails, EarlyStopping, MeanDetails
+from StaICC.results.predictor import Provenance
+from StaICC.results.signature import Signature
+
+
+class TabledResult(Protocol):
+    """What tables and remarks read of a result."""
+
+    @property
+    def benchmark(self) -> str:
+        """Name of the benchmark."""
+
+    @property
+    def model(self) -> str:
+        """The models, in one line."""
+
+    @property
+    def signature(self) -> Signature:
+        """The settings of the run."""
+
+    @property
+    def provenance(self) -> Provenance:
+        """Who predicted."""
+
+    @property
+    def divided(self) -> Mapping[str, Mapping[str, Any]]:
+        """Scores by data set."""
+
+    @property
+    def details(self) -> Mapping[str, DatasetDetails]:
+        """Counts, intervals and notes by data set."""
+
+    @property
+    def means(self) -> MeanDetails:
+        """Intervals and baselines of the means."""
+
+    @property
+    def timing(self) -> Mapping[str, float]:
+        """Seconds and tokens by step."""
+
+    @property
+    def stopping(self) -> EarlyStopping | None:
+        """Why the run stopped early."""
+
+    def score_records(self) -> Iterator[Mapping[str, Any]]:
+        """Yield one record for each score."""
+
+
+def _figure(value: Any) -> str:
+    return "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def _end(value: float) -> str:
+    """Return an end of an interval with three decimals, without the zero before the point."""
+    text = f"{abs(value):.3f}".removeprefix("0")
+    return f"-{text}" if value < 0 and text != ".000" else text
+
+
+def _cell(value: Any, low: float | None, high: float | None) -> str:
+    """Return a score with its interval in brackets."""
+    return _figure(value) if low is None or high is None else f"{_figure(value)} [{_end(low)}, {_end(high)}]"
+
+
+def result_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
+    """Return the head and the rows of a result's table, as text.
+
+    Each score has its interval in brackets; next to accuracy are its baselines. The row of the mean has those of the
+    mean.
+
+    Args:
+        result: The result.
+
+    Returns:
+        The column heads, and one row for each data set, the mean last.
+    """
+    scores = {(record["dataset"], record["metric"]): record for record in result.score_records()}
+    places: list[str | None] = [*result.divided, None]
+    details = [result.details.get(name) for name in result.divided]
+    bounds = [own.bounds if own else {} for own in details]
+    table: list[tuple[str, list[str]]] = [("data set", [*result.divided, "mean"])]
+    keys = (key for place, key in scores if place is not None and _is_column(key, result.divided[place]))
+    for key in dict.fromkeys(keys):
+        metric = key.removeprefix("sensitivity.")
+        head = (SCORES[metric].head if metric in SCORES else "") or metric
+        head = f"slope of {head}" if metric != key and result.benchmark == "GLER" else head
+        column = [scores.get((place, metric if place is None else key), {}) for place in places]
+        table.append((head, [_cell(record.get("value"), record.get("low"), record.get("high")) for record in column]))
+        if any(metric in of_set for of_set in bounds):
+            values = [record.get("value") for record in column[:-1]]
+            ends = [of_set.get(metric) or (own, own) for of_set, own in zip(bounds, values, strict=True)]
+            ends.append(tuple(mean([pair[side] for pair in ends]) for side in (0, 1)))
+            cells = [f"{_figure(low)}, {_figure(high)}" for low, high in ends]
+            table.append((f"{head} if unparsed wrong, right", cells))
+        for name in ("random", "majority"):
+            if any(record.get(name) is not None for record in column):
+                table.append((name, [_figure(record.get(name)) for record in column]))
+    if any(own and own.unparsed for own in details):
+        counts = [(len(own.unparsed), own.asked) if own else (0, 0) for own in details]
+        counts.append((sum(number for number, _ in counts), sum(asked for _, asked in counts)))
+        table.append(("unparsed", [f"{number} ({number / asked:.1%})" if asked else "-" for number, asked in counts]))
+    rows = [list(row) for row in zip(*(column for _, column in table), strict=True)]
+    return [head for head, _ in table], rows if len(rows) > 2 else rows[:-1]
+
+
+def _is_column(key: str, scores: Mapping[str, Any]) -> bool:
+    """Whether a score is a column of the table: a single score, or the slope of a regression line."""
+    return key in scores or (key.startswith("sensitivity.") and not key.endswith(" (intercept)"))
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the data sets' scores; it is undefined (``None``) if one of them is."""
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if len(known) == len(values) and known else None
+
+
+_EXPERIMENT_COLUMNS = {
+    "demonstrations": "demonstrations",
+    "labels shown": "labels_shown",
+    "queries covered": "share_shown",
+    "per shown label": "per_shown_label",
+    "reference tokens": "reference_tokens",
+    "all contexts": "all_contexts",
+    "model's tokens": "",
+    "unparsed": "",
+    "score": "score",
+    "label shown": "score_shown",
+    "not shown": "score_not_shown",
+    "difference": "difference",
+    "p (Holm)": "p_value",
+}
+"""The columns of the table of an experiment, with the key in a condition."""
+_HIDDEN_IF_EMPTY = ("model's tokens", "unparsed", "not shown", "p (Holm)")
+
+
+def experiment_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
+    """Return the head and the rows of the table of an experiment of LongICL, as text; no rows without one.
+
+    Args:
+        result: The result.
+
+    Returns:
+        The column heads, and one row for each condition of each data set.
+    """
+    rows: list[dict[str, str]] = []
+    for dataset, scores in result.divided.items():
+        experiment = scores.get("experiment") or {"conditions": {}}
+        replies = scores.get("rounds") or {}
+        for name, row in experiment["conditions"].items():
+            tokens = result.timing.get(f"{dataset}, {name}, tokens")
+            cells = {key: _cell(row.get(key), row.get(f"{key}_low"), row.get(f"{key}_high")) for key in row}
+            columns = {heading: cells.get(key, "-") for heading, key in _EXPERIMENT_COLUMNS.items()}
+            for heading in ("labels shown", "per shown label"):  # numbers, which are seldom fractions
+                columns[heading] = columns[heading].removesuffix(".0000")
+            columns["model's tokens"] = _figure(None if tokens is None else int(tokens))
+            unparsed, cut_off = (replies.get(name, {}).get(key) for key in ("unparsed", "cut_off"))
+            columns["unparsed"] = f"{unparsed} ({cut_off} cut off)" if cut_off else str(unparsed or "-")
+            rows.append({"data set, condition": f"{dataset}, {name}", **columns})
+    hidden = {key for key in _HIDDEN_IF_EMPTY if all(row[key] == "-" for row in rows)}
+    if all(row["reference tokens"] == row["all contexts"] for row in rows):  # all test items share their contexts
+        hidden.add("all contexts")
+    head = [key for key in (rows[0] if rows else ()) if key not in hidden]
+    return head, [[row[key] for key in head] for row in rows]
+
+
+def _experiment_notes(result: TabledResult) -> list[str]:
+    """Return what the differences are, and the p-values of the test of positions."""
+    experiments = {name: scores["experiment"] for name, scores in result.divided.items() if scores.get("experiment")}
+    if not experiments:
+        return []
+    by_position = any(experiment["name"] == "position" for experiment in experiments.values())
+    others = "the mean of the other parts" if by_position else "the first condition of the data set"
+    notes = [f"A difference is that from {others}, on the same test items; its interval is for this row alone."]
+    pairs = {pair for experiment in experiments.values() for pair in (experiment.get("compared") or {}).items()}
+    if pairs:
+        notes.append(f"Other differences: {'; '.join(f'{name} from {other}' for name, other in sorted(pairs))}.")
+    for name, experiment in experiments.items():
+        if (p_value := experiment.get("p_value")) is not None:
+            notes.append(f"{name}: test of no effect of the part of the context: p = {p_value:.4f}.")
+    return notes
+
+
+_RIVALS: dict[str, Callable[[Baselines], float | None]] = {
+    "uniform guessing": lambda base: max(base.p_value, base.p_value_rows or 0.0),
+    "always the majority label": lambda base: base.p_value_majority,
+    "a copy of the last demonstration's label": lambda base: base.p_value_last_demonstration,
+}
+_ALPHA = 0.05
+
+
+def bracket_note(results: Iterable[TabledResult]) -> list[str]:
+    """Return what the brackets in the tables of results are: one sentence for each level of their intervals.
+
+    Args:
+        results: The results.
+    """
+    scores = (interval for result in results for own in result.details.values() for interval in own.intervals.values())
+    return [f"In brackets: {100 * level:g} % intervals." for level in sorted({interval.level for interval in scores})]
+
+
+def _not_beaten(result: TabledResult) -> list[str]:
+    """Return one sentence for each predictor without a model that the accuracy does not beat."""
+    places = {
+        name: next(iter(own.baselines.values()), None)
+        for name, own in result.details.items()
+        if "experiment" not in result.divided.get(name, {})  # its first condition is not the one to look at
+    }
+    if len(places) > 1:
+        places["the mean"] = next(iter(result.means.baselines.values()), None)
+    sentences = []
+    for rival, p_value in _RIVALS.items():
+        p_values = {name: p_value(base) for name, base in places.items() if base}
+        lost = [name for name, p in p_values.items() if p is not None and p > _ALPHA]
+        if lost:
+            sets = [name for name in lost if name != "the mean"]
+            shown = sets if len(sets) < 4 else [f"{len(sets)} data sets"]
+            sentences.append(f"Not better than {rival} (p > {_ALPHA:g}): {', '.join(shown + lost[len(sets) :])}.")
+    return sentences
+
+
+def remarks(result: TabledResult) -> list[str]:
+    """Return remarks about the scores, one sentence each.
+
+    Args:
+        result: The result.
+
+    Returns:
+        Where the run stopped early, how many queries failed, why the model is not identified, why scores are
+        undefined, warnings of the checks, which predictions without a model are not beaten, and what the brackets are.
+    """
+    sentences = [] if result.stopping is None else [str(result.stopping)]
+    failed = sum(details.failed for details in result.details.values())
+    if failed:
+        asked = sum(details.asked for details in result.details.values())
+        sentences.append(f"PARTIAL: {failed} of {asked} queries have no answer; no figure counts them.")
+    sentences += [f"UNIDENTIFIED: {' '.join(reason.split())}" for reason in result.provenance.unidentified]
+    said: dict[str, list[str]] = {}
+    for name, details in result.details.items():
+        undefined = (f"{key} is undefined: {reason}" for key, reason in details.missing.items())
+        for note in (*undefined, *details.notes):
+            said.setdefault(note, []).append(name)
+    for key, reason in result.means.missing.items():
+        if len(result.details) > 1:
+            said.setdefault(f"interval of {key} is undefined: {reason}", []).append("mean")
+    sentences += [
+        f"{', '.join(names) if len(names) < 4 else f'{len(names)} data sets'}: {note}" for note, names in said.items()
+    ]
+    return sentences + _not_beaten(result) + _experiment_notes(result) + bracket_note([result])
+
+
+def result_blocks(result: TabledResult) -> list[Block]:
+    """Return a result as a table with its remarks, its model and its signature."""
+    head, rows = experiment_rows(result)
+    if not rows:
+        head, rows = result_rows(result)
+    said = [*remarks(result), f"model: {result.model}"]
+    return [
+        Line(result.benchmark, "title"),
+        TextTable(head, rows),
+        *(Line(text, "warning" if text.startswith(("PARTIAL", "UNIDENTIFIED")) else "text") for text in said),
+        Line(str(result.signature), "code"),
+    ]
+
+
+def warning_lines(warnings: Sequence[str]) -> list[Block]:
+    """Return the warnings of a run as lines."""
+    return [Line(f"WARNING: {warning}", "warning") for warning in warnings]

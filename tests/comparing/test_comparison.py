@@ -1,0 +1,723 @@
+"""Paired comparisons of results: the same figures as the tables, and what happens to results that do not fit."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import hashlib
+import io
+import json
+import math
+import random
+import re
+from collections.abc import Callable
+from itertools import combinations, permutations
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC.comparing import alignment, ranking
+from StaICC.comparing.alignment import MOST_RUNS, align, difference_outcome
+from StaICC.comparing.comparison import compare, compare_all, compare_runs
+from StaICC.comparing.formats import FORMATS, format_comparisons
+from StaICC.comparing.ranking import _bounds, rank, standings
+from StaICC.comparing.verdicts import Best, Tied, Untested, Worse, verdict_of
+from StaICC.comparing.verdicts import Tested as WasTested
+from StaICC.datasets.dataset import Dataset
+from StaICC.errors import ArgumentError
+from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL, directional_holm, holm
+from StaICC.results.details import pack_scores, unpack_scores
+from StaICC.results.result import Result, ResultGroup
+
+TEXTS = [f"text {row} {row * 7919 % 101}" for row in range(400)]
+COLOURS = ("red", "green", "blue")
+
+
+def own_data(labels: tuple[str, ...] = ("no", "yes"), shift: int = 0, before: str = "") -> Dataset:
+    rows = [(before + text, (row + shift * (row % 3 == 0)) % 2) for row, text in enumerate(TEXTS)]
+    return Dataset.from_rows(rows, name="own", label_space=list(labels))
+
+
+def scored(salt: str, skill: float = 0.0) -> Callable[..., list[float]]:
+    """Logits from a hash; with skill, they lean towards the label that the row's number has."""
+
+    def function(prompt: str, label_space: list[str]) -> list[float]:
+        digests = [
+            hashlib.sha256(f"{salt}\0{prompt}\0{number}".encode()).digest() for number, _ in enumerate(label_space)
+        ]
+        place = [digest[0] / 32 - 4 for digest in digests]
+        numbers = [int(word) for word in prompt.split() if word.isdecimal()]
+        if numbers and len(label_space) == 2:
+            place[numbers[-2] % 2 if len(numbers) > 1 else 0] += skill
+        return place
+
+    return function
+
+
+def run(function: Any, *sets: Any, limit: int = 30, **settings: Any) -> Result:
+    result = StaICC.Normal(datasets=list(sets) or ["mini", own_data()], limit=limit)(function, **settings)
+    assert isinstance(result, Result)
+    return result
+
+
+def given(datasets: list[Any], salt: str, right: float, **settings: Any) -> Result:
+    """A run whose labels are right at a rate, whatever the prompts say."""
+    benchmark = StaICC.Normal(datasets=datasets, limit=30, **settings)
+    predictions = []
+    for each in benchmark.experimentor:
+        draw, labels = random.Random(f"{salt} {each.name}"), len(each.card.label_space)
+        queries = each.all_queries()
+        predictions.append([q.label if draw.random() < right else (q.label + 1) % labels for q in queries])
+    return benchmark(preentered_prediction=predictions)
+
+
+@pytest.fixture(scope="module")
+def suites(pack: None) -> dict[str, ResultGroup]:
+    benchmark = StaICC.Suite(datasets=["mini", "AGNews"], limit=12)
+    return {name: benchmark(scored(name, skill)) for name, skill in (("a", 2.0), ("b", 0.0))}
+
+
+@pytest.fixture(scope="module")
+def pair() -> dict[str, Result]:
+    return {name: run(scored(name, skill)) for name, skill in (("a", 2.0), ("b", 0.0))}
+
+
+def edited(result: Result, change: Callable[[dict[str, Any]], None]) -> Result:
+    plain = copy.deepcopy(result.to_dict())
+    change(plain)
+    return Result.from_dict(plain)
+
+
+# -- the figures of the tables
+
+
+def test_every_metric_of_every_benchmark_has_the_means_of_the_tables(suites: dict[str, ResultGroup]) -> None:
+    seen = 0
+    for result, other in zip(suites["a"].results(), suites["b"].results(), strict=True):
+        for metric in result.averaged.keys() - {"distribution"}:
+            found = compare(result, other, metric)
+            assert found.mean is not None, (metric, found.left_out)
+            assert found.mean.values == pytest.approx((result.averaged[metric], other.averaged[metric]), abs=1e-12)
+            assert not any("the table of" in note for note in found.left_out)
+            for one in found.datasets:
+                assert one.interval is not None
+                if isinstance(one.outcome, Untested):
+                    assert "too few rows" in one.outcome.reason
+                    continue
+                assert 0.0 <= one.outcome.p_value <= one.outcome.holm <= 1.0
+                assert one.difference == pytest.approx(one.values[0] - one.values[1])
+                assert one.interval.low <= one.difference <= one.interval.high
+            same = compare(result, result, metric, margin=0.01)
+            for one in [*same.datasets, same.overall]:
+                assert (one.difference, one.outcome, one.detectable) == (0.0, WasTested(1.0, 1.0), None)
+                assert one.interval is not None
+                assert one.interval.low < 0.0 < one.interval.high
+            assert not any(one.shown for one in same.non_inferiority)  # 24 rows show no difference below 0.01
+            seen += 1
+    assert seen == 4 + 2 + 2 + 2 + 4 + 1 + 1
+
+
+def test_lower_is_better_where_it_is(suites: dict[str, ResultGroup]) -> None:
+    """A slope of label noise is better if it is small; that of an error, which falls, if it is large."""
+    for benchmark, metric, higher in (
+        ("Normal", "accuracy", True),
+        ("Normal", "expected_calibration_error_1", False),
+        ("Contextual_bias", "entropy", True),
+        ("Contextual_bias", "contextual_bias", False),
+        ("Post_bias", "DL div.", False),
+        ("GLER", "averaged_truelabel_likelihood", False),
+        ("GLER", "expected_calibration_error_1", True),
+        ("Demo_sens", "consistency", True),
+    ):
+        found = compare_runs({name: suite[benchmark] for name, suite in suites.items()}, metric)
+        assert found.comparisons[0].higher_is_better is higher
+        values = [rank.value for rank in found.ranking]
+        assert values == sorted(values, reverse=higher)
+
+
+def test_bare_labels_have_a_mean_prediction() -> None:
+    benchmark = StaICC.PosteriorBias(datasets=["mini"], limit=20)
+    runs = [benchmark(lambda prompt, label_space, n=n: len(prompt) % n) for n in (2, 3)]
+    for metric in ("DL div.", "empirical_bias"):
+        assert compare(*runs, metric).overall.values == pytest.approx([own.averaged[metric] for own in runs])
+    assert runs[0].averaged["DL div."] != runs[1].averaged["DL div."]
+
+
+# -- results that do not fit
+
+
+def test_the_order_of_the_records_does_not_matter(pair: dict[str, Result]) -> None:
+    def shuffle(plain: dict[str, Any]) -> None:
+        for details in plain["details"].values():
+            (record,) = details["conditions"]
+            order = sorted(range(len(record["rows"])), key=lambda place: (place * 37 % 41, place))
+            scores = unpack_scores(record["scores"], len(details["labels"]))
+            record["scores"] = pack_scores([scores[place] for place in order])
+            for key in ("truth", "predictions", "rows"):
+                record[key] = [record[key][place] for place in order]
+
+    for metric in pair["a"].averaged:
+        plain = compare(pair["a"], pair["b"], metric)
+        mixed = compare(edited(pair["a"], shuffle), pair["b"], metric)
+        for one, two in zip(plain.datasets, mixed.datasets, strict=True):
+            assert two.values == pytest.approx(one.values, abs=1e-12)
+            assert two.p_value == (None if one.p_value is None else pytest.approx(one.p_value, rel=1e-6))
+
+
+def test_other_limits_are_compared_on_the_shared_rows(pair: dict[str, Result]) -> None:
+    small = run(scored("a", 2.0), limit=12)
+    found = compare(pair["b"], small)
+    assert [one.rows for one in found.datasets] == [12, 12]
+    assert found.datasets[1].values[1] == small.divided["own"]["accuracy"]
+    assert "own: 36 of 60 queries of first are not compared" in found.left_out
+    assert compare(run(scored("b"), limit=12), small).datasets == found.datasets
+
+
+def test_failed_queries_are_left_out_with_a_line() -> None:
+    def failing(prompt: str, label_space: list[str]) -> Any:
+        row = scored("a", 2.0)(prompt, label_space)
+        return None if row[0] > 3.0 else row
+
+    partial, whole = run(failing, own_data(), on_error="collect"), run(scored("b"), own_data())
+    failed = partial.details["own"].failed
+    assert 0 < failed < 60
+    found = compare(partial, whole)
+    assert found.datasets[0].queries == 60 - failed
+    lost = f"own: {failed} of 60 queries of %s are not compared"
+    assert {lost % "first" + f"; {failed} of them have no prediction", lost % "second"} <= {*found.left_out}
+    assert "failed" in {one.field for one in found.differences}
+    for metric, value in partial.divided["own"].items():
+        assert compare(partial, whole, metric).datasets[0].values[0] == pytest.approx(value)
+    templates = StaICC.TemplateSensitivity(datasets=["mini"], limit=20)
+    incomplete, complete = (templates(model, on_error="collect") for model in (failing, scored("b")))
+    of_all = compare(incomplete, complete, "consistency")  # queries that have a prediction with every template
+    assert of_all.overall.values[0] == pytest.approx(incomplete.averaged["consistency"])
+
+
+@pytest.mark.parametrize("benchmark", [StaICC.Normal, StaICC.PosteriorBias])
+@pytest.mark.parametrize("order", [("green", "blue", "red"), ("blue", "red", "green")])
+def test_labels_in_another_order_are_found_by_name(benchmark: Any, order: tuple[str, ...]) -> None:
+    """A cycle of three is not its own inverse, as an exchange of two labels is."""
+
+    def coloured(labels: tuple[str, ...]) -> Dataset:
+        rows = [(text, labels.index(COLOURS[row * 7919 % 101 % 3])) for row, text in enumerate(TEXTS)]
+        return Dataset.from_rows(rows, name="own", label_space=list(labels))
+
+    def by_name(salt: str) -> Callable[..., list[float]]:
+        def function(prompt: str, label_space: list[str]) -> list[float]:
+            text = prompt.rpartition("text ")[2]
+            weights = [random.Random(f"{salt} {text} {label}").random() ** 3 for label in label_space]  # no ties
+            return [weight / sum(weights) for weight in weights]
+
+        return function
+
+    first, second, same = (
+        benchmark(datasets=[coloured(labels)], limit=60)(by_name(salt))
+        for labels, salt in ((COLOURS, "a"), (order, "b"), (order, "a"))
+    )
+    metrics = first.averaged.keys() - {"distribution", "uniform", "majority"}
+    assert len(metrics) >= 2
+    for metric in metrics:
+        for left, right in ((first, second), (second, first)):
+            expected = pytest.approx((left.averaged[metric], right.averaged[metric]))
+            assert compare(left, right, metric).datasets[0].values == expected
+        assert compare(first, same, metric).datasets[0].difference == pytest.approx(0.0, abs=1e-12)
+        assert first.averaged[metric] != pytest.approx(second.averaged[metric])
+
+
+@pytest.mark.parametrize("more", [[], ["mini"]])
+@pytest.mark.parametrize("labels", [("no", "yes"), ("bad", "good")])
+@pytest.mark.parametrize("k", [4, 2])
+def test_other_data_under_one_name_are_never_paired(more: list[str], labels: tuple[str, str], k: int) -> None:
+    first = given([own_data()], "a", 0.9)
+    for other, message in (
+        (own_data(labels, before="other "), "other data under this name"),
+        (own_data(labels, shift=1), r"other true labels \(test row \d+: label [01] and [01]\)"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            compare(first, given([other, *more], "b", 0.6, k=k))
+    unknown = edited(first, lambda plain: plain["details"]["own"].update(data=None))
+    with pytest.raises(ArgumentError, match="other data under this name"):
+        compare(unknown, unknown)
+
+
+def test_what_is_not_compared_is_named(pair: dict[str, Result]) -> None:
+    def change(plain: dict[str, Any]) -> None:
+        plain["Divided results"]["own"]["accuracy"] = 0.123
+
+    def remove(plain: dict[str, Any]) -> None:
+        plain["details"]["own"]["conditions"] = []
+
+    lines = str(compare(pair["a"], run(StaICC.load_kernel("ppm")))).splitlines()
+    assert "only the second has model: ppm; algorithm: ppm/1; escape: C; order: 12" in lines
+    assert lines[-2:] == ["The signature of first:", str(pair["a"].signature)]
+    notes = compare(pair["a"], edited(pair["b"], change)).left_out
+    assert any(note.startswith("own: the table of second has 0.1230 (metrics standard)") for note in notes)
+    found = compare(pair["a"], edited(pair["b"], remove))
+    assert ([one.dataset for one in found.datasets], found.mean) == (["mini"], None)
+    assert "own (second: the file has no records of its queries)" in found.left_out
+    alone = run(scored("c"), "mini")
+    assert "own (second: not in this run)" in compare(pair["a"], alone).left_out
+    assert "own (first: not in this run)" in compare(alone, pair["a"]).left_out
+    with pytest.raises(ArgumentError, match=r"with first by accuracy: second \(its data sets are own, not mini\)$"):
+        compare(alone, run(scored("c"), own_data()))
+    bare = run(lambda prompt, label_space: 1)
+    with pytest.raises(ArgumentError, match="have no probabilities"):
+        compare(pair["a"], bare, "averaged_truelabel_likelihood")
+    three = compare_runs({**pair, "bare": bare}, "averaged_truelabel_likelihood")
+    assert [(one.first, one.second) for one in three.comparisons] == [("a", "b")]
+    assert three.left_out[0].startswith("bare (mini, own: bare: ")
+    custom = StaICC.Normal(datasets=["mini"], limit=6, metrics={"mine": lambda truth, rows: 0.5})
+    with pytest.raises(ArgumentError, match="mine cannot be recomputed from a file"):
+        compare(custom(scored("a")), custom(scored("b")))
+    with pytest.raises(ArgumentError, match="other benchmarks: Normal, Mine"):
+        compare(pair["a"], edited(pair["b"], lambda plain: plain.update(benchmark="Mine")))
+
+
+# -- several runs
+
+
+@pytest.mark.parametrize("count", [3, 6])
+def test_ranking_and_corrections_of_several_runs(count: int) -> None:
+    skills = (4.0, 4.0, 2.0, 2.0, 0.0, 0.0)[-count:]
+    runs = {f"run {n}": run(scored(str(n), skill), limit=40) for n, skill in enumerate(skills)}
+    found = compare_runs(runs, margin=0.05)
+    assert [(one.first, one.second) for one in found.comparisons] == list(combinations(runs, 2))
+    not_worse = [own for one in found.comparisons for own in one.non_inferiority]
+    assert [own.shown for own in not_worse] == [own.p_value <= 0.025 for own in not_worse]
+    assert count == 3 or any(0.025 < own.p_value < 0.05 for own in not_worse)
+    same = compare_runs({"a": runs["run 0"], "b": runs["run 0"]}, margin=0.5).comparisons[0]
+    assert [own.shown for own in same.non_inferiority] == [True, True]
+    of_means = [one.overall.p_value for one in found.comparisons]
+    assert [one.overall.holm for one in found.comparisons] == directional_holm(of_means)
+    of_datasets = [each.p_value for one in found.comparisons for each in one.datasets]
+    assert [each.holm for one in found.comparisons for each in one.datasets] == holm(of_datasets)
+    values = {rank.run: rank.value for rank in found.ranking}
+    assert values == pytest.approx({name: own.averaged["accuracy"] for name, own in runs.items()})
+    groups = {rank.run: set(rank.groups) for rank in found.ranking}
+    outcomes = {frozenset((one.first, one.second)): one.overall.outcome for one in found.comparisons}
+    for pair, outcome in outcomes.items():
+        significant = isinstance(outcome, WasTested) and outcome.significant
+        assert bool(set.intersection(*(groups[name] for name in pair))) is not significant
+    best = found.ranking[0].run
+    assert "a" in groups[best]
+    for place in found.ranking:
+        expected = Best() if place.value == values[best] else verdict_of(outcomes[frozenset((best, place.run))])
+        assert place.verdict == expected
+    assert [verdict_of(WasTested(0.01, p)) for p in (0.05, 0.051)] == [Worse(0.05), Tied(0.051)]
+
+
+def test_of_many_runs_each_is_compared_with_the_best_which_is_corrected_for_its_choice() -> None:
+    """The best run is known from the same rows: a correction for the runs next to it alone rejects too often."""
+    count = MOST_RUNS + 5
+    runs = {f"run {n}": given(["mini"], str(n), 0.95 - 0.025 * n) for n in range(count)}
+    found = compare_runs(runs)
+    best = {rank.run for rank in found.ranking if rank.value == found.ranking[0].value}
+    # Both are compared with all others, so that the order of the runs decides nothing.
+    assert ({one.first for one in found.comparisons}, len(best)) == (best, 2)
+    assert [rank.value for rank in found.ranking] == sorted((rank.value for rank in found.ranking), reverse=True)
+    assert {(rank.groups, rank.ranks) for rank in found.ranking} == {("", None)}
+    assert isinstance(found.ranking[-1].verdict, Worse)
+    assert {rank.run: rank for rank in found.ranking} == standings(runs, "accuracy", True)
+    assert len(found.comparisons) == count - 1 + count - 2
+    tested = [outcome for one in found.comparisons if isinstance(outcome := one.overall.outcome, WasTested)]
+    assert len(tested) > 15
+    for outcome in tested:
+        assert outcome.holm == pytest.approx(min(1.0, outcome.p_value * count * (count - 1) / 2))
+    for run in runs.values():  # of each of two data sets
+        run.details, run.divided = dict.fromkeys("ab", run.details["mini"]), dict.fromkeys("ab", run.divided["mini"])
+    of_sets = [own for one in compare_runs(runs).comparisons for own in one.datasets if own.p_value]
+    expected = [min(1.0, (own.p_value or 0.0) * count * (count - 1)) for own in of_sets]
+    assert [own.holm for own in of_sets] == pytest.approx(expected)
+
+
+def test_a_score_that_leaves_replies_out_is_untested() -> None:
+    """Wrong answers that are not parsed would make a run the best one."""
+
+    def model(unclear: float) -> Callable[..., str]:
+        def answer(prompt: str, label_space: list[str]) -> str:
+            draw = random.Random(prompt)
+            return draw.choice(label_space) if draw.random() >= unclear else "I cannot tell."
+
+        return answer
+
+    benchmark = StaICC.Normal(datasets=["mini"], limit=30, unparsed="excluded")
+    made = {name: benchmark(model(unclear)) for name, unclear in (("all", 0.0), ("some", 0.7), ("more", 0.0001))}
+    assert made["some"].excluded > 0
+    whole = compare_runs({name: made[name] for name in ("all", "more")})
+    for partial in (made["some"], run(model(0.7), "mini", on_error="collect")):
+        runs = {**made, "some": partial}
+        assert isinstance(standings(runs, "accuracy", True)["some"].verdict, Untested)
+        found = compare_runs(runs)
+        assert any(reason.startswith("some (") for reason in found.left_out)
+        assert found.ranking == whole.ranking, "a partial run changes the rows of no other"
+        alone = compare_runs({"all": made["all"], "some": partial})
+        assert {type(rank.verdict) for rank in alone.ranking} == {Untested}
+        assert alone.comparisons[0].left_out
+
+
+def test_without_a_test_there_is_no_tie() -> None:
+    """Twelve rows cannot show any difference of macro F1 here: the worst run is untested, not tied."""
+    benchmark = StaICC.Normal(datasets=["mini"], limit=4)
+    truth = [query.label for query in benchmark.experimentor[0].all_queries()]
+    runs = {
+        "right": benchmark(preentered_prediction=[truth]),
+        "wrong": benchmark(preentered_prediction=[[(label + 1) % 3 for label in truth]]),
+    }
+    for metric in ("accuracy", "macro_F1"):
+        found = compare_runs(runs, metric)
+        assert isinstance(found.comparisons[0].overall.outcome, Untested)
+        assert [type(rank.verdict) for rank in found.ranking] == [Best, Untested]
+        assert [type(one.verdict) for one in standings(runs, metric, True).values()] == [Best, Untested]
+        for form in FORMATS:
+            text = format_comparisons([found], form)
+            assert "tied" not in text
+            assert "untested" in text
+    failed = run(lambda prompt, label_space: None, "mini", limit=4, on_error="collect")
+    assert standings({**runs, "failed": failed}, "accuracy", True).keys() == {"right", "wrong"}
+    custom = StaICC.Normal(datasets=["mini"], limit=4, metrics={"mine": lambda truth, rows: 0.5})
+    equal = standings({name: custom(scored(name)) for name in "ab"}, "mine", True)
+    assert [type(place.verdict) for place in equal.values()] == [Best, Best]
+    total = {"mine": lambda truth, rows: sum(row[label] for label, row in zip(truth, rows, strict=True))}
+    own = StaICC.Normal(datasets=["mini"], limit=4, metrics=total)
+    other = {name: own(preentered_prediction=[[(label + n) % 3 for label in truth]]) for n, name in enumerate("ab")}
+    assert [type(place.verdict) for place in standings(other, "mine", True).values()] == [Best, Untested]
+
+
+# -- comparisons of saved results: which are made, which refused, and how they are written
+
+
+SCRIPT = '<script>document.title = "owned"</script>'
+
+
+def own(name: str, ones: Callable[[int], bool] = lambda row: row % 2 == 1) -> Dataset:
+    rows = [(f"text {n} {SCRIPT}", int(ones(n))) for n in range(60)]
+    return Dataset.from_rows(rows, name=name, label_space=["a", "b"])
+
+
+@pytest.fixture(scope="module")
+def runs(make_model: Callable[..., Any]) -> dict[str, Result]:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=20)
+    functions = {"hash": make_model, "first": lambda prompt, label_space: 0, "last": lambda prompt, label_space: 2}
+    return {name: benchmark(function) for name, function in functions.items()}
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [({"k": 2}, "k"), ({"limit": 9}, "limit"), ({"metrics": "0.1.1"}, "metrics"), ({"noisy_channel": True}, "channel")],
+)
+def test_other_settings_are_listed(
+    runs: dict[str, Result], make_model: Callable[..., Any], changed: dict[str, Any], field: str
+) -> None:
+    benchmark = StaICC.Normal(**{"datasets": ["mini"], "limit": 20, **changed})
+    other = benchmark(lambda prompt, label_space: make_model(str(prompt), label_space))
+    (found,), left_out = compare_all({"hash": runs["hash"], "other": other})
+    assert field in {one.field for one in found.comparisons[0].differences}
+    assert found.comparisons[0].datasets[0].rows == changed.get("limit", 20)
+    assert bool(left_out) == (field == "limit")
+
+
+# -- formats
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def test_json_has_everything(runs: dict[str, Result]) -> None:
+    (document,) = json.loads(format_comparisons(compare_all(runs)[0], "json"))
+    assert [one["second"] for one in document["comparisons"]] == ["first", "last", "last"]
+    figures, expected = document["comparisons"][0]["datasets"][0], compare(runs["hash"], runs["first"]).datasets[0]
+    assert figures["difference"] == expected.difference
+    assert (figures["outcome"], figures["reason"], figures["p_value"]) == ("tested", None, expected.p_value)
+    best, *others = document["ranking"]
+    assert best["verdict"] == {"case": "best"}
+    assert {one["verdict"]["case"] for one in others} <= {"tied", "worse", "untested"}
+
+
+def test_csv_says_what_the_text_says_below_the_table(make_model: Callable[..., Any]) -> None:
+    """Non-inferiority and reasons were left out of CSV files."""
+    few = own("few", lambda row: row > 20)
+    first, second = (StaICC.Normal(datasets=sets, limit=4)(make_model) for sets in (["mini"], ["mini", few]))
+    (found,), _ = compare_all({"a": first, "b": second}, "macro_F1", margin=0.02)
+    notes = "; ".join(line["note"] for line in csv.DictReader(io.StringIO(format_comparisons([found], "csv"))))
+    (pair,) = found.comparisons
+    assert (len(pair.left_out) > 0, len(pair.non_inferiority)) == (True, 2)
+    assert all(text in notes for text in (*pair.left_out, *map(str, pair.non_inferiority)))
+    other = StaICC.Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0)
+    ((untested,), _) = compare_all({"a": first, "b": other}, "macro_F1")
+    outcome = untested.comparisons[0].datasets[0].outcome
+    assert isinstance(outcome, Untested)
+    assert outcome.reason in format_comparisons([untested], "csv")
+
+
+def test_markdown_and_latex_are_tables(runs: dict[str, Result]) -> None:
+    found, _ = compare_all(runs)
+    lines = [line for line in format_comparisons(found, "markdown").splitlines() if line.startswith("|")]
+    head, rows = found[0].comparisons[0].table()
+    assert [cells(lines[0]), cells(lines[2])] == [head, rows[0]]
+    assert set("".join(cells(lines[1]))) == {"-", ":"}
+    text = format_comparisons(found, "latex")
+    assert text.count(r"\begin{tabular}{lrrrrrrrr}") == text.count(r"\end{tabular}") - 1 == 3  # and the ranking
+    latex = [line for line in text.splitlines() if line.startswith("mini &")]
+    assert all(row.count(" & ") == 8 and row.endswith(r"\\") for row in latex)
+    assert re.search(r"\$[+-]\d\.\d{4}\$", latex[0])
+
+
+@pytest.mark.parametrize("name", [f"a ` {SCRIPT} `` b", f"{SCRIPT}\n\n{SCRIPT}", f"{SCRIPT}\r`|"])
+def test_markup_in_a_name_is_text_in_every_format(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rendered as Markdown that lets HTML through, and read as LaTeX, no name of a data set becomes markup."""
+    monkeypatch.setenv("COLUMNS", "1000")
+    benchmark = StaICC.Normal(datasets=[own(name)], limit=12)
+    both = {
+        f"one {SCRIPT}": benchmark(lambda prompt, label_space: len(prompt) % 2),
+        f"other ` {SCRIPT}": benchmark(lambda prompt, label_space: 1),
+    }
+    found, _ = compare_all(both)
+    latex = format_comparisons(found, "latex")
+    assert [line for line in latex.splitlines() if "<" in line and not line.startswith("% ")] == []
+    text, compared = format_comparisons(found, "text").split("\n\n")[0], found[0].comparisons[0]
+    notes = len(compared.introduction()) + len(compared.conclusion())
+    assert len(text.splitlines()) == 6 + notes  # title, head, rule, row, whose signature, signature
+    markdown = format_comparisons(found, "markdown")
+    code = markdown.splitlines()[-1]
+    fence = re.match("`+", code)
+    assert fence is not None
+    assert [row for row in re.findall("`+", code) if len(row) >= len(fence[0])] == [fence[0]] * 2
+    parser = pytest.importorskip("markdown_it", reason="the Markdown is rendered by markdown-it-py")
+    tokens = parser.MarkdownIt("commonmark", {"html": True}).enable("table").parse(markdown)
+    kinds = {child.type for token in tokens for child in [token, *(token.children or [])]}
+    assert {"table_open", "code_inline"} <= kinds
+    assert not {"html_inline", "html_block"} & kinds
+
+
+@pytest.mark.parametrize(("metric", "higher"), [("accuracy", True), ("expected_calibration_error_1", False)])
+def test_the_better_of_two_runs_is_named(metric: str, higher: bool) -> None:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=64)
+    right = iter([query.label for condition in benchmark[0].conditions() for query in condition.queries])
+    good = benchmark(lambda prompt, label_space: [float(n == place) for place in [next(right)] for n in range(3)])
+    bad = benchmark(lambda prompt, label_space: [1.0, 0.0, 0.0])
+    for runs in ({"good": good, "bad": bad}, {"bad": bad, "good": good}):
+        pair = compare_runs(runs, metric, margin=0.02).comparisons[0]
+        assert {one.run for one in pair.non_inferiority if one.shown} == {"good"}
+        assert (pair.overall.difference > 0) is ((pair.first == "good") is higher)
+        assert [text for text in pair.conclusion() if "better" in text] == ["good is better (p < 0.0001)"]
+        assert f"{metric} ({'higher' if higher else 'lower'} is better)" in str(rank(runs, metric, draws=1))
+    (tied,) = compare(bad, bad, metric).conclusion()
+    assert {"neither", "(p", "1)"} <= {*tied.split()}
+
+
+# -- ranking of runs: intervals of ranks, probability of being the best, wins and strengths against other computations
+
+
+ROWS = [(f"number {row}", row % 2) for row in range(600)]
+
+
+def predictor(name: str, skill: float, probabilities: bool = False) -> Any:
+    """A model that is right with a probability between `skill` - 0.2 and `skill` + 0.2, which the row decides."""
+
+    def predict(prompt: str, label_space: list[str]) -> Any:
+        number = int(prompt.rsplit("number ", 1)[1].split()[0])
+        chance = skill + 0.4 * random.Random(number).random() - 0.2
+        right = random.Random(f"{name} {prompt[-400:]}").random() < chance
+        label = number % 2 if right else 1 - number % 2
+        confidence = 0.5 + 0.5 * random.Random(f"{number} {name}").random()
+        return [confidence if place == label else 1.0 - confidence for place in (0, 1)] if probabilities else label
+
+    return predict
+
+
+def evaluate(skills: list[float], sets: int = 1, limit: int = 100, **options: Any) -> dict[str, Result]:
+    data = [Dataset.from_rows(ROWS, name=f"own {n}", label_space=["no", "yes"]) for n in range(sets)]
+    return {
+        f"run {n}": StaICC.Normal(datasets=data, limit=limit, k=1)(predictor(str(n), skill, **options))
+        for n, skill in enumerate(skills)
+    }
+
+
+def correct(result: Result) -> list[list[list[bool]]]:
+    """Whether each run is correct, by data set, row and repeat."""
+    found = []
+    for details in result.details.values():
+        (record,) = details.conditions
+        rows: dict[int, list[bool]] = {}
+        for row, truth, prediction in zip(record.rows, record.truth, record.predictions, strict=True):
+            rows.setdefault(row, []).append(truth == prediction)
+        found.append([rows[row] for row in sorted(rows)])
+    return found
+
+
+def test_both_directions_of_all_pairs_are_corrected_as_so_many_hypotheses() -> None:
+    """Against the closed test of Bonferroni over the directions, of which the larger one has at least 1 - p."""
+    generator = random.Random(1)
+    for count in (1, 2, 3):
+        for _ in range(20):
+            p_values = [min(1.0, 2 * generator.random() ** 3) for _ in range(count)]
+            sides = [*(p / 2 for p in p_values), *(1 - p / 2 for p in p_values)]
+            for pair, adjusted in enumerate(directional_holm(p_values)):
+                subsets = [
+                    [sides[place] for place in range(2 * count) if number >> place & 1]
+                    for number in range(4**count)
+                    if number >> pair & 1
+                ]
+                expected = max(min(1.0, len(subset) * min(subset)) for subset in subsets)
+                assert adjusted == pytest.approx(expected, abs=0.5 if p_values[pair] > 0.5 else 1e-12)
+
+
+def test_an_interval_of_ranks_counts_the_runs_that_are_shown_to_be_better_and_worse() -> None:
+    runs = evaluate([0.75, 0.5, 0.76, 0.6, 0.74], sets=2)
+    found = rank(runs)
+    pairs = list(permutations(runs, 2))
+    p_values = [compare(runs[a], runs[b]).overall.p_value for a, b in combinations(runs, 2)]
+    adjusted = dict(zip(combinations(runs, 2), directional_holm(p_values), strict=True))
+    values = {run.run: run.value for run in found.runs}
+    better = {
+        (a, b)
+        for a, b in pairs
+        if values[a] > values[b] and (adjusted.get((a, b)) or adjusted.get((b, a)) or 1.0) <= SIGNIFICANCE_LEVEL
+    }
+    assert better
+    for place in found.runs:
+        behind = sum((other, place.run) in better for other in runs)
+        before = sum((place.run, other) in better for other in runs)
+        assert place.ranks == (1 + behind, len(runs) - before)
+        assert isinstance(place.verdict, Best | Tied) == ((found.runs[0].run, place.run) not in better)
+        for other in found.runs:
+            differ = (place.run, other.run) in better or (other.run, place.run) in better
+            assert bool({*place.groups} & {*other.groups}) is not differ
+    assert [place.value for place in found.runs] == sorted(values.values(), reverse=True)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "averaged_truelabel_likelihood", "macro_F1"])
+def test_bounds_decide_as_the_tests_of_all_pairs(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = evaluate([0.4 + 0.02 * n for n in range(14)], limit=200, probabilities=True)
+    exact = rank(runs, metric, draws=1)
+    for module in (alignment, ranking):
+        monkeypatch.setattr(module, "MOST_RUNS", 2)
+    bounded = rank(runs, metric, draws=1)
+    of_bounded, of_exact = ([(own.ranks, type(own.verdict)) for own in found.runs] for found in (bounded, exact))
+    assert of_bounded == of_exact
+    assert len({*of_exact}) > 4
+    aligned = align(runs, metric)
+    bound = _bounds(aligned)
+    for pair in combinations(aligned.order, 2):
+        assert (bound(*pair) or 1.0) >= difference_outcome(aligned.difference(*pair)).holm - 1e-12
+
+
+@pytest.mark.parametrize("most_runs", [2, 20])
+def test_verdicts_do_not_depend_on_which_of_two_best_runs_comes_first(
+    most_runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third run is right on 60 of the 70 rows of the first, and with the second it shares 30."""
+    for module in (alignment, ranking):
+        monkeypatch.setattr(module, "MOST_RUNS", most_runs)
+    data = Dataset.from_rows(ROWS, name="own", label_space=["no", "yes"])
+    benchmark = StaICC.Normal(datasets=[data], limit=100, k=0)
+    rows = list(dict.fromkeys(query.prompt for query in benchmark[0].conditions()[0].queries))
+    known = {"a": rows[:70], "b": rows[30:], "c": rows[:60]}
+
+    def model(name: str) -> Any:
+        right = set(known[name])
+
+        def predict(prompt: str, label_space: list[str]) -> int:
+            number = int(prompt.rsplit("number ", 1)[1].split()[0])
+            return number % 2 if prompt in right else 1 - number % 2
+
+        return predict
+
+    runs = {name: benchmark(model(name)) for name in known}
+    verdicts = []
+    for names in permutations(runs):
+        ranks = {run.run: run for run in rank({name: runs[name] for name in names}).runs}
+        assert [ranks[name].best for name in "ab"] == pytest.approx([0.5, 0.5], abs=0.2)
+        assert sum(run.best for run in ranks.values()) <= 1
+        assert ranks["c"].ranks == (2, 3)
+        compared = {run.run: run for run in compare_runs({name: runs[name] for name in names}).ranking}
+        assert ranks["a"].verdict == ranks["b"].verdict == compared["a"].verdict == compared["b"].verdict == Best()
+        verdicts += [ranks["c"].verdict, compared["c"].verdict]
+    (verdict,) = set(verdicts)
+    assert isinstance(verdict, Worse)
+    assert verdict.p_value == pytest.approx(3 * 2 * 0.5**10)
+
+
+def test_the_probability_of_being_the_best_against_a_direct_bootstrap() -> None:
+    numpy = pytest.importorskip("numpy")
+    runs = evaluate([0.7, 0.7, 0.66], sets=2, limit=60)
+    found = {place.run: place.best for place in rank(runs, draws=2000, seed=3).runs}
+    assert sum(found.values()) == pytest.approx(1.0)
+    generator = numpy.random.default_rng(0)
+    wins = dict.fromkeys(runs, 0.0)
+    data = {name: [numpy.array(rows).sum(1) for rows in correct(result)] for name, result in runs.items()}
+    for _ in range(4000):
+        places = [generator.integers(0, 60, 60) for _ in range(2)]
+        sums = {
+            name: sum(rows[place].sum() for rows, place in zip(own, places, strict=True)) for name, own in data.items()
+        }
+        best = [name for name, value in sums.items() if value == max(sums.values())]
+        for name in best:
+            wins[name] += 1 / len(best) / 4000
+    for name, share in wins.items():
+        assert found[name] == pytest.approx(share, abs=0.045)
+    assert rank(runs, draws=50, seed=1) == rank(runs, draws=50, seed=1)
+
+
+def test_win_rates_and_strengths_over_data_sets() -> None:
+    optimize = pytest.importorskip("scipy.optimize")
+    runs = evaluate([0.5, 0.55, 0.6, 0.75], sets=4, limit=40)
+    names = list(runs)
+    values = [[own["accuracy"] for own in result.divided.values()] for result in runs.values()]
+    won = [
+        [sum((a > b) + (a == b) / 2 for a, b in zip(ours, others, strict=True)) for others in values] for ours in values
+    ]
+
+    def loss(strengths: Any) -> float:
+        total = sum(math.log1p(math.exp(-b)) / 2 + math.log1p(math.exp(b)) / 2 for b in strengths)
+        for i, j in permutations(range(4), 2):
+            total += won[i][j] * math.log1p(math.exp(strengths[j] - strengths[i]))
+        return total
+
+    expected = optimize.minimize(loss, [0.0] * 4, tol=1e-12).x
+    for place in rank(runs, draws=1).runs:
+        number = names.index(place.run)
+        wins = place.wins
+        assert wins is not None
+        assert wins.rate == pytest.approx((sum(won[number]) - won[number][number]) / 12)
+        assert wins.strength == pytest.approx(expected[number], abs=1e-3)
+        assert 0.0 <= wins.interval.low <= wins.rate <= wins.interval.high <= 1.0
+        assert wins.strength_interval[0] <= wins.strength <= wins.strength_interval[1]
+        shown = f"{wins.rate:.3f}  {wins.interval.low:.2f} .. {wins.interval.high:.2f}  {wins.strength:+.2f}  "
+        assert shown in re.sub("  +", "  ", str(rank(runs, draws=1)))
+    assert all(place.wins is None for place in rank(evaluate([0.5, 0.6]), draws=1).runs)
+    equal = rank(dict.fromkeys(("one", "two"), runs["run 0"]), draws=1).runs
+    assert [place.wins and place.wins.rate for place in equal] == [0.5, 0.5]  # a tie is half a win
+
+
+def test_ranks_over_templates_and_draws() -> None:
+    runs = {
+        name: StaICC.Generalisation(datasets=["mini"], limit=24, draws=2, templates=2)(model)
+        for name, model in (("same", lambda prompt, label_space: 0), ("other", lambda prompt, label_space: 1))
+    }
+    assert {place.condition_ranks for place in rank(runs, draws=1).runs} <= {(1, 1), (2, 2)}
+
+    def changing(prompt: str, label_space: list[str]) -> int:
+        return len(prompt) % 2
+
+    runs["changing"] = StaICC.Generalisation(datasets=["mini"], limit=24, draws=2, templates=2)(changing)
+    found = {place.run: place.condition_ranks for place in rank(runs, draws=1).runs}
+    accuracies = {
+        name: [sum(map(int.__eq__, r.truth, r.predictions)) for r in result.details["mini"].conditions]
+        for name, result in runs.items()
+    }
+    for name, own in accuracies.items():
+        ranks = [1 + sum(other[n] > value for other in accuracies.values()) for n, value in enumerate(own)]
+        assert found[name] == (min(ranks), max(ranks))
+    repeated = evaluate([0.5, 0.55, 0.6])
+    found = {place.run: place.condition_ranks for place in rank(repeated, draws=1).runs}
+    sums = {
+        name: [sum(column) for column in zip(*correct(result)[0], strict=True)] for name, result in repeated.items()
+    }
+    for name, own in sums.items():  # two draws of demonstrations for each row
+        ranks = [1 + sum(other[n] > value for other in sums.values()) for n, value in enumerate(own)]
+        assert len(ranks) == 2
+        assert found[name] == (min(ranks), max(ranks))

@@ -1,0 +1,236 @@
+"""Reading label scores out of a server's answers: right ones give the oracle's numbers, wrong ones give errors."""
+
+from __future__ import annotations
+
+import copy
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from StaICC.kernels.protocol import label_probabilities
+from StaICC.kernels.server.endpoint import (
+    NoMatch,
+    echoed_tokens,
+    joint_log_probabilities,
+    next_token_scores,
+    next_tokens,
+)
+from StaICC.kernels.server.transport import EndpointError
+from tests.result_edits import edited, every_place
+
+# -- prompt log-probabilities ---------------------------------------------------------------------------------------
+
+
+def echo_body(tokens, values, generated=(), front=()):
+    """What a server sends that splits a text so; ``front`` are special tokens that are no part of the text."""
+    values = [*([None] * len(front)), *values, *[-0.5] * len(generated)]
+    logprobs = {"tokens": [*front, *tokens, *generated], "token_logprobs": values}
+    choice = {"text": "".join([*tokens, *generated]), "logprobs": logprobs}
+    return {"choices": [choice], "usage": {"completion_tokens": len(generated)}}
+
+
+def read(prompt, labels, splits, **more):
+    """Scores of labels whose echo is split so, with log-probabilities -1, -2, -4, ... counted from the text's start."""
+    echoes = []
+    for label, tokens in zip(labels, splits, strict=True):
+        assert "".join(tokens) == prompt + label
+        values = [None, *(-(2.0 ** (i - 1)) for i in range(1, len(tokens)))]
+        echoes.append(echoed_tokens(echo_body(tokens, values, **more), prompt + label))
+    return joint_log_probabilities(echoes, prompt, labels)
+
+
+@pytest.mark.parametrize("generated", [(), (" so",), ("",)])
+@pytest.mark.parametrize("front", [(), ("<s>",), ("<|begin|>", "x")])
+def test_a_label_is_the_sum_over_its_tokens(generated, front):
+    splits = [["a ", "b ", "no"], ["a ", "b ", "ma", "y", "be"]]
+    assert read("a b ", ["no", "maybe"], splits, generated=generated, front=front) == [-2.0, -2.0 - 4 - 8]
+
+
+def test_a_space_that_goes_with_the_label_counts_for_all_labels():
+    # " no" holds the prompt's last space, "#" does not: both are scored from the border before the space.
+    splits = [["a", " b:", " no"], ["a", " b:", " ", "#"]]
+    assert read("a b: ", ["no", "#"], splits) == [-2.0, -2.0 - 4]
+
+
+def test_labels_that_change_the_prompts_last_word_are_scored_from_before_it():
+    splits = [["a", " b", "c", "d"], ["a", " bc", "e"], ["a", " b", "cf"]]
+    assert read("a bc", ["d", "e", "f"], splits) == [-1 - 2 - 4.0, -1 - 2.0, -1 - 2.0]
+
+
+def test_a_first_token_without_log_probability_cannot_be_part_of_a_label():
+    with pytest.raises(EndpointError, match="no log-probability of the token 'no' of the label 'no'"):
+        read("", ["no", "yes"], [["no"], ["yes"]])
+
+
+def test_a_label_begun_inside_a_character_is_refused():
+    body = echo_body(["a:", "\ufffd", "\ufffd"], [None, -1.0, -1.5])
+    body["choices"][0]["text"] = "a:é"
+    with pytest.raises(EndpointError, match="do not spell the text that was sent"):
+        echoed_tokens(body, "a:é")
+
+
+def test_equal_scores_of_three_labels_are_no_scores():
+    splits = [["a ", "x"], ["a ", "y"], ["a ", "z"]]
+    with pytest.raises(EndpointError, match=r"all 3 labels exactly the same log-probability, -1.0"):
+        read("a ", ["x", "y", "z"], splits)
+    assert read("a ", ["x", "y"], splits[:2]) == [-1.0, -1.0]  # two may tie, in 16 bits
+
+
+GOOD = echo_body(["a", " b", ":", " no"], [None, -1.0, -2.0, -3.0], generated=(" so",))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda body, choice, lp: body.pop("choices"), "no list of choices"),
+        (lambda body, choice, lp: body.update(choices=[choice, choice]), "with 2 choices"),
+        (lambda body, choice, lp: choice.update(text=" so"), "it cut or changed the prompt, or does not know echo"),
+        (lambda body, choice, lp: choice.update(logprobs=None), "no log-probabilities of the prompt's tokens"),
+        (lambda body, choice, lp: lp.update(tokens=[]), "no log-probabilities"),
+        (lambda body, choice, lp: lp["token_logprobs"].pop(), "4 log-probabilities for 5 tokens.*cut short"),
+        (lambda body, choice, lp: lp["tokens"].__setitem__(2, 7), "cut short"),
+        (lambda body, choice, lp: [lp[k].pop() for k in lp], "cut short or shifted"),
+        (lambda body, choice, lp: [lp.update({k: lp[k][:3]}) for k in lp], "do not spell the text"),
+        (lambda body, choice, lp: lp.update(token_logprobs=[-1.5] * 5), "the same log-probability, -1.5, for every"),
+        (lambda body, choice, lp: lp.update(token_logprobs=[None, *[0.0] * 4]), "the same log-probability, 0.0"),
+        (lambda body, choice, lp: lp.update(tokens=["token_id:7"] * 5), "do not spell the text that was sent"),
+    ],
+)
+def test_a_wrong_echo_is_an_error(change, message):
+    body = copy.deepcopy(GOOD)
+    change(body, body["choices"][0], body["choices"][0]["logprobs"])
+    with pytest.raises(EndpointError, match=message):
+        echoed_tokens(body, "a b: no")
+
+
+@pytest.mark.parametrize("value", [None, "x", True, 0.5, math.nan, -math.inf, math.inf, [-1.0], 2e-4])
+def test_what_is_no_log_probability_is_an_error_but_rounding_is_allowed(value):
+    echoes = [echoed_tokens(echo_body(["a", " no"], [None, value]), "a no")]
+    if value == 2e-4:
+        assert joint_log_probabilities(echoes, "a", [" no"]) == [0.0]
+    else:
+        with pytest.raises(EndpointError, match="of the token ' no' of the label"):
+            joint_log_probabilities(echoes, "a", [" no"])
+
+
+BROKEN = [None, "x", "", "a b: no", "\ufffd", "<s>", 3.0, math.nan, -math.inf, True, {}, [], [None]]
+"""What a value becomes; no valid log-probability, because a wrong one looks like a right one."""
+
+
+@given(st.randoms(use_true_random=False), st.integers(1, 4))
+def test_whatever_is_broken_the_score_is_right_or_refused(draw: random.Random, times):
+    """Damage an echo in random places: what comes out is the true score, or an error of ours."""
+    truth = [-5.0, -6.25]
+    bodies = [
+        echo_body(["a", " b", ":", " no"], [None, -1.0, -2.0, -5.0], generated=(" so",)),
+        echo_body(["a", " b", ":", " y", "es"], [None, -1.0, -2.0, -6.0, -0.25], generated=(" so",)),
+    ]
+    for _ in range(times):
+        number = draw.randrange(2)
+        path, value = draw.choice([*every_place(bodies[number])])
+        shorter = value[:-1] if isinstance(value, (list, str)) else None
+        bodies[number] = edited(bodies[number], path, draw.choice([shorter, *BROKEN]))
+    try:
+        echoes = [echoed_tokens(body, text) for body, text in zip(bodies, ["a b: no", "a b: yes"], strict=True)]
+        scores = joint_log_probabilities(echoes, "a b:", [" no", " yes"])
+    except EndpointError:
+        return
+    assert scores == truth
+
+
+# -- top log-probabilities ------------------------------------------------------------------------------------------
+
+
+def plain(**tokens):
+    return {"choices": [{"logprobs": {"tokens": ["x"], "token_logprobs": [-1.0], "top_logprobs": [tokens]}}]}
+
+
+def chat(*pairs):
+    listed = [{"token": token, "logprob": value} for token, value in pairs]
+    return {"choices": [{"logprobs": {"content": [{"token": "x", "logprob": -1.0, "top_logprobs": listed}]}}]}
+
+
+@pytest.mark.parametrize(("value", "total"), [(math.log(0.25), math.log(0.5)), (-9999.0, -9999.0 + math.log(2))])
+def test_two_tokens_with_one_text_add_up(value, total):
+    listed = next_tokens(chat(("a", value), ("a", value), ("b", -3.0)), 5)
+    assert listed["a"] == pytest.approx(total)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"choices": []}, "0 choices"),
+        ({"choices": [{"logprobs": None}]}, "no list of the most probable"),
+        ({"choices": [{"logprobs": {"top_logprobs": [None]}}]}, "no list of the most probable"),
+        (plain(), "no list of the most probable"),
+        (plain(a=-1.0), "lists 1 next tokens, where 20 were asked for"),
+        (plain(a=0.0, b=-math.inf, c=-math.inf), "applied its temperature"),
+        (plain(a=-1.0, b=None), "no log-probability of the next token 'b'"),
+        (plain(a=-1.0, b=12.5), "12.5 as log-probability"),
+        (plain(a=-1.0, b=math.nan), "nan as log-probability"),
+        (plain(a=-2.0, b=-2.0, c=-2.0), "the same log-probability, -2.0, for every next token"),
+        (plain(a=-0.1, b=-0.2), "add up to 1.72"),
+        (chat((None, -1.0), ("b", -2.0)), "'None' as a next token, which is no text"),
+    ],
+)
+def test_a_wrong_list_is_an_error(body, message):
+    with pytest.raises(EndpointError, match=message):
+        next_tokens(body, 20)
+
+
+def logs(**masses):
+    return {name.replace("_", " "): math.log(mass) for name, mass in masses.items()}
+
+
+def test_a_label_is_the_mass_of_the_tokens_that_begin_it():
+    tokens = logs(_positive=0.3, pos=0.2, negative=0.1, the=0.2, Positive=0.05)
+    scores = next_token_scores(tokens, ["negative", "positive"], "refuse")
+    assert [round(math.exp(score), 12) for score in scores] == [0.1, 0.5]
+    assert [round(p, 12) for p in label_probabilities(scores)] == [round(1 / 6, 12), round(5 / 6, 12)]
+
+
+def test_a_token_that_goes_beyond_the_label_is_not_the_label():
+    with pytest.raises(NoMatch, match=r"'pos' not among the 2 most probable next tokens \('positive' 0.6, 'neg' 0.3\)"):
+        next_token_scores(logs(positive=0.6, neg=0.3), ["pos", "neg"], "refuse")
+
+
+def test_an_unlisted_label_is_no_match_or_gets_the_most_it_can_have():
+    tokens = logs(positive=0.5, the=0.3, a=0.15)
+    with pytest.raises(
+        NoMatch, match=r"'negative' not among the 3 .* raise top_n, or take the bound with unlisted='bound'"
+    ):
+        next_token_scores(tokens, ["negative", "positive"], "refuse")
+    low, high = next_token_scores(tokens, ["negative", "positive"], "bound")
+    assert math.isclose(math.exp(high), 0.5)
+    assert math.isclose(math.exp(low), 0.05)  # what the list leaves over is less than the last listed
+    low, _ = next_token_scores(logs(positive=0.5, the=0.1), ["negative", "positive"], "bound")
+    assert math.isclose(math.exp(low), 0.1)  # the least that is listed is less than what is left over
+
+
+def test_the_bound_is_finite_when_nothing_is_left_over():
+    low, high = next_token_scores(
+        {"positive": math.log(0.75), "the": math.log(0.25)}, ["negative", "positive"], "bound"
+    )
+    assert low < -700 < high
+    assert label_probabilities([low, high]) == [pytest.approx(0, abs=1e-300), 1.0]
+
+
+def test_probabilities_that_underflow_are_still_scored():
+    tokens = {"other": -1e-9, "positive": -900.0, "negative": -9999.0, " positive": -900.0}
+    scores = next_token_scores(tokens, ["negative", "positive"], "refuse")
+    assert scores == [-9999.0, pytest.approx(-900.0 + math.log(2))]
+    assert label_probabilities(scores) == [0.0, 1.0]
+    assert next_token_scores({"positive": -1e-9, "other": -9999.0}, ["negative", "positive"], "bound")[0] == -9999.0
+
+
+@pytest.mark.parametrize("unlisted", ["refuse", "bound"])
+def test_a_beginning_that_labels_share_tells_nothing(unlisted):
+    with pytest.raises(NoMatch, match="does not tell the label 'very bad' from others that begin alike"):
+        next_token_scores(logs(very=0.8, good=0.1, bad=0.02), ["very bad", "very good", "good", "bad"], unlisted)
+    with pytest.raises(NoMatch, match="does not tell"):
+        next_token_scores({" ": -0.1, "yes": -3.0, "no": -4.0}, ["yes", "no"], unlisted)
+    scores = next_token_scores(logs(n=0.01, ne=0.5, no=0.25), ["neutral", "no"], unlisted)
+    assert [round(math.exp(score), 12) for score in scores] == [0.5, 0.25]

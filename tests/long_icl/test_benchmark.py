@@ -1,0 +1,456 @@
+"""LongICL as a benchmark: queries, scores, results, options; failures never count as wrong."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shutil
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC.benchmarks.prompt_digests import digest_prompts
+from StaICC.benchmarks.race import race
+from StaICC.benchmarks.task import Statistics
+from StaICC.benchmarks.verify import Recomputed, Rerun, Unchecked, status_of, verify
+from StaICC.comparing.comparison import compare
+from StaICC.errors import ArgumentError, OutputError, SchemaError, UnknownNameError, WithheldReplyError
+from StaICC.inference.replies import Failure
+from StaICC.long_icl.benchmark import LongICL, LongICLExperimentor
+from StaICC.long_icl.cards import task_card
+from StaICC.long_icl.experiments import Experiment
+from StaICC.long_icl.prompts import write_query
+from StaICC.metrics.intervals import ratio_part
+from StaICC.metrics.random_baselines import RandomBaseline
+from StaICC.results.result import Result
+from tests.long_icl.conftest import SETS, make, right_answers, scored
+from tests.result_edits import edited, value_at
+
+
+def one(folder: Path, name: str, rounds: Any = (1, 2), test_number: Any = 12, **more: Any) -> LongICLExperimentor:
+    return make(folder, [name], rounds, test_number, **more)[0]
+
+
+def rightly(benchmark: LongICL, wrong: Callable[[int], bool] = lambda number: False) -> Callable[..., str]:
+    """A function that answers by text as the demonstrations do, but for some queries of each data set's first round."""
+    answers = {}
+    for own in benchmark:
+        for place, (prompt, text) in enumerate(zip(own.prompt_set(), right_answers(own), strict=True)):
+            answers[prompt] = "no idea" if place < len(own.test_items) and wrong(place) else text
+    return lambda prompt, label_space: answers[prompt]
+
+
+def constant(answer: Any) -> Callable[..., Any]:
+    return lambda prompt, label_space: answer
+
+
+# -- queries
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_queries(small_files: Path, name: str, sha: Callable[[Any], str]) -> None:
+    own = one(small_files, name, [3, 1], 9)
+    items, prompts = own.test_items, own.prompt_set()
+    expected = [own.context(number) + write_query(own.card, item) for number in (3, 1) for item in items]
+    assert prompts == one(small_files, name, [3, 1], 9).prompt_set() == expected
+    assert [query.row for query in own.all_queries()] == [item.row for item in items] * 2
+    assert own.context(3) is own.context(3, 5)  # one string for the round, not one for each query
+    assert own.get_label_space() == list(task_card(name).labels)
+    assert sum(len(item.gold) for item in items) <= 9 or name == "few_nerd"
+    digests = [hashlib.sha256(prompt.encode()).digest() for prompt in prompts]
+    marks = base64.b64encode(b"".join(digest[:4] for digest in digests)).decode()
+    assert digest_prompts(own.all_queries()) == (sha(prompts), marks)
+    listed = split([digest.hex() for digest in digests], own.rounds)
+    assert own.prompt_digests == {
+        number: hashlib.sha256("\n".join(lines).encode()).hexdigest() for number, lines in listed.items()
+    }
+
+
+def split(values: list[Any], rounds: Any) -> dict[Any, list[Any]]:
+    size = len(values) // len(rounds)
+    return {number: values[place * size : (place + 1) * size] for place, number in enumerate(rounds)}
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        *(({"rounds": []}, ArgumentError, "from 1 to 5"), ({"rounds": [1, 1]}, ArgumentError, "different")),
+        *(({"rounds": [0]}, ArgumentError, "not 0"), ({"rounds": [True]}, ArgumentError, "not True")),
+        *(({"rounds": 3}, ArgumentError, "list, not 3"), ({"rounds": "12"}, ArgumentError, "must be an integer")),
+        ({"test_number": 0}, ArgumentError, "test_number"),
+        ({"variant": "publisched"}, UnknownNameError, "did you mean 'published'"),
+        ({"parsing": "strikt"}, UnknownNameError, "did you mean 'strict'"),
+        ({"unparsed": "wrongly"}, UnknownNameError, "did you mean 'wrong'"),
+        ({"arrangement": "mixed"}, UnknownNameError, "interleaved, grouped"),
+    ],
+)
+def test_arguments(small_files: Path, options: dict[str, Any], error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        one(small_files, "tacred", **options)
+
+
+# -- scores
+
+
+@pytest.mark.parametrize("variant", ["published", "strict"])
+@pytest.mark.parametrize("name", SETS)
+def test_right_and_wrong_answers(small_files: Path, name: str, variant: str) -> None:
+    own = one(small_files, name, [1, 2], 20, variant=variant)
+    right, count = right_answers(own), len(own.test_items)
+    result = scored(own, right[:count] + ["nothing of the kind"] * count)
+    first, second = result.values["rounds"]["1R"], result.values["rounds"]["2R"]
+    best = 1.0 if name != "few_nerd" or variant == "strict" else 0.5  # half of the entities have a colon
+    assert result.values["1R"] == pytest.approx(best, abs=1e-7)
+    assert result.values["2R"] == 0.0
+    assert (
+        list(first["score"])[-1] == list(second["score"])[-1] == task_card(name).scoring.metric.removeprefix("micro_")
+    )
+    assert (first["asked"], first["answered"], first["empty"], first["unanswered"]) == (count, count, 0, {})
+    assert sum(part["gold"] for part in first["labels"].values()) == sum(len(item.gold) for item in own.test_items)
+    assert first["demonstrations"] == len(own.data.demonstration_rows(1))
+
+
+def test_a_round_without_all_answers_has_no_score(small_files: Path) -> None:
+    own = one(small_files, "banking77", test_number=5)
+    long = Failure("the prompt has 40,000 tokens, the model reads 32,768")
+    result = scored(own, [0, 1, "", 3, 4, long, 1, long, Failure("refused"), 4])
+    first, second = result.values["rounds"]["1R"], result.values["rounds"]["2R"]
+    assert first["score"] is not None
+    assert first["empty"] == 1
+    assert second["score"] is result.values["2R"] is None
+    assert (second["asked"], second["answered"]) == (5, 2)
+    assert second["unanswered"] == {long.reason: 2, "refused": 1}
+    assert second["note"] == f"not scored: 3 of 5 queries were not answered: {long.reason} (2); refused (1)"
+    assert [text is None for text in result.outcomes[1].parsed] == [True, False, True, True, False]
+    own = one(small_files, "dialogre", unparsed="excluded")
+    count, replies = len(own.test_items), list[Any](right_answers(own))
+    replies[0], replies[count - 1], replies[count], replies[-1] = "", "", long, long
+    records = scored(own, replies).values["rounds"].values()
+    unscored = [[place for place, item in enumerate(record["items"]) if item[1] is None] for record in records]
+    assert unscored == [[0], [0, count - 1]]  # items after the last scored one are not listed
+    assert [len(record["items"]) for record in records] == [count - 1, count]
+
+
+def test_predictions_are_checked(small_files: Path) -> None:
+    own = one(small_files, "tacred", test_number=3)
+    for predictions, said in (
+        ([0] * 5, r"expected 6 predictions \(3 items in 2 rounds\), found 5"),
+        ([0, 0, 0, 0, 41, 0], r"^TACRED, round 2, query 1 \(row 1\): got label index 41"),
+        ([0, 0, None, 0, 0, 0], "round 1, query 2"),
+    ):
+        with pytest.raises(OutputError, match=said):
+            scored(own, predictions)
+    row = [1 / 41] * 41
+    for answers, kind in (([0] * 3, "labels"), (["x"] * 3, "text"), ([row] * 3, "numbers"), ([row, 0, "x"], "mixed")):
+        assert {record.output for record in scored(own, answers * 2).details.conditions} == {kind}
+    with pytest.raises(ArgumentError, match="got <LongICL on tacred"):
+        race(make(small_files, ["tacred"]), constant(0), constant(0))
+
+
+@pytest.mark.parametrize("variant", ["published", "strict"])
+def test_scores_are_those_of_the_experimentors(small_files: Path, variant: str) -> None:
+    benchmark = make(small_files, variant=variant)
+    function = rightly(benchmark, wrong=lambda number: number % 3 == 0)
+    result = benchmark(function)
+    for own in benchmark:
+        found = result["Divided results"][own.name]
+        assert found == scored(own, [function(prompt, []) for prompt in own.prompt_set()]).values
+        assert found["mean"] == (found["1R"] + found["2R"]) / 2
+        assert found["settings"] == own.settings()
+        assert 0 < found["1R"] < found["2R"]
+    for key in ("1R", "2R", "mean"):
+        values = [found[key] for found in result["Divided results"].values()]
+        assert result["Averaged results"][key] == pytest.approx(sum(values) / 6)
+    assert result["Averaged results"]["uniform"] is None  # Few-NERD has none, and says why
+    assert "not defined" in result.details["few_nerd"].missing["uniform"]
+    assert result.complete
+
+
+def test_intervals_and_baselines(small_files: Path) -> None:
+    benchmark = make(small_files, ["banking77", "dialogre"], statistics=Statistics(tried=3))
+    result = benchmark(rightly(benchmark, wrong=lambda number: number < 3))
+    own = result.details["banking77"]
+    part = ratio_part([1] * 9 + [0] * 3, [1] * 12, 0.95)
+    interval = own.intervals["1R"]
+    assert (interval.low, interval.high) == pytest.approx((part.value - part.below, part.value + part.above))
+    assert own.intervals["mean"].low < result.divided["banking77"]["mean"] < own.intervals["mean"].high
+    assert result.means.intervals["1R"].low < result.averaged["1R"] < result.means.intervals["1R"].high
+    assert (own.baselines["1R"].uniform, own.baselines["1R"].tried, own.baselines["1R"].queries) == (1 / 77, 3, 12)
+    assert own.baselines["1R"].majority == 1 / 12
+    assert own.baselines["2R"].p_value < own.baselines["1R"].p_value < 1e-9
+    assert own.baselines["1R"].p_value_majority == pytest.approx(11 / 1024)  # 9 rows of 10
+    assert "majority label" not in str(result)
+    frequent = result.divided["banking77"]["majority_label"]
+    assert "Not better than always the majority label (p > 0.05): banking77." in str(benchmark(lambda **_: frequent))
+    f1 = result.divided["dialogre"]["1R"]
+    assert result.details["dialogre"].intervals["1R"].low < f1 < result.details["dialogre"].intervals["1R"].high
+    assert result.details["dialogre"].baselines == {}
+    assert result.divided["dialogre"]["uniform"] == 1 / 34
+    right = rightly(benchmark, wrong=lambda number: number % 2 == 0)
+    other = benchmark(lambda prompt, label_space: f"{right(prompt, label_space)}, {label_space[0]}")
+    for key in ("1R", "2R", "mean"):
+        values = {line.dataset: line.values for line in compare(result, other, key).datasets}
+        expected = {name: (own[key], other.divided[name][key]) for name, own in result.divided.items()}
+        assert values == {name: pytest.approx(pair) for name, pair in expected.items()}
+    without = one(small_files, "tacred", statistics=Statistics(intervals=False))
+    assert scored(without, right_answers(without)).details.intervals == {}
+
+
+# -- failures are never wrong
+
+
+def test_a_context_that_is_too_long_is_no_wrong_answer(small_files: Path, caplog: pytest.LogCaptureFixture) -> None:
+    benchmark = make(small_files, ["banking77"], [1, 5, 2])
+    limit = (len(benchmark[0].context(2)) + len(benchmark[0].context(5))) // 2
+    calls: list[str] = []
+
+    def function(prompt: str, label_space: list[str]) -> int:
+        calls.append(prompt)
+        if len(prompt) > limit:
+            raise ValueError(f"the prompt has {len(prompt)} tokens, but the model reads {limit} at most")
+        return 0
+
+    result = benchmark(function)  # on_error="raise"
+    own, details = result.divided["banking77"], result.details["banking77"]
+    assert None not in (own["1R"], own["2R"])
+    assert own["5R"] is own["mean"] is result.averaged["mean"] is result.averaged["5R"] is None
+    assert result.averaged["1R"] == own["1R"]
+    assert len(calls) == 12 + 1 + 12  # the rest of a round that cannot be scored is not predicted
+    assert "longer than the model's limit (12 of 12 queries" in details.missing["5R"]
+    assert f"the model reads {limit} at most" in details.missing["5R"]
+    assert ".py:" not in details.missing["5R"]
+    assert details.missing["mean"] == "no score in 5R"
+    assert (details.asked, details.scored, details.failed) == (36, 24, 12)
+    assert details.conditions[1].predictions == (None,) * 12
+    assert details.conditions[1].output == "none"
+    assert not {"5R"} & (details.intervals.keys() | details.baselines.keys())
+    assert [failure.condition for failure in details.failures] == ["5R"] * 12
+    assert not result.complete
+    assert result.signature.fields["failed"] == "12"
+    assert "5R is undefined: not scored" in str(result)
+    assert "LongICL, banking77, 5R: not scored" in caplog.text
+
+
+def test_collected_failures(small_files: Path) -> None:
+    benchmark = make(small_files, ["goemotions"])
+    odd = {query.prompt for query in benchmark[0].round_queries(2)[:3]}
+
+    def function(prompt: str, label_space: list[str]) -> int:
+        if prompt in odd:
+            raise RuntimeError(f"refused after {len(prompt)} characters")
+        return 0
+
+    with pytest.raises(OutputError, match=r"LongICL, goemotions, 2R, query 0: .*refused"):
+        benchmark(function)
+    result = benchmark(function, on_error="collect")
+    own, details = result.divided["goemotions"], result.details["goemotions"]
+    assert own["1R"] is not None
+    assert own["2R"] is None
+    assert own["rounds"]["2R"]["answered"] == 9
+    assert list(own["rounds"]["2R"]["unanswered"].values()) == [3]  # reasons that differ in numbers only
+    assert (details.scored, details.failed) == (12, 3)
+    assert details.missing["2R"].startswith("not scored: 3 of 12 queries were not answered")
+    assert sum(counts["gold"] for counts in own["rounds"]["2R"]["labels"].values()) == 9
+
+
+# -- replies in the habits of model families
+
+HABITS = {
+    "plain": "{label}\n",
+    "reasoning": "<think>Could be anger, or joy. I'd say {label}.</think>\n\n{label}",
+    "a sentence": "The answer is {label}.",
+    "JSON": '```json\n{{"emotion category": "{label}", "confidence": 0.9}}\n```',
+    "bold": "Considering the tone, the emotion category is **{label}**.",
+    "numbered": "1. {label}",
+}
+"""How model families reply with a label."""
+
+
+def test_habits_are_read(small_files: Path) -> None:
+    for parsing, right in (("tolerant", list(HABITS)), ("published", ["plain"])):
+        own = one(small_files, "goemotions", [1], 20, parsing=parsing)
+        gold = [item.gold[0] for item in own.test_items]
+        runs = {name: scored(own, [text.format(label=label) for label in gold]) for name, text in HABITS.items()}
+        assert [name for name, run in runs.items() if run.values["mean"] == 1.0] == right
+    unread = runs["reasoning"].details
+    assert len(unread.unparsed) == 20
+    note = '20 of 20 replies are unparsed and count as wrong, such as (no label): "<think>Could be'
+    assert any(text.startswith(note) for text in unread.notes)
+
+
+def test_a_reply_without_a_label_may_end_the_run(small_files: Path) -> None:
+    benchmark = make(small_files, ["goemotions"], test_number=20, parsing="tolerant", unparsed="error")
+    asked: list[str] = []
+
+    def function(prompt: str, label_space: list[str]) -> str:
+        asked.append(prompt)
+        if zlib.crc32(prompt.encode()) % 5 == 0:
+            raise WithheldReplyError("the server withheld the reply")
+        return "joy"
+
+    with pytest.raises(OutputError, match=r"GoEmotions, round 1, query \d+ .*withheld the reply"):
+        benchmark(function)
+    assert len(asked) == 20  # the second round is not asked
+
+
+# -- verification
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"instruct": True}, {"variant": "strict", "arrangement": "grouped"}, {"rounds": (2,), "test_number": None}],
+)
+def test_verification_rebuilds_the_benchmark(small: Path, settings: dict[str, Any]) -> None:
+    result = make(small, ["goemotions", "tacred"], **settings)(constant("x"))
+    assert [found.same for found in verify(result, data_dir=small)] == [True, True, None]
+    assert status_of(verify(result, data_dir=small)) == Recomputed()
+    path = small / "goemotions_train.tsv"
+    path.write_text(path.read_text().replace("text", "word"))
+    assert [found.same for found in verify(result, data_dir=small)[:2]] == [False, True]
+
+
+@pytest.mark.parametrize("unparsed", ["wrong", "excluded"])
+def test_replies_without_a_label_are_predicted_again(small_files: Path, unparsed: str) -> None:
+    benchmark = make(small_files, ["goemotions"], unparsed=unparsed, statistics=Statistics(tried=3))
+
+    def model(prompt: str, label_space: list[str]) -> str:
+        return f"{label_space[len(prompt) % 28]}{' or not' * (len(prompt) % 3 == 0)}"
+
+    result = benchmark(model)
+    unread = len(result.details["goemotions"].unparsed)
+    assert 0 < unread < 24
+    for own in result.details["goemotions"].baselines.values():  # of the queries that are scored
+        guesser = RandomBaseline(own.queries, 1 / 28)
+        assert own.max_random == guesser.max_random_baseline(3)
+        assert (own.queries < 12) is (unparsed == "excluded")
+    others: dict[Any, int] = {model: 0, lambda **query: f"{model(**query)} or not": 24 - unread}
+    for again, differing in others.items():
+        message = verify(result, benchmark, rerun=Rerun(again, 24))[-1].message
+        assert "24 of 24 queries predicted again (seed" in message
+        assert f": {differing} differ" in message
+
+
+def test_skipped_data_sets_are_recomputed_and_missing_ones_are_unchecked(small: Path) -> None:
+    complete = make(small, ["goemotions", "tacred"])(constant("x"))
+    path = small / "tacred_train.json"
+    content = path.read_bytes()
+    path.unlink()
+    result = make(small, ["goemotions", "tacred"])(constant("x"))
+    assert result.details["tacred"].asked == 0
+    found = verify(complete, data_dir=small)
+    assert isinstance(status_of(found), Unchecked)
+    assert found[0].status == Recomputed()
+    for _ in range(2):
+        assert status_of(verify(result, data_dir=small)) == Recomputed()
+        path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        *((("Divided results", "tacred", key), 0.5) for key in ("1R", "majority")),
+        *(
+            (("Divided results", "tacred", *keys), 1)
+            for keys in (("settings", "test_number"), ("rounds", "2R", "score", "correct"))
+        ),
+        *((("Averaged results", "2R"), 0.5), (("signature", "data"), "0" * 12), (("details", "tacred", "asked"), 1)),
+        *((("details", "tacred", *keys), 0.5) for keys in (("baselines", "1R", "p_value"), ("intervals", "1R", "low"))),
+        (("details", "tacred", "conditions", 0, "truth", 3), 0),
+    ],
+)
+def test_edits_are_named(small_files: Path, path: tuple[Any, ...], value: Any) -> None:
+    benchmark = make(small_files, ["tacred", "dialogre"])
+    result = benchmark(rightly(benchmark, wrong=lambda number: number % 3 == 0))
+    assert [found.contradicted for found in verify(result, benchmark)] == [(), (), ()]
+    plain = json.loads(json.dumps(result.to_dict()))
+    assert value_at(plain, path) != value
+    plain = edited(plain, path, value)
+    for findings in (verify(Result.from_dict(plain), benchmark), verify(Result.from_dict(plain), data_dir=small_files)):
+        reported = [line for found in findings for line in found.contradicted]
+        assert any(line.startswith(" / ".join(map(str, path)) + ": saved ") for line in reported), reported
+    for inner in (("answered",), ("unparsed",), ("items", 3, 1)):
+        with pytest.raises(SchemaError, match=f"1R, {inner[0]}"):
+            Result.from_dict(edited(plain, ("Divided results", "dialogre", "rounds", "1R", *inner), "x"))
+
+
+# -- every option of LongICL that changes a number is in the signature
+
+
+EXPERIMENTS = [
+    Experiment("context", (1024, 4096)),
+    Experiment("shots", (0, 2)),
+    Experiment("position", (3,), 1),
+    Experiment("controls", (), 1),
+]
+IN_SIGNATURE: dict[str, list[Any]] = {
+    **{"data_dir": ["changed"], "datasets": [["tacred"]], "rounds": [[1], [2, 1]], "test_number": [None, 5]},
+    **{"instruct": [True], "variant": ["strict"], "arrangement": ["grouped"], "unparsed": ["excluded"]},
+    "parsing": ["strict", "tolerant"],
+    "experiment": [*EXPERIMENTS, *(Experiment("order", (2,), shots=2, seed=seed) for seed in (0, 1))],
+    "statistics": [Statistics(level=0.8), Statistics(level=0.9)],
+}
+"""Other values of the options that are in the signature."""
+NO_NUMBER: dict[str, list[Any]] = {"data_dir": ["copy"], "verify": [False], "announce": [print]}
+"""Other values of the options that change no number."""
+
+
+@pytest.fixture(scope="module")
+def folders(small_files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("options")
+    for name in ("small", "copy", "changed"):
+        shutil.copytree(small_files, home / name)
+    path = home / "changed" / "discovery_test.tsv"
+    path.write_text(path.read_text("utf-8").replace("text", "word"), "utf-8", newline="")
+    return home
+
+
+def run(home: Path, **options: Any) -> Result:
+    options = {"datasets": ["discovery", "tacred"], "verify": True, **options}  # without published digests
+
+    def model(prompt: str, label_space: list[str]) -> str:
+        return label_space[zlib.crc32(prompt.encode()) % 3]
+
+    return make(home / options.pop("data_dir", "small"), **options)(model)
+
+
+def numbers(result: Result) -> dict[str, Any]:
+    left_out = ("signature", "provenance", "timing", "environment", "with_divided")
+    return {key: value for key, value in result.to_dict().items() if key not in left_out}
+
+
+@pytest.fixture(scope="module")
+def base(folders: Path) -> Result:
+    return run(folders)
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in IN_SIGNATURE for value in IN_SIGNATURE[name]])
+def test_an_option_that_changes_a_number_is_in_the_signature(
+    folders: Path, base: Result, name: str, value: Any
+) -> None:
+    other = run(folders, **{name: value})
+    assert numbers(base) != numbers(other)
+    assert base.signature.differences(other.signature)
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in NO_NUMBER for value in NO_NUMBER[name]])
+def test_other_options_change_no_number(folders: Path, base: Result, name: str, value: Any) -> None:
+    other = run(folders, **{name: value})
+    assert numbers(base) == numbers(other)
+    assert base.signature == other.signature
+
+
+@pytest.mark.parametrize("variant", ["published", "strict"])
+@pytest.mark.parametrize("name", ["discovery", "tacred", "few_nerd", "dialogre"])
+def test_a_test_number_above_the_number_of_items_is_none(small_files: Path, name: str, variant: str) -> None:
+    def signature(number: int | None) -> Any:
+        return make(small_files, [name], [1], number, variant=variant).signature()
+
+    items = make(small_files, [name], [1], None, variant=variant)[0].test_items
+    count = sum(len(item.gold) if name == "dialogre" else 1 for item in items)
+    assert {signature(number) for number in (count, count + 1, 10**9)} == {signature(None)}
+    assert signature(None).fields["rows"] == "all"
+    assert signature(count - 1).fields["rows"] == str(count - 1)

@@ -1,0 +1,468 @@
+"""Experiments: conditions, scores, the test of positions, controls; with functions that read prompts as models do."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC.benchmarks.verify import verify
+from StaICC.comparing.comparison import compare
+from StaICC.comparing.published import compare_with_published
+from StaICC.errors import SchemaError
+from StaICC.long_icl import experiments
+from StaICC.long_icl.benchmark import LongICL, LongICLExperimentor
+from StaICC.long_icl.cards import task_card
+from StaICC.long_icl.experiments import Contexts, Experiment, blocks_of, position_p_value, reference_tokens
+from StaICC.long_icl.prompts import write_context
+from StaICC.long_icl.scoring import Tally
+from StaICC.metrics.intervals import ratio_part
+from StaICC.metrics.paired_tests import holm
+from StaICC.prompting.sampling import turns_of
+from StaICC.report.figures import experiment_chart
+from StaICC.report.page import report_html
+from StaICC.results.result import Result
+from StaICC.results.result import load as load_result
+from StaICC.results.table import experiment_rows
+from tests.long_icl.conftest import SINGLE, make
+
+EVERY = ("context", "length", "shots", "order", "position", "controls", "retrieval")
+
+
+def benchmark(folder: Path, experiment: Any, name: str = "goemotions", **options: Any) -> LongICL:
+    return make(folder, [name], experiment=experiment, **{"test_number": "default", **options})
+
+
+def one(folder: Path, experiment: Any, name: str = "goemotions", test_number: int = 3, **options: Any) -> Any:
+    return benchmark(folder, experiment, name, test_number=test_number, **options)[0]
+
+
+def rounds_of(folder: Path, name: str = "goemotions", number: int = 5, **options: Any) -> LongICLExperimentor:
+    return make(folder, [name], [number], 3, **options)[0]
+
+
+def shown(prompt: str, name: str = "goemotions") -> list[tuple[str, str]]:
+    """Text and label of each demonstration in a prompt, read without the library."""
+    cue, answer = {
+        "goemotions": ("comment: ", "\nemotion category: "),
+        "banking77": ("service query: ", "\nintent category: "),
+    }[name]
+    parts = prompt.split(cue)[1:]
+    return [(text, label.strip()) for text, label in (part.split(answer) for part in parts)]
+
+
+def rows_of(result: Result, name: str = "goemotions") -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = result.divided[name]["experiment"]["conditions"]
+    return found
+
+
+# -- conditions
+
+
+@pytest.mark.parametrize("instruct", [False, True])
+@pytest.mark.parametrize("name", SINGLE)
+def test_budgets_are_filled_with_nested_contexts(small_files: Path, name: str, instruct: bool) -> None:
+    budgets = (1500, 1024 * 2, 3000)
+    own = one(small_files, Experiment("context", budgets), name, instruct=instruct)
+    longest = rounds_of(small_files, name, instruct=instruct).context(5)
+    contexts = [own.context(key) for key in own.rounds]
+    assert list(own.contexts) == ["1500", "2K", "3000"][: len(contexts)]
+    for budget, context, longer in zip(budgets, contexts, [*contexts[1:], longest], strict=False):
+        assert longer.startswith(context)  # nested, and in the published order
+        assert reference_tokens(context) == math.ceil(len(context.encode()) / 4) <= budget
+    if name == "tacred":
+        return
+    train = [row.item() for row in own.data.train]
+    order = [train[place] for turn in turns_of([item.gold[0] for item in train]) for place in turn]
+    for condition, budget in zip(own.contexts.values(), budgets, strict=False):
+        count = condition.demonstrations
+        assert condition.context == write_context(own.card, order[:count], instruct=instruct)
+        longer = write_context(own.card, order[: count + 1], instruct=instruct)
+        assert len(longer.encode()) > 4 * budget  # no further one fits
+    sizes = [len(write_context(own.card, order[:count], instruct=instruct).encode()) for count in range(40)]
+    count = next(count for count in range(1, 40) if sizes[count] % 4 == 0)
+    exact = one(small_files, Experiment("context", (sizes[count] // 4,)), name, instruct=instruct)
+    assert [condition.demonstrations for condition in exact.contexts.values()] == [count]
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_shots_are_the_published_rounds(small_files: Path, name: str) -> None:
+    own = one(small_files, Experiment("shots", (0, 1, 2, 5, 7)), name)
+    for number in (1, 2, 5):
+        assert own.context(f"{number} shots") == rounds_of(small_files, name, number).context(number)
+    assert own.contexts["0 shots"] == Contexts(task_card(name).template.plain, 0, shown=((),))
+    assert own.unavailable.keys() == {"7 shots"}
+    assert "got 7 shots" in own.unavailable["7 shots"]
+    assert "6 demonstrations of every label" in own.unavailable["7 shots"]
+
+
+def test_orders_have_the_same_demonstrations(small_files: Path) -> None:
+    own, again, other = (one(small_files, Experiment("order", (3,), shots=2, seed=seed)) for seed in (0, 0, 1))
+    orders = {str(name): shown(own.context(name)) for name in own.rounds}
+    published = orders["published"]
+    assert list(orders) == ["published", *(f"{kind} {n}" for kind in ("rotation", "shuffle") for n in (1, 2, 3))]
+    assert all(sorted(order) == sorted(published) for order in orders.values())
+    assert len(set(map(tuple, orders.values()))) == 7
+    assert orders["rotation 2"] == published[28:] + published[:28]
+    assert again.contexts == own.contexts
+    for number in (1, 2, 3):
+        assert other.context(f"rotation {number}") == own.context(f"rotation {number}")
+        assert other.context(f"shuffle {number}") not in [own.context(f"shuffle {n}") for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(("parts", "shots", "seed"), [(2, 1, 0), (5, 3, 0), (5, 3, 1), (28, 2, 1)])
+def test_every_label_is_in_every_part_once(small_files: Path, parts: int, shots: int, seed: int) -> None:
+    own = one(small_files, Experiment("position", (parts,), shots, seed))
+    blocks = blocks_of(own.card.labels, parts, seed)
+    sizes = Counter(blocks.values())
+    assert max(sizes.values()) - min(sizes.values()) <= 1
+    places: dict[str, list[int]] = {}
+    for order, name in enumerate(own.rounds):
+        labels = [label for _, label in shown(own.context(name))]
+        assert Counter(labels) == dict.fromkeys(own.card.labels, shots)
+        for part in range(parts):
+            block = (part - order) % parts
+            inside, labels = labels[: sizes[block] * shots], labels[sizes[block] * shots :]
+            for label in set(inside):
+                assert inside.count(label) == shots  # all of its demonstrations
+                places.setdefault(label, []).append(part)
+    assert all(sorted(parts_of_label) == [*range(parts)] for parts_of_label in places.values())
+
+
+def test_length_is_told_from_labels(small_files: Path) -> None:
+    """With 28 labels, 256 tokens show some of them. A copier is as good as its coverage, at any length."""
+    budgets = (256, 1024, 1500)
+    own = benchmark(small_files, Experiment("length", budgets), test_number=None)
+    base, *others = (shown(own[0].context(name)) for name in ("256", "1K padded", "1K same labels"))
+    assert others[0] == base
+    assert others[1][: len(base)] == base
+    labels = {label for _, label in base}
+    assert {label for _, label in others[1]} == labels
+    assert len(others[1]) > len(base)
+    padded, same = (own[0].context(f"1K {kind}") for kind in ("padded", "same labels"))
+    assert len(padded.encode()) == len(same.encode()) <= 4 * 1024
+    assert "demonstrations of the" in own[0].unavailable["1500 same labels"]
+    assert len(own[0].context("1500 padded").encode()) == 4 * 1500  # possible without further demonstrations
+    result = own(copies)
+    gold = [item.gold[0] for item in own[0].test_items]
+    share = sum(label in labels for label in gold) / len(gold)
+    assert 0 < share < 0.9
+    for name, row in rows_of(result).items():
+        assert row["labels_shown"] == len(labels)
+        assert row["share_shown"] == pytest.approx(share)
+        assert row["per_shown_label"] == pytest.approx(own[0].contexts[name].demonstrations / len(labels))
+        assert (row["score_shown"], row["score_not_shown"]) == (1.0, 0.0)
+        assert row["difference"] in (None, 0.0)
+        assert row["p_value"] in (None, 1.0)
+        assert row["band_low"] <= row["score_low"] <= row["score"] <= row["score_high"] <= row["band_high"]
+        hits, level = [float(label in labels) for label in gold], 1 - 0.05 / len(rows_of(result))
+        assert row["band_low"] == pytest.approx(row["score"] - ratio_part(hits, [1.0] * len(hits), level).below)
+    assert result.divided["goemotions"]["experiment"]["compared"]["1K same labels"] == "1K padded"
+    assert "1K same labels from 1K padded" in str(result)
+    # The published order shows more labels in more tokens: the same model "improves with length".
+    published = rows_of(benchmark(small_files, Experiment("context", (256, 1024)), test_number=None)(copies))
+    for row in published.values():
+        assert row["score"] == pytest.approx(row["share_shown"])
+    assert published["1K"]["difference_low"] > 0
+
+    def disturbed(prompt: str, label_space: list[str]) -> str:
+        return copies(prompt, label_space) if len(prompt) < 1500 else label_space[0]
+
+    rows = rows_of(own(disturbed))
+    assert rows["1K padded"]["p_value"] < 0.05
+    assert rows["1K padded"]["difference_high"] < 0
+    assert rows["1K same labels"]["difference"] == 0.0
+
+
+@pytest.mark.parametrize(("gained", "lost"), [(0, 0), (0, 6), (3, 9), (5, 5), (40, 2)])
+def test_the_test_of_a_difference_is_the_exact_one(gained: int, lost: int) -> None:
+    """Against the distribution of all signs of the changed items."""
+    right, wrong = (Tally(("a",), (), ("a",) * correct) for correct in (1, 0))
+    before = [wrong] * gained + [right] * lost + [right, wrong, right, None]
+    after = [right] * gained + [wrong] * lost + [right, wrong, None, right]
+    count, distance = gained + lost, abs(gained - lost)
+    extreme = sum(math.comb(count, up) for up in range(count + 1) if abs(2 * up - count) >= distance)
+    assert experiments.mcnemar_p_value(before, after) == pytest.approx(extreme / 2**count)
+
+
+def test_controls(small_files: Path) -> None:
+    own = one(small_files, Experiment("controls", shots=2))
+    normal, shuffled, symbols = (shown(own.context(name)) for name in ("normal", "shuffled labels", "symbols"))
+    assert own.context("normal") == rounds_of(small_files, number=2).context(2)
+    assert [text for text, _ in shuffled] == [text for text, _ in normal] == [text for text, _ in symbols]
+    assert Counter(label for _, label in shuffled) == Counter(label for _, label in normal)
+    assert sum(a == b for (_, a), (_, b) in zip(normal, shuffled, strict=True)) < 10
+    names = own.contexts["symbols"].labels
+    assert len(set(names)) == 28
+    renamed = {a: b for (_, a), (_, b) in zip(normal, symbols, strict=True)}
+    assert dict(zip(own.card.labels, names, strict=True)) == renamed
+    assert not {label for _, label in symbols} & set(own.card.labels)
+    assert {query.label_space for query in own.round_queries("symbols")} == {names}
+    assert own.context("zero shots") == own.card.template.plain
+    for name in ("irrelevant text", "symbols", "random labels", "shuffled labels"):
+        assert len(own.context(name).encode()) == len(own.context("normal").encode())
+    drawn = [label for _, label in shown(own.context("random labels"))]
+    assert set(drawn) <= set(own.card.labels)
+    assert Counter(drawn) != Counter(label for _, label in normal)
+    assert [text for text, _ in shown(own.context("random labels"))] == [text for text, _ in normal]
+    assert not shown(own.context("irrelevant text"))
+    others = [one(small_files, Experiment("controls", shots=2, seed=seed)) for seed in range(1, 5)]
+    assert {other.context("normal") for other in others} == {own.context("normal")}  # random labels are no longer
+    instructed = one(small_files, Experiment("controls", shots=1), instruct=True)
+    assert ", ".join(instructed.contexts["symbols"].labels) in instructed.context("symbols")
+    assert ", ".join(own.card.labels) in instructed.context("irrelevant text")
+
+
+WORDS = ["red", "blue", "green", "fast", "slow", "late", "lost", "paid", "card", "bank", "door"]
+
+
+def okapi(query: str, texts: list[str]) -> list[float]:
+    """BM25 with k1 = 1.5 and b = 0.75, text by text."""
+    bags = [re.findall(r"\w+", text.lower()) for text in texts]
+    mean = sum(map(len, bags)) / len(bags)
+    scores = []
+    for bag in bags:
+        score = 0.0
+        for word in re.findall(r"\w+", query.lower()):
+            having = sum(word in other for other in bags)
+            weight = math.log(1 + (len(bags) - having + 0.5) / (having + 0.5))
+            count = bag.count(word)
+            score += weight * count * 2.5 / (count + 1.5 * (0.25 + 0.75 * len(bag) / mean))
+        scores.append(score)
+    return scores
+
+
+@pytest.fixture
+def words(small: Path) -> Path:
+    """BANKING77 of the published format with texts of a few words each."""
+    for split, step in (("train", 3), ("test", 7)):
+        path = small / f"banking77_{split}.csv"
+        head, *lines = path.read_text("utf-8").splitlines()
+        for place, line in enumerate(lines):
+            text = " ".join(WORDS[(place * step + turn * turn) % len(WORDS)] for turn in range(1 + place % 5))
+            lines[place] = f"{text} {place},{line.rpartition(',')[2]}"
+        path.write_text("\n".join([head, *lines]) + "\n", "utf-8", newline="")
+    return small
+
+
+@pytest.mark.parametrize("shots", [1, 2])
+def test_the_most_similar_demonstrations_come_last(words: Path, shots: int) -> None:
+    own = one(words, Experiment("retrieval", (1, 5, 77 * shots), shots), "banking77", 12)
+    few = one(words, Experiment("retrieval", (1, 5), shots), "banking77", 3)
+    pool = shown(own.context("full context"), "banking77")
+    assert own.context("full context") == one(words, Experiment("shots", (shots,)), "banking77").context(
+        f"{shots} shots"
+    )
+    assert len(pool) == 77 * shots
+    for place, item in enumerate(own.test_items):
+        scores = okapi(item.texts[0], [text for text, _ in pool])
+        best = sorted(range(len(pool)), key=lambda number: (-round(scores[number], 9), number))
+        for number in (1, 5):
+            context = own.context(f"{number} retrieved", place)
+            assert shown(context, "banking77") == [pool[position] for position in reversed(best[:number])]
+            assert place >= 3 or few.context(f"{number} retrieved", place) == context  # other items do not matter
+    assert len({own.context("5 retrieved", place) for place in range(12)}) > 6
+    drawn = [shown(own.context("5 random", place), "banking77") for place in range(12)]
+    assert all(len({*order} & {*pool}) == 5 for order in drawn)
+    assert {pool.index(first) for first, *_ in drawn} != {pool.index(last) for *_, last in drawn}
+    assert {own.contexts[f"{number} random"].compared for number in (1, 5)} == {"1 retrieved", "5 retrieved"}
+    assert own.contexts["5 retrieved"].compared == ""  # compared with the full context
+    assert own.unavailable.keys() == {f"{77 * shots} {kind}" for kind in ("retrieved", "random")}
+
+
+# -- scores
+
+
+def in_last_fifth(prompt: str, label_space: list[str]) -> str:
+    """Is right if the demonstrations of the true label, which these texts contain, are in the last fifth."""
+    *before, (query, _) = shown(prompt)
+    labels = [label for _, label in before]
+    gold = re.findall(r"of (\w+)", query)[0]
+    place = (labels.index(gold) + labels[::-1].index(gold) * -1 + len(labels) - 1) / 2 / len(labels)
+    return gold if place >= 0.8 else label_space[0]
+
+
+def test_a_known_effect_is_found(small_files: Path) -> None:
+    result = benchmark(small_files, Experiment("position", shots=2), test_number=None)(in_last_fifth)
+    rows = rows_of(result)
+    assert list(rows) == [f"part {part}" for part in range(1, 6)]
+    always = 3 / 72  # the first label is right where it is the true one
+    *others, last = rows.values()
+    assert last["score"] == pytest.approx(1.0, abs=always)
+    for row in others:
+        assert row["score"] <= always
+        assert row["difference_high"] < 0
+    assert last["difference"] == pytest.approx(last["score"] - sum(row["score"] for row in others) / 4)
+    assert 0.6 < last["difference_low"] < last["difference"] <= last["difference_high"]
+    assert result.divided["goemotions"]["experiment"]["p_value"] == 1 / 2000
+    assert "test of no effect of the part of the context: p = 0.0005." in str(result)
+
+
+def exact_p_value(correct: dict[str, list[int]], blocks: dict[str, int]) -> float:
+    """Over all assignments of labels to the slots of the design."""
+
+    def statistic(assigned: tuple[int, ...]) -> float:
+        orders = len(next(iter(correct.values())))
+        parts = [
+            sum(correct[label][(part - block) % orders] for label, block in zip(correct, assigned, strict=True))
+            for part in range(orders)
+        ]
+        mean = sum(parts) / orders
+        return round(sum((part - mean) ** 2 for part in parts), 9)
+
+    observed = statistic(tuple(blocks[label] for label in correct))
+    every = [statistic(one) for one in itertools.permutations(blocks[label] for label in correct)]
+    return sum(value >= observed for value in every) / len(every)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_p_value_is_that_of_all_assignments(seed: int) -> None:
+    draw = random.Random(seed)
+    labels = "abcdefg"
+    blocks = blocks_of(labels, 3, seed)
+    correct = {
+        label: [
+            int(draw.random() < (0.9 if (blocks[label] + order) % 3 == 2 else 0.4)) * (1 + (label == "a"))
+            for order in range(3)
+        ]
+        for label in labels
+    }
+    exact = exact_p_value(correct, blocks)
+    found = position_p_value(correct, blocks, 4000)
+    assert abs(found - exact) < 4 * math.sqrt(max(exact * (1 - exact), 1e-3) / 4000)
+    assert found == position_p_value(correct, blocks, 4000)
+
+
+def copies(prompt: str, label_space: list[str]) -> str:
+    """The label of the demonstration that shares the most words; without demonstrations, the first label."""
+    *before, (query, _) = shown(prompt)
+    words = set(query.split())
+    return max(before, key=lambda one: len(words & set(one[0].split())))[1] if before else label_space[0]
+
+
+def knows(prompt: str, label_space: list[str]) -> str:
+    """What the query says, without reading the context."""
+    return re.findall(r"of (\w+)", prompt)[-1]
+
+
+def constant(prompt: str, label_space: list[str]) -> str:
+    return label_space[5]
+
+
+def test_controls_separate_three_models(small_files: Path) -> None:
+    own = benchmark(small_files, Experiment("controls", shots=2), test_number=None)
+    copying, prior, fixed = (rows_of(own(function)) for function in (copies, knows, constant))
+    # Copying: right with any names, and only as far as the demonstrations are.
+    assert copying["normal"]["score"] == copying["symbols"]["score"] == 1.0
+    assert copying["symbols"]["difference"] == 0.0
+    few = rows_of(benchmark(small_files, Experiment("controls", shots=2), test_number=9)(copies)).values()
+    lost = [round(9 * (1 - row["score"])) for row in few]  # all of them right in "normal"
+    expected = holm([min(1.0, 2.0 ** (1 - count)) for count in lost[1:]])
+    assert [row["p_value"] for row in few] == [None, *map(pytest.approx, expected)]
+    for name in ("zero shots", "shuffled labels", "random labels", "irrelevant text"):
+        assert copying[name]["score"] < 0.2
+        assert copying[name]["difference_high"] < -0.5
+    # Prior knowledge: right whatever the context is, except with names that it cannot know.
+    assert {name: row["score"] for name, row in prior.items()} == {name: float(name != "symbols") for name in prior}
+    assert prior["symbols"]["difference_high"] < -0.9
+    assert prior["shuffled labels"]["difference"] == 0.0
+    # Constant: the share of one label, everywhere.
+    (score,) = {row["score"] for row in fixed.values()}
+    assert 0 < score <= 3 / 72
+    assert all(row.get("difference") in (None, 0.0) for row in fixed.values())
+
+
+@pytest.mark.parametrize(
+    ("experiment", "name"),
+    [*((experiment, "goemotions") for experiment in EVERY), ("context", "tacred"), ("position", "tacred")],
+)
+def test_results_say_the_same_everywhere(small_files: Path, tmp_path: Path, experiment: str, name: str) -> None:
+    levels = {"shots": (0, 1, 4)}.get(experiment, (1024, 1500, 2048) if experiment in ("context", "length") else ())
+    options = {} if levels else {"shots": 2, "seed": 3}
+    own = benchmark(small_files, Experiment(experiment, levels, **options), name, test_number=20)
+    calls: list[str] = []
+
+    def function(prompt: str, label_space: list[str]) -> str:
+        calls.append(prompt)
+        return label_space[len(prompt) % 7]
+
+    result = own(function, store=tmp_path / "store.sqlite", model_name="m")
+    assert len(calls) == result.details[name].distinct == len(set(own[0].prompt_set()))
+    answers = [function(query.prompt, list(query.label_space)) for query in own[0].all_queries()]
+    assert own(preentered_prediction=[answers]).divided == result.divided
+    result.save(tmp_path / "result.json")
+    loaded = load_result(tmp_path / "result.json")
+    assert isinstance(loaded, Result)
+    assert [found.contradicted for found in verify(loaded, data_dir=small_files)] == [(), ()]
+    forged = json.loads((tmp_path / "result.json").read_text("utf-8"))
+    row = next(iter(forged["Divided results"][name]["experiment"]["conditions"].values()))
+    row["score_low"] -= 0.001
+    assert any(found.contradicted for found in verify(Result.from_dict(forged), data_dir=small_files))
+    row["score_low"] = "<b>"
+    with pytest.raises(SchemaError, match="experiment"):
+        Result.from_dict(forged)
+    other = own(lambda prompt, label_space: [*label_space[:5], "?"][len(prompt) % 6], model_name="other")
+    difference = result.divided[name]["mean"] - other.divided[name]["mean"]
+    assert compare(result, other).overall.difference == pytest.approx(difference)
+    values, conditions = result.divided[name], rows_of(result, name)
+    head, rows = experiment_rows(loaded)
+    assert [row[0] for row in rows] == [f"{name}, {key}" for key in conditions]
+    for (key, row), cells in zip(conditions.items(), rows, strict=True):
+        if experiment != "position":
+            assert row["score"] == pytest.approx(values[key], abs=1e-7)
+            interval = result.details[name].intervals[key]
+            assert (row["score_low"], row["score_high"]) == (interval.low, interval.high)
+        assert row["score_low"] <= row["score"] <= row["score_high"]
+        assert dict(zip(head, cells, strict=True))["score"].startswith(f"{row['score']:.4f} [")
+    assert values["mean"] == pytest.approx(sum(row["score"] for row in conditions.values()) / len(conditions), abs=1e-3)
+    shown = {row[2]: row[3] for row in experiment_chart({"mine": loaded}).rows}
+    assert shown == {key: f"{row['score']:.4f}" for key, row in conditions.items()}
+    assert f"Experiment: {experiment}" in report_html({"mine": loaded})
+    assert all(found.reason and not found.figures for found in compare_with_published(result))
+
+
+@pytest.mark.parametrize("experiment", ["position", "shots"])
+def test_a_failed_condition_is_undefined(small_files: Path, experiment: str) -> None:
+    chosen = Experiment(experiment, (0, 1, 2)) if experiment == "shots" else Experiment(experiment, shots=1)
+    own = benchmark(small_files, chosen, test_number=20)
+    bad = own[0].context(own[0].rounds[1])
+
+    def function(prompt: str, label_space: list[str]) -> int:
+        if prompt.startswith(bad) and len(prompt) - len(bad) < 60 * 2:
+            raise ValueError("the server is gone")
+        return 0
+
+    result = own(function, on_error="collect")
+    values, rows = result.divided["goemotions"], rows_of(result)
+    undefined = [name for name, row in rows.items() if row["score"] is None]
+    assert values[str(own[0].rounds[1])] is None
+    assert undefined == (list(rows) if experiment == "position" else ["1 shots"])
+    assert all(rows[name]["difference"] is rows[name]["score_low"] is None for name in undefined)
+    assert result.divided["goemotions"]["experiment"].get("p_value") is None
+    assert "PARTIAL" in str(result)
+    assert experiment_chart(result).rows
+
+
+def test_differences_are_on_the_items_that_both_conditions_have(small_files: Path) -> None:
+    """Excluded replies are those of hard items here: the score of the rest rises, no prediction changes."""
+    own = benchmark(small_files, Experiment("shots", (0, 1)), test_number=40, unparsed="excluded")
+    gold = [item.gold[0] for item in own[0].test_items]
+    right = [label if place < 25 else gold[place - 1] for place, label in enumerate(gold)]
+    result = own(preentered_prediction=[right + [answer if place < 30 else "?" for place, answer in enumerate(right)]])
+    first, second = rows_of(result).values()
+    assert (first["score"], second["score"], second["items"]) == (25 / 40, 25 / 30, 30)
+    assert second["difference"] == 0.0
+    guessing = result.details["goemotions"].baselines  # on the queries of the score
+    assert [baselines.queries for baselines in guessing.values()] == [40, 30]
+    expected = sum(math.comb(30, hits) * 27 ** (30 - hits) for hits in range(25, 31)) / 28**30
+    assert guessing["1 shots"].p_value == pytest.approx(expected, rel=1e-9, abs=0)
+    parts = benchmark(small_files, Experiment("position", (2,), shots=1), test_number=40, unparsed="excluded")
+    rows = rows_of(parts(preentered_prediction=[[*right, *right[:30], *["?"] * 10]]))
+    assert {row["difference"] for row in rows.values()} == {0.0}

@@ -1,0 +1,212 @@
+"""HELMET's many-shot tasks: prompts, parses and scores equal those of its code, on made-up tables."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC import LongICL
+from StaICC.benchmarks.verify import Recomputed, status_of, verify
+from StaICC.cli import main
+from StaICC.errors import ArgumentError, DataDamagedError
+from StaICC.long_icl.benchmark import LongICLExperimentor, LongICLOutcome
+from StaICC.long_icl.cards import cards, task_card
+from StaICC.long_icl.experiments import _BUDGETS, Experiment
+from StaICC.long_icl.loading import load
+from StaICC.long_icl.selection import permutation
+from StaICC.prompting.prompt_writer import Query
+from StaICC.report.figures import experiment_chart
+from StaICC.results.result import Result
+from StaICC.results.result import load as load_result
+from tests.long_icl.conftest import make, scored
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "helmet.json").read_text("utf-8"))
+TASKS = list(cards("HELMET"))
+ODD = (
+    "book a table", 'say "hi", please', "{label} {0}", "label: 3", "tschüß ſ ﬁ", "two\nlines", " blanks  ",
+    "日本 🎉", "the a an", "\\n \\u0041", "%s", "text\tcategory",
+)  # fmt: skip
+ROWS = {"train": 400, "test": 150}
+
+
+def table(name: str, split: str) -> list[tuple[str, str]]:
+    """Invented rows: frequent and rare labels, odd characters, the same text with equal and with different labels."""
+    labels, shift = task_card(name).labels, len(split)
+    return [
+        (f"{ODD[i % len(ODD)]} {i * 7 % 90} {split}", labels[(i * i + i // 3 + shift) % len(labels)])
+        for i in range(ROWS[split])
+    ]
+
+
+def write_table(path: Path, rows: list[tuple[str, str]]) -> None:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("text", "category"), *rows])
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("helmet")
+    for name in TASKS:
+        for split, spec in task_card(name).files.items():
+            write_table(folder / spec.names[0], table(name, split))
+    return folder
+
+
+def one(folder: Path, name: str, levels: tuple[int, ...] = (), **more: Any) -> LongICLExperimentor:
+    return make(folder, [name], experiment=Experiment("helmet", levels), **{"test_number": 24, **more})[0]
+
+
+def test_the_permutation_is_that_of_numpy() -> None:
+    numpy = pytest.importorskip("numpy")
+    for size in (*range(12), 255, 256, 257, 3080, 25715):
+        assert permutation(size) == numpy.random.default_rng(42).permutation(size).tolist()
+
+
+def digest_of(queries: Sequence[Query]) -> str:
+    texts = [[str(query.prompt), query.label_space[query.label]] for query in queries]
+    return hashlib.sha256(json.dumps(texts, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_prompts_and_answers_are_those_of_helmet(tables: Path, name: str) -> None:
+    own = one(tables, name, _BUDGETS)
+    assert list(own.rounds) == ["4K", "8K", "16K", "32K", "64K", "128K"]
+    for condition in own.conditions():
+        assert digest_of(condition.queries) == GOLDEN["prompts"][name][condition.name], condition.name
+    assert [own.contexts[length].demonstrations for length in own.rounds] == [*task_card(name).shots]
+    every = one(tables, name, (4096,), test_number=None)
+    queries = every.round_queries("4K")
+    assert digest_of(queries) == GOLDEN["all rows"][name]
+    assert every.test_number is one(tables, name, (4096,), test_number=len(queries)).test_number is None
+
+
+def test_replies_are_parsed_and_scored_as_helmet_does(tables: Path) -> None:
+    own = one(tables, "helmet_trec_fine", (4096,))
+    queries = own.round_queries("4K")
+    correct = 0
+    for reply, parsed, right in GOLDEN["replies"]:
+        number, other = (queries[0].label_space[place] for place in (queries[0].label, queries[0].label - 1))
+        given = reply.replace("RIGHT", number).replace("WRONG", other)
+        answers = [given, *["none"] * (len(queries) - 1)]
+        scored = LongICLOutcome(own, own.conditions()[0], answers, "wrong")
+        assert scored.parsed[0] == parsed.replace("RIGHT", number).replace("WRONG", other), reply
+        tally = scored.tallies[0]
+        assert tally is not None
+        assert bool(tally.correct) == right, reply
+        assert scored.value == right / len(queries)
+        correct += right
+    assert 0 < correct < len(GOLDEN["replies"])
+
+
+def copies(prompt: str, label_space: list[str]) -> str:
+    """Reply as a model that copies the label of the last demonstration, and does not stop."""
+    return f" {prompt.rsplit('label: ', 1)[1].split()[0]}\n\nmore text\nlabel: 1"
+
+
+def test_a_run_is_saved_and_verified(tables: Path, tmp_path: Path) -> None:
+    result = make(tables, TASKS, experiment=Experiment("helmet", (4096, 8192)), test_number=30)(copies)
+    result.save(tmp_path / "result.json")
+    saved = load_result(tmp_path / "result.json")
+    assert isinstance(saved, Result)
+    assert status_of(verify(saved, data_dir=tables)) == Recomputed()
+    assert "experiment=helmet,levels=4096+8192" in str(saved.signature)
+    for name in TASKS:
+        shown = saved.divided[name]["experiment"]["conditions"]["4K"]
+        assert shown["demonstrations"] == task_card(name).shots[0]
+        assert shown["per_shown_label"] == task_card(name).shots[0] / shown["labels_shown"]
+        assert saved.divided[name]["uniform"] == 1 / len(task_card(name).labels)
+    for name in TASKS[1:2]:
+        for split in ("train", "test"):
+            write_table(tmp_path / f"{name}_{split}.csv", table(name, split)[:: 1 if split == "test" else -1])
+    found = {finding.dataset: finding.same for finding in verify(saved, data_dir=tmp_path)}
+    assert found["helmet_trec_coarse"] is False
+
+
+def test_a_report_draws_curves_over_the_lengths_of_all_runs(tables: Path) -> None:
+    runs = {
+        str(levels): make(tables, ["helmet_nlu"], experiment=Experiment("helmet", levels), test_number=9)(copies)
+        for levels in ((8192, 16384), (4096, 8192))
+    }
+    (panel,) = experiment_chart(runs).panels
+    assert [name for _, name in panel.x.ticks] == ["4K", "8K", "16K"]
+    marks = [shape for shape in panel.shapes if shape.kind == "mark"]
+    assert [mark.series for mark in marks] == [0, 0, 1, 1]
+    assert [mark.points[0][0] for mark in marks] == [1, 2, 0, 1]
+
+
+def test_all_kinds_of_predictions_name_the_same_label(tables: Path) -> None:
+    own = one(tables, "helmet_clinc150", (4096,))
+    queries = own.round_queries("4K")
+    places = [(query.label + number % 2) % 151 for number, query in enumerate(queries)]
+    scores = [[float(place == right) for place in range(151)] for right in places]
+    texts = [f"Label: {query.label_space[place]}." for query, place in zip(queries, places, strict=True)]
+    (condition,) = own.conditions()
+    of_kinds = [LongICLOutcome(own, condition, answers, "wrong").tallies for answers in (places, scores, texts)]
+    assert of_kinds[0] == of_kinds[1] == of_kinds[2]
+    assert [bool(tally and tally.correct) for tally in of_kinds[0]] == [True, False] * 12
+
+
+def test_a_row_that_is_tested_twice_counts_once_in_tests_and_intervals(tables: Path) -> None:
+    own = one(tables, "helmet_nlu", (4096, 8192), test_number=36)
+    rows = [item.row for item in own.test_items]
+    assert (len(rows), len(set(rows))) == (36, 29)
+    right = [query.label for query in own.round_queries("4K")]
+    wrong = [(label + 1) % 68 for label in right]
+    run = scored(own, [*wrong, *right])
+    assert run.values["experiment"]["conditions"]["8K"]["p_value"] == pytest.approx(2.0**-28)
+    assert run.details.baselines["8K"].p_value == pytest.approx(68.0**-29, rel=1e-9, abs=0)
+    other = one(tables, "helmet_clinc150", (4096,), test_number=36)
+    assert len({item.row for item in other.test_items}) == 36
+    every = scored(other, [query.label for query in other.round_queries("4K")])
+    assert run.intervals["8K"].low < every.intervals["4K"].low < 1.0  # 29 rows, 36 rows
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"experiment": Experiment("helmet", (5000,))}, "5000: HELMET has no such length. Choose from 4K, 8K, 16K"),
+        ({"instruct": True}, "got instruct=True, expected helmet_banking77, .*, without a label list"),
+        ({"experiment": None, "rounds": (1,)}, "TREC coarse of HELMET has no rounds. Use experiment='helmet'"),
+    ],
+)
+def test_what_helmet_has_not(tables: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        make(tables, ["helmet_trec_coarse"], **{"experiment": Experiment("helmet", (4096,)), **options})
+
+
+def test_other_data_sets_are_refused(small_files: Path) -> None:
+    with pytest.raises(ArgumentError, match="got banking77, expected helmet_banking77, helmet_trec_coarse"):
+        make(small_files, ["banking77"], experiment="helmet")
+
+
+def test_data_without_test_set_need_two_rows(tmp_path: Path) -> None:
+    write_table(tmp_path / "helmet_nlu.csv", [("a", "alarm_set")])
+    with pytest.raises(DataDamagedError, match=r"helmet_nlu\.csv: got 1 row, expected 2 or more"):
+        load("helmet_nlu", tmp_path, verify=False, announce=lambda notice: None)
+    write_table(tmp_path / "helmet_nlu.csv", [("a", "alarm_set"), ("b", "alarm_set")])
+    data = load("helmet_nlu", tmp_path, verify=False, announce=lambda notice: None)
+    assert (len(data.train), len(data.test)) == (1, 1)
+
+
+def test_the_command_line(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "result.json"
+    options = ["--levels", "4K", "--test-number", "5", "--data-dir", str(tables), "--json", str(path)]
+    assert main(["run", "long-icl", "--experiment", "helmet", "--datasets", *TASKS[1:], *options]) == 0
+    assert "HELMET" in capsys.readouterr().err
+    saved = load_result(path)
+    assert isinstance(saved, Result)
+    assert list(saved.divided) == TASKS[1:]  # the digests of BANKING77 are known
+    assert main(["verify", str(path), "--data-dir", str(tables)]) == 0
+
+
+def test_default_options(tables: Path) -> None:
+    benchmark = LongICL(tables, experiment="helmet", verify=False, announce=lambda notice: None)
+    assert benchmark.dataset_names == TASKS
+    assert benchmark["helmet_nlu"].rounds == ("8K", "16K", "32K", "64K", "128K")
+    assert len(benchmark["helmet_trec_coarse"].test_items) == ROWS["test"]  # at most 500

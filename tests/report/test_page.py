@@ -1,0 +1,477 @@
+"""The page: complete, self-contained, escaped, accessible; read with a parser of its own."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from html import unescape
+from html.parser import HTMLParser
+from inspect import signature
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC.benchmarks.verify import written_prompts
+from StaICC.comparing.comparison import compare
+from StaICC.comparing.ranking import rank
+from StaICC.datasets.catalogue import SplitSizes
+from StaICC.datasets.dataset import Dataset
+from StaICC.errors import StaICCError
+from StaICC.report.html import escape, resource
+from StaICC.report.page import latex_scores, query_section, report_html
+from StaICC.results.result import Result, ResultGroup
+from tests.report.conftest import model
+
+VOID = {"meta", "br", "wbr", "img", "link", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """A page as nested elements: what is where, and whether every element closes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len({name for name, _ in attrs}) == len(attrs), (tag, attrs)
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append((self.open[-1] if self.open else "", data))
+
+    def count(self, tag: str) -> int:
+        return sum(name == tag for name, _ in self.elements)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def text(suite: ResultGroup) -> str:
+    return report_html({"run": suite})
+
+
+@pytest.fixture(scope="module")
+def page(text: str) -> Page:
+    return Page(text)
+
+
+@pytest.fixture(scope="module")
+def wild(nasty: Result, long_icl: Result) -> str:
+    return report_html({"<i>a</i>": nasty, "_b & $x$": nasty, "c": long_icl}, title="</title><script>1</script>")
+
+
+# -- what it holds
+
+
+def test_every_question_figure_and_score_is_there(text: str, page: Page, suite: ResultGroup) -> None:
+    questions = ["How accurate?", "How calibrated?", "How biased?", "How robust?"]
+    heads = [data for tag, data in page.texts if tag == "h2"]
+    assert heads == ["Leaderboard", *questions, "Published figures", "All scores", "Runs"]
+    figures = [data for tag, data in page.texts if tag == "strong" and data.endswith(".")]
+    assert [name.split(" ")[0] for name in figures] == ["Accuracy", "Reliability", "Reliability", "Mean", "Accuracy"]
+    assert "Not drawn" not in text
+    for result in suite.results():
+        for name, value in result.averaged.items():
+            if value is not None and not (result.benchmark == "Post_bias" and name == "distribution"):
+                assert f"{value:.4f}" in text, (result.benchmark, name)
+        assert escape(str(result.signature)) in text.replace("<wbr>", "")  # where a line may break
+
+
+def test_each_section_has_a_link_and_an_address_of_its_own(wild: str) -> None:
+    parsed = Page(wild)
+    names = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
+    assert len(names) == len({*names}) == parsed.count("section") > 6
+    assert [f"#{name}" for name in names] == [attributes["href"] for attributes in parsed.all("a")]
+
+
+def test_the_same_results_give_the_same_bytes(text: str, suite: ResultGroup) -> None:
+    assert report_html({"run": suite}) == text
+
+
+def rows_of(text: str, caption: str) -> list[list[str]]:
+    """Return the texts of the rows of a table."""
+    start = text.index(f"<caption>{caption}")
+    rows = re.findall(r"<tr>(.*?)</tr>", text[start : text.index("</table>", start)], re.DOTALL)
+    cells = [re.findall(r"<t[hd].*?</t[hd]>", one.replace("<wbr>", "")) for one in rows]
+    return [[" ".join(unescape(re.sub("<[^>]*>", " ", cell)).split()) for cell in row] for row in cells]
+
+
+def known(share: float, shift: int = 0) -> Result:
+    """A run that is right on a share of the rows of two data sets."""
+    sets = [
+        Dataset.from_rows(
+            [(f"{name} {row} {'no' if row % 2 else 'yes'}", row % 2) for row in range(80)],
+            name=name,
+            label_space=["yes", "no"],
+            split=SplitSizes(calibration=0, demonstration=40, test=40),
+        )
+        for name in ("easy", "hard")
+    ]
+
+    def knows(prompt: str, label_space: list[str]) -> list[float]:
+        query = prompt.rsplit(": ", 2)[-2]
+        right = "no" in query.split("\n")[0]
+        wrong = (int(re.findall(r"\d+", query)[0]) + shift) % 10 >= 10 * share
+        return [0.2, 0.8] if right != wrong else [0.8, 0.2]
+
+    return StaICC.Normal(datasets=sets)(knows)
+
+
+def test_runs_are_ranked_with_the_best_and_the_tied_ones_marked() -> None:
+    """By the test of ``compare``: on 80 rows, 42 % and 50 % are not shown to differ, 50 % and 100 % are."""
+    runs = {"worst": known(0.5), "bad": known(0.5, 2), "<b>best</b>": known(1.0), "copy": known(1.0)}
+    values = {name: run.averaged["accuracy"] for name, run in runs.items()}
+    assert values["worst"] < values["bad"] < values["copy"] == 1.0
+    head, *rows = rows_of(report_html(runs), "Leaderboard")
+    assert head[1].split() == ["accuracy", "higher", "is", "better"]
+    assert head[4].split()[-3:] == ["lower", "is", "better"]
+    marks = {name: row[1].split()[1] for name, row in zip(("<b>best</b>", "copy", "bad", "worst"), rows, strict=True)}
+    assert [row[0].split()[0] for row in rows] == ["<b>best</b>", "copy", "bad", "worst"]
+    assert marks["<b>best</b>"] == marks["copy"] == "best"
+    assert not {marks["bad"], marks["worst"]} & {"best", "tied"}
+    tied = rows_of(report_html({"worst": runs["worst"], "bad": runs["bad"]}), "Leaderboard")[1:]
+    assert [row[1].split()[1] for row in tied] == ["best", "tied"]
+    for row in rows:
+        name = row[0].split()[0]
+        found = re.findall(r"\d\.\d+", row[1])
+        interval = runs[name].means.intervals["accuracy"]
+        assert found == [f"{values[name]:.4f}", f"{interval.low:.3f}", f"{interval.high:.3f}"]
+
+
+def sentence(runs: dict[str, Result]) -> str:
+    """Return the sentence above the first leaderboard."""
+    found = re.search(r'<p class="answer">(.*?)</p>', report_html(runs))
+    assert found is not None
+    return unescape(re.sub("<[^>]*>", "", found[1]))
+
+
+def test_of_many_runs_latex_has_the_verdicts_of_the_leaderboard_and_of_rank() -> None:
+    """Holm's correction decides about the pairs with the best run; Bonferroni's, which compare has, would not."""
+    rows = [(f"{row}.", "ny"[row % 2]) for row in range(160)]
+    data = Dataset.from_rows(rows, name="many", split=SplitSizes(calibration=0, demonstration=80, test=80))
+
+    def run(wrong: int) -> Result:
+        return benchmark(preentered_prediction=[[query.label ^ (query.row in places[:wrong]) for query in queries]])
+
+    benchmark = StaICC.Normal(datasets=[data])
+    queries = benchmark[0].all_queries()
+    places = list(dict.fromkeys(query.row for query in queries))
+    runs = {"lead": run(0), **{f"near{n}": run(13) for n in range(10)}, **{f"low{n}": run(80) for n in range(10)}}
+    words = {row[0].split()[0]: row[1].split()[1] for row in rows_of(report_html(runs), "Leaderboard")[1:]}
+    assert words == {place.run: place.verdict.case for place in rank(runs).runs}
+    assert words["near0"] == "worse"
+    assert r"\underline{" not in next(line for line in latex_scores(runs).splitlines() if line.startswith("accuracy"))
+
+
+def test_a_sentence_says_who_leads_and_what_the_test_says() -> None:
+    """By the numbers of ``compare``; a run that cannot be ranked never leads, and no run has no verdict."""
+    runs = {"half": known(0.5), "all": known(1.0), "some": known(0.5, 2)}
+    text = sentence(runs)
+    assert text.startswith("all leads with accuracy 1.0000")
+    second = max(("half", "some"), key=lambda name: runs[name].averaged["accuracy"] or 0.0)
+    pair = compare(runs["all"], runs[second]).overall
+    assert f"by {pair.difference:.4f} (95 % interval {pair.interval.low:.3f} .. {pair.interval.high:.3f})" in text
+    assert f"before {second}: a significant difference (p " in text
+    assert all(words in text for words in ("mean of 2 data sets", "2 of 2 data sets"))
+    tied = sentence({name: runs[name] for name in ("half", "some")})
+    p = compare(runs["half"], runs["some"]).overall.holm
+    assert f"not a significant difference (p = {p:.3g})" in tied
+    assert "share the best accuracy" in sentence({"all": runs["all"], "same": runs["all"], "half": runs["half"]})
+    assert sentence({"all": runs["all"]}).startswith("all: accuracy 1.0000")
+    assert not any(words in tied for words in ("No value", "test rows"))
+    mini = StaICC.Normal(datasets=["mini"], limit=6)
+    whole = mini(lambda prompt, label_space: [0.1, 0.2, 0.7])
+    partial = mini(lambda prompt, label_space: [0.5, 0.3, 0.2] if len(prompt) % 2 else None, on_error="collect")
+    bias = StaICC.Domain_bias(datasets=["mini"], limit=6)
+    low, middle, high = (bias(lambda prompt, label_space, a=a: [a, 0.2, 0.8 - a]) for a in (0.5, 0.6, 0.7))
+    lead = middle.averaged["domain_bias"] - low.averaged["domain_bias"]
+    text = sentence({"high": high, "low": low, "middle": middle})
+    assert re.match(rf"low leads with domain bias .*, by {lead:.4f} .* before middle: ", text)
+    for other in ("whole", "z"):
+        text = sentence({"partial": partial, other: whole})
+        assert text.startswith(f"{other} leads")
+        assert "failed" in text or "Not tested: partial" in text
+
+
+def test_the_sentence_says_what_is_missing_and_on_how_many_rows() -> None:
+    labels = StaICC.Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: 0)
+    scores = StaICC.Normal(datasets=["mini"], limit=6)(model)
+    text = sentence({"labels": labels, "scores": scores})
+    assert "the first 6 test rows)" in text
+    assert "No value: true-label likelihood, calibration error (ECE-1) (labels)." in text
+    assert "(all runs)" in sentence({"labels": labels, "again": labels})
+
+
+def test_of_many_runs_pairs_and_parts_are_folded() -> None:
+    """A page of many runs stays short: only the leaderboard and one figure are open."""
+    runs = {f"run {number}": known(number / 8) for number in range(8)}
+    page = report_html(runs)
+    changed = page[page.index('<section id="changed">') :]
+    folds = re.findall(r"<details( open)?><summary>([^<]*)", changed[: changed.index("</section>")])
+    assert [name for opened, name in folds if opened] == ["", "Normal"]
+    assert len(folds) == 9
+    assert all("run 0, run " in name for opened, name in folds if not opened)
+
+
+def test_no_cell_is_without_a_value_and_a_reason(text: str, wild: str) -> None:
+    for page in (text, wild):
+        cells = [unescape(re.sub("<[^>]*>", "", cell)).strip() for cell in re.findall(r"<td.*?</td>", page, re.DOTALL)]
+        assert len(cells) > 100
+        assert not {"", "-", "None", "nan"} & set(cells)
+        assert "<li>[1] " in page or not any(cell.startswith("-[") for cell in cells)
+
+
+def test_heat_maps_have_the_numbers_of_the_results(text: str, suite: ResultGroup) -> None:
+    for benchmark, caption, key in (
+        ("Normal", "accuracy, by data set", "accuracy"),
+        ("GLER", "label noise (GLER), by data set", "accuracy"),
+        ("Template_sens", "template consistency, by data set", "consistency"),
+        ("Domain_bias", "domain bias, by data set", "domain_bias"),
+    ):
+        head, row, *_ = rows_of(text, caption)
+        result = suite[benchmark]
+        for dataset, cell in zip(head[1:-1], row[1:-1], strict=True):
+            value = result.divided[dataset].get("sensitivity", result.divided[dataset])[key]
+            assert cell.strip() == f"{value[0] if isinstance(value, (list, tuple)) else value:.4f}"
+        assert row[-1].strip() == f"{result.averaged[key]:.4f}"
+    shades = {int(one) for one in re.findall(r'<td class="h(\d+)">', text)}
+    assert {0, 10} <= shades <= set(range(11))
+
+
+def test_confusions_count_every_query(normal: Result) -> None:
+    found = report_html({"run": normal})
+    for dataset, details in normal.details.items():
+        _, *rows = rows_of(found, f"{dataset}, run")
+        counts = [[int(cell) for cell in row[1:]] for row in rows]
+        assert sum(map(sum, counts)) == details.scored
+        right = sum(counts[place][place] for place in range(len(counts)))
+        assert right / details.scored == normal.divided[dataset]["accuracy"]
+        shades = re.findall(r'class="[he](\d+)"', found[found.index(f"<caption>{dataset}, run") :])
+        expected = [round(10 * count / sum(row)) for row in counts for count in row]
+        assert list(map(int, shades[: len(expected)])) == expected
+
+
+# -- self-contained
+
+
+def test_nothing_is_fetched(text: str, page: Page) -> None:
+    assert not {"link", "img", "iframe", "object", "embed", "base", "audio", "video", "source"} & {
+        tag for tag, _ in page.elements
+    }
+    assert page.count("script") == page.count("style") == 1
+    for tag, attributes in page.elements:
+        assert "src" not in attributes, tag
+        for name in ("href", "xlink:href"):
+            assert (attributes.get(name) or "#").startswith("#"), tag
+        assert not any(name.startswith("on") for name in attributes), tag
+    assert re.findall(r"url\((?!#)", text) == []
+    assert "@import" not in text
+    assert re.findall(r"https?://", text) == []
+
+
+def test_the_policy_forbids_the_rest(page: Page) -> None:
+    (policy,) = (one["content"] for one in page.all("meta") if one.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none';")
+    digest = base64.b64encode(hashlib.sha256(resource("page.js").encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert "unsafe-eval" not in policy
+
+
+# -- escaped
+
+
+EVIL = '</script></style></title><evil onload="evil()">\'" evil=1 &lt;evil&gt;\x00'
+
+
+def texts_in(data: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the place of every text of a saved result: keys of dictionaries too, marked by ``None``."""
+    if isinstance(data, str):
+        yield place
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
+        if isinstance(key, str):
+            yield (*place, None, key)
+        yield from texts_in(value, (*place, key))
+
+
+def with_text(data: Any, place: tuple[Any, ...], text: str) -> Any:
+    """Return a copy with one text, or one key, replaced."""
+    if not place:
+        return text
+    if place[0] is None:
+        return {text if key == place[1] else key: value for key, value in data.items()}
+    copy = dict(data) if isinstance(data, dict) else list(data)
+    copy[place[0]] = with_text(data[place[0]], place[1:], text)
+    return copy
+
+
+def unescaped(page: str) -> list[str]:
+    """Return what is markup because of :data:`EVIL`; the parser knows elements and attributes, as a browser does."""
+    parsed = Page(page)
+    found = [tag for tag, attributes in parsed.elements if "evil" in tag or {"evil", "onload"} & set(attributes)]
+    script = page.count("</script>") - parsed.count("script")
+    return found + ["</script>"] * script
+
+
+@pytest.mark.slow
+def test_hostile_texts_in_every_field_of_a_result_stay_text() -> None:
+    """One field after the other, so that a text that is refused hides no other; of lists and data sets the first."""
+
+    def failing(prompt: str, label_space: list[str]) -> Any:
+        return None if len(prompt) % 7 == 0 else model(prompt, label_space)
+
+    rows = [(f"row {row}", row % 2) for row in range(40)]
+    own = Dataset.from_rows(rows, name="own", label_space=["no", "yes"])
+    settings: dict[str, Any] = {"datasets": [own, "mini"], "limit": 2}
+    results = [
+        StaICC.Normal(**settings)(failing, on_error="collect"),
+        StaICC.ContextualBias(**settings)(model, model_name="named"),
+    ]
+    others = [{"b": StaICC.Normal(**settings)(model)}, {}]
+    shown = 0
+    for result, other in zip(results, others, strict=True):
+        plain = result.to_dict()
+        kinds = {
+            tuple("*" if part in (*range(10**4), "own", "mini") else part for part in place): place
+            for place in texts_in(plain)
+        }
+        for place in kinds.values():
+            try:
+                changed = Result.from_dict(with_text(plain, place, EVIL))
+                page = report_html({"a": changed, **other}, more=query_section({"a": changed}, lambda result: {}))
+            except (StaICCError, KeyError, ValueError, TypeError, AttributeError, IndexError):
+                continue  # refused: there is no page
+            shown += "evil" in page
+            assert unescaped(page) == [], place
+    assert shown > 60
+
+
+def test_every_text_parameter_of_the_page_is_escaped(normal: Result) -> None:
+    parameters = signature(report_html).parameters.values()
+    texts = {one.name: EVIL for one in parameters if "str" in str(one.annotation).split("|")[0].split()}
+    assert "title" in texts
+    page = report_html({EVIL: normal, f"{EVIL} 2": normal}, **texts)
+    assert unescaped(page) == []
+    assert "evil" in page
+
+
+def test_no_control_characters_anywhere(wild: str) -> None:
+    assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", wild) == []
+    assert r"maybe & \x00\x1b\u202e" in "".join(data for _, data in Page(wild).texts)
+
+
+def test_notebook_tables_escape_too(nasty: Result, suite: ResultGroup) -> None:
+    assert Page(nasty._repr_html_()).count("script") == 0
+    assert Page(suite._repr_html_()).count("table") == 7
+
+
+# -- the view of single queries: its data are those of the results, its texts cannot become markup
+
+
+def scorer(seed: int) -> Any:
+    return lambda prompt, label_space: model(f"{seed}{prompt}", label_space)
+
+
+def data_of(page: str) -> Any:
+    found = re.search(r'<script type="application/json" id="query-data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def page_of(runs: dict[str, Result]) -> str:
+    return report_html(runs, more=query_section(runs, written_prompts))
+
+
+def prompts_in(data: Any, run: int, number: int = 0) -> list[str]:
+    queries = data["sets"][number]["runs"][str(run)]["queries"].values()
+    return ["".join(data["parts"][part] for part in data["prompts"][prompt]) for *_, prompt in queries]
+
+
+KINDS = [type(member) for member in StaICC.Suite(datasets=["mini"]).members.values()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        *((kind, {}) for kind in KINDS),
+        *((StaICC.Normal, settings) for settings in ({"k": 0}, {"noisy_channel": True}, {"k": 2, "sampler": "nested"})),
+        (StaICC.DomainBias, {"noisy_channel": True}),
+    ],
+)
+def test_prompts_are_those_of_the_run_and_their_parts_are_its_demonstrations(
+    kind: Any, settings: dict[str, Any]
+) -> None:
+    benchmark = kind(datasets=["mini"], limit=3, **settings)
+    found = written_prompts(benchmark(scorer(0)))["mini"]
+    assert not isinstance(found, str)
+    asked = [prompt if isinstance(prompt, str) else prompt[0] for prompt in benchmark[0].prompt_set()]
+    assert ["".join(parts) for parts in found] == asked
+    assert {len(parts) for parts in found} == {2 + settings.get("k", 4)}
+    pool = benchmark[0].demonstration_set()
+    texts = {text for place in range(len(pool)) for text in pool.row(place).texts}
+    for _, *demonstrations, _ in found:
+        assert all(any(text in one for text in texts) for one in demonstrations)
+
+
+def test_every_query_is_there_with_its_prediction_and_probabilities() -> None:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=5)
+    results = {"a": benchmark(scorer(1), return_outputs=True), "b": benchmark(scorer(2), return_outputs=True)}
+    data = data_of(page_of(results))
+    assert data["runs"] == ["a", "b"]
+    (own,) = data["sets"]
+    assert own["labels"] == ["food", "travel", "weather"]
+    for number, result in enumerate(results.values()):
+        records = result.outputs["mini"]
+        run = own["runs"][str(number)]["queries"]
+        assert list(map(int, run)) == list(range(len(records)))
+        assert own["queries"] == [[0, one["row"], one["repeat"], one["ground_truth"]] for one in records]
+        for (prediction, _, scores, _), one in zip(run.values(), records, strict=True):
+            assert prediction == one["prediction"]
+            assert scores == [round(10000 * value) for value in one["normalised_probabilities"]]
+        assert prompts_in(data, number) == benchmark[0].prompt_set()
+    assert len(data["parts"]) < 5 * 2 * 6  # each text is stored once
+
+
+def test_a_forged_result_has_no_prompts() -> None:
+    """The prompts that the file claims are not those of its signature: none is shown."""
+    values = StaICC.Normal(datasets=["mini"], limit=3)(scorer(0)).to_dict()
+    digests = values["details"]["mini"]["query_digests"]
+    values["details"]["mini"]["query_digests"] = digests.replace("A", "B").replace("c", "d")
+    assert "differs" in written_prompts(Result.from_dict(values))["mini"]
+
+
+@pytest.mark.parametrize("kept", [slice(5), slice(None), slice(None, None, -1)])
+def test_an_edited_result_shows_no_prompt_of_another_query(kept: slice) -> None:
+    """Fewer records, more of them, or others, than the prompts and the scores: not paired with them."""
+    values = StaICC.Normal(datasets=["mini"], limit=3)(scorer(0)).to_dict()
+    (record,) = values["details"]["mini"]["conditions"]
+    for name in ("rows", "truth", "predictions"):
+        record[name] = (record[name] + record[name][: kept == slice(None)])[kept]
+    edited = Result.from_dict(values)
+    found = written_prompts(edited)["mini"]
+    assert isinstance(found, str)
+    assert (found == "the records of the queries are not those of the prompts") == (kept != slice(5))
+    runs = {"a": StaICC.Normal(datasets=["mini"], limit=3)(scorer(0)), "b": edited}
+    (own,) = data_of(page_of(runs))["sets"]
+    first, second = (own["runs"][number]["queries"].values() for number in "01")
+    assert all(prompt >= 0 for *_, prompt in first)
+    assert all(prompt == -1 for *_, prompt in second)
+    assert all((scores is None) == (kept.step is None) for _, _, scores, _ in second)
