@@ -68,14 +68,14 @@ if TYPE_CHECKING:
     from StaICC.comparing.formats import format_comparisons as format_comparisons
     from StaICC.comparing.formats import format_rankings as format_rankings
     from StaICC.comparing.generalisation import compare_generalising as compare_generalising
-    from StaICC.comparing.generalisation import components_of as components_of
-    from StaICC.comparing.generalisation import plan as plan
     from StaICC.comparing.generalisation import variance_components as variance_components
     from StaICC.comparing.pairing import list_differences as list_differences
-    from StaICC.comparing.published import compare_with_published as compare_with_published
-    from StaICC.comparing.published import format_published as format_published
+    from StaICC.comparing.planning import components_of as components_of
+    from StaICC.comparing.planning import plan as plan
     from StaICC.comparing.published import published_figures as published_figures
     from StaICC.comparing.published import published_models as published_models
+    from StaICC.comparing.published_comparison import compare_with_published as compare_with_published
+    from StaICC.comparing.published_comparison import format_published as format_published
     from StaICC.comparing.ranking import Ranking as Ranking
     from StaICC.comparing.ranking import rank as rank
     from StaICC.compat import Contextual_bias as Contextual_bias
@@ -184,8 +184,8 @@ if TYPE_CHECKING:
     from StaICC.prompting.prompt_writer import PromptWriter as PromptWriter
     from StaICC.prompting.prompt_writer import Query as Query
     from StaICC.prompting.prompt_writer import TemplateWarning as TemplateWarning
-    from StaICC.prompting.sampling import StableRandom as StableRandom
-    from StaICC.prompting.sampling import split_dataset as split_dataset
+    from StaICC.prompting.stable_random import StableRandom as StableRandom
+    from StaICC.prompting.views import split_dataset as split_dataset
     from StaICC.registry import PluginWarning as PluginWarning
     from StaICC.report.figures import accuracy_by_dataset as accuracy_by_dataset
     from StaICC.report.figures import bias_distributions as bias_distributions
@@ -230,9 +230,11 @@ _HOMES = {
     "StaICC.comparing.citing": "find_work works",
     "StaICC.comparing.comparison": "Comparison compare compare_all compare_runs",
     "StaICC.comparing.formats": "format_comparisons format_rankings",
-    "StaICC.comparing.generalisation": "compare_generalising components_of plan variance_components",
+    "StaICC.comparing.generalisation": "compare_generalising variance_components",
     "StaICC.comparing.pairing": "list_differences",
-    "StaICC.comparing.published": "compare_with_published format_published published_figures published_models",
+    "StaICC.comparing.planning": "components_of plan",
+    "StaICC.comparing.published": "published_figures published_models",
+    "StaICC.comparing.published_comparison": "compare_with_published format_published",
     "StaICC.comparing.ranking": "Ranking rank",
     "StaICC.compat": "Contextual_bias Demo_sens Domain_bias Post_bias Template_sens Triplet_bias",
     "StaICC.datasets.catalogue": "Card SplitSizes Template TemplateAlternatives cite get_card",
@@ -285,7 +287,8 @@ _HOMES = {
     "StaICC.metrics.random_baselines": "RandomBaseline",
     "StaICC.metrics.statistics": "MeanOf",
     "StaICC.prompting.prompt_writer": "PromptWriter Query TemplateWarning",
-    "StaICC.prompting.sampling": "StableRandom split_dataset",
+    "StaICC.prompting.stable_random": "StableRandom",
+    "StaICC.prompting.views": "split_dataset",
     "StaICC.registry": "PluginWarning",
     "StaICC.report.figures": (
         "accuracy_by_dataset bias_distributions confusion_matrices cost_chart differences experiment_chart "

@@ -1,4 +1,4 @@
-"""The errors that this library raises, and checks of integers and assignments that raise them.
+"""The errors that this library raises.
 
 Every error is a :class:`StaICCError`, so one ``except`` catches them all; each is also the built-in that a Python
 programmer would expect (``ValueError`` for a bad value, ``LookupError`` for an unknown name), so code that knows
@@ -7,15 +7,10 @@ nothing of this module still works. A message says what was given, what was expe
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Sequence
-from types import MemberDescriptorType
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex, TypeVar
+from typing import NoReturn, TypeVar
 
 from StaICC.safe_text import visible
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _T = TypeVar("_T")
 
@@ -176,116 +171,3 @@ def removed_names(module: str, names: str) -> Callable[[str], NoReturn]:
         raise RemovedNameError(f"{gone} of StaICC 0.1.1 is gone. See 'Removed names' in docs/migration.md")
 
     return missing
-
-
-def whole_number(value: object) -> int | None:
-    """Return an integer of any type, such as NumPy's, as ``int``; ``None`` for other values and for truth values.
-
-    Example:
-        >>> whole_number(4), whole_number(4.0), whole_number(True)
-        (4, None, None)
-    """
-    try:
-        whole = value if isinstance(value, int) or not isinstance(value, SupportsIndex) else value.__index__()
-    except TypeError:
-        return None
-    return int.__add__(whole, 0) if isinstance(whole, int) and not isinstance(whole, bool) else None
-
-
-def validate_integer(name: str, value: object, minimum: int, maximum: int | None = None) -> int:
-    """Return an integer as ``int`` after checking that it is one (see :func:`whole_number`), and within a range.
-
-    Args:
-        name: Name of the argument, for the message.
-        value: The argument.
-        minimum: The smallest legal value.
-        maximum: The largest legal value; ``None`` for no limit.
-
-    Raises:
-        ArgumentError: The value is not an integer, or is out of range.
-
-    Example:
-        >>> validate_integer("k", 4, 0)
-        4
-    """
-    whole = whole_number(value)
-    if whole is None or whole < minimum or (maximum is not None and whole > maximum):
-        span = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
-        raise ArgumentError(f"{name} must be an integer {span}, not {value!r}")
-    return whole
-
-
-def known_name(kind: str, value: _T, legal: Iterable[object], hint: str = "") -> _T:
-    """Return a name after checking that it is a legal one; arguments as for :func:`unknown_name`.
-
-    Raises:
-        UnknownNameError: It is none of the legal values.
-    """
-    if value not in (known := list(legal)):
-        raise unknown_name(kind, value, known, hint)
-    return value
-
-
-def set_integers(record: object, **minima: int) -> None:
-    """Check integer fields of a frozen record, and replace their values by ``int`` (see :func:`validate_integer`).
-
-    Args:
-        record: The record.
-        **minima: The smallest legal value of each field.
-    """
-    for name, minimum in minima.items():
-        object.__setattr__(record, name, validate_integer(name, getattr(record, name), minimum))
-
-
-class FixedAttributes:
-    """Base of objects without attributes that nothing reads.
-
-    A public slot is assigned once, when the object is made; properties decide for themselves. There are no further
-    attributes, except in a class of the user's own that is derived without ``__slots__``.
-    """
-
-    __slots__ = ()
-    _assignable: ClassVar[tuple[str, ...]] = ()
-    """The public slots that may be assigned at any time."""
-
-    def copy_with(self, **attributes: Any) -> Self:
-        """Return a copy with other values of some attributes."""
-        twin = copy.copy(self)
-        for name, value in attributes.items():
-            object.__setattr__(twin, name, value)
-        return twin
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        known = getattr(type(self), name, None)
-        if isinstance(known, MemberDescriptorType):
-            may_change = name.startswith("_") or name in self._assignable or not hasattr(self, name)
-        else:
-            may_change = hasattr(known, "__set__") or not type(self).__module__.startswith("StaICC.")
-        if may_change:
-            try:
-                super().__setattr__(name, value)
-                return
-            except AttributeError:
-                pass
-        changing = ("set_", "change_", "add_", "use_", "re_initialize")
-        methods = ", ".join(f"{method}()" for method in dir(self) if method.startswith(changing)) or "a new object"
-        attribute = f"{type(self).__name__}.{name}"
-        raise AttributeError(f"{attribute} cannot be assigned: it would have no effect. Use one of: {methods}")
-
-
-class FrozenList(list[Any]):
-    """A list that cannot be changed, because it is a copy of what an object holds. Copies of it can be changed."""
-
-    __slots__ = ()
-
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise a TypeError."""
-        raise TypeError(
-            "this list is a copy, so changing it would have no effect. Change list(...) of it, and assign or pass that"
-        )
-
-    append = extend = insert = pop = remove = clear = sort = reverse = _refuse
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
-
-    def __reduce__(self) -> tuple[type[list[Any]], tuple[list[Any]]]:
-        return list, (list(self),)

@@ -1,4 +1,4 @@
-"""What is printed for people, as tables and lines: text that fits the terminal, or HTML for a notebook.
+"""Tables, lines for people: text that fits the terminal, HTML for a notebook.
 
 Objects that print are :class:`Displayed`: they list their blocks, and this module lays them out. Every text is escaped.
 """

@@ -1,4 +1,4 @@
-"""Softmax, entropy and the logarithm of a sum of exponentials, of one row of numbers, without overflow."""
+"""Softmax, entropy, log-sum of one row of numbers, without overflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Imports at first use: the names of packages, and optional packages with one wording of what is missing.
+"""Imports at first use.
 
 The core needs nothing but the standard library. Code that needs a package (torch, transformers, ...) imports it with
 this module, inside the function that uses it, so that importing the library never does. This module itself imports

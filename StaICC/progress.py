@@ -1,4 +1,4 @@
-"""Progress of a run: reports, rate and remaining time, and a line on stderr that shows them.
+"""Progress of a run, reported or shown as a line on stderr.
 
 A run draws its progress by default: on a terminal and in a notebook as one line that changes, elsewhere not at all.
 ``progress=False``, ``--quiet`` and ``STAICC_PROGRESS=0`` turn it off. ``progress=True`` and ``STAICC_PROGRESS=1`` write

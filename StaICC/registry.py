@@ -1,4 +1,4 @@
-"""Registries: kernels, methods, data sets, benchmarks and metrics by name.
+"""Registries: kernels, methods, data sets, benchmarks, metrics by name.
 
 A name is one of three things: a built-in entry, an entry point of an installed package (a *plug-in*), or
 ``package.module:name``, an object that Python can import. Built-in entries are stored as text and imported when they

@@ -11,7 +11,7 @@ __all__ = ["RESULT_SCHEMA", "SAMPLER_VERSION", "__version__"]  # the last begins
 __version__ = "1.1.0.dev0"
 
 SAMPLER_VERSION = "lcg42"
-"""The published generator: linear congruential, seed 42 (see :mod:`StaICC.prompting.sampling`)."""
+"""The published generator: linear congruential, seed 42 (see :mod:`StaICC.prompting.demonstrations`)."""
 
 RESULT_SCHEMA = 2
 """Schema number of saved results (see :mod:`StaICC.results.result`)."""

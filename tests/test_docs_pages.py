@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import datetime
 import importlib
 import re
@@ -40,6 +41,20 @@ def test_files_that_the_page_names_exist() -> None:
     assert len(named) > 15
     for name in named:
         assert (ROOT / "StaICC" / name).exists() or (ROOT / name).exists() or list(ROOT.glob(f"StaICC/*/{name}")), name
+
+
+def test_every_file_of_the_package_is_listed_with_its_topic() -> None:
+    """The topic is the first paragraph of the file. One topic needs no "and"."""
+    listed = dict(re.findall(r"^\| `([\w/]+\.py)` \| (.+) \|$", ARCHITECTURE, re.MULTILINE))
+    package = ROOT / "StaICC"
+    files = {path for path in package.rglob("*.py") if path.name not in ("__init__.py", "__main__.py")}
+    topics = {}
+    for path in files:
+        first = (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").split("\n\n")[0]
+        plain = re.sub(r":\w+:`~?([\w.]+)`", r"`\1`", " ".join(first.split())).replace("``", "`")
+        topics[path.relative_to(package).as_posix()] = plain
+    assert listed == topics
+    assert {file: topic for file, topic in topics.items() if " and " in topic} == {}
 
 
 def test_the_curve_is_that_of_the_program(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from StaICC.benchmarks.exchange import csv_lines
 from StaICC.cli.terminal import TerminalStream, safe_streams
 from StaICC.comparing.comparison import compare_all
 from StaICC.comparing.formats import format_comparisons
-from StaICC.comparing.published import compare_with_published, display_published
+from StaICC.comparing.published_comparison import compare_with_published, display_published
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError, OutputError, SchemaError, StaICCError, UnknownNameError
 from StaICC.inference.store import PredictionStore

@@ -22,7 +22,10 @@ ROOT = Path(StaICC.__file__).parents[1]
 PACKAGE = ROOT / "StaICC"
 TREES = {path: ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
 
-GROUND = {"errors", "layout", "numerics", "optional", "progress", "registry", "safe_text", "version"}
+GROUND = {
+    *("arguments", "benchmark_names", "errors", "frozen", "layout", "numerics"),
+    *("optional", "progress", "registry", "safe_text", "version"),
+}
 """Single modules that every room may import."""
 MAY_IMPORT: dict[str, set[str]] = {
     "files": set(),

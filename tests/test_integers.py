@@ -14,8 +14,9 @@ import pytest
 
 import StaICC
 from StaICC import GLER, Dataset, DomainBias, Generalisation, LongICL, Normal, load_kernel
+from StaICC.arguments import validate_integer, whole_number
 from StaICC.datasets.catalogue import SplitSizes
-from StaICC.errors import ArgumentError, validate_integer, whole_number
+from StaICC.errors import ArgumentError
 from StaICC.inference.runner import RunOptions
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.text_inference import ReplySettings

@@ -32,8 +32,9 @@ from StaICC.kernels.protocol import Capability
 from StaICC.kernels.server.batch_files import batch_reply, batch_requests
 from StaICC.kernels.server.endpoint import EndpointKernel
 from StaICC.methods.specification import MethodSpec
-from StaICC.prompting.prompt_writer import domain_queries
-from StaICC.prompting.sampling import StableRandom, SubsetView
+from StaICC.prompting.pseudo_queries import domain_queries
+from StaICC.prompting.stable_random import StableRandom
+from StaICC.prompting.views import SubsetView
 from StaICC.results.details import unpack_scores
 from StaICC.results.result import Result, save_records
 from StaICC.results.signature import Signature

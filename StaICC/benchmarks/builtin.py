@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from StaICC import errors
+from StaICC import benchmark_names, errors
 from StaICC.benchmarks.benchmark import Benchmark, Datasets, Metrics, Settings
 from StaICC.benchmarks.group import BenchmarkGroup
 from StaICC.benchmarks.tasks.bias import ContextualBias, DomainBias, PosteriorBias, TripletBias
@@ -50,7 +50,7 @@ class _Parts(BenchmarkGroup):
 class Diagnosis(_Parts):
     """All of StaICC-Diagnosis in one pass over the distinct prompts (arguments as :class:`Suite`)."""
 
-    task_name: ClassVar[str] = "Diagnosis"
+    task_name: ClassVar[str] = benchmark_names.DIAGNOSIS
     kinds = (ContextualBias, DomainBias, PosteriorBias, GLER, TemplateSensitivity, DemonstrationSensitivity)
 
 
@@ -70,11 +70,11 @@ class Suite(_Parts):
         ['Normal', 'Contextual_bias', 'Domain_bias', 'Post_bias', 'GLER', 'Template_sens', 'Demo_sens']
     """
 
-    task_name: ClassVar[str] = "Suite"
+    task_name: ClassVar[str] = benchmark_names.SUITE
     kinds = (Normal, *Diagnosis.kinds)
 
 
-_SHORT = {"Template_sens": "template", "Demo_sens": "demonstration"}
+_SHORT = {benchmark_names.TEMPLATE_SENSITIVITY: "template", benchmark_names.DEMONSTRATION_SENSITIVITY: "demonstration"}
 """Names on the command line that do not follow from those in results."""
 _BUILTIN: Mapping[str, type[Benchmark | BenchmarkGroup]] = {
     _SHORT.get(kind.task_name) or kind.task_name.lower().replace("_", "-"): kind

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.datasets.dataset import Dataset
 from StaICC.datasets.source import BuiltIn, ReleasedWheel
-from StaICC.prompting import sampling
-from StaICC.prompting.sampling import SubsetView
+from StaICC.prompting import views as sampling
+from StaICC.prompting.views import SubsetView
 
 FEW_ROWS = 100
 """Fewer test rows than these are few: their 95 % interval of the accuracy is wider than 10 points either way."""

@@ -1,4 +1,4 @@
-"""Export prompts and import predictions, for engines that this library does not call and for lm-evaluation-harness.
+"""Exchange with engines that this library does not call: prompts go out, predictions come back.
 
 Every query has a constant id, to which predictions are matched, never by order. An id names benchmark, data set,
 condition, test row and repeat, and ends with 48 bits of the digest of the prompt and its label space::
@@ -52,12 +52,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import quote
 
+from StaICC import benchmark_names
+from StaICC.arguments import whole_number
 from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.context import Predictions
 from StaICC.benchmarks.experimentor import Experimentor, strictest_policy
 from StaICC.benchmarks.group import BenchmarkGroup, members
 from StaICC.benchmarks.task import Condition
-from StaICC.errors import ArgumentError, OutputError, SchemaError, whole_number
+from StaICC.errors import ArgumentError, OutputError, SchemaError
 from StaICC.files.json_reading import parse_json, refuse_device
 from StaICC.files.output import StrPath, write_output
 from StaICC.inference.contract import Answer, check_answer
@@ -529,7 +531,7 @@ def export_tasks(
         }
         _write(folder / f"{_task_name(benchmark_name)}.yaml", _yaml(group))
     names = tuple(map(_task_name, groups))
-    meaning = {"Normal": "the benchmark's accuracy"}
+    meaning = {benchmark_names.NORMAL: "the benchmark's accuracy"}
     other = "not a score of this benchmark: score the logged samples"
     meanings = "\n".join(f"| {_task_name(name)} | {meaning.get(name, other)} |" for name in groups)
     settings = "\n".join(f"    {member.signature()}" for member in members(benchmark).values())

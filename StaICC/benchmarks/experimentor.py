@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any, get_args
 
+from StaICC.arguments import known_name, validate_integer
 from StaICC.benchmarks.evaluation import DatasetRun, evaluate, settings_tried
 from StaICC.benchmarks.records import outputs_of
 from StaICC.benchmarks.running import DatasetTask
@@ -20,7 +21,8 @@ from StaICC.benchmarks.task import Answers, Condition, Scoring, Statistics, Task
 from StaICC.datasets.catalogue import PUBLISHED_SPLIT, Card
 from StaICC.datasets.dataset import Dataset, load_dataset
 from StaICC.datasets.source import BuiltIn, ReleasedWheel
-from StaICC.errors import ArgumentError, FixedAttributes, FrozenList, OutputError, known_name, validate_integer
+from StaICC.errors import ArgumentError, OutputError
+from StaICC.frozen import FixedAttributes, FrozenList
 from StaICC.inference.contract import Answer, Inference, check_answer, check_batch
 from StaICC.inference.identity import code_mark
 from StaICC.inference.replies import Failure, Unparsed
@@ -28,9 +30,16 @@ from StaICC.inference.runner import Part, RunOptions, predict_queries
 from StaICC.metrics.classification import Kind
 from StaICC.metrics.metric_set import Metric, MetricFunction, MetricSet, metric_set
 from StaICC.progress import Progress
-from StaICC.prompting import sampling
+from StaICC.prompting.demonstrations import (
+    DemonstrationLists,
+    DemonstrationSampler,
+    check_demonstration_lists,
+    restrict_to_domain,
+    sample_demonstrations,
+    sample_nested,
+)
 from StaICC.prompting.prompt_writer import PromptRenderer, PromptWriter, Query
-from StaICC.prompting.sampling import SubsetView, TripletSplit
+from StaICC.prompting.views import SubsetView, TripletSplit, split_dataset
 from StaICC.registry import origin_of
 from StaICC.results.signature import digest, escaped, short_digest
 from StaICC.safe_text import one_line
@@ -224,7 +233,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         self._k = validate_integer("k", k, 0)
         self._sampler = known_name("sampler", sampler, SAMPLERS)
         self._mode = sampler
-        self._manual: sampling.DemonstrationLists = ()
+        self._manual: DemonstrationLists = ()
         self._rows: frozenset[int] | None = None
         self._triplet: TripletSplit | None = None
         self._writer: PromptWriter | None = None
@@ -235,7 +244,7 @@ class Experimentor(FixedAttributes, DatasetTask):
     def triplet_dataset(self) -> TripletSplit:
         """The three sets; drawn at first use, so that building a benchmark is cheap."""
         if self._triplet is None:
-            split, rows = sampling.split_dataset(self.dataset), self.task.test_rows
+            split, rows = split_dataset(self.dataset), self.task.test_rows
             (test,) = split.test.split([range(len(split.test))[:rows]])
             self._triplet = replace(split, test=test)
         return self._triplet
@@ -328,7 +337,7 @@ class Experimentor(FixedAttributes, DatasetTask):
             ArgumentError: The number of rows is wrong, or a row is not a list of ``k`` existing positions.
         """
         rows, shown = len(self.triplet_dataset.test), len(self.triplet_dataset.demonstration)
-        self._manual = sampling.check_demonstration_lists(sampler, rows, self._k, shown)
+        self._manual = check_demonstration_lists(sampler, rows, self._k, shown)
         self._mode = "manual"
 
     def set_in_domain_mode(self) -> None:
@@ -348,26 +357,24 @@ class Experimentor(FixedAttributes, DatasetTask):
         self._mode = self._sampler
         self._manual = ()
 
-    def demonstration_lists(self) -> sampling.DemonstrationLists:
+    def demonstration_lists(self) -> DemonstrationLists:
         """Return the demonstrations of each prompt; prompt ``i + r * rows`` is for test row ``i`` in repeat ``r``."""
         if self._mode == "manual":
             return self._manual
         shown, test = self.triplet_dataset.demonstration, self.triplet_dataset.test
         prompts = self.task.repeats * len(test)
         if self._mode == "default":
-            return sampling.sample_demonstrations(len(shown), self._k, prompts)
+            return sample_demonstrations(len(shown), self._k, prompts)
         if self._mode == self._sampler:
             shared = len(test) if self._mode == "nested-shared" else 1
-            return sampling.sample_nested(len(shown), self._k, prompts, shared)
+            return sample_nested(len(shown), self._k, prompts, shared)
         labels, inside = tuple(test.label(number % len(test)) for number in range(prompts)), self._mode == "in-domain"
-        return sampling.restrict_to_domain(
-            tuple(map(shown.label, range(len(shown)))), self._k, labels, inside, self.name
-        )
+        return restrict_to_domain(tuple(map(shown.label, range(len(shown)))), self._k, labels, inside, self.name)
 
     @property
-    def demonstration_sampler(self) -> sampling.DemonstrationSampler:
+    def demonstration_sampler(self) -> DemonstrationSampler:
         """The demonstrations of each prompt; assigning it is the same as :meth:`set_demonstration_sampler`."""
-        return sampling.DemonstrationSampler(FrozenList(positions) for positions in self.demonstration_lists())
+        return DemonstrationSampler(FrozenList(positions) for positions in self.demonstration_lists())
 
     @demonstration_sampler.setter
     def demonstration_sampler(self, sampler: Sequence[Sequence[int]]) -> None:

@@ -11,13 +11,15 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from StaICC import errors
+from StaICC.arguments import known_name
 from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.context import RunContext, RunSettings
 from StaICC.benchmarks.data_warnings import data_warnings
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import run_together
 from StaICC.benchmarks.forecast import forecast
+from StaICC.errors import ArgumentError, UndefinedMetricError
+from StaICC.frozen import FixedAttributes
 from StaICC.inference.contract import Inference
 from StaICC.inference.forecast import Forecast
 from StaICC.inference.runner import Part
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class BenchmarkGroup(Displayed, errors.FixedAttributes):
+class BenchmarkGroup(Displayed, FixedAttributes):
     """Benchmarks that run together.
 
     Args:
@@ -51,17 +53,17 @@ class BenchmarkGroup(Displayed, errors.FixedAttributes):
     def __init__(self, name: str, members: Mapping[str, Benchmark]) -> None:
         self.name, self.members = name, dict(members)
         if name in SWEEPS:
-            raise errors.ArgumentError(f"name: got {name!r}, the name of another kind of results. Choose another one")
+            raise ArgumentError(f"name: got {name!r}, the name of another kind of results. Choose another one")
         if not members:
-            raise errors.ArgumentError(f"the group {name!r} has no members; give at least one benchmark")
+            raise ArgumentError(f"the group {name!r} has no members; give at least one benchmark")
         over: dict[str, list[str]] = {}
         for part, member in self.members.items():
             if not isinstance(member, Benchmark):
-                raise errors.ArgumentError(f"the member {part!r} of {name!r}: got {member!r:.60}, expected a benchmark")
+                raise ArgumentError(f"the member {part!r} of {name!r}: got {member!r:.60}, expected a benchmark")
             over[part] = member.dataset_names
             if len(set(map(tuple, over.values()))) > 1:
                 got = "; ".join(f"{part} has {', '.join(datasets)}" for part, datasets in over.items())
-                raise errors.ArgumentError(f"the members of {name!r} must run over the same data sets, but {got}")
+                raise ArgumentError(f"the members of {name!r} must run over the same data sets, but {got}")
 
     def __len__(self) -> int:
         return len(self.members)
@@ -71,7 +73,7 @@ class BenchmarkGroup(Displayed, errors.FixedAttributes):
 
     def __getitem__(self, part: str) -> Benchmark:
         """Return a member by the name of its part."""
-        return self.members[errors.known_name(f"part of {self.name}", part, self.members)]
+        return self.members[known_name(f"part of {self.name}", part, self.members)]
 
     def __repr__(self) -> str:
         return one_line(f"<{self.name}: {', '.join(self.members)}>")
@@ -162,7 +164,7 @@ def attempt(missing: dict[str, str], key: str, function: Callable[..., Any], *ar
     """
     try:
         value = function(*arguments)
-    except errors.UndefinedMetricError as error:
+    except UndefinedMetricError as error:
         missing[key] = str(error)
         return None
     if not all(map(math.isfinite, value if isinstance(value, list) else [value])):

@@ -17,16 +17,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
+from StaICC.arguments import known_name
 from StaICC.benchmarks.context import RunContext, RunSettings
 from StaICC.benchmarks.evaluation import DatasetRun, RunsByDataset
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.running import BaseBenchmark, EarlySettings
 from StaICC.benchmarks.task import Condition, Outcome
-from StaICC.errors import ArgumentError, OutputError, known_name
+from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference.contract import Answer, Inference
 from StaICC.inference.replies import Failure
 from StaICC.inference.runner import Part, predict_queries
-from StaICC.metrics.intervals import CONFIDENCE_SEQUENCE_VERSION, ConfidenceSequence, Interval
+from StaICC.metrics.confidence_sequences import CONFIDENCE_SEQUENCE_VERSION, ConfidenceSequence
+from StaICC.metrics.intervals import Interval
 from StaICC.metrics.scores import STATISTICS
 from StaICC.prompting.prompt_writer import Query
 from StaICC.results.details import EarlyStopping

@@ -14,7 +14,8 @@ from StaICC.benchmarks.prompt_digests import digest_prompts
 from StaICC.benchmarks.records import records_of
 from StaICC.benchmarks.task import Condition
 from StaICC.datasets.dataset import Dataset
-from StaICC.errors import ArgumentError, FixedAttributes, unknown_name
+from StaICC.errors import ArgumentError, unknown_name
+from StaICC.frozen import FixedAttributes
 from StaICC.inference.contract import Answer, Inference
 from StaICC.inference.forecast import Forecast
 from StaICC.inference.replies import Failure

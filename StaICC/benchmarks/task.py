@@ -1,4 +1,4 @@
-"""What a task is, and what it exchanges with a run: conditions (queries), outcomes (their predictions) and scores.
+"""What a task is: it writes conditions (named lists of queries), it scores outcomes (their predictions).
 
 A *task* writes *conditions* (lists of queries, such as one for each rate of label noise) and scores their *outcomes*:
 all that a sub-benchmark adds. Building a benchmark over data sets, running, aggregating, printing and saving are
@@ -14,17 +14,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol
 
+from StaICC.arguments import set_integers
 from StaICC.datasets.catalogue import Card
-from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, set_integers
+from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError
 from StaICC.inference.contract import Answer
 from StaICC.inference.replies import Failure, Unparsed
 from StaICC.metrics.classification import Kind, Normalised, normalise
 from StaICC.metrics.intervals import INTERVAL_VERSION, Interval, NoInterval
 from StaICC.metrics.metric_set import MetricSet
 from StaICC.metrics.statistics import Mean, Sample, Statistic
-from StaICC.prompting import sampling
-from StaICC.prompting.prompt_writer import PromptRenderer, PromptSettings, Query, skip_query
-from StaICC.prompting.sampling import SubsetView
+from StaICC.prompting.demonstrations import DemonstrationLists
+from StaICC.prompting.prompt_writer import PromptRenderer, PromptSettings, Query
+from StaICC.prompting.pseudo_queries import skip_query
+from StaICC.prompting.stable_random import StableRandom
+from StaICC.prompting.views import SubsetView, TripletSplit
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,14 +234,14 @@ class TaskInput:
     """What a task writes its conditions from: one data set with the settings of its prompts."""
 
     card: Card
-    split: sampling.TripletSplit
+    split: TripletSplit
     k: int
     """Demonstrations per prompt."""
     repeats: int
     """How often each test row is used."""
     settings: PromptSettings
     """Template, label space, label noise and channel."""
-    demonstration_lists: sampling.DemonstrationLists
+    demonstration_lists: DemonstrationLists
     """The demonstrations of each prompt; prompt ``i + r * rows`` is for test row ``i`` in repeat ``r``."""
     limit: int | None = None
     """The maximum number of test rows that are evaluated."""
@@ -249,7 +252,7 @@ class TaskInput:
         self,
         settings: PromptSettings | None = None,
         pseudo: Iterator[tuple[str, ...]] | None = None,
-        noise: sampling.StableRandom | None = None,
+        noise: StableRandom | None = None,
     ) -> tuple[Query, ...]:
         """Write the queries of all repeats of all test rows.
 
@@ -263,7 +266,7 @@ class TaskInput:
         """
         settings = settings or self.settings
         renderer = self.renderer(self.split, settings)
-        generator = noise or sampling.StableRandom()
+        generator = noise or StableRandom()
         rows = [self.split.test.row(place) for place in range(len(self.split.test))]
         queries = []
         for number, positions in enumerate(self.demonstration_lists):

@@ -1,4 +1,4 @@
-"""Verification: does a saved result follow from its own records, and do its prompts follow from the frozen data?
+"""Verification: does a saved result follow from its own records, do its prompts follow from the frozen data?
 
 A result stores the true label, the prediction and the label scores of each query, the digest of all prompts and 32 bits
 of the digest of each prompt. Verification makes the benchmark of the result again (:func:`rebuild`), writes its prompts
@@ -35,7 +35,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
-from StaICC import errors
+from StaICC import benchmark_names
+from StaICC.arguments import set_integers, validate_integer
 from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.builtin import BENCHMARKS
 from StaICC.benchmarks.context import Predictions, RunContext
@@ -50,6 +51,7 @@ from StaICC.benchmarks.task import Condition, Statistics
 from StaICC.datasets.catalogue import refuse_builtin
 from StaICC.datasets.dataset import Dataset, load_dataset
 from StaICC.datasets.source import data_file_digest
+from StaICC.errors import ArgumentError, DataError, SchemaError, StaICCError, UnknownNameError
 from StaICC.files.output import StrPath
 from StaICC.inference.contract import Answer, Inference
 from StaICC.inference.identity import Identity, identity_of
@@ -77,11 +79,11 @@ _REBUILD_LONG_ICL = "StaICC.long_icl.benchmark:rebuild_long_icl"
 """Makes the benchmark LongICL of a result again, with its own data and readers; loaded by name: its room is above."""
 _LONG_ICL_CARD = "StaICC.long_icl.cards:task_card"
 """Finds the card of a data set of LongICL; loaded by name, too."""
-_UNREADABLE = (errors.StaICCError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_UNREADABLE = (StaICCError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What arguments and records that no run writes can raise."""
 
 
-class UnknownBenchmarkError(errors.ArgumentError):
+class UnknownBenchmarkError(ArgumentError):
     """The benchmark of a result cannot be made again from what is here: pass it."""
 
     def __init__(self, reason: str) -> None:
@@ -110,7 +112,7 @@ def rebuild(
     if not all(part.arguments for part in parts) or not parts:
         raise UnknownBenchmarkError("the file does not record the arguments of the benchmark")
     first = parts[0]
-    long_icl = result is first and first.benchmark == "LongICL"
+    long_icl = result is first and first.benchmark == benchmark_names.LONG_ICL
     make = None if long_icl else _class_of(result)
     changed = ", ".join(dict.fromkeys(name for part in parts for name in part.arguments.get("changed", ())))
     if changed:
@@ -140,14 +142,14 @@ def _dataset(result: Result, name: str, data_files: Sequence[StrPath]) -> Datase
         if name in result.files:
             dataset = Dataset.reopen(result.files[name], data_files)
             refuse_builtin(name)
-        elif result.benchmark == "LongICL":
+        elif result.benchmark == benchmark_names.LONG_ICL:
             return str(import_reference(_LONG_ICL_CARD)(name).name)
         else:
             dataset = load_dataset(name, references=False)
-    except (errors.ArgumentError, errors.UnknownNameError) as error:
+    except (ArgumentError, UnknownNameError) as error:
         raise UnknownBenchmarkError(f"the result is over the user's own data ({error})") from error
     if dataset.card.name != name:  # a run writes the exact name
-        raise errors.SchemaError(f"the data set {name!r:.60} is recorded with the name {dataset.card.name!r:.60}")
+        raise SchemaError(f"the data set {name!r:.60} is recorded with the name {dataset.card.name!r:.60}")
     return dataset
 
 
@@ -155,10 +157,10 @@ def _constructor_arguments(parts: Sequence[Result], make: Callable[..., Any]) ->
     """Return the arguments of the first part, and the options of all parts that the constructor takes."""
     recorded, known = parts[0].arguments, inspect.signature(make).parameters
     given = {name: value for part in reversed(parts) for name, value in part.arguments["options"].items()}
-    options = {name: errors.validate_integer(name, value, 0, _MOST) for name, value in given.items()}
+    options = {name: validate_integer(name, value, 0, _MOST) for name, value in given.items()}
     metrics = _metrics(recorded["metrics"])
     return {
-        "k": errors.validate_integer("k", recorded["k"], 0, _MOST),
+        "k": validate_integer("k", recorded["k"], 0, _MOST),
         **{name: recorded[name] for name in ("noisy_channel", "limit", "outputs", "unparsed", "sampler")},
         "metrics": metrics.name if metrics in map(metric_set, METRIC_SETS) else metrics,
         "statistics": Statistics(**recorded["statistics"]),
@@ -182,7 +184,7 @@ def _restore(result: Result, experimentor: Experimentor) -> None:
     least = rows * experimentor.get_repeat_times() * options.get("templates", options.get("interpolations", 1))
     recorded = 0 if details is None else sum(len(record.truth) for record in details.conditions)
     if details is not None and least > recorded:  # of a group, the part may have other data sets
-        raise errors.SchemaError(
+        raise SchemaError(
             f"limit and options give {least} queries or more on {experimentor.name}, the file has records of {recorded}"
         )
     if result.arguments["demonstrations"] == "in-domain":
@@ -227,7 +229,7 @@ def written_prompts(result: Result, data_files: Sequence[StrPath] = ()) -> dict[
         For each data set the prompts, in the order of its queries; of the noisy channel, the text of the first label.
         A text is the reason why there are none: the data are not there, or the prompts are not those of the run.
     """
-    if result.benchmark == "LongICL":
+    if result.benchmark == benchmark_names.LONG_ICL:
         return dict.fromkeys(result.details, "prompts of LongICL are too long for a page")
     try:
         benchmark = rebuild(result, data_files=data_files)
@@ -324,7 +326,7 @@ def status_of(findings: Iterable[Verification]) -> Status:
 
 def _of_error(place: str, error: Exception) -> Finding:
     """Return what an error says about a value: without its data or its benchmark it is unchecked."""
-    kind = Unchecked if isinstance(error, (UnknownBenchmarkError, errors.DataError)) else Contradicted
+    kind = Unchecked if isinstance(error, (UnknownBenchmarkError, DataError)) else Contradicted
     return kind(f"{place}: {error!s:.999}")
 
 
@@ -398,9 +400,9 @@ class Rerun:
     """Chooses the queries; random by default. The finding names it."""
 
     def __post_init__(self) -> None:
-        errors.set_integers(self, queries=1)
+        set_integers(self, queries=1)
         if not callable(self.model):
-            raise errors.ArgumentError(f"model: got {self.model!r:.60}, expected an inference function or a kernel")
+            raise ArgumentError(f"model: got {self.model!r:.60}, expected an inference function or a kernel")
 
 
 def predict_again(rerun: Rerun, name: str, sources: Sequence[tuple[_Scored, str]]) -> Verification:
@@ -538,9 +540,7 @@ def verify(
         DataMissingError: A file or folder is not there.
     """
     if not isinstance(result, (Result, ResultGroup)):
-        raise errors.ArgumentError(
-            f"result: got {result!r:.80}, expected a result or group. For a file use verify_file"
-        )
+        raise ArgumentError(f"result: got {result!r:.80}, expected a result or group. For a file use verify_file")
     verifier = _Verifier(rerun, data_dir, matching_files([result], data_files)[0])
     return list(verifier.findings(result, result.to_dict(), benchmark))
 
@@ -564,7 +564,7 @@ def matching_files(results: Sequence[Results], data_files: Sequence[StrPath]) ->
         if digest is not None and digest not in expected:
             listed = " or ".join(f"{key:.64} ({name:.80})" for key, name in expected.items())
             wanted = f"expected {listed}" if listed else "but no data set of the result is from a file"
-            raise errors.ArgumentError(f"{file} is not the data of the result: its SHA-256 is {digest}, {wanted}")
+            raise ArgumentError(f"{file} is not the data of the result: its SHA-256 is {digest}, {wanted}")
     return [[file for file, digest in digests.items() if digest is None or digest in names] for names in recorded]
 
 
@@ -599,7 +599,7 @@ class _Verifier:
         if benchmark is not None and not isinstance(benchmark, fitting):
             got = f"{where}benchmark: got {benchmark!r:.60} for results of {name!r:.60}"
             if not where:
-                raise errors.ArgumentError(f"{got}. Pass its own benchmark, or verify the parts of a group one by one")
+                raise ArgumentError(f"{got}. Pass its own benchmark, or verify the parts of a group one by one")
             yield Verification(name, None, "nothing was computed again", (Contradicted(got),))
             return
         own: Sequence[str] = ()
@@ -731,7 +731,7 @@ class _Scored:
         written = [(condition.name, len(condition.queries)) for condition in conditions]
         recorded = [(record.name, len(record.truth)) for record in details.conditions]
         if written != recorded:
-            raise errors.SchemaError(f"saved {short_value(recorded)}, written {short_value(written)}")
+            raise SchemaError(f"saved {short_value(recorded)}, written {short_value(written)}")
         run = own.assemble(conditions, list(_answers(details, len(own.get_label_space()))))
         if own.free_text:  # the run recorded the kind of its predictions, and the labels that were read
             pairs = zip(run.details.conditions, details.conditions, strict=True)
@@ -779,7 +779,7 @@ class _Scored:
             return
         try:
             expected = replay(stopping, self.benchmark.experimentor, [model.runs for model in models])
-        except (errors.StaICCError, LookupError) as error:
+        except (StaICCError, LookupError) as error:
             yield Contradicted(f"{place}: {error}")
         else:
             yield from compare_values(place, stopping.to_dict(), expected.to_dict())
@@ -860,5 +860,5 @@ def _answers(details: DatasetDetails, labels: int) -> Iterator[Answer | Failure]
         for number, known in enumerate(zip(failed, rows, record.predictions, strict=True)):
             answer = next((answer for answer in known if answer is not None), None)
             if answer is None or (isinstance(answer, int) and not 0 <= answer < labels):
-                raise errors.SchemaError(f"prediction {number} is {answer}, but there are {labels} labels")
+                raise SchemaError(f"prediction {number} is {answer}, but there are {labels} labels")
             yield answer

@@ -1,4 +1,4 @@
-"""The command line: ``python -m StaICC`` and the console script ``staicc``.
+"""The command line, ``python -m StaICC`` or the console script ``staicc``.
 
 Each command has its own help: python -m StaICC run --help
 

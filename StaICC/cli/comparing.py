@@ -1,4 +1,4 @@
-"""``compare``, ``published``, ``cite`` and ``baseline``: results next to each other, the literature and guessing."""
+"""The commands that compare saved results: ``compare``, ``rank``, ``plan``, ``published``, ``cite``, ``baseline``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from StaICC.comparing.citing import Work, entries, find_work, works
 from StaICC.comparing.comparison import compare as compare_results
 from StaICC.comparing.comparison import compare_all, display_comparisons, of_benchmarks
 from StaICC.comparing.formats import FORMATS, RANKING_FORMATS, format_comparisons, format_rankings
-from StaICC.comparing.generalisation import compare_generalising, components_of, variance_components
-from StaICC.comparing.generalisation import plan as plan_run
-from StaICC.comparing.published import PublishedFigure, compare_with_published, display_published, published_figures
+from StaICC.comparing.generalisation import compare_generalising, variance_components
+from StaICC.comparing.planning import components_of
+from StaICC.comparing.planning import plan as plan_run
+from StaICC.comparing.published import PublishedFigure, published_figures
+from StaICC.comparing.published_comparison import compare_with_published, display_published
 from StaICC.datasets.catalogue import names
 from StaICC.errors import ArgumentError
 from StaICC.inference.forecast import token_cost

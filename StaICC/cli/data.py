@@ -1,4 +1,4 @@
-"""``data``, ``store``, ``show``, ``models`` and ``methods``: what is installed and stored, and what can be named."""
+"""The commands about what is installed or stored: ``data``, ``store``, ``show``, ``models``, ``methods``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from StaICC import benchmark_names
 from StaICC.benchmarks.builtin import BENCHMARKS
 from StaICC.cli import saving as files
 from StaICC.cli.options import LONG_ICL
@@ -111,7 +112,7 @@ def _list(args: argparse.Namespace) -> files.Printed:
     listed = [{"index": n, "state": states.get(name, "shipped")} | get_card(name).to_dict() for n, name in numbered]
     keys = ("title", "task", "source", "licence", "restricted", "terms", "citation", "obtain", "offensive", "labels")
     others: list[dict[str, Any]] = [
-        {"benchmark": "LongICL", "name": table.name, "state": table.state, "rows": table.rows}
+        {"benchmark": benchmark_names.LONG_ICL, "name": table.name, "state": table.state, "rows": table.rows}
         | {key: getattr(long_icl_card(table.name), key) for key in keys}
         for table in status()
     ]

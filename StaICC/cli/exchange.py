@@ -1,4 +1,4 @@
-"""``prompts``, ``score`` and ``export``: prompts for other engines, their predictions, and tables of results."""
+"""The commands for other engines: ``prompts``, ``score``, ``export``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that several commands share: benchmark, prompts, metrics, model and execution."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 

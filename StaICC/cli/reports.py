@@ -1,4 +1,4 @@
-"""``verify``, ``report`` and ``leaderboard``: saved results recomputed, and as HTML pages."""
+"""The commands that read saved results again: ``verify``, ``report``, ``leaderboard``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 import StaICC
+from StaICC import benchmark_names
 from StaICC.benchmarks import verify as checks
 from StaICC.benchmarks.verify import RECORDED, Contradicted, Recomputed, Rerun, Unchecked, Verification
 from StaICC.cli import options
@@ -23,7 +24,7 @@ from StaICC.comparing.alignment import MOST_RUNS
 from StaICC.datasets.pack import data_home
 from StaICC.datasets.source import data_file_digest
 from StaICC.errors import ArgumentError, DataMissingError, StaICCError
-from StaICC.files.output import replacing, write_output
+from StaICC.files.output import file_digest, replacing, write_output
 from StaICC.layout import Block, Line
 from StaICC.report.html import element, join, table
 from StaICC.report.page import Section, query_section, report_html, write_report
@@ -92,7 +93,7 @@ def verify(args: argparse.Namespace) -> files.Printed:
 
 def _rerun(args: argparse.Namespace, path: Path, model: Callable[[bool], Any]) -> Rerun:
     """Return which queries to predict again, with the model as ``run`` loads it for the benchmark of the result."""
-    of_long_icl = any(part.benchmark == "LongICL" for part in load(path).results())
+    of_long_icl = any(part.benchmark == benchmark_names.LONG_ICL for part in load(path).results())
     return Rerun(model(of_long_icl), args.rerun, **({} if args.seed is None else {"seed": args.seed}))
 
 
@@ -192,7 +193,7 @@ def _digest_of_code() -> str:
     """Return the digest of all files of this package, and of the Python version."""
     package = Path(StaICC.__file__).parent
     paths = [path for path in sorted(package.rglob("*")) if path.suffix in (".py", ".json")]
-    parts = [(path.relative_to(package).as_posix(), data_file_digest(path)) for path in paths]
+    parts = [(path.relative_to(package).as_posix(), file_digest(path)) for path in paths]
     return hashlib.sha256(repr((sys.version, parts)).encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""``run`` and ``race``: evaluate models."""
+"""The commands that evaluate models: ``run``, ``race``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from StaICC.cli import options
 from StaICC.cli.options import LONG_ICL
 from StaICC.cli.parser import INSTEAD, add_arguments, converted, flag
 from StaICC.cli.saving import STDOUT, ResultSaver, add_prices, add_result_outputs, check_output, write_text
-from StaICC.comparing.published import compare_with_published, display_published
+from StaICC.comparing.published_comparison import compare_with_published, display_published
 from StaICC.errors import ArgumentError
 from StaICC.kernels.registry import DESCRIPTIONS, load_kernel
 from StaICC.layout import Block, Line

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from StaICC.arguments import known_name
 from StaICC.comparing.pairing import PairedRecords, leaves_queries_out, metrics_of, pair_records
 from StaICC.comparing.verdicts import Tested, TestOutcome, Untested
-from StaICC.errors import ArgumentError, StaICCError, known_name
+from StaICC.errors import ArgumentError, StaICCError
 from StaICC.metrics import paired_tests
 from StaICC.metrics.paired_tests import PairedDifference, directional_holm, mean_difference
 from StaICC.metrics.scores import HEADLINE, score_record

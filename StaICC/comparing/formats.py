@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 
+from StaICC.arguments import known_name
 from StaICC.comparing.comparison import BenchmarkComparison, display_comparisons, groups_of_blocks
 from StaICC.comparing.ranking import Ranking
 from StaICC.comparing.verdicts import Untested
-from StaICC.errors import known_name
 from StaICC.layout import Block, Line, TextTable, layout
 from StaICC.safe_text import csv_cell, latex_cell, one_line
 

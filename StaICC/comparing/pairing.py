@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from StaICC import benchmark_names
 from StaICC.errors import StaICCError
 from StaICC.metrics.diagnosis import noisy_label_shares
 from StaICC.metrics.paired_tests import PairedDifference, paired_difference
@@ -70,7 +71,7 @@ def _certain(label: int, width: int) -> list[float]:
 
 def _weights(result: Result, names: Sequence[str]) -> tuple[float, ...]:
     """Return the weights of the conditions: a regression slope for label noise, else their mean."""
-    if result.benchmark != "GLER":
+    if result.benchmark != benchmark_names.GLER:
         return (1.0 / len(names),) * len(names)
     k = str(result.setting("k"))
     if not k.isdecimal() or len(names) < 2:
@@ -89,7 +90,11 @@ def _read(result: Result, name: str, metric: str, statistic: Statistic) -> _Reco
     Raises:
         _LeftOutError: The metric, or the records, are missing.
     """
-    details, values, long_icl = result.details.get(name), result.divided.get(name), result.benchmark == "LongICL"
+    details, values, long_icl = (
+        result.details.get(name),
+        result.divided.get(name),
+        result.benchmark == benchmark_names.LONG_ICL,
+    )
     if details is None or values is None:
         raise _LeftOutError("not in this run")
     if saved_value(values, metric) is None and not (details.failed and long_icl):

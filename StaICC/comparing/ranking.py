@@ -46,6 +46,7 @@ from operator import mul, sub
 from statistics import NormalDist
 from typing import Any
 
+from StaICC.arguments import validate_integer
 from StaICC.comparing.alignment import (
     MOST_RUNS,
     TABLE_TOLERANCE,
@@ -57,7 +58,7 @@ from StaICC.comparing.alignment import (
 )
 from StaICC.comparing.pairing import leaves_queries_out
 from StaICC.comparing.verdicts import Best, Tested, TestOutcome, Untested, Verdict, describe, verdict_of
-from StaICC.errors import StaICCError, validate_integer
+from StaICC.errors import StaICCError
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.metrics import paired_tests
 from StaICC.metrics.intervals import Interval

@@ -1,4 +1,4 @@
-"""Cards, which say what a data set is, and the catalogue of the data sets that this library knows.
+"""The catalogue: cards, which say what each data set is.
 
 A card says everything about a data set but its rows: name, task, where it comes from, under what licence, whom to cite,
 its label space, the prompt template that belongs to it, the sizes of its splits, and the digests that pin its rows.
@@ -25,8 +25,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from StaICC.arguments import validate_integer
 from StaICC.datasets.source import KINDS, Source, is_hexadecimal, shipped
-from StaICC.errors import ArgumentError, SchemaError, unknown_name, validate_integer
+from StaICC.errors import ArgumentError, SchemaError, unknown_name
 from StaICC.files.json_reading import hints_of, read_value
 from StaICC.registry import fold
 from StaICC.safe_text import has_lone_surrogate

@@ -1,4 +1,4 @@
-"""Data sets: a card and its table.
+"""Data sets: each is a card with its table.
 
 :func:`load_dataset` gives the data sets of the catalogue. :meth:`Dataset.from_rows` makes one of a user's own rows,
 with any number of input texts (pairs such as premise and hypothesis work), which goes through the same pipeline.

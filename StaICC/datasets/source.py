@@ -36,8 +36,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from StaICC.arguments import whole_number
 from StaICC.datasets.table import split_pair
-from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, SchemaError, unknown_name, whole_number
+from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, SchemaError, unknown_name
 from StaICC.files.json_reading import parse_json, read_json, refuse_device
 from StaICC.files.output import StrPath
 from StaICC.optional import require

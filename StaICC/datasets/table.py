@@ -30,7 +30,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, validate_integer, whole_number
+from StaICC.arguments import validate_integer, whole_number
+from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError
 from StaICC.files.output import replacing
 from StaICC.safe_text import has_lone_surrogate
 

@@ -25,7 +25,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Protocol
 
-from StaICC.errors import OutputError, whole_number
+from StaICC.arguments import whole_number
+from StaICC.errors import OutputError
 
 Inference = Callable[..., Any]
 """The user's function."""

@@ -1,4 +1,4 @@
-"""The key of a prediction: a prompt and its label space.
+"""The key of a prediction: a prompt with its label space.
 
 Two queries with equal keys are predicted once. The prediction store, the runner, the recheck of stored predictions,
 forecasts and features of methods all use this key.

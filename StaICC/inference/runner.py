@@ -21,7 +21,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError, set_integers
+from StaICC.arguments import set_integers
+from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError
 from StaICC.inference import contract
 from StaICC.inference.contract import Answer, Inference, Text, Usage, batch_form, own_attribute, retried
 from StaICC.inference.prompt_key import PromptKey

@@ -23,7 +23,8 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, 
 from dataclasses import dataclass
 from typing import Any
 
-from StaICC import errors
+from StaICC.arguments import validate_integer
+from StaICC.errors import ArgumentError, IdentityError, RunEndingError, StaICCError
 from StaICC.inference.contract import Answer, Usage, usage
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.inference.replies import Chunk, Failure, OnError, solver
@@ -86,10 +87,10 @@ class RemoteFunction:
             _LOADED.clear()  # frees the memory of another model first
             try:
                 function = self.function if self.data is None else pickle.loads(self.data)
-            except errors.StaICCError:
+            except StaICCError:
                 raise
             except Exception as error:
-                raise errors.ArgumentError(
+                raise ArgumentError(
                     f"a worker process cannot load the inference function ({type(error).__name__}: {error}); define it "
                     "in a module, not in a notebook or the text of a command"
                 ) from error
@@ -98,7 +99,7 @@ class RemoteFunction:
                 pairs = self.identity.differences(loaded).items()
                 changes = [f"{name} was {before}, is {now}" for name, (before, now) in pairs]
                 changes += sorted({*self.identity.unidentified} ^ {*loaded.unidentified})
-                raise errors.IdentityError(
+                raise IdentityError(
                     "a worker process has another inference function than the one that was sent to it: "
                     f"{'; '.join(changes)}. A change in memory does not reach it: make it in the files or in the module"
                 )
@@ -132,7 +133,7 @@ class WorkerPool:
         if not isinstance(executor, Executor) and not callable(executor):
             hint = ". Dask's client has one: client.get_executor()" if hasattr(executor, "get_executor") else ""
             expected = f"expected an Executor, or a function that makes one{hint}"
-            raise errors.ArgumentError(f"executor: got {executor!r}, {expected}")
+            raise ArgumentError(f"executor: got {executor!r}, {expected}")
         self._make = None if isinstance(executor, Executor) else executor
         self._executor = executor if isinstance(executor, Executor) else None
         self._remotes: dict[int, RemoteFunction] = {}  # by id of the function, which they keep
@@ -148,7 +149,7 @@ class WorkerPool:
             assert self._make is not None
             made = self._make()
             if not isinstance(made, Executor):
-                raise errors.ArgumentError(f"the function given as executor must make an Executor; it made {made!r}")
+                raise ArgumentError(f"the function given as executor must make an Executor; it made {made!r}")
             self._executor = made
         return self._executor
 
@@ -227,20 +228,18 @@ def _explained() -> Iterator[None]:
     """
     try:
         yield
-    except errors.StaICCError:
+    except StaICCError:
         raise
     except CancelledError as error:
-        raise errors.ArgumentError(
-            "the executor cancelled a chunk: was it shut down, the cluster restarted?"
-        ) from error
+        raise ArgumentError("the executor cancelled a chunk: was it shut down, the cluster restarted?") from error
     except Exception as error:
         reason = f"({type(error).__name__}: {error})"
         if isinstance(error, BrokenExecutor) or type(error).__name__ in _LOST:
-            raise errors.RunEndingError(
+            raise RunEndingError(
                 f"a worker died {reason}. Look at its messages on stderr and at the free memory. Completed predictions "
                 "are in the store, if there is one: run the same again to continue"
             ) from error
-        raise errors.ArgumentError(
+        raise ArgumentError(
             f"the executor could not run a chunk {reason}. If it was not shut down: the inference function must be "
             "picklable to run in other processes, such as a function of a module, or a kernel made from a name"
         ) from error
@@ -346,9 +345,9 @@ def worker_processes(workers: int, devices: Sequence[str | int] | None = None) -
         ...     pool.submit(max, 3, 4).result()
         4
     """
-    workers = errors.validate_integer("workers", workers, 1)
+    workers = validate_integer("workers", workers, 1)
     if isinstance(devices, str):
-        raise errors.ArgumentError(f"devices must be a list such as [0, 1], not the text {devices!r}")
+        raise ArgumentError(f"devices must be a list such as [0, 1], not the text {devices!r}")
     given = os.environ.get(DEVICES, "").split(",") if devices is None else devices
     names = tuple(name for device in given if (name := str(device).strip()))
     threads = max(1, (os.cpu_count() or 1) // workers)

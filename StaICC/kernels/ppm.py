@@ -51,7 +51,8 @@ from dataclasses import dataclass
 from os.path import commonprefix
 from typing import Any, ClassVar, Final
 
-from StaICC.errors import ArgumentError, validate_integer
+from StaICC.arguments import validate_integer
+from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability, after_label, check_channel, checked_labels, label_probabilities
 from StaICC.kernels.registry import option_types, split_options

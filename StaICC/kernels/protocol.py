@@ -1,4 +1,4 @@
-"""What a kernel is: an inference function with declared capabilities and an identity.
+"""What a kernel is: an inference function that declares capabilities, an identity.
 
 The library asks for capabilities. A capability that a kernel declares comes with the method that :data:`METHODS` lists.
 Further methods of a kernel's class are used where they are defined: ``noisy_channel`` (in both variants), ``patched``
@@ -26,7 +26,8 @@ from os.path import commonprefix
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from StaICC import numerics
-from StaICC.errors import ArgumentError, OutputError, PromptError, validate_integer
+from StaICC.arguments import validate_integer
+from StaICC.errors import ArgumentError, OutputError, PromptError
 from StaICC.inference.contract import batch_form, own_attribute
 from StaICC.inference.identity import Identity, in_library, replaced_methods
 

@@ -1,4 +1,4 @@
-"""Kernels by name: the texts that ``--model`` and :func:`load_kernel` take.
+"""Kernels by name: the texts that ``--model`` or :func:`load_kernel` take.
 
 A kernel is named as ``KIND`` or ``KIND:ARGUMENT``. A kind is built in, comes from an installed package (the entry point
 group ``staicc.kernels``), or is named as ``package.module:name``. It is a class with ``from_spec(text, **options)`` or
@@ -26,7 +26,8 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from StaICC.errors import ArgumentError, UnknownNameError, set_integers, unknown_name
+from StaICC.arguments import set_integers
+from StaICC.errors import ArgumentError, UnknownNameError, unknown_name
 from StaICC.registry import Registry, is_reference
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""LongICL: classification with many labels and long contexts, as LongICLBench publishes it.
+"""LongICL: classification with many labels in long contexts, as LongICLBench publishes it.
 
 Six data sets with 28 to 174 labels; one to five rounds of demonstrations, where each round adds one demonstration per
 label; contexts of 1,000 to 50,000 tokens; 500 test items. Source: "Long-context LLMs Struggle with Long In-context

@@ -1,10 +1,11 @@
-"""The LongICL benchmark: six data sets, one to five rounds each (or the conditions of an experiment), and their scores.
+"""The LongICL benchmark: six data sets, one to five rounds each, or the conditions of an experiment.
 
 :class:`LongICL` loads the available data sets, evaluates an inference function round by round, and returns a
 :class:`~StaICC.results.result.Result`. It passes all queries of a round together, so a kernel or server with prefix
-caching computes the context once. A :class:`LongICLExperimentor` writes the queries of a data set, in order. It has no state:
-every call returns the same queries. Its predictions are scored by :func:`~StaICC.benchmarks.evaluation.evaluate`, like
-those of all tasks: a :class:`LongICLOutcome` is a round with its predictions, parsed.
+caching computes the context once. A :class:`LongICLExperimentor` writes the queries of a data set, in order. It has no
+state: every call returns the same queries. Its predictions are scored by
+:func:`~StaICC.benchmarks.evaluation.evaluate`, like those of all tasks: a :class:`LongICLOutcome` is a round with its
+predictions, parsed.
 
 A failed query has a :class:`~StaICC.inference.replies.Failure` with the reason as its prediction. It is never scored as
 a wrong prediction: the score of its round is undefined, and the record says why. If a prompt exceeds the context length
@@ -28,6 +29,8 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
+from StaICC import benchmark_names
+from StaICC.arguments import known_name, validate_integer
 from StaICC.benchmarks.context import Predictions
 from StaICC.benchmarks.evaluation import DatasetRun, evaluate
 from StaICC.benchmarks.forecast import forecast
@@ -36,7 +39,7 @@ from StaICC.benchmarks.running import BaseBenchmark, DatasetTask
 from StaICC.benchmarks.score_intervals import Intervals
 from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scorer, Scores, Scoring, Statistics
 from StaICC.datasets.dataset import Dataset
-from StaICC.errors import ArgumentError, DataMissingError, OutputError, known_name, validate_integer
+from StaICC.errors import ArgumentError, DataMissingError, OutputError
 from StaICC.inference.contract import Answer, Inference, own_attribute
 from StaICC.inference.forecast import forecast_prompts
 from StaICC.inference.replies import Failure, Unparsed, alike, is_too_long, unparsed_reason
@@ -635,8 +638,8 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         data_dir: Folder with the published files; None for the folder of ``python -m StaICC data install long-icl``.
         datasets: Names, such as ``["banking77", "tacred"]``, and data sets of your own
             (:class:`~StaICC.datasets.dataset.Dataset`) with 20 or more labels; None for all six (in an experiment: for
-            those with one label per item; in ``helmet``: for the five of HELMET). Data sets without files are skipped; a
-            warning and the result say how to get the files.
+            those with one label per item; in ``helmet``: for the five of HELMET). Data sets without files are skipped;
+            a warning and the result say how to get the files.
         rounds: Rounds to evaluate, in order.
         test_number: Maximum number of test items (DialogRE: pairs); None for all; by default 500, or 100 in an
             experiment other than ``helmet``.
@@ -673,7 +676,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
     """
 
     __slots__ = ("_notes", "skipped")
-    task_name: ClassVar[str] = "LongICL"
+    task_name: ClassVar[str] = benchmark_names.LONG_ICL
     """The name that results carry."""
     benchmark_name = task_name
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from StaICC.errors import known_name
+from StaICC.arguments import known_name
 from StaICC.files.json_reading import read_value
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")

@@ -24,8 +24,9 @@ from itertools import chain, compress
 from operator import not_
 from typing import Any, TypeVar
 
+from StaICC.arguments import known_name, set_integers, validate_integer
 from StaICC.benchmarks.score_intervals import aligned
-from StaICC.errors import ArgumentError, known_name, set_integers, validate_integer
+from StaICC.errors import ArgumentError
 from StaICC.long_icl.cards import TaskCard, cards
 from StaICC.long_icl.loading import MOST_TURNS, LongICLData
 from StaICC.long_icl.prompts import Item, arrange, write_answer, write_context, write_query
@@ -34,7 +35,7 @@ from StaICC.long_icl.selection import SEED, balanced
 from StaICC.metrics.intervals import MetricTerm, combine, of_difference, ratio_part
 from StaICC.metrics.paired_tests import holm
 from StaICC.metrics.random_baselines import sign_test
-from StaICC.prompting.sampling import bm25_scores, rows_by_label
+from StaICC.prompting.demonstrations import bm25_scores, rows_by_label
 
 _BYTES = 4
 _MOST = 10**9 - 1  # the largest number of an option, which fits into a signature

@@ -15,14 +15,15 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
+from StaICC.arguments import validate_integer
 from StaICC.datasets.dataset import Dataset
-from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, validate_integer
+from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError
 from StaICC.files.output import file_digest
 from StaICC.long_icl.cards import ROUNDS, FileSpec, TaskCard, task_card
 from StaICC.long_icl.prompts import Item
 from StaICC.long_icl.readers import READERS, FileRow
 from StaICC.long_icl.selection import by_balance, by_pairs, covering, permutation, selected
-from StaICC.prompting.sampling import turns_of
+from StaICC.prompting.demonstrations import turns_of
 from StaICC.safe_text import logger, visible
 
 _log = logger(__name__)

@@ -31,7 +31,7 @@ from StaICC.long_icl.cards import (
 from StaICC.long_icl.loading import LoadedFile, LongICLData
 from StaICC.long_icl.prompts import Item
 from StaICC.long_icl.readers import FileRow
-from StaICC.prompting.sampling import SubsetView, TripletSplit, split_dataset
+from StaICC.prompting.views import SubsetView, TripletSplit, split_dataset
 
 LEAST_LABELS = 20
 """Least number of labels of a LongICL task."""

@@ -31,7 +31,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from StaICC.errors import ArgumentError, known_name
+from StaICC.arguments import known_name
+from StaICC.errors import ArgumentError
 from StaICC.inference.reply_parser import parse_reply, reply_text
 from StaICC.long_icl.cards import AnswerFormat, TaskCard, task_card
 from StaICC.long_icl.prompts import Item, as_item

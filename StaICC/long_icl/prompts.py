@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from StaICC.errors import ArgumentError, known_name
+from StaICC.arguments import known_name
+from StaICC.errors import ArgumentError
 from StaICC.long_icl.cards import TaskCard
 
 FIELDS: Mapping[str, tuple[str, ...]] = {

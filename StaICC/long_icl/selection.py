@@ -22,7 +22,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 from typing import TypeVar
 
-from StaICC.prompting.sampling import rows_by_label
+from StaICC.prompting.demonstrations import rows_by_label
 
 _Label = TypeVar("_Label", bound=Hashable)
 

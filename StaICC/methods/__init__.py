@@ -1,1 +1,1 @@
-"""Inference methods: calibrations, demonstration selection and instruction selection, run by name."""
+"""Inference methods, run by name on any kernel."""

@@ -1,4 +1,4 @@
-"""The features of a model that methods use, each computed once: kept in memory for all methods, and in the store.
+"""The features of a model that methods use, each computed once.
 
 A *feature* is whatever a kernel computes for a prompt: label probabilities, log-probabilities of the labels over the
 vocabulary, logits of the full vocabulary, the last hidden state, or the mean loss of a text. The cache key is the

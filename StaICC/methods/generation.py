@@ -1,4 +1,4 @@
-"""Generate then parse: the model writes text, the label is read from it; with chain of thought and self-consistency.
+"""Generate, then parse: the model writes text, from which the label is read.
 
 *Self-consistency* (Wang et al. 2023, section 2): of ``samples`` sampled texts, the label that most of them name is the
 prediction. *Chain of thought* (Kojima et al. 2022, section 3): the model first writes its reasoning after "Let's think
@@ -17,7 +17,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-from StaICC.errors import ArgumentError, validate_integer
+from StaICC.arguments import validate_integer
+from StaICC.errors import ArgumentError
 from StaICC.inference.contract import Answer, Text
 from StaICC.inference.replies import Failure
 from StaICC.inference.reply_parser import PARSER_VERSION, parse_reply

@@ -20,8 +20,9 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from StaICC import numerics
+from StaICC.arguments import validate_integer
 from StaICC.benchmarks.experimentor import Experimentor
-from StaICC.errors import ArgumentError, OutputError, unknown_name, validate_integer
+from StaICC.errors import ArgumentError, OutputError, unknown_name
 from StaICC.inference.contract import Answer
 from StaICC.inference.replies import Failure
 from StaICC.kernels.protocol import Capability
@@ -30,7 +31,8 @@ from StaICC.methods.calibration.neighbours import euclidean, finite_matrix, near
 from StaICC.methods.features import check_answered, numpy, present
 from StaICC.metrics import released
 from StaICC.optional import require
-from StaICC.prompting.sampling import StableRandom, bm25_scores, turns_of
+from StaICC.prompting.demonstrations import bm25_scores, turns_of
+from StaICC.prompting.stable_random import StableRandom
 
 HIDDEN_STATES = frozenset({Capability.HIDDEN_STATES})
 
@@ -128,7 +130,7 @@ def vector_distances(texts: Sequence[str], states: Any) -> Distances:
 
 
 def bm25_distances(some: list[str], others: list[str]) -> Any:
-    """Return distances by words: minus the score of :func:`StaICC.prompting.sampling.bm25_scores`."""
+    """Return distances by words: minus the score of :func:`StaICC.prompting.demonstrations.bm25_scores`."""
     return -numpy.array(bm25_scores(some, others))
 
 

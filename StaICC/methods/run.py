@@ -1,4 +1,4 @@
-"""The ten inference methods of the paper's Table 2, each one call.
+"""Methods run on a benchmark: one method, a table of all, one at several numbers of demonstrations.
 
 ``Method("hidden_calibration", kernel).run(benchmark)`` trains on each data set's calibration set and evaluates;
 :func:`run_all` runs all ten: one model's row of the table. ``result.timing`` and the table contain the cost of training
@@ -25,13 +25,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import replace
 from typing import Any
 
+from StaICC.arguments import validate_integer
 from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.context import RunContext
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.forecast import ForecastOptions, Tasks
 from StaICC.benchmarks.group import BenchmarkGroup, members
-from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
+from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name
 from StaICC.inference.contract import Answer, Features, Inference, ReplyLabel, Text, own_attribute, retried, tokens_used
 from StaICC.inference.forecast import Forecast
 from StaICC.inference.identity import Identity, code_mark

@@ -1,4 +1,4 @@
-"""What a method is: a record with a pure generator function, and its options.
+"""What a method is: a record with a pure generator function.
 
 A method writes *requests* (prompts for named features of the model), gets the rows, and returns one prediction for each
 query::
@@ -24,6 +24,7 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
+from StaICC.arguments import known_name, whole_number
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.tasks.label_noise import L9
 from StaICC.benchmarks.tasks.normal import NormalTask
@@ -33,14 +34,14 @@ from StaICC.benchmarks.tasks.sensitivity import (
     template_of_levels,
 )
 from StaICC.datasets.table import Row
-from StaICC.errors import ArgumentError, known_name, unknown_name, whole_number
+from StaICC.errors import ArgumentError, unknown_name
 from StaICC.inference.contract import Answer
 from StaICC.inference.replies import Failure
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.registry import options_of, read_json_or_text
 from StaICC.methods.features import Request, apply_present, feature_keys
 from StaICC.prompting.prompt_writer import PromptWriter
-from StaICC.prompting.sampling import SubsetView, TripletSplit
+from StaICC.prompting.views import SubsetView, TripletSplit
 from StaICC.registry import Registry
 
 Variant = Literal["paper", "staicc", "0.1.1"]

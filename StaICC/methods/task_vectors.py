@@ -1,4 +1,4 @@
-"""Task vectors (Hendel, Geva and Globerson 2023, "In-Context Learning Creates Task Vectors").
+"""Task vectors (Hendel et al. 2023, "In-Context Learning Creates Task Vectors").
 
 The state of a layer at the last position of a prompt with demonstrations holds what the demonstrations are about. Put
 in the place of the same state of a prompt without demonstrations, it lets the model do the task.
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
-from StaICC.errors import ArgumentError, validate_integer
+from StaICC.arguments import validate_integer
+from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
 from StaICC.methods import specification as spec

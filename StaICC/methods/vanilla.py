@@ -1,4 +1,6 @@
-"""Vanilla inference, the noisy channel (Min et al. 2022: the probability of the text given each label), and ensembles.
+"""Methods without a correction: vanilla inference, the noisy channel, ensembles.
+
+The noisy channel (Min et al. 2022) takes the probability of the text given each label.
 
 The ensembles are over demonstration lists and templates (Khalifa et al. 2023), and over orders of the demonstrations.
 
@@ -12,17 +14,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from StaICC.arguments import validate_integer
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.tasks.label_noise import L9
 from StaICC.benchmarks.tasks.sensitivity import TemplateSensitivityTask
-from StaICC.errors import ArgumentError, validate_integer
+from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
 from StaICC.methods import specification as spec
 from StaICC.methods.calibration.base import label_rows, mean_row, read_probabilities
 from StaICC.methods.features import KernelCall, apply_present, present
 from StaICC.methods.retrieval import views_of_orders
-from StaICC.prompting.sampling import sample_demonstrations
+from StaICC.prompting.demonstrations import sample_demonstrations
 
 
 def vanilla(data: spec.MethodData) -> spec.Steps:

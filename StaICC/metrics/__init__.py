@@ -1,4 +1,4 @@
-"""Metrics, their confidence intervals, significance tests and random baselines.
+"""What a score means: metrics, intervals, tests, baselines.
 
 - :mod:`~StaICC.metrics.classification`: probabilities or logits, decided for the whole matrix or named ambiguous;
   accuracy, likelihood, macro F1, calibration error.

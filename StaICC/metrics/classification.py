@@ -1,4 +1,4 @@
-"""Metrics of classification: accuracy, averaged true-label likelihood, macro F1 and expected calibration error.
+"""Metrics of classification: accuracy, averaged true-label likelihood, macro F1, expected calibration error.
 
 Each metric has the shape ``metric(ground_truth, prediction) -> float``: one true label index per query, and one row per
 query with one number per label. The width of the rows is the size of the label space, whatever labels occur. The
@@ -59,7 +59,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from StaICC import numerics
-from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, known_name, validate_integer, whole_number
+from StaICC.arguments import known_name, validate_integer, whole_number
+from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError
 
 Kind = Literal["auto", "probabilities", "logits"]
 """What a matrix holds: decided from its values, or forced."""

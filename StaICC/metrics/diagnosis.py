@@ -1,4 +1,4 @@
-"""Metrics of the diagnostic benchmarks: bias of predictions, and how far they depend on template and demonstrations.
+"""Metrics of the diagnostic benchmarks: bias of predictions, their dependence on templates or demonstrations.
 
 Contextual and domain bias ask about queries without meaning. An unbiased model would then be uniform, so the entropy of
 its predictions (in nats) measures the bias. Two definitions are in use, and the names say which one is meant:
@@ -35,7 +35,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from StaICC import numerics
-from StaICC.errors import ArgumentError, UndefinedMetricError, validate_integer
+from StaICC.arguments import validate_integer
+from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.metrics.classification import check_labels, check_probabilities
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Paired tests of two runs by any metric: test, interval and detectable difference of the difference of two scores.
+"""Paired tests of two runs by any metric.
 
 The unit is the test row with all its queries. Every metric is written as a sum of one *contribution* per row: the row's
 mean score for means (accuracy, likelihood, consistency), its influence for F1, calibration error and entropies (Hampel

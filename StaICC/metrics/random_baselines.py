@@ -1,4 +1,4 @@
-"""Random and trivial baselines: how well guesses do, and p-values against predictors that need no model.
+"""Baselines without a model: how well guesses do.
 
 A classifier that guesses each of n labels with probability p is right X times, and X is binomial (Poisson binomial when
 p differs between examples). Whoever tries t settings and reports the best one has to beat the best of t guessers, not
@@ -35,7 +35,8 @@ from functools import lru_cache
 from itertools import accumulate, pairwise, takewhile
 from operator import mul
 
-from StaICC.errors import ArgumentError, validate_integer
+from StaICC.arguments import validate_integer
+from StaICC.errors import ArgumentError
 
 Groups = tuple[tuple[float, int], ...]
 """Pairs of (probability of a success, number of such trials)."""

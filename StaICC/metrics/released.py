@@ -28,7 +28,8 @@ import operator
 from collections.abc import Iterable, Sequence
 from functools import reduce
 
-from StaICC.errors import ArgumentError, UndefinedMetricError, validate_integer, whole_number
+from StaICC.arguments import validate_integer, whole_number
+from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.metrics import classification, diagnosis
 from StaICC.metrics.classification import check_labels, numeric_rows, predicted_labels
 from StaICC.metrics.diagnosis import Line, label_frequencies

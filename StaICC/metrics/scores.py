@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from StaICC import benchmark_names
 from StaICC.metrics.statistics import (
     Accuracy,
     CalibrationError,
@@ -72,16 +73,16 @@ class Column(NamedTuple):
 
 COLUMNS = (
     *(
-        Column("Normal", key, SCORES[key].title)
+        Column(benchmark_names.NORMAL, key, SCORES[key].title)
         for key in ("accuracy", "macro_F1", "averaged_truelabel_likelihood", "expected_calibration_error_1")
     ),
-    Column("Contextual_bias", "contextual_bias", "contextual bias"),
-    Column("Domain_bias", "domain_bias", "domain bias"),
-    Column("Post_bias", "DL div.", "posterior bias"),
-    Column("GLER", "accuracy", "label noise (GLER)"),
-    Column("Template_sens", "consistency", "template consistency"),
-    Column("Demo_sens", "consistency", "demonstration consistency"),
-    Column("LongICL", "mean", "LongICL, mean of rounds or conditions"),
+    Column(benchmark_names.CONTEXTUAL_BIAS, "contextual_bias", "contextual bias"),
+    Column(benchmark_names.DOMAIN_BIAS, "domain_bias", "domain bias"),
+    Column(benchmark_names.POSTERIOR_BIAS, "DL div.", "posterior bias"),
+    Column(benchmark_names.GLER, "accuracy", "label noise (GLER)"),
+    Column(benchmark_names.TEMPLATE_SENSITIVITY, "consistency", "template consistency"),
+    Column(benchmark_names.DEMONSTRATION_SENSITIVITY, "consistency", "demonstration consistency"),
+    Column(benchmark_names.LONG_ICL, "mean", "LongICL, mean of rounds or conditions"),
 )
 """The scores that a leaderboard shows, by benchmark; the main one comes first."""
 
@@ -106,7 +107,7 @@ def score_record(benchmark: str, key: str, stated: Mapping[str, bool | None] = {
         >>> score_record("Normal", "brier", {"brier": False}).higher_is_better
         False
     """
-    if benchmark == "LongICL":
+    if benchmark == benchmark_names.LONG_ICL:
         record = ScoreRecord(key, key, True, _ACCURACY)
     elif key in stated or key not in SCORES:
         record = ScoreRecord(key, key, stated.get(key))
@@ -114,4 +115,8 @@ def score_record(benchmark: str, key: str, stated: Mapping[str, bool | None] = {
         record = SCORES[key]
     title = next((column.title for column in COLUMNS if column[:2] == (benchmark, key)), record.title)
     better = record.higher_is_better
-    return replace(record, title=title, higher_is_better=better if better is None else better != (benchmark == "GLER"))
+    return replace(
+        record,
+        title=title,
+        higher_is_better=better if better is None else better != (benchmark == benchmark_names.GLER),
+    )

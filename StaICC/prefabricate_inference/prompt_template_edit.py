@@ -1,4 +1,4 @@
-"""Selection of instructions and demonstrations with the call shapes of 0.1.1, by the methods of :mod:`StaICC.methods`.
+"""Selection of instructions or demonstrations with the call shapes of 0.1.1.
 
 ::
 
@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from StaICC.arguments import validate_integer
 from StaICC.benchmarks.experimentor import Experimentor
-from StaICC.errors import ArgumentError, validate_integer
+from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.inference.runner import Part
 from StaICC.kernels.protocol import Capability, capabilities_of

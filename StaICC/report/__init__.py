@@ -1,1 +1,1 @@
-"""Reports: saved results as one self-contained page, with each of its figures as a function for a notebook."""
+"""Reports: saved results as one self-contained page, each of its figures as a function for a notebook."""

@@ -1,4 +1,4 @@
-"""The figures of a report. Each takes results and returns a :class:`~StaICC.report.plots.Figure`.
+"""The figures of a report, each a function from results to a :class:`~StaICC.report.plots.Figure`.
 
 A figure is a list of points. :func:`chart` draws them and writes the table of their numbers.
 """
@@ -13,11 +13,14 @@ from itertools import compress
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from StaICC import benchmark_names
+from StaICC.arguments import known_name
 from StaICC.comparing.comparison import Comparison
 from StaICC.comparing.generalisation import variance_components
-from StaICC.comparing.published import compare_with_published, published_figures, published_models
+from StaICC.comparing.published import published_figures, published_models
+from StaICC.comparing.published_comparison import compare_with_published
 from StaICC.comparing.verdicts import Tested, p_text
-from StaICC.errors import ArgumentError, known_name
+from StaICC.errors import ArgumentError
 from StaICC.metrics.classification import ConfidenceBin
 from StaICC.metrics.crossed_effects import SOURCES
 from StaICC.metrics.diagnosis import label_frequencies, noisy_label_shares
@@ -74,7 +77,7 @@ ResultsByRun = Mapping[str, Result]
 Given = Result | Mapping[str, Result]
 """The argument of a figure: one result, or several by the name of their run."""
 
-SLOPES = ("GLER", "Template_sens", "Demo_sens")
+SLOPES = (benchmark_names.GLER, benchmark_names.TEMPLATE_SENSITIVITY, benchmark_names.DEMONSTRATION_SENSITIVITY)
 """Benchmarks whose scores of a data set are under ``sensitivity``."""
 _NOT_EVALUATED = ChartScore(reason="data set not evaluated")
 
@@ -514,7 +517,11 @@ def reliability_diagrams(given: Given) -> Figure:
     )
 
 
-_PREDICTED_FROM = {"Contextual_bias": "empty query", "Domain_bias": "random words", "Post_bias": "test queries"}
+_PREDICTED_FROM = {
+    benchmark_names.CONTEXTUAL_BIAS: "empty query",
+    benchmark_names.DOMAIN_BIAS: "random words",
+    benchmark_names.POSTERIOR_BIAS: "test queries",
+}
 
 
 def bias_distributions(given: Given) -> Figure:
@@ -539,7 +546,7 @@ def bias_distributions(given: Given) -> Figure:
             details = result.details[dataset]
             labels = details.labels or tuple(map(str, range(len(distribution))))
             shares = {source: distribution}
-            if benchmark == "Post_bias" and details.conditions:
+            if benchmark == benchmark_names.POSTERIOR_BIAS and details.conditions:
                 shares["true labels"] = label_frequencies(details.conditions[0].truth, len(labels))
             uniform = [(1 / len(labels), -0.5), (1 / len(labels), len(labels) - 0.5)]
             lines[dataset] = [Shape(uniform, kind="dashed")]
@@ -707,7 +714,7 @@ def rounds_chart(given: Given) -> Figure:
             found = {key: own.get((dataset, key), _NOT_EVALUATED) for key in places}
             points += [Point(dataset, name, key, score, places[key]) for key, score in found.items()]
         curves: dict[str, list[tuple[float, float]]] = {}
-        for figure in published_figures("LongICL"):
+        for figure in published_figures(benchmark_names.LONG_ICL):
             if figure.dataset == dataset and figure.value is not None and figure.metric in places:
                 curves.setdefault(figure.model, []).append((places[figure.metric], figure.value))
         uniform = [own.get((dataset, "uniform"), ChartScore()).value for own in scores.values()]
@@ -749,7 +756,7 @@ def model_size_chart(given: Given, method: str = "Vanilla ICL") -> Figure:
         raise ArgumentError("no run is comparable with the published figures")
     sizes = {model.name: model.params_b for model in published_models()}
     title, points = "Accuracy, mean of ten data sets", []
-    for figure in published_figures("Normal", method=method, metric="accuracy"):
+    for figure in published_figures(benchmark_names.NORMAL, method=method, metric="accuracy"):
         if figure.value is not None:
             size = sizes[figure.model]
             place, more = None if figure.doubtful else math.log10(size), (f"{size:g}", "; ".join(figure.warnings))

@@ -25,10 +25,11 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, NamedTuple
 
+from StaICC import benchmark_names
 from StaICC.comparing.comparison import compare, compare_runs
 from StaICC.comparing.formats import latex_table
 from StaICC.comparing.pairing import metrics_of
-from StaICC.comparing.published import compare_with_published, display_published
+from StaICC.comparing.published_comparison import compare_with_published, display_published
 from StaICC.comparing.ranking import Rank, standings
 from StaICC.comparing.verdicts import Best, Tied, Untested, Worse, describe, p_text
 from StaICC.errors import ArgumentError, SchemaError, StaICCError
@@ -368,7 +369,8 @@ def leaderboard(group: Group) -> Markup:
         "Tied: not shown. Untested: there is no valid test. Partial runs are not ranked.": len(names) > 1,
         "Rank: all intervals of ranks together contain the true ranks with probability 0.95.": ranked,
         f"Below each score is its {' or '.join(sorted(levels))} interval.": levels,
-        "Above chance: data sets whose accuracy has an interval above the random baseline.": "Normal" in group,
+        "Above chance: data sets whose accuracy has an interval above the random baseline.": benchmark_names.NORMAL
+        in group,
     }
     first = [_summary(headlines, group), _forest(headlines, names)] if headlines else []
     text = element("p", " ".join(line for line, needed in lines.items() if needed))
@@ -542,40 +544,43 @@ def _scores(name: str, runs: ResultsByRun) -> str:
     return join(printed(run.display_blocks(), f"{key}: all scores of {name}") for key, run in runs.items())
 
 
-_BIAS = ("Contextual_bias", "Domain_bias", "Post_bias")
+_BIAS = (benchmark_names.CONTEXTUAL_BIAS, benchmark_names.DOMAIN_BIAS, benchmark_names.POSTERIOR_BIAS)
 _SECTIONS: dict[str, dict[str, ReportPart]] = {
     "How accurate?": {
-        "Accuracy by data set": heat_map("Normal"),
-        "Number of demonstrations": figure_part("Normal", charts.shots_chart, optional=True),
-        "Accuracy with intervals and baselines": figure_part("Normal", charts.accuracy_by_dataset),
-        "Confusion matrices": run_part(["Normal"], _confusions),
-        "Experiments of LongICL": figure_part("LongICL", charts.experiment_chart, optional=True),
-        "LongICL by data set": heat_map("LongICL"),
-        "LongICL by rounds": figure_part("LongICL", charts.rounds_chart, optional=True),
+        "Accuracy by data set": heat_map(benchmark_names.NORMAL),
+        "Number of demonstrations": figure_part(benchmark_names.NORMAL, charts.shots_chart, optional=True),
+        "Accuracy with intervals and baselines": figure_part(benchmark_names.NORMAL, charts.accuracy_by_dataset),
+        "Confusion matrices": run_part([benchmark_names.NORMAL], _confusions),
+        "Experiments of LongICL": figure_part(benchmark_names.LONG_ICL, charts.experiment_chart, optional=True),
+        "LongICL by data set": heat_map(benchmark_names.LONG_ICL),
+        "LongICL by rounds": figure_part(benchmark_names.LONG_ICL, charts.rounds_chart, optional=True),
     },
     "How calibrated?": {
-        "Reliability": figure_part("Normal", charts.reliability_diagrams),
-        "Calibration error by data set": heat_map("Normal", "expected_calibration_error_1"),
+        "Reliability": figure_part(benchmark_names.NORMAL, charts.reliability_diagrams),
+        "Calibration error by data set": heat_map(benchmark_names.NORMAL, "expected_calibration_error_1"),
         "Reliability by data set": run_part(
-            ["Normal"], lambda name, runs: _figure(charts.reliability_diagrams, runs["Normal"], name)
+            [benchmark_names.NORMAL],
+            lambda name, runs: _figure(charts.reliability_diagrams, runs[benchmark_names.NORMAL], name),
         ),
     },
     "How biased?": {
-        "Contextual bias by data set": heat_map("Contextual_bias"),
-        "Domain bias by data set": heat_map("Domain_bias"),
-        "Posterior bias by data set": heat_map("Post_bias"),
+        "Contextual bias by data set": heat_map(benchmark_names.CONTEXTUAL_BIAS),
+        "Domain bias by data set": heat_map(benchmark_names.DOMAIN_BIAS),
+        "Posterior bias by data set": heat_map(benchmark_names.POSTERIOR_BIAS),
         "Preferred labels": run_part(_BIAS, lambda name, runs: _figure(charts.bias_distributions, runs, name)),
     },
     "How robust?": {
-        "Slope against label noise (GLER) by data set": heat_map("GLER"),
-        "Accuracy against label noise": figure_part("GLER", charts.noise_lines),
-        "Accuracy over demonstrations and templates": figure_part("Generalisation", charts.variance_chart),
-        "Consistency over templates by data set": heat_map("Template_sens"),
-        "Consistency over demonstrations by data set": heat_map("Demo_sens"),
+        "Slope against label noise (GLER) by data set": heat_map(benchmark_names.GLER),
+        "Accuracy against label noise": figure_part(benchmark_names.GLER, charts.noise_lines),
+        "Accuracy over demonstrations and templates": figure_part(
+            benchmark_names.GENERALISATION, charts.variance_chart
+        ),
+        "Consistency over templates by data set": heat_map(benchmark_names.TEMPLATE_SENSITIVITY),
+        "Consistency over demonstrations by data set": heat_map(benchmark_names.DEMONSTRATION_SENSITIVITY),
     },
     "What changed between two runs?": {"": _changed},
     "Published figures": {
-        "Among the published models": figure_part("Normal", charts.model_size_chart, optional=True),
+        "Among the published models": figure_part(benchmark_names.NORMAL, charts.model_size_chart, optional=True),
         "": _published,
     },
     "All scores": {"": lambda group: run_part(list(group), _scores)(group)},
@@ -706,7 +711,11 @@ def query_section(results: Mapping[str, Result | ResultGroup], prompts_of: Promp
             lost |= {(query.condition, query.query): (_UNPARSED, query.reason) for query in details.unparsed}
             for record in details.conditions:
                 # Empty and random queries have the label of a test row, which is not theirs.
-                truths = [-1] * len(record.truth) if benchmark in ("Contextual_bias", "Domain_bias") else record.truth
+                truths = (
+                    [-1] * len(record.truth)
+                    if benchmark in (benchmark_names.CONTEXTUAL_BIAS, benchmark_names.DOMAIN_BIAS)
+                    else record.truth
+                )
                 columns = (truths, record.predictions, _probabilities(record, len(labels)))
                 rows = enumerate(zip(query_positions(record.rows), *columns, strict=True))
                 for number, (row, truth, label, scores) in rows:

@@ -1,4 +1,4 @@
-"""Figures as records of numbers, drawn as SVG without other packages, and by matplotlib.
+"""Figures as records of numbers, drawn as SVG without other packages, or by matplotlib.
 
 A figure is a title, a caption, small panels of fixed size and the table of its numbers. The panels flow on the page, so
 a figure fits a phone without scrolling. A colour is a CSS variable of a role; the roles have WCAG contrast on both

@@ -1,1 +1,1 @@
-"""Results: dictionaries with the documented keys that know their signature, and go to and from JSON."""
+"""Results: what a run returns, saves, loads."""

@@ -1,4 +1,4 @@
-"""Results: dictionaries with the documented keys, and attributes with everything else.
+"""Results: dictionaries with the documented keys, whose attributes hold everything else.
 
 ``result["Divided results"]["TREC"]["accuracy"]`` and ``result["Averaged results"]`` work as they do in 0.1.1. A result
 also has the signature, the provenance, the environment, and for each data set counts, intervals, baselines and notes.
@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
+from StaICC import benchmark_names
+from StaICC.arguments import known_name
 from StaICC.datasets.catalogue import plain_values
-from StaICC.errors import ArgumentError, SchemaError, known_name, unknown_key
+from StaICC.errors import ArgumentError, SchemaError, unknown_key
 from StaICC.files.json_reading import hints_of, read_value
 from StaICC.files.output import write_output
 from StaICC.layout import Block, Displayed, Line, shared_lines
@@ -559,7 +561,7 @@ def origin(result: Result, dataset: str | None) -> dict[str, Any]:
 def _scored(result: Result, dataset: str, metric: str) -> int:
     """Return the number of scored queries of a score: of its condition or round, if it belongs to one."""
     details, condition = result.details[dataset], metric.rpartition(".")[0]
-    rounds = result.divided[dataset].get("rounds") if result.benchmark == "LongICL" else None
+    rounds = result.divided[dataset].get("rounds") if result.benchmark == benchmark_names.LONG_ICL else None
     if scored_round := (rounds or {}).get(metric):
         lost = scored_round.get("unparsed", 0) if result.setting("unparsed") == "excluded" else 0
         return int(scored_round.get("answered", details.scored)) - int(lost)

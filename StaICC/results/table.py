@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from StaICC import benchmark_names
 from StaICC.layout import Block, Line, TextTable
 from StaICC.metrics.scores import SCORES
 from StaICC.results.details import Baselines, DatasetDetails, EarlyStopping, MeanDetails
@@ -92,7 +93,7 @@ def result_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
     for key in dict.fromkeys(keys):
         metric = key.removeprefix("sensitivity.")
         head = (SCORES[metric].head if metric in SCORES else "") or metric
-        head = f"slope of {head}" if metric != key and result.benchmark == "GLER" else head
+        head = f"slope of {head}" if metric != key and result.benchmark == benchmark_names.GLER else head
         column = [scores.get((place, metric if place is None else key), {}) for place in places]
         table.append((head, [_cell(record.get("value"), record.get("low"), record.get("high")) for record in column]))
         if any(metric in of_set for of_set in bounds):

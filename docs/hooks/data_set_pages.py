@@ -15,7 +15,7 @@ from StaICC.errors import DataError
 from StaICC.long_icl.cards import TaskCard
 from StaICC.long_icl.cards import cards as long_icl_cards
 from StaICC.prompting.prompt_writer import PromptRenderer, PromptSettings
-from StaICC.prompting.sampling import split_dataset
+from StaICC.prompting.views import split_dataset
 
 __all__ = ["Balance", "balance_of", "data_set_page", "long_icl_page", "long_icl_table", "pages", "ten_table"]
 

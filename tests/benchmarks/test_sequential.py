@@ -16,7 +16,7 @@ from StaICC.comparing.comparison import compare
 from StaICC.datasets.catalogue import SplitSizes
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError, OutputError
-from StaICC.metrics.intervals import ConfidenceSequence
+from StaICC.metrics.confidence_sequences import ConfidenceSequence
 from StaICC.results.files import DIVIDED
 from StaICC.results.result import Result, ResultGroup
 

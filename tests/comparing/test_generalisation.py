@@ -18,15 +18,8 @@ from StaICC import Generalisation, load_kernel
 from StaICC.benchmarks.verify import Recomputed, verify
 from StaICC.cli import main
 from StaICC.comparing.comparison import compare
-from StaICC.comparing.generalisation import (
-    Components,
-    _tail_over_rows,
-    compare_generalising,
-    components_of,
-    evaluate_design,
-    plan,
-    variance_components,
-)
+from StaICC.comparing.generalisation import compare_generalising, variance_components
+from StaICC.comparing.planning import Components, _tail_over_rows, components_of, evaluate_design, plan
 from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.metrics import paired_tests
 from StaICC.metrics.crossed_effects import (

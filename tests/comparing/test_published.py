@@ -9,13 +9,8 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.comparing.published import (
-    compare_with_published,
-    display_published,
-    published_data,
-    published_figures,
-    published_models,
-)
+from StaICC.comparing.published import published_data, published_figures, published_models
+from StaICC.comparing.published_comparison import compare_with_published, display_published
 from StaICC.layout import layout
 from StaICC.metrics.classification import softmax
 from StaICC.results.result import Result

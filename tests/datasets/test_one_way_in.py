@@ -17,7 +17,8 @@ from StaICC.cli import main
 from StaICC.datasets.catalogue import SplitSizes
 from StaICC.datasets.dataset import default_split
 from StaICC.datasets.source import FileSource
-from StaICC.prompting.sampling import split_dataset, split_indexes
+from StaICC.prompting.split import split_indexes
+from StaICC.prompting.views import split_dataset
 
 LABELS = ["complaint", "praise", "question"]
 ROWS = [(f"message {i}, with a comma", LABELS[0 if i % 10 < 6 else 1 if i % 10 < 9 else 2]) for i in range(300)]

@@ -15,7 +15,7 @@ import pytest
 
 from StaICC.benchmarks.verify import verify
 from StaICC.comparing.comparison import compare
-from StaICC.comparing.published import compare_with_published
+from StaICC.comparing.published_comparison import compare_with_published
 from StaICC.errors import SchemaError
 from StaICC.long_icl import experiments
 from StaICC.long_icl.benchmark import LongICL, LongICLExperimentor
@@ -25,7 +25,7 @@ from StaICC.long_icl.prompts import write_context
 from StaICC.long_icl.scoring import Tally
 from StaICC.metrics.intervals import ratio_part
 from StaICC.metrics.paired_tests import holm
-from StaICC.prompting.sampling import turns_of
+from StaICC.prompting.demonstrations import turns_of
 from StaICC.report.figures import experiment_chart
 from StaICC.report.page import report_html
 from StaICC.results.result import Result

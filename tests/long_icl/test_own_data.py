@@ -15,7 +15,7 @@ from StaICC.benchmarks.verify import Recomputed, Unchecked, status_of, verify, v
 from StaICC.comparing.comparison import compare
 from StaICC.datasets.catalogue import SplitSizes, Template
 from StaICC.errors import ArgumentError
-from StaICC.prompting.sampling import split_dataset
+from StaICC.prompting.views import split_dataset
 from tests.long_icl.conftest import scored
 
 LABELS = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]

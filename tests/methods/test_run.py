@@ -19,7 +19,7 @@ from StaICC.methods.calibration.prior import DomainCalibration, batch_calibratio
 from StaICC.methods.features import without_failures
 from StaICC.methods.run import Method, run_many_shot
 from StaICC.methods.specification import METHODS, clean_copy
-from StaICC.prompting.sampling import sample_nested
+from StaICC.prompting.demonstrations import sample_nested
 from StaICC.results.result import Result
 from StaICC.results.signature import Signature
 from tests.methods.fakes import Kernel, mini, rows_of

@@ -30,7 +30,7 @@ from StaICC.methods.features import FeatureCache, FeatureFunction, KernelCall, R
 from StaICC.methods.run import Method
 from StaICC.methods.specification import METHODS
 from StaICC.prompting.prompt_writer import TemplateWarning
-from StaICC.prompting.sampling import StableRandom
+from StaICC.prompting.stable_random import StableRandom
 from tests.methods.fakes import Kernel
 from tests.methods.fakes import mini as bench
 

@@ -20,9 +20,9 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from StaICC.errors import ArgumentError
+from StaICC.metrics.confidence_sequences import ConfidenceSequence
 from StaICC.metrics.intervals import (
     INTERVAL_VERSION,
-    ConfidenceSequence,
     Interval,
     calibration_part,
     divergence_interval,

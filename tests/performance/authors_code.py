@@ -34,7 +34,7 @@ from StaICC.methods.calibration.prior import (
     calibrated_in_context,
 )
 from StaICC.methods.retrieval import lowest_entropy, representatives
-from StaICC.prompting.sampling import StableRandom
+from StaICC.prompting.stable_random import StableRandom
 
 Pairs = Iterator[tuple[Any, Any]]
 """What the authors' code and ours compute of one case."""

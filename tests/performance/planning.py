@@ -20,7 +20,7 @@ from generalising import designs
 from records import arguments, markdown, record
 from skewed_nulls import of_mean, of_pair
 
-from StaICC.comparing.generalisation import Components, SampleDesign, plan
+from StaICC.comparing.planning import Components, SampleDesign, plan
 from StaICC.metrics import paired_tests
 from StaICC.metrics.crossed_effects import SOURCES, generalise, generalising_p_value, mean_effects
 from StaICC.metrics.intervals import mean_interval, ratio_part

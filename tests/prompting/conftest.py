@@ -8,7 +8,7 @@ import pytest
 
 from StaICC.datasets.catalogue import SplitSizes, Template
 from StaICC.datasets.dataset import Dataset
-from StaICC.prompting.sampling import TripletSplit, split_dataset
+from StaICC.prompting.views import TripletSplit, split_dataset
 
 
 def small_dataset(columns: int = 1, labels: tuple[str, ...] = ("no", "yes", "maybe")) -> Dataset:

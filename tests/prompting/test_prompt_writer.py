@@ -16,7 +16,7 @@ from StaICC.datasets.catalogue import plain_values
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError
 from StaICC.prompting.prompt_writer import PromptWriter, TemplateWarning
-from StaICC.prompting.sampling import split_dataset
+from StaICC.prompting.views import split_dataset
 
 pytestmark = pytest.mark.filterwarnings("ignore::StaICC.TemplateWarning")
 

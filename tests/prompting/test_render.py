@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from StaICC.datasets.catalogue import Template
 from StaICC.datasets.dataset import Dataset
 from StaICC.prompting.prompt_writer import PromptRenderer, PromptSettings
-from StaICC.prompting.sampling import StableRandom, TripletSplit, split_dataset
+from StaICC.prompting.stable_random import StableRandom
+from StaICC.prompting.views import TripletSplit, split_dataset
 
 LABELS = ("no", "yes", "maybe")
 TEXT = st.text(st.characters(codec="utf-8"), max_size=6)

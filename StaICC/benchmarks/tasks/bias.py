@@ -16,17 +16,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from StaICC import errors
+from StaICC import benchmark_names
+from StaICC.arguments import set_integers
 from StaICC.benchmarks import score_intervals as evaluation
 from StaICC.benchmarks.benchmark import NO_PREDICTIONS, Benchmark, Datasets, Metrics, Settings, TaskBenchmark
 from StaICC.benchmarks.group import BenchmarkGroup, attempt
 from StaICC.benchmarks.score_intervals import Intervals
 from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Task, TaskInput
 from StaICC.datasets.catalogue import Card
+from StaICC.errors import UndefinedMetricError
 from StaICC.metrics import diagnosis, released
 from StaICC.metrics.scores import STATISTICS
-from StaICC.prompting import prompt_writer
-from StaICC.prompting.sampling import SubsetView
+from StaICC.prompting import pseudo_queries as prompt_writer
+from StaICC.prompting.views import SubsetView
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -40,12 +42,12 @@ def _bias(outcome: Outcome, key: str) -> Any:
     """Return a score of the mean prediction, or this prediction itself."""
     probabilities = outcome.normalised.probabilities if outcome.queries else None
     if probabilities is None:
-        raise errors.UndefinedMetricError((outcome.queries and outcome.normalised.reason) or NO_PREDICTIONS)
+        raise UndefinedMetricError((outcome.queries and outcome.normalised.reason) or NO_PREDICTIONS)
     if key == "distribution":
         return diagnosis.mean_distribution(probabilities)
     predictions = outcome.read(STATISTICS[key])
     if predictions is None:
-        raise errors.UndefinedMetricError("the predictions are bare labels, which have no entropy")
+        raise UndefinedMetricError("the predictions are bare labels, which have no entropy")
     return STATISTICS[key].value(outcome.sample, predictions)
 
 
@@ -97,7 +99,7 @@ class _PriorBiasTask(_BiasTask):
 class ContextualBiasTask(_PriorBiasTask):
     """Predicts empty queries."""
 
-    name: ClassVar[str] = "Contextual_bias"
+    name: ClassVar[str] = benchmark_names.CONTEXTUAL_BIAS
     score_keys: ClassVar[tuple[str, ...]] = ("entropy", "contextual_bias")
 
     def pseudo_queries(self, card: Card, demonstration_set: SubsetView) -> Iterator[tuple[str, ...]]:
@@ -109,12 +111,12 @@ class ContextualBiasTask(_PriorBiasTask):
 class DomainBiasTask(_PriorBiasTask):
     """Predicts queries of random words of the demonstrations."""
 
-    name: ClassVar[str] = "Domain_bias"
+    name: ClassVar[str] = benchmark_names.DOMAIN_BIAS
     score_keys: ClassVar[tuple[str, ...]] = ("entropy", "domain_bias")
     domain_query_length: int = prompt_writer.DOMAIN_QUERY_LENGTH
 
     def __post_init__(self) -> None:
-        errors.set_integers(self, domain_query_length=0)
+        set_integers(self, domain_query_length=0)
 
     def options(self) -> Mapping[str, Any]:
         """Return the number of words per query."""
@@ -129,7 +131,7 @@ class DomainBiasTask(_PriorBiasTask):
 class PosteriorBiasTask(_BiasTask):
     """Predicts Normal's queries, and reports the divergence of the mean prediction from the label frequencies."""
 
-    name: ClassVar[str] = "Post_bias"
+    name: ClassVar[str] = benchmark_names.POSTERIOR_BIAS
     score_keys: ClassVar[tuple[str, ...]] = ("DL div.", "empirical_bias")
     released_functions: ClassVar[tuple[_Released, _Released]] = (released.divergence, released.excess_distribution)
     domain_query_length: int = prompt_writer.DOMAIN_QUERY_LENGTH
@@ -211,7 +213,7 @@ class TripletBias(BenchmarkGroup):
     """
 
     __slots__ = ("contextual", "domain", "post")
-    task_name: ClassVar[str] = "Triplet_bias"
+    task_name: ClassVar[str] = benchmark_names.TRIPLET_BIAS
 
     def __init__(
         self,

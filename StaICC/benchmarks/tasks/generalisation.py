@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from StaICC import errors
+from StaICC import benchmark_names
+from StaICC.arguments import set_integers, validate_integer
 from StaICC.benchmarks import score_intervals as evaluation
 from StaICC.benchmarks.benchmark import Benchmark, Datasets, ScoringSettings, classification_scores
 from StaICC.benchmarks.score_intervals import Intervals
 from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Task, TaskInput
 from StaICC.benchmarks.tasks.label_noise import L9, queries_by_repeat
 from StaICC.benchmarks.tasks.sensitivity import template_of_levels
+from StaICC.errors import ArgumentError
 from StaICC.metrics.metric_set import metric_set
 from StaICC.metrics.scores import STATISTICS
 
@@ -27,15 +29,15 @@ _GENERALISATION_ROWS = 128
 class GeneralisationTask(Task):
     """Predicts the same queries with every pair of a list of demonstrations and a template, and scores the accuracy."""
 
-    name: ClassVar[str] = "Generalisation"
+    name: ClassVar[str] = benchmark_names.GENERALISATION
     test_rows: int | None = _GENERALISATION_ROWS
     scores_accuracy: ClassVar[bool] = True
     draws: int = 4
     templates: int = 3
 
     def __post_init__(self) -> None:
-        errors.set_integers(self, draws=2)
-        object.__setattr__(self, "templates", errors.validate_integer("templates", self.templates, 2, len(L9)))
+        set_integers(self, draws=2)
+        object.__setattr__(self, "templates", validate_integer("templates", self.templates, 2, len(L9)))
 
     @property
     def repeats(self) -> int:
@@ -55,7 +57,7 @@ class GeneralisationTask(Task):
         """
         lists, rows = task_input.demonstration_lists, len(task_input.split.test)
         if task_input.repeats < 2 or any(lists[place] != lists[place - place % rows] for place in range(len(lists))):
-            raise errors.ArgumentError(
+            raise ArgumentError(
                 f"{self.name}: got other demonstrations for each test row, or one draw, expected "
                 f"{self.draws} lists that all test rows share (sampler='nested-shared', the default)"
             )

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from StaICC import errors
+from StaICC import benchmark_names
+from StaICC.arguments import set_integers
 from StaICC.benchmarks import score_intervals as evaluation
 from StaICC.benchmarks.benchmark import (
     Benchmark,
@@ -20,9 +21,10 @@ from StaICC.benchmarks.benchmark import (
 from StaICC.benchmarks.group import attempt
 from StaICC.benchmarks.score_intervals import Intervals
 from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Task, TaskInput
+from StaICC.errors import UndefinedMetricError
 from StaICC.metrics import diagnosis, released
 from StaICC.prompting.prompt_writer import PromptSettings, Query
-from StaICC.prompting.sampling import StableRandom
+from StaICC.prompting.stable_random import StableRandom
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -36,13 +38,13 @@ L9 = ("0000", "0111", "0222", "1012", "1120", "1201", "2021", "2102", "2210")
 class GLERTask(Task):
     """Predicts Normal's queries with an increasing share of wrong labels in the demonstrations."""
 
-    name: ClassVar[str] = "GLER"
+    name: ClassVar[str] = benchmark_names.GLER
     repeats: int = 2
     scores_accuracy: ClassVar[bool] = True
     interpolations: int = 5
 
     def __post_init__(self) -> None:
-        errors.set_integers(self, interpolations=2)
+        set_integers(self, interpolations=2)
 
     def options(self) -> Mapping[str, Any]:
         """Return the number of noise rates."""
@@ -72,11 +74,11 @@ class GLERTask(Task):
         """Return slope and intercept of a metric over the share of correct labels."""
         shares, known = diagnosis.noisy_label_shares(scoring.k, len(series)), [v for v in series if v is not None]
         if len(known) < len(series):
-            raise errors.UndefinedMetricError("the metric is undefined at some noise rate")
+            raise UndefinedMetricError("the metric is undefined at some noise rate")
         if scoring.metric_set.as_released:
             return list(released.gler(known))
         if len(set(shares)) < 2:
-            raise errors.UndefinedMetricError("without demonstrations, labels cannot be wrong")
+            raise UndefinedMetricError("without demonstrations, labels cannot be wrong")
         return list(diagnosis.gler(known, shares))
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:

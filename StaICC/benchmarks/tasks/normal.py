@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from StaICC import benchmark_names
 from StaICC.benchmarks import score_intervals as evaluation
 from StaICC.benchmarks.benchmark import TaskBenchmark, classification_scores
 from StaICC.benchmarks.score_intervals import Intervals
@@ -21,7 +22,7 @@ from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Task, Ta
 class NormalTask(Task):
     """Predicts with the unchanged prompts and scores the classification."""
 
-    name: ClassVar[str] = "Normal"
+    name: ClassVar[str] = benchmark_names.NORMAL
     repeats: int = 2
     scores_accuracy: ClassVar[bool] = True
     row_scores: ClassVar[Sequence[str]] = ("accuracy", "averaged_truelabel_likelihood")

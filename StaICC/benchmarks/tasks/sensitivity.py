@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from StaICC import errors
+from StaICC import benchmark_names, errors
 from StaICC.benchmarks import score_intervals as evaluation
 from StaICC.benchmarks.benchmark import Benchmark, ChannelSettings, Datasets, Metrics, ScoringSettings
 from StaICC.benchmarks.group import attempt
@@ -68,7 +68,7 @@ def _consistency(outcomes: Sequence[Outcome], scoring: Scoring) -> float:
 class TemplateSensitivityTask(_ConsistencyTask):
     """Predicts the same queries with nine templates."""
 
-    name: ClassVar[str] = "Template_sens"
+    name: ClassVar[str] = benchmark_names.TEMPLATE_SENSITIVITY
     test_rows: int | None = 100
     repeats: int = 1
 
@@ -95,7 +95,7 @@ def template_of_levels(task_input: TaskInput, levels: str) -> PromptSettings:
 class DemonstrationSensitivityTask(_ConsistencyTask):
     """Predicts the same queries with eight lists of demonstrations."""
 
-    name: ClassVar[str] = "Demo_sens"
+    name: ClassVar[str] = benchmark_names.DEMONSTRATION_SENSITIVITY
     test_rows: int | None = 128
     repeats: int = 8
 

@@ -1,4 +1,4 @@
-"""Driving a model over many token sequences: plan, batches, memory, what is read off hidden states, and generation.
+"""Driving a model over many token sequences: which rows run together, what is read off their hidden states.
 
 A run computes for each token sequence the hidden states at some of its last positions. The rest (label logits, whole
 distributions, log-probabilities of continuations) is read off them by a function ``read(hidden, picks)``, which is

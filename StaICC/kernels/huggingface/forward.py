@@ -1,4 +1,4 @@
-"""Running a causal language model of ``transformers``: its calls, and which of them return its own numbers.
+"""One forward call of a causal language model of ``transformers``, checked against its own numbers.
 
 Only this module calls the model. There are three kinds of calls:
 

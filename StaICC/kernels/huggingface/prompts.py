@@ -1,4 +1,4 @@
-"""From prompts and labels to tokens: options, tokenization, length, label tokens, chat templates.
+"""From prompts to tokens: tokenization, length, label tokens, chat templates, with the options that change them.
 
 **Prompts.** A prompt may come out of a tokenizer with its beginning-of-sequence token doubled (the text has one and the
 tokenizer adds another) or missing (the tokenizer should add it and does not); it may be longer than the model can read;

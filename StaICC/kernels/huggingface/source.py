@@ -1,4 +1,4 @@
-"""Where a model comes from: a name, a folder, a GGUF file or a live object; and what identifies it.
+"""Where a model comes from: a name, a folder, a GGUF file or a live object, with its identity.
 
 A model that is named by a string is loaded when it is first needed, so that a kernel can be pickled to worker processes
 as the string. It is identified by the content of its files, never by their path, and loaded once per process *and

@@ -1,4 +1,4 @@
-"""Concurrent requests to an OpenAI-compatible server, with deadlines, retries and error messages.
+"""Concurrent requests to an OpenAI-compatible server: deadlines, retries, error messages.
 
 The HTTP client of the ``openai`` package makes the requests. Around it is what an evaluation of many hours needs:
 

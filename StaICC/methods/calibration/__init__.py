@@ -1,4 +1,4 @@
-"""Calibrations: contextual, domain, batch, hidden, k-nearest-neighbour prompting, and fitted ones.
+"""Calibrations: corrections of predictions, learnt from prompts of the calibration set.
 
 Each learns from ``calibration_number`` prompts of the calibration set (128 in the paper's Table 2) and then corrects
 the model's predictions. Contextual, domain and batch calibration read label probabilities only, need the standard

@@ -1,4 +1,4 @@
-"""The base class of calibrations, saving and loading, calibrated kernels, and calibrations as methods.
+"""What all calibrations share: training on labelled prompts, saving, use as a kernel or as a method.
 
 A calibration learns from a *feature* of prompts of the calibration set (:meth:`Calibration.train`) and then turns the
 feature of other prompts into probabilities of the labels. The feature is one of three: label probabilities, logits over
@@ -28,7 +28,8 @@ from itertools import cycle, islice, repeat
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, get_args
 
-from StaICC.errors import ArgumentError, OutputError, SchemaError, validate_integer, whole_number
+from StaICC.arguments import validate_integer, whole_number
+from StaICC.errors import ArgumentError, OutputError, SchemaError
 from StaICC.files.json_reading import parse_json, refuse_device
 from StaICC.files.output import write_output
 from StaICC.inference.contract import Inference, Served, served_function
@@ -36,7 +37,8 @@ from StaICC.inference.identity import Identity, identity_of
 from StaICC.methods import features
 from StaICC.methods import specification as spec
 from StaICC.metrics.classification import Kind, normalise, numeric_rows
-from StaICC.prompting.sampling import StableRandom, rows_by_label
+from StaICC.prompting.demonstrations import rows_by_label
+from StaICC.prompting.stable_random import StableRandom
 
 
 class CalibrationSet(Protocol):

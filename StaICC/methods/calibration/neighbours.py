@@ -1,4 +1,4 @@
-"""Calibrations by nearness to labelled prompts: hidden calibration and k-nearest-neighbour prompting.
+"""Calibrations by nearness to labelled prompts.
 
 They read what label probabilities leave out (the last hidden state, or the logits of the full vocabulary), so they
 need a local model. NumPy is imported when one is trained or used.
@@ -13,13 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from StaICC.errors import ArgumentError, OutputError, validate_integer
+from StaICC.arguments import validate_integer
+from StaICC.errors import ArgumentError, OutputError
 from StaICC.kernels.protocol import Capability
 from StaICC.methods.calibration import base
 from StaICC.methods.features import Feature, numpy
 from StaICC.methods.specification import MethodSpec, PromptMaker
 from StaICC.metrics.classification import softmax
-from StaICC.prompting.sampling import StableRandom
+from StaICC.prompting.stable_random import StableRandom
 
 HIDDEN_SAMPLES = 16
 """Rows of each label with which the authors of hidden calibration train."""

@@ -16,16 +16,18 @@ from itertools import islice
 from os.path import commonprefix
 from typing import Any, ClassVar
 
+from StaICC.arguments import validate_integer
 from StaICC.datasets.table import Row
-from StaICC.errors import ArgumentError, OutputError, validate_integer
+from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference.contract import Inference
 from StaICC.inference.replies import Failure
 from StaICC.methods.calibration import base
 from StaICC.methods.features import apply_present
 from StaICC.methods.specification import MethodData, MethodSpec, PromptMaker, Steps, check_variant, with_query
 from StaICC.metrics.classification import softmax
-from StaICC.prompting.prompt_writer import domain_queries
-from StaICC.prompting.sampling import StableRandom, SubsetView
+from StaICC.prompting.pseudo_queries import domain_queries
+from StaICC.prompting.stable_random import StableRandom
+from StaICC.prompting.views import SubsetView
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from StaICC.methods.calibration.prior import (
 )
 from StaICC.methods.run import Method
 from StaICC.prefabricate_inference import standard_calibration as sc
-from StaICC.prompting.sampling import sample_demonstrations
+from StaICC.prompting.demonstrations import sample_demonstrations
 from tests.methods.fakes import Kernel, mini, rows_of
 
 LABELS = ["no", "yes"]
@@ -363,7 +363,7 @@ def torchs(free: Any, data: Any, labels: Any, rate: float, epochs: int) -> tuple
     The training of mominabbass/LinC (run_classification.py, eval_accuracy), which computes in single precision.
     """
     torch = pytest.importorskip("torch")
-    from StaICC.prompting.sampling import StableRandom
+    from StaICC.prompting.stable_random import StableRandom
 
     prior = torch.tensor(free, dtype=torch.float64).mean(0)
     weights = torch.diag(1 / prior).requires_grad_()
@@ -476,7 +476,7 @@ def test_prototypes_are_the_authors(width: int) -> None:
     """
     optimize = pytest.importorskip("scipy.optimize")
     from StaICC.methods.calibration.neighbours import shares_of_nearest
-    from StaICC.prompting.sampling import StableRandom
+    from StaICC.prompting.stable_random import StableRandom
 
     data, other = numpy.array(rows(60, width, 4)[0]), rows(40, width, 9)[0]
     labels = [str(label) for label in range(width)]

@@ -16,24 +16,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import StaICC.prompting.sampling
 from StaICC import ContextualBias, DomainBias
 from StaICC.datasets.catalogue import SplitSizes
 from StaICC.datasets.dataset import Dataset
 from StaICC.datasets.table import MemoryTable
 from StaICC.errors import ArgumentError
-from StaICC.prompting.prompt_writer import domain_queries, empty_queries, skip_query
-from StaICC.prompting.sampling import (
-    Label,
-    StableRandom,
-    SubsetView,
-    TripletSplit,
-    check_demonstration_lists,
-    restrict_to_domain,
-    sample_demonstrations,
-    split_dataset,
-    split_indexes,
-)
+from StaICC.prompting import demonstrations
+from StaICC.prompting.demonstrations import check_demonstration_lists, restrict_to_domain, sample_demonstrations
+from StaICC.prompting.pseudo_queries import domain_queries, empty_queries, skip_query
+from StaICC.prompting.split import split_indexes
+from StaICC.prompting.stable_random import StableRandom
+from StaICC.prompting.views import Label, SubsetView, TripletSplit, split_dataset
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -257,10 +250,10 @@ def test_the_last_draw_that_is_allowed_counts(inside: bool, monkeypatch: pytest.
     while (own in [labels[position] for position in generator.sample_indexes(len(labels), k)]) is not inside:
         needed += 1
     assert needed > 3
-    monkeypatch.setattr(StaICC.prompting.sampling, "_MOST_REDRAWS", needed)
+    monkeypatch.setattr(demonstrations, "_MOST_REDRAWS", needed)
     (positions,) = restrict_to_domain(tuple(labels), k, (own,), inside, "enough")
     assert (own in [labels[position] for position in positions]) is inside
-    monkeypatch.setattr(StaICC.prompting.sampling, "_MOST_REDRAWS", needed - 1)
+    monkeypatch.setattr(demonstrations, "_MOST_REDRAWS", needed - 1)
     mode = "in" if inside else "out-of"
     with pytest.raises(ArgumentError, match=f"^{mode}-domain mode on too few: {needed - 1} draws of k = {k} demonstr"):
         restrict_to_domain(tuple(labels), k, (own,), inside, "too few")

@@ -1,0 +1,69 @@
+"""Checks of arguments: each returns the checked value, or raises an error that names the argument."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import SupportsIndex, TypeVar
+
+from StaICC.errors import ArgumentError, unknown_name
+
+_T = TypeVar("_T")
+
+
+def whole_number(value: object) -> int | None:
+    """Return an integer of any type, such as NumPy's, as ``int``; ``None`` for other values and for truth values.
+
+    Example:
+        >>> whole_number(4), whole_number(4.0), whole_number(True)
+        (4, None, None)
+    """
+    try:
+        whole = value if isinstance(value, int) or not isinstance(value, SupportsIndex) else value.__index__()
+    except TypeError:
+        return None
+    return int.__add__(whole, 0) if isinstance(whole, int) and not isinstance(whole, bool) else None
+
+
+def validate_integer(name: str, value: object, minimum: int, maximum: int | None = None) -> int:
+    """Return an integer as ``int`` after checking that it is one (see :func:`whole_number`), and within a range.
+
+    Args:
+        name: Name of the argument, for the message.
+        value: The argument.
+        minimum: The smallest legal value.
+        maximum: The largest legal value; ``None`` for no limit.
+
+    Raises:
+        ArgumentError: The value is not an integer, or is out of range.
+
+    Example:
+        >>> validate_integer("k", 4, 0)
+        4
+    """
+    whole = whole_number(value)
+    if whole is None or whole < minimum or (maximum is not None and whole > maximum):
+        span = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+        raise ArgumentError(f"{name} must be an integer {span}, not {value!r}")
+    return whole
+
+
+def known_name(kind: str, value: _T, legal: Iterable[object], hint: str = "") -> _T:
+    """Return a name after checking that it is a legal one; arguments as for :func:`unknown_name`.
+
+    Raises:
+        UnknownNameError: It is none of the legal values.
+    """
+    if value not in (known := list(legal)):
+        raise unknown_name(kind, value, known, hint)
+    return value
+
+
+def set_integers(record: object, **minima: int) -> None:
+    """Check integer fields of a frozen record, and replace their values by ``int`` (see :func:`validate_integer`).
+
+    Args:
+        record: The record.
+        **minima: The smallest legal value of each field.
+    """
+    for name, minimum in minima.items():
+        object.__setattr__(record, name, validate_integer(name, getattr(record, name), minimum))

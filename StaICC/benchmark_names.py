@@ -1,0 +1,20 @@
+"""The names of benchmarks in results, signatures, files.
+
+Those of the diagnostic benchmarks are the spellings of StaICC 0.1.1: they are keys of its results, so they stay.
+"""
+
+from __future__ import annotations
+
+NORMAL = "Normal"
+CONTEXTUAL_BIAS = "Contextual_bias"
+DOMAIN_BIAS = "Domain_bias"
+POSTERIOR_BIAS = "Post_bias"
+GLER = "GLER"
+TEMPLATE_SENSITIVITY = "Template_sens"
+DEMONSTRATION_SENSITIVITY = "Demo_sens"
+GENERALISATION = "Generalisation"
+LONG_ICL = "LongICL"
+
+TRIPLET_BIAS = "Triplet_bias"
+DIAGNOSIS = "Diagnosis"
+SUITE = "Suite"
