@@ -155,7 +155,9 @@ if TYPE_CHECKING:
     from StaICC.methods.run import run_all as run_all
     from StaICC.methods.run import run_many_shot as run_many_shot
     from StaICC.methods.specification import METHODS as METHODS
+    from StaICC.methods.specification import MethodData as MethodData
     from StaICC.methods.specification import MethodSpec as MethodSpec
+    from StaICC.methods.specification import Steps as Steps
     from StaICC.methods.specification import option as option
     from StaICC.methods.specification import with_demonstrations as with_demonstrations
     from StaICC.metrics.classification import accuracy as accuracy
@@ -274,7 +276,7 @@ _HOMES = {
     ),
     "StaICC.methods.features": "Feature",
     "StaICC.methods.run": "Method run_all run_many_shot",
-    "StaICC.methods.specification": "METHODS MethodSpec option with_demonstrations",
+    "StaICC.methods.specification": "METHODS MethodData MethodSpec Steps option with_demonstrations",
     "StaICC.metrics.classification": (
         "accuracy averaged_truelabel_likelihood expected_calibration_error_1 macro_F1 normalise"
     ),

@@ -258,7 +258,7 @@ def test_references_that_lead_nowhere(kind: str, reference: str, error: type[Sta
 
 
 def test_names_from_files_import_nothing(site: Path) -> None:
-    made = "from StaICC.datasets import *; made = Dataset.from_rows([('a', 'x'), ('b', 'y')], name='mine')"
+    made = "from StaICC import Dataset; made = Dataset.from_rows([('a', 'x'), ('b', 'y')], name='mine')"
     install(site, "a", "1", {"staicc.datasets": {"other": "other_data:made"}}, other_data=made)
     with pytest.raises(PluginError, match="calls itself 'mine'"):
         REGISTRIES["datasets"]().find("other")

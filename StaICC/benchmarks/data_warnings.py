@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.datasets.dataset import Dataset
 from StaICC.datasets.source import BuiltIn, ReleasedWheel
-from StaICC.prompting import views as sampling
-from StaICC.prompting.views import SubsetView
+from StaICC.prompting.views import SubsetView, split_dataset
 
 FEW_ROWS = 100
 """Fewer test rows than these are few: their 95 % interval of the accuracy is wider than 10 points either way."""
@@ -41,7 +40,7 @@ def data_warnings(experimentors: Iterable[Experimentor]) -> list[str]:
 
 
 def _of_rows(dataset: Dataset, tested: int) -> tuple[str, ...]:
-    split, space = sampling.split_dataset(dataset), dataset.card.label_space
+    split, space = split_dataset(dataset), dataset.card.label_space
     sentences = []
     if tested < FEW_ROWS:
         width = 100 * 1.96 * math.sqrt(0.25 / tested)

@@ -82,7 +82,7 @@ def _print(
 def add_rank(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_results(parser, "at least two")
-    add_arguments(parser, ranking.rank, "metric", "draws", "seed")
+    add_arguments(parser, ranking.rank, "metric")
     _add_format(parser, RANKING_FORMATS)
 
 
@@ -90,15 +90,15 @@ def rank(args: argparse.Namespace) -> None:
     """Rank saved results, with intervals of ranks.
 
     All pairs of results are tested as by compare. The intervals of ranks together contain all true ranks with
-    probability 0.95. Next to them: groups of runs that are not shown to differ, the probability of being the best, the
-    range of ranks over templates or demonstrations, and over several data sets win rates and Bradley-Terry strengths.
+    probability 0.95. Next to them: groups of runs that are not shown to differ, and the range of ranks over
+    templates or demonstrations.
 
     examples:
       python -m StaICC rank runs
       python -m StaICC rank a.json b.json c.json --metric macro_F1 --format latex
       python -m StaICC rank runs --json
     """
-    ranked = partial(ranking.rank, metric=args.metric, draws=args.draws, seed=args.seed)
+    ranked = partial(ranking.rank, metric=args.metric)
     rankings, left_out = of_benchmarks(load_named(args.results), ranked)
     blocks = [block for place in rankings for block in (*place.display_blocks(), Line(""))][:-1]
     _print(args, blocks, partial(format_rankings, rankings), left_out)

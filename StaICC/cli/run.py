@@ -23,7 +23,7 @@ from StaICC.methods.run import Method, different, display_methods, forecast_meth
 from StaICC.methods.specification import read_options
 
 _OF_LONG_ICL = (
-    *("data_dir", "rounds", "test_number", "instruct", "variant", "arrangement", "experiment", "levels", "shots"),
+    *("data_dir", "rounds", "test_number", "instruct", "variant", "experiment", "levels", "shots"),
     *("seed", "parsing", "published"),
 )
 _BENCHMARK_OF = {"draws": "generalisation", "templates": "generalisation"} | dict.fromkeys(_OF_LONG_ICL, LONG_ICL)
@@ -87,13 +87,12 @@ def _add_long_icl_options(parser: argparse.ArgumentParser) -> None:
     add("--rounds", type=int, nargs="+", action="extend", metavar="N", help="rounds, 1 to 5 (default: all)")
     add("--test-number", type=_ITEMS, metavar="N", help="items, or 'all' (default 500; experiments 100, helmet 500)")
     add("--instruct", action="store_true", help="show the label list in the prompt")
-    add("--variant", help="published (default), or strict: with its errors corrected")
-    add("--arrangement", help="interleaved (default), or grouped by label")
+    add("--variant", help="published (default), or strict: with its errors of selection, parsing and scoring corrected")
     add("--experiment", metavar="NAME", help=experiments)
     add("--levels", type=_LEVEL, nargs="+", action="extend", metavar="N", help=levels)
     add("--shots", type=int, metavar="N", help="demonstrations per label of order to retrieval (default 3)")
     add("--seed", type=int, metavar="N", help="of the shuffles of an experiment (default 0)")
-    add("--parsing", help="of generated text: published (default), strict, or tolerant")
+    add("--parsing", help="of generated text: published (default), or tolerant")
     add("--published", action="store_true", help="compare with the published figures too")
     unsupported = ("k", "sampler", "noisy_channel", "limit", "metrics", "outputs")
     defaults = {name: parser.get_default(name) for name in unsupported}

@@ -18,35 +18,19 @@ of logarithms (Karlin and Studden 1966, "Tchebycheff Systems"), so the bound nee
 is below the level over the number of hypotheses is different. A pair whose normal score is far below what the last step
 of the correction needs is not, whatever its p-value: it counts as 1, which cannot raise the error rate. The others are
 tested.
-
-**Probability of being the best.** The share of bootstrap samples of the test rows (within each data set) in which the
-run has the best mean; runs with the same mean share it. It describes the sample, and is not a p-value.
-
-**Win rate.** The share of (other run, data set) pairs in which a run has the better value; ties count half. Its
-interval is for other data sets of the same kind, which few data sets make wide.
-
-**Bradley-Terry.** Strengths b for which the run i beats j with probability 1 / (1 + exp(b_j - b_i)), by maximum
-likelihood from the same wins (Hunter 2004, "MM algorithms for generalized Bradley-Terry models", Annals of Statistics
-32). Each run has one more tie with a run of strength 0, so all strengths are finite. The ends of the interval are the
-strengths at the ends of the interval of the win rate, with those of the other runs unchanged.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import random
-import sys
-from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, islice
-from operator import mul, sub
+from itertools import combinations
+from operator import sub
 from statistics import NormalDist
 from typing import Any
 
-from StaICC.arguments import validate_integer
 from StaICC.comparing.alignment import (
     MOST_RUNS,
     TABLE_TOLERANCE,
@@ -61,23 +45,8 @@ from StaICC.comparing.verdicts import Best, Tested, TestOutcome, Untested, Verdi
 from StaICC.errors import StaICCError
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.metrics import paired_tests
-from StaICC.metrics.intervals import Interval
 from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL, PairedDifference
 from StaICC.results.result import Result
-
-
-@dataclass(frozen=True, slots=True)
-class Wins:
-    """How a run does against the others over several data sets."""
-
-    rate: float
-    """Share of (other run, data set) pairs in which the run has the better value; ties count half."""
-    interval: Interval
-    """Of the rate, over data sets."""
-    strength: float
-    """Of the Bradley-Terry model."""
-    strength_interval: tuple[float, float]
-    """Over data sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +64,9 @@ class Rank:
     ranks: tuple[int, int] | None = None
     """The lowest and the highest rank that it can have: all such intervals together contain the true ranks with
     probability 0.95. ``None`` if not all pairs of runs are tested."""
-    best: float | None = None
-    """Probability of being the best, over bootstrap samples of the test rows (:func:`rank`)."""
     condition_ranks: tuple[int, int] | None = None
     """The lowest and the highest rank with one template, or one draw of the demonstrations (:func:`rank`); ``None`` if
     there is one of each, or if the metric is not the mean over them."""
-    wins: Wins | None = None
-    """Over the data sets (:func:`rank`); ``None`` if there is only one."""
 
     @property
     def interval_cell(self) -> str:
@@ -109,23 +74,25 @@ class Rank:
         return _ends(self.ranks)
 
 
-def _ends(ends: tuple[float, float] | None, form: str = "") -> str:
-    return "-" if ends is None else " .. ".join(dict.fromkeys(format(end, form) for end in ends))
+def _ends(ends: tuple[int, int] | None) -> str:
+    if ends is None:
+        return "-"
+    low, high = ends
+    return str(low) if low == high else f"{low} .. {high}"
 
 
 def rank_table(ranks: Sequence[Rank], metric: str) -> TextTable:
     """Return the runs with what is known of all of them."""
-    head, rows = ["rank", "95 %", "run", "group", "verdict", metric], []
-    head += ["best"] * (ranks[0].best is not None) + ["conditions"] * (ranks[0].condition_ranks is not None)
-    head += ["wins", "95 %", "strength", "95 %"] * (ranks[0].wins is not None)
+    with_conditions = ranks[0].condition_ranks is not None
+    head = ["rank", "95 %", "run", "group", "verdict", metric]
+    if with_conditions:
+        head.append("conditions")
+    rows = []
     for number, rank in enumerate(ranks, 1):
-        cells = [str(number), rank.interval_cell, rank.run, rank.groups, describe(rank.verdict), f"{rank.value:.4f}"]
-        cells += [] if rank.best is None else [f"{rank.best:.3f}"]
-        cells += [] if rank.condition_ranks is None else [_ends(rank.condition_ranks)]
-        if wins := rank.wins:
-            cells += [f"{wins.rate:.3f}", _ends((wins.interval.low, wins.interval.high), ".2f")]
-            cells += [f"{wins.strength:+.2f}", _ends(wins.strength_interval, "+.2f")]
-        rows.append(cells)
+        row = [str(number), rank.interval_cell, rank.run, rank.groups, describe(rank.verdict), f"{rank.value:.4f}"]
+        if with_conditions:
+            row.append(_ends(rank.condition_ranks))
+        rows.append(row)
     return TextTable(head, rows, range(5))
 
 
@@ -139,9 +106,6 @@ class Ranking(Displayed):
     datasets: tuple[str, ...]
     rows: int
     """Test rows, over all data sets."""
-    draws: int
-    """Bootstrap samples."""
-    seed: int
     runs: tuple[Rank, ...]
     """The best first."""
     left_out: tuple[str, ...]
@@ -156,13 +120,10 @@ class Ranking(Displayed):
         direction = "higher" if self.higher_is_better else "lower"
         below = [
             f"95 %: all intervals of ranks together have the true ranks with probability 0.95 (paired tests, Holm over "
-            f"both directions of all pairs, level {SIGNIFICANCE_LEVEL:g}). best: share of {self.draws} bootstrap "
-            f"samples of the rows (seed {self.seed}) in which the run has the best mean."
+            f"both directions of all pairs, level {SIGNIFICANCE_LEVEL:g})."
         ]
         if self.runs[0].condition_ranks:
             below.append("conditions: lowest and highest rank with one template or one draw of the demonstrations.")
-        if self.runs[0].wins:
-            below.append("wins: share of other runs and data sets; strength: Bradley-Terry; over data sets.")
         return [
             Line(f"{self.benchmark}: {len(self.runs)} runs", "title"),
             Line(f"{self.metric} ({direction} is better), {len(self.datasets)} data sets, {self.rows} test rows"),
@@ -268,14 +229,12 @@ def _groups(order: Sequence[str], differing: set[frozenset[str]]) -> list[set[st
     return sorted(groups, key=lambda group: sorted(map(order.index, group)))
 
 
-def rank(results: Mapping[str, Result], metric: str | None = None, *, draws: int = 1000, seed: int = 0) -> Ranking:
+def rank(results: Mapping[str, Result], metric: str | None = None) -> Ranking:
     """Rank results of one benchmark by the mean of one metric.
 
     Args:
         results: The results, by the names of their runs; two at least.
         metric: A score with a mean over data sets; by default the benchmark's main one.
-        draws: Bootstrap samples for the probability of being the best.
-        seed: Of the bootstrap.
 
     Returns:
         The runs, the best first. Runs and data sets that cannot be compared are left out, with the reason.
@@ -291,16 +250,18 @@ def rank(results: Mapping[str, Result], metric: str | None = None, *, draws: int
         >>> [run.ranks for run in ranking.runs]
         [(1, 3), (1, 3), (1, 3)]
     """
-    draws = validate_integer("draws", draws, 1)
-    seed = validate_integer("seed", seed, 0)
     aligned = align(results, metric)
-    best, conditions, wins = _shares_of_best(aligned, draws, seed), _condition_ranks(aligned), _wins(aligned)
-    runs = tuple(
-        replace(place, best=best[place.run], condition_ranks=conditions.get(place.run), wins=wins.get(place.run))
-        for place in rank_runs(aligned)
+    conditions = _condition_ranks(aligned)
+    runs = tuple(replace(place, condition_ranks=conditions.get(place.run)) for place in rank_runs(aligned))
+    return Ranking(
+        aligned.benchmark,
+        aligned.metric,
+        aligned.higher_is_better,
+        tuple(aligned.datasets),
+        sum(aligned.strata),
+        runs,
+        aligned.left_out,
     )
-    facts = aligned.benchmark, aligned.metric, aligned.higher_is_better, tuple(aligned.datasets), sum(aligned.strata)
-    return Ranking(*facts, draws, seed, runs, aligned.left_out)
 
 
 def rank_runs(aligned: AlignedRuns, all_pairs: bool = True) -> tuple[Rank, ...]:
@@ -370,37 +331,6 @@ def _chernoff(size: float, square: float, width: float, pseudo_row: float, rows:
     return math.exp(best)
 
 
-def _shares_of_best(aligned: AlignedRuns, draws: int, seed: int) -> dict[str, float]:
-    """Return the share of bootstrap samples of the test rows in which each run has the best mean.
-
-    The contributions of a row to all means are the 64-bit fields of one integer, so that all runs are summed at once.
-    They are rounded to 20 bits above the smallest one of the row: only differences of runs can be computed from them.
-    """
-    means = aligned.means
-    rows = list(zip(*(mean.steps for mean in means.values()), strict=True))
-    unit = max(max(row) - min(row) for row in rows) / (2**20 - 1) or 1.0
-    numbers = (array("Q", [round((x - least) / unit) for x in row]) for row in rows for least in [min(row)])
-    packed = [int.from_bytes(of_runs.tobytes(), sys.byteorder) for of_runs in numbers]
-    following = iter(packed)
-    parts = [list(islice(following, size)) for size in aligned.strata]
-    generator, wins, best = random.Random(seed), [0.0] * len(means), max if aligned.higher_is_better else min
-    for _ in range(draws):
-        total = sum(sum(generator.choices(part, k=len(part))) for part in parts)
-        values = array("Q", total.to_bytes(8 * len(means), sys.byteorder))
-        first = best(values)
-        for number in (number for number, value in enumerate(values) if value == first):
-            wins[number] += 1.0 / values.count(first)
-    return {run: share / draws for run, share in zip(means, wins, strict=True)}
-
-
-def _places(values: Mapping[str, float], higher_is_better: bool) -> Iterator[tuple[str, int, int]]:
-    """Yield each run with the number of runs that are better, and of those that are worse."""
-    ordered = sorted(values.values())
-    for run, value in values.items():
-        below, above = bisect_left(ordered, value), len(ordered) - bisect_right(ordered, value)
-        yield (run, above, below) if higher_is_better else (run, below, above)
-
-
 def _condition_ranks(aligned: AlignedRuns) -> dict[str, tuple[int, int]]:
     """Return the range of the ranks of each run over templates and draws of demonstrations."""
     ranks: dict[str, list[int]] = {run: [] for run in aligned.runs}
@@ -409,67 +339,7 @@ def _condition_ranks(aligned: AlignedRuns) -> dict[str, tuple[int, int]]:
         return {}
     for condition in values[0]:
         means = {run: math.fsum(of_dataset[condition][run] for of_dataset in values) for run in aligned.runs}
-        for run, better, _ in _places(means, aligned.higher_is_better):
+        for run, mean in means.items():
+            better = sum(other > mean if aligned.higher_is_better else other < mean for other in means.values())
             ranks[run].append(1 + better)
     return {run: (min(of_run), max(of_run)) for run, of_run in ranks.items() if len(of_run) > 1}
-
-
-def _wins(aligned: AlignedRuns) -> dict[str, Wins]:
-    """Return win rate and strength of each run; nothing with one data set."""
-    others, count = len(aligned.runs) - 1, len(aligned.datasets)
-    if count < 2:
-        return {}
-    rates: dict[str, list[float]] = {run: [] for run in aligned.runs}
-    for paired in aligned.datasets.values():
-        values = {run: own.first for run, own in paired.alone.items()}
-        for run, better, worse in _places(values, aligned.higher_is_better):
-            rates[run].append((others + worse - better) / 2.0 / others)
-    means = {run: math.fsum(own) / count for run, own in rates.items()}
-    strengths = _strengths(means, count)
-    wins = {}
-    for run, own in rates.items():
-        steps = [(rate - 0.5) / count for rate in own]
-        lead = PairedDifference(means[run], 0.5, steps, -0.5 / count, 0.5 / count, 0.5)
-        interval = paired_tests.difference_interval(lead)
-        assert interval is not None  # a rate has bounds
-        interval = replace(interval, low=interval.low + 0.5, high=interval.high + 0.5)
-        rivals = [*(strength for other, strength in strengths.items() if other != run), 0.0]
-        low, high = (_newton(rate * count * others + 0.5, rivals, count) for rate in (interval.low, interval.high))
-        wins[run] = Wins(means[run], interval, strengths[run], (min(low, strengths[run]), max(high, strengths[run])))
-    return wins
-
-
-def _newton(wanted: float, rivals: Sequence[float], games: int, strength: float = 0.0, steps: int = 100) -> float:
-    """Return the strength with the wanted number of wins, by steps of size 1 at most.
-
-    Args:
-        wanted: The number of wins.
-        rivals: Their strengths; the last one is met once.
-        games: The number of games against each of the others.
-        strength: Where the steps begin.
-        steps: How many steps are made at most.
-    """
-    for _ in range(steps):
-        *chances, last = [1.0 / (1.0 + math.exp(min(700.0, rival - strength))) for rival in rivals]
-        wins = math.fsum(chances)
-        slope = games * (wins - math.fsum(map(mul, chances, chances))) + last * (1.0 - last)
-        step = (wanted - games * wins - last) / slope
-        strength += max(-1.0, min(1.0, step))
-        if abs(step) < 1e-9:
-            break
-    return strength
-
-
-def _strengths(win_rates: Mapping[str, float], count: int) -> dict[str, float]:
-    """Return the strengths that maximise the likelihood, by Newton steps for one run after the other."""
-    values = [0.0] * len(win_rates)
-    for _ in range(200):
-        shift = _newton(len(values) / 2.0, [-value for value in values], 1)  # the ties alone decide about it
-        values = [value + shift for value in values]
-        before = list(values)
-        for place, rate in enumerate(win_rates.values()):
-            rivals = [*values[:place], *values[place + 1 :], 0.0]
-            values[place] = _newton(rate * count * (len(values) - 1) + 0.5, rivals, count, values[place], steps=1)
-        if max(map(abs, map(sub, values, before))) < 1e-7:
-            break
-    return dict(zip(win_rates, values, strict=True))

@@ -46,15 +46,22 @@ from StaICC.inference.replies import Failure, Unparsed, alike, is_too_long, unpa
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.inference.runner import Part, RunOptions, predict_queries
 from StaICC.long_icl import experiments
-from StaICC.long_icl import scoring as scoring_module
 from StaICC.long_icl.available import load_available
 from StaICC.long_icl.cards import ROUNDS, cards
 from StaICC.long_icl.experiments import DESIGNS, METHOD, Contexts, Experiment, Material, score_part, to_bytes
 from StaICC.long_icl.install import default_folder
 from StaICC.long_icl.loading import LongICLData, show_notice
-from StaICC.long_icl.parsing import PARSINGS, VARIANTS
-from StaICC.long_icl.prompts import ARRANGEMENTS, write_query
-from StaICC.long_icl.scoring import Tally, guessing_scores, label_counts, score_tallies, tally_prediction, value_of
+from StaICC.long_icl.parsing import PARSING_OF, PARSINGS, VARIANTS
+from StaICC.long_icl.prompts import write_query
+from StaICC.long_icl.scoring import (
+    Tally,
+    guessing_scores,
+    label_counts,
+    score_tallies,
+    scored,
+    tally_prediction,
+    value_of,
+)
 from StaICC.metrics.classification import Kind
 from StaICC.metrics.intervals import combine
 from StaICC.metrics.metric_set import MetricSet
@@ -75,7 +82,7 @@ _log = logger(__name__)
 NO_LABEL = -1
 """Predicted label index of a response that names no label; it is a wrong prediction."""
 ALL_ROUNDS = tuple(range(1, ROUNDS + 1))
-OPTIONS = ("variant", "test_number", "instruct", "arrangement", "parsing", "unparsed")
+OPTIONS = ("variant", "test_number", "instruct", "parsing", "unparsed")
 """The options that the settings of a data set contain unchanged."""
 CUT_OFF = "cut off"
 """Why a reply has no label: it ended at the maximum number of tokens."""
@@ -110,10 +117,8 @@ class LongICLOptions:
     """Maximum number of test items (DialogRE: pairs); None for all."""
     instruct: bool = False
     """Show the label list in the prompt."""
-    arrangement: str = "interleaved"
-    """``interleaved`` as published, or ``grouped`` by label (:func:`~StaICC.long_icl.prompts.arrange`)."""
     parsing: str | None = None
-    """How responses are parsed: ``published``, ``strict`` or ``tolerant``; None for the variant's."""
+    """How responses are parsed: ``published`` or ``tolerant``; None for the variant's (:data:`PARSING_OF`)."""
     unparsed: Unparsed = "wrong"
     """How a response without a label, or one that the server withheld, counts: ``wrong`` as published, ``excluded``
     with bounds on the score, or ``error``."""
@@ -133,12 +138,12 @@ class LongICLOptions:
             self.test_number = validate_integer("test_number", self.test_number, 1)
         self.instruct = bool(self.instruct)
         known_name("variant", self.variant, VARIANTS)
-        known_name("arrangement", self.arrangement, ARRANGEMENTS)
-        self.parsing = known_name("parsing", self.variant if self.parsing is None else self.parsing, PARSINGS)
+        if self.parsing is None:
+            self.parsing = PARSING_OF[self.variant]
+        known_name("parsing", self.parsing, PARSINGS)
         known_name("value of unparsed", self.unparsed, get_args(Unparsed))
-        if self.experiment is not None and (self.rounds, self.arrangement) != (ALL_ROUNDS, "interleaved"):
-            name = self.experiment.name
-            raise ArgumentError(f"the experiment {name} replaces rounds and arrangement; leave them out")
+        if self.experiment is not None and self.rounds != ALL_ROUNDS:
+            raise ArgumentError(f"the experiment {self.experiment.name} replaces the rounds; leave them out")
 
 
 class _LazyQueries(Sequence[Query]):
@@ -199,7 +204,7 @@ class LongICLOutcome(Outcome):
             self.tallies[place] = None if assume is None else Tally(gold, gold, gold)
         rule, variant, self.unparsed = own.card.scoring, own.options.variant, [*unread.values()]
         self.cut_off = sum(reason.startswith(f"unparsed reply ({CUT_OFF})") for reason in self.unparsed)
-        self.kept = scoring_module.scored(rule, self.tallies, variant)
+        self.kept = scored(rule, self.tallies, variant)
         self.score = None if self.failed else score_tallies(rule, self.kept, variant)
         self.value = value_of(self.score)
         self.note = "" if self.score else _why_not_scored(alike(self.failed), self.failed.total(), len(responses))
@@ -269,7 +274,7 @@ class LongICLExperimentor(Scorer, DatasetTask):
 
     Raises:
         ArgumentError: An argument cannot be used with this data set.
-        UnknownNameError: The variant, arrangement, parsing or policy is unknown.
+        UnknownNameError: The variant, parsing or policy is unknown.
     """
 
     free_text = True
@@ -286,7 +291,7 @@ class LongICLExperimentor(Scorer, DatasetTask):
         self.guessing = guessing_scores(self.card, self.test_items, chosen.variant)
         material = Material(data, self.test_items, chosen.instruct)
         made: Mapping[Any, Contexts | str] = (
-            {number: material.round(number, strict, chosen.arrangement) for number in chosen.rounds}
+            {number: material.round(number, strict) for number in chosen.rounds}
             if chosen.experiment is None
             else chosen.experiment.conditions(material)
         )
@@ -644,10 +649,10 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         test_number: Maximum number of test items (DialogRE: pairs); None for all; by default 500, or 100 in an
             experiment other than ``helmet``.
         instruct: Show the label list in the prompt.
-        variant: ``published``, or ``strict`` (see :mod:`StaICC.long_icl.prompts`).
-        arrangement: Order of the demonstrations: ``interleaved`` as published, or ``grouped`` by label.
-        parsing: How responses are parsed: ``published``, ``strict``, or ``tolerant`` with the parser of all benchmarks
-            (reasoning, "the answer is ...", JSON, bold, lists); None for the variant's.
+        variant: ``published``, or ``strict`` with the errors of selection and scoring corrected.
+        parsing: How responses are parsed: ``published``, or ``tolerant`` with the parser of all benchmarks
+            (reasoning, "the answer is ...", JSON, bold, lists); None for that of the variant: ``tolerant`` if it is
+            ``strict``.
         unparsed: How a response without a label, or one that the server withheld, counts: ``wrong`` as published,
             ``excluded`` with bounds on the score, or ``error``, which ends the run.
         experiment: An :class:`~StaICC.long_icl.experiments.Experiment`, or the name of one with its default options:
@@ -666,7 +671,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         DataMissingError: No data set is available.
         DataDamagedError: A file is damaged, or not the published one.
         ArgumentError: An argument is invalid.
-        UnknownNameError: The data set, variant or arrangement is unknown.
+        UnknownNameError: The data set, variant or parsing is unknown.
 
     Example:
         >>> benchmark = LongICL("my_data", ["banking77"], rounds=(1, 2))  # doctest: +SKIP
@@ -688,7 +693,6 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         test_number: int | Literal["default"] | None = "default",
         instruct: bool = False,
         variant: str = "published",
-        arrangement: str = "interleaved",
         *,
         parsing: str | None = None,
         unparsed: Unparsed = "wrong",
@@ -705,7 +709,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
             design = DESIGNS[chosen.name]
         number = (design.items if design else 500) if test_number == "default" else test_number
         options = LongICLOptions(
-            rounds, variant, number, instruct, arrangement, parsing, unparsed, chosen, statistics or Statistics()
+            rounds, variant, number, instruct, parsing, unparsed, chosen, statistics or Statistics()
         )
         if design is not None and datasets is None:
             offered = cards(design.suite)
@@ -784,8 +788,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
             "variant": own.variant,
             "rounds": None if own.experiment else "+".join(map(str, own.rounds)),
             "instruct": "yes" if own.instruct else None,
-            "arrangement": None if own.arrangement == "interleaved" else own.arrangement,
-            "parsing": None if own.parsing == own.variant else own.parsing,
+            "parsing": None if own.parsing == "published" else own.parsing,
             "parser": PARSER_VERSION if own.parsing == "tolerant" else None,
             **(own.experiment.options() if own.experiment else {}),
         }

@@ -29,7 +29,7 @@ from StaICC.benchmarks.score_intervals import aligned
 from StaICC.errors import ArgumentError
 from StaICC.long_icl.cards import TaskCard, cards
 from StaICC.long_icl.loading import MOST_TURNS, LongICLData
-from StaICC.long_icl.prompts import Item, arrange, write_answer, write_context, write_query
+from StaICC.long_icl.prompts import Item, as_shown, write_answer, write_context, write_query
 from StaICC.long_icl.scoring import Tally, score_tallies, scored, value_of
 from StaICC.long_icl.selection import SEED, balanced
 from StaICC.metrics.intervals import MetricTerm, combine, of_difference, ratio_part
@@ -131,10 +131,10 @@ class Material:
             raise ArgumentError(f"{self.data.card.title}: got {number} shots, but {there}")
         return [self.data.train[place].item() for place in chain.from_iterable(turns)]
 
-    def round(self, number: int, strict: bool, arrangement: str) -> Contexts:
+    def round(self, number: int, strict: bool) -> Contexts:
         """Return the contexts of a round; the number of demonstrations is that before dialogues are merged."""
         rows = self.data.demonstration_rows(number, strict=strict)
-        shown = arrange(self.data.card, rows, arrangement)
+        shown = as_shown(self.data.card, rows)
         return replace(self.contexts(shown), demonstrations=len(rows))
 
     def contexts(self, shown: Sequence[Item], card: TaskCard | None = None, size: int = 0) -> Contexts:

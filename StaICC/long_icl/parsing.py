@@ -1,15 +1,14 @@
-"""Parsing of responses, as the published parsers do it, with their errors corrected, or tolerantly.
+"""Parsing of responses, as the published parsers do it or tolerantly.
 
 A response is the continuation of the prompt, or the prompt with its continuation. The published parsers search for the
 query text in the response and take its last occurrence as the query. They are reproduced exactly, with their errors.
-The strict variant corrects them (prompt templates are unchanged):
+Of data sets with one label per item, the tolerant parser is that of all benchmarks
+(:mod:`StaICC.inference.reply_parser`). Of the others it corrects these errors:
 
 * S6. The query's text is not searched for in the response. If the response begins with the prompt, the prompt is
   dropped.
-* S7. One cue at the beginning of the answer (``intent category:`` ...) is dropped.
 * S8. Full stops, quotation marks, backticks and asterisks around a label are dropped, unless a label has them itself.
-* S10. Labels are compared without case, in all data sets. Entity texts are compared with case, because they are
-  quotations.
+* S10. Labels are compared without case. Entity texts are compared with case, because they are quotations.
 * S13. Few-NERD: a line is split at the last ``": "`` before a type of the list (else at the last one),
   and both sides are stripped, so that entities with a colon can be correct.
 * S14. Few-NERD: lines without an entity are skipped before the first entity; a bullet or number before an entity is
@@ -19,7 +18,7 @@ The strict variant corrects them (prompt templates are unchanged):
 * S20. DialogRE: the first cue counts, not the last one; the answer ends at ``Dialogue:``, not at the word
   ``dialogue``; an end mark ``[/INST]`` at its beginning is dropped.
 
-An empty response or an unknown label is wrong in both variants.
+An empty response or an unknown label is wrong.
 """
 
 from __future__ import annotations
@@ -65,20 +64,15 @@ def as_label(own: TaskCard, text: str) -> str:
     return candidate
 
 
-def _strict_text(own: TaskCard, response: str, item: Item) -> str:
-    """Return the answer as one line of text; see :func:`StaICC.long_icl.parsing.parse_answer`."""
-    cue, answer = own.answers.cue, response.strip()
-    if item.kind == "dialogue":
-        answer = answer.split(cue.format(count=len(item.gold)), 1)[-1].strip()
-        line = _before(_before(_first_line(answer.removeprefix("[/INST]")), "Dialogue:"), "[/INST]")
-        return ", ".join(as_label(own, part) for part in line.split(","))
-    if answer.casefold().startswith(cue.casefold()):
-        answer = answer[len(cue) :]
-    return as_label(own, _before(_first_line(answer), own.answers.marker))
+def _corrected_relations(own: TaskCard, response: str, item: Item) -> str:
+    """Return the relations of a reply between commas."""
+    answer = response.strip().split(own.answers.cue.format(count=len(item.gold)), 1)[-1].strip()
+    line = _before(_before(_first_line(answer.removeprefix("[/INST]")), "Dialogue:"), "[/INST]")
+    return ", ".join(as_label(own, part) for part in line.split(","))
 
 
-def _strict_entities(own: TaskCard, response: str, item: Item) -> dict[str, str]:
-    """Return entities and types; see :func:`StaICC.long_icl.parsing.parse_answer`."""
+def _corrected_entities(own: TaskCard, response: str, item: Item) -> dict[str, str]:
+    """Return the entities of a reply with their types."""
     entities: dict[str, str] = {}
     for line in map(str.strip, response.strip().split("\n")):
         if line.startswith("Sentence: "):
@@ -97,11 +91,15 @@ def _strict_entities(own: TaskCard, response: str, item: Item) -> dict[str, str]
 
 
 VARIANTS = ("published", "strict")
-"""``published``: as the published code; ``strict``: with its errors corrected."""
+"""``published``: as the published code; ``strict``: with its errors of selection and scoring corrected."""
 
-PARSINGS = (*VARIANTS, "tolerant")
-"""``tolerant``: with the parser of all benchmarks (:mod:`StaICC.inference.reply_parser`); lists of labels as in
-``strict``, after reasoning, out of code blocks, and as JSON or one to a line too."""
+PARSINGS = ("published", "tolerant")
+"""``published``: as the published parser; ``tolerant``: one label with the parser of all benchmarks
+(:mod:`StaICC.inference.reply_parser`); lists of labels with the errors of the published parser corrected, after
+reasoning, out of code blocks, and as JSON or one to a line too."""
+
+PARSING_OF: Mapping[str, str] = {"published": "published", "strict": "tolerant"}
+"""The parsing of a variant, unless another one is chosen."""
 
 
 def _after_last(response: str, needle: str) -> str:
@@ -172,14 +170,15 @@ def parse_response(own: TaskCard, response: str, item: Item, variant: str, promp
     if known_name("parsing", variant, PARSINGS) == "published":
         read = _exact_match if own.answers.exact_match else _PUBLISHED.get(item.kind, _one_label)
         return read(own, response, item)
-    response = response.removeprefix(prompt.rstrip()) if prompt else response  # a model may drop its final blank
-    if variant == "tolerant":
-        if not own.structured:
-            index = parse_reply(response, own.labels).label
-            return "" if index is None else own.labels[index]
-        response = reply_text(response)
-        response = _as_published_list(own, response) if item.kind == "dialogue" else response.replace("**", "")
-    return _strict_entities(own, response, item) if item.kind == "entities" else _strict_text(own, response, item)
+    if prompt:
+        response = response.removeprefix(prompt.rstrip())  # a model may drop its final blank
+    if not own.structured:
+        index = parse_reply(response, own.labels).label
+        return "" if index is None else own.labels[index]
+    response = reply_text(response)
+    if item.kind == "dialogue":
+        return _corrected_relations(own, _as_published_list(own, response), item)
+    return _corrected_entities(own, response.replace("**", ""), item)
 
 
 def parse_answer(
@@ -198,8 +197,8 @@ def parse_answer(
         item: The test item: a record, or a mapping with the fields of the query: ``text``; ``sentence1`` and
             ``sentence2``; ``sentence``, ``subject_entity``, ``object_entity``; ``sentence``; ``dialogue`` and
             ``relations``. Other keys are ignored.
-        variant: ``published``, ``strict`` or ``tolerant``.
-        prompt: The prompt; the other variants remove it from the beginning of the response.
+        variant: ``published`` or ``tolerant``.
+        prompt: The prompt; the tolerant parser removes it from the beginning of the response.
 
     Returns:
         The label as text (in lower case for BANKING77, GoEmotions and Discovery); for DialogRE the list of relations

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from StaICC.arguments import known_name
 from StaICC.errors import ArgumentError
 from StaICC.long_icl.cards import TaskCard
 
@@ -78,11 +77,6 @@ def as_item(own: TaskCard, item: Item | Mapping[str, Any]) -> Item:
     return Item(own.kind, -1, tuple(str(item[name]) for name in FIELDS[own.kind]), ("",) * count)
 
 
-ARRANGEMENTS = ("interleaved", "grouped")
-"""``interleaved``: as published; ``grouped``: all demonstrations of a label together, labels in alphabetical order, as
-the paper does with TACRED."""
-
-
 def write_query(card: TaskCard, item: Item) -> str:
     r"""Return the text of a query, up to the position where the model continues.
 
@@ -120,23 +114,14 @@ def write_context(card: TaskCard, demonstrations: Iterable[Item], *, instruct: b
     return head + "".join(write_query(card, item) + write_answer(card, item) for item in demonstrations)
 
 
-def arrange(card: TaskCard, demonstrations: Sequence[Item], arrangement: str = "interleaved") -> list[Item]:
-    """Return demonstrations in an arrangement; those of DialogRE merged by dialogue.
+def as_shown(card: TaskCard, demonstrations: Sequence[Item]) -> list[Item]:
+    """Return demonstrations as the prompt shows them: those of DialogRE are merged by dialogue.
 
     Args:
         card: Card of the data set.
         demonstrations: The demonstrations as selected.
-        arrangement: One of :data:`ARRANGEMENTS`.
-
-    Raises:
-        UnknownNameError: The arrangement is unknown.
-        ArgumentError: Demonstrations have several labels, so they cannot be grouped by label.
     """
-    if known_name("arrangement", arrangement, ARRANGEMENTS) == "interleaved":
-        return merge_dialogues(demonstrations) if card.kind == "dialogue" else list(demonstrations)
-    if card.structured:
-        raise ArgumentError(f"{card.title}: a demonstration has several labels, so the arrangement cannot be 'grouped'")
-    return sorted(demonstrations, key=lambda item: item.gold)
+    return merge_dialogues(demonstrations) if card.kind == "dialogue" else list(demonstrations)
 
 
 def merge_dialogues(items: Iterable[Item]) -> list[Item]:

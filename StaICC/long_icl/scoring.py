@@ -90,8 +90,8 @@ def tally_prediction(
         prediction: Text; or, for data sets with one label per item, a label index or one score per label (the first
             label with the highest score is predicted).
         item: The test item.
-        variant: How text is parsed: ``published``, ``strict`` or ``tolerant``.
-        prompt: The prompt; the strict and the tolerant parser remove it from the beginning of a response.
+        variant: How text is parsed: ``published`` or ``tolerant``.
+        prompt: The prompt; the tolerant parser removes it from the beginning of a response.
         names: What the prompt calls the labels, in their order; by default, the card's names.
 
     Returns:

@@ -15,13 +15,17 @@ __all__ = ["ROOMS", "Module", "modules", "modules_table", "names_table", "pages"
 ROOT = Path(__file__).parents[2]
 ROOMS = (
     "StaICC",
+    "StaICC.files",
     "StaICC.datasets",
+    "StaICC.metrics",
     "StaICC.prompting",
     "StaICC.inference",
-    "StaICC.metrics",
+    "StaICC.kernels",
     "StaICC.results",
     "StaICC.benchmarks",
-    "StaICC.kernels",
+    "StaICC.comparing",
+    "StaICC.report",
+    "StaICC.long_icl",
     "StaICC.methods",
     "StaICC.cli",
 )

@@ -7,7 +7,6 @@ import csv
 import hashlib
 import io
 import json
-import math
 import random
 import re
 from collections.abc import Callable
@@ -503,12 +502,12 @@ def test_the_better_of_two_runs_is_named(metric: str, higher: bool) -> None:
         assert {one.run for one in pair.non_inferiority if one.shown} == {"good"}
         assert (pair.overall.difference > 0) is ((pair.first == "good") is higher)
         assert [text for text in pair.conclusion() if "better" in text] == ["good is better (p < 0.0001)"]
-        assert f"{metric} ({'higher' if higher else 'lower'} is better)" in str(rank(runs, metric, draws=1))
+        assert f"{metric} ({'higher' if higher else 'lower'} is better)" in str(rank(runs, metric))
     (tied,) = compare(bad, bad, metric).conclusion()
     assert {"neither", "(p", "1)"} <= {*tied.split()}
 
 
-# -- ranking of runs: intervals of ranks, probability of being the best, wins and strengths against other computations
+# -- ranking of runs: intervals of ranks against other computations
 
 
 ROWS = [(f"number {row}", row % 2) for row in range(600)]
@@ -592,10 +591,10 @@ def test_an_interval_of_ranks_counts_the_runs_that_are_shown_to_be_better_and_wo
 @pytest.mark.parametrize("metric", ["accuracy", "averaged_truelabel_likelihood", "macro_F1"])
 def test_bounds_decide_as_the_tests_of_all_pairs(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = evaluate([0.4 + 0.02 * n for n in range(14)], limit=200, probabilities=True)
-    exact = rank(runs, metric, draws=1)
+    exact = rank(runs, metric)
     for module in (alignment, ranking):
         monkeypatch.setattr(module, "MOST_RUNS", 2)
-    bounded = rank(runs, metric, draws=1)
+    bounded = rank(runs, metric)
     of_bounded, of_exact = ([(own.ranks, type(own.verdict)) for own in found.runs] for found in (bounded, exact))
     assert of_bounded == of_exact
     assert len({*of_exact}) > 4
@@ -630,8 +629,6 @@ def test_verdicts_do_not_depend_on_which_of_two_best_runs_comes_first(
     verdicts = []
     for names in permutations(runs):
         ranks = {run.run: run for run in rank({name: runs[name] for name in names}).runs}
-        assert [ranks[name].best for name in "ab"] == pytest.approx([0.5, 0.5], abs=0.2)
-        assert sum(run.best for run in ranks.values()) <= 1
         assert ranks["c"].ranks == (2, 3)
         compared = {run.run: run for run in compare_runs({name: runs[name] for name in names}).ranking}
         assert ranks["a"].verdict == ranks["b"].verdict == compared["a"].verdict == compared["b"].verdict == Best()
@@ -641,70 +638,18 @@ def test_verdicts_do_not_depend_on_which_of_two_best_runs_comes_first(
     assert verdict.p_value == pytest.approx(3 * 2 * 0.5**10)
 
 
-def test_the_probability_of_being_the_best_against_a_direct_bootstrap() -> None:
-    numpy = pytest.importorskip("numpy")
-    runs = evaluate([0.7, 0.7, 0.66], sets=2, limit=60)
-    found = {place.run: place.best for place in rank(runs, draws=2000, seed=3).runs}
-    assert sum(found.values()) == pytest.approx(1.0)
-    generator = numpy.random.default_rng(0)
-    wins = dict.fromkeys(runs, 0.0)
-    data = {name: [numpy.array(rows).sum(1) for rows in correct(result)] for name, result in runs.items()}
-    for _ in range(4000):
-        places = [generator.integers(0, 60, 60) for _ in range(2)]
-        sums = {
-            name: sum(rows[place].sum() for rows, place in zip(own, places, strict=True)) for name, own in data.items()
-        }
-        best = [name for name, value in sums.items() if value == max(sums.values())]
-        for name in best:
-            wins[name] += 1 / len(best) / 4000
-    for name, share in wins.items():
-        assert found[name] == pytest.approx(share, abs=0.045)
-    assert rank(runs, draws=50, seed=1) == rank(runs, draws=50, seed=1)
-
-
-def test_win_rates_and_strengths_over_data_sets() -> None:
-    optimize = pytest.importorskip("scipy.optimize")
-    runs = evaluate([0.5, 0.55, 0.6, 0.75], sets=4, limit=40)
-    names = list(runs)
-    values = [[own["accuracy"] for own in result.divided.values()] for result in runs.values()]
-    won = [
-        [sum((a > b) + (a == b) / 2 for a, b in zip(ours, others, strict=True)) for others in values] for ours in values
-    ]
-
-    def loss(strengths: Any) -> float:
-        total = sum(math.log1p(math.exp(-b)) / 2 + math.log1p(math.exp(b)) / 2 for b in strengths)
-        for i, j in permutations(range(4), 2):
-            total += won[i][j] * math.log1p(math.exp(strengths[j] - strengths[i]))
-        return total
-
-    expected = optimize.minimize(loss, [0.0] * 4, tol=1e-12).x
-    for place in rank(runs, draws=1).runs:
-        number = names.index(place.run)
-        wins = place.wins
-        assert wins is not None
-        assert wins.rate == pytest.approx((sum(won[number]) - won[number][number]) / 12)
-        assert wins.strength == pytest.approx(expected[number], abs=1e-3)
-        assert 0.0 <= wins.interval.low <= wins.rate <= wins.interval.high <= 1.0
-        assert wins.strength_interval[0] <= wins.strength <= wins.strength_interval[1]
-        shown = f"{wins.rate:.3f}  {wins.interval.low:.2f} .. {wins.interval.high:.2f}  {wins.strength:+.2f}  "
-        assert shown in re.sub("  +", "  ", str(rank(runs, draws=1)))
-    assert all(place.wins is None for place in rank(evaluate([0.5, 0.6]), draws=1).runs)
-    equal = rank(dict.fromkeys(("one", "two"), runs["run 0"]), draws=1).runs
-    assert [place.wins and place.wins.rate for place in equal] == [0.5, 0.5]  # a tie is half a win
-
-
 def test_ranks_over_templates_and_draws() -> None:
     runs = {
         name: StaICC.Generalisation(datasets=["mini"], limit=24, draws=2, templates=2)(model)
         for name, model in (("same", lambda prompt, label_space: 0), ("other", lambda prompt, label_space: 1))
     }
-    assert {place.condition_ranks for place in rank(runs, draws=1).runs} <= {(1, 1), (2, 2)}
+    assert {place.condition_ranks for place in rank(runs).runs} <= {(1, 1), (2, 2)}
 
     def changing(prompt: str, label_space: list[str]) -> int:
         return len(prompt) % 2
 
     runs["changing"] = StaICC.Generalisation(datasets=["mini"], limit=24, draws=2, templates=2)(changing)
-    found = {place.run: place.condition_ranks for place in rank(runs, draws=1).runs}
+    found = {place.run: place.condition_ranks for place in rank(runs).runs}
     accuracies = {
         name: [sum(map(int.__eq__, r.truth, r.predictions)) for r in result.details["mini"].conditions]
         for name, result in runs.items()
@@ -713,7 +658,7 @@ def test_ranks_over_templates_and_draws() -> None:
         ranks = [1 + sum(other[n] > value for other in accuracies.values()) for n, value in enumerate(own)]
         assert found[name] == (min(ranks), max(ranks))
     repeated = evaluate([0.5, 0.55, 0.6])
-    found = {place.run: place.condition_ranks for place in rank(repeated, draws=1).runs}
+    found = {place.run: place.condition_ranks for place in rank(repeated).runs}
     sums = {
         name: [sum(column) for column in zip(*correct(result)[0], strict=True)] for name, result in repeated.items()
     }

@@ -64,7 +64,7 @@ def test_a_killed_run_goes_on_and_ends_the_same(way, kills, tmp_path):
 
 _SAVING = """
 import sys
-from StaICC.results import load
+from StaICC import load
 one, other, target = sys.argv[1:]
 results = [load(one), load(other)]
 print("ready", flush=True)

@@ -83,9 +83,8 @@ def split(values: list[Any], rounds: Any) -> dict[Any, list[Any]]:
         *(({"rounds": 3}, ArgumentError, "list, not 3"), ({"rounds": "12"}, ArgumentError, "must be an integer")),
         ({"test_number": 0}, ArgumentError, "test_number"),
         ({"variant": "publisched"}, UnknownNameError, "did you mean 'published'"),
-        ({"parsing": "strikt"}, UnknownNameError, "did you mean 'strict'"),
+        ({"parsing": "tolerent"}, UnknownNameError, "did you mean 'tolerant'"),
         ({"unparsed": "wrongly"}, UnknownNameError, "did you mean 'wrong'"),
-        ({"arrangement": "mixed"}, UnknownNameError, "interleaved, grouped"),
     ],
 )
 def test_arguments(small_files: Path, options: dict[str, Any], error: type[Exception], said: str) -> None:
@@ -302,7 +301,7 @@ def test_a_reply_without_a_label_may_end_the_run(small_files: Path) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"instruct": True}, {"variant": "strict", "arrangement": "grouped"}, {"rounds": (2,), "test_number": None}],
+    [{"instruct": True}, {"variant": "strict"}, {"rounds": (2,), "test_number": None}],
 )
 def test_verification_rebuilds_the_benchmark(small: Path, settings: dict[str, Any]) -> None:
     result = make(small, ["goemotions", "tacred"], **settings)(constant("x"))
@@ -388,8 +387,8 @@ EXPERIMENTS = [
 ]
 IN_SIGNATURE: dict[str, list[Any]] = {
     **{"data_dir": ["changed"], "datasets": [["tacred"]], "rounds": [[1], [2, 1]], "test_number": [None, 5]},
-    **{"instruct": [True], "variant": ["strict"], "arrangement": ["grouped"], "unparsed": ["excluded"]},
-    "parsing": ["strict", "tolerant"],
+    **{"instruct": [True], "variant": ["strict"], "unparsed": ["excluded"]},
+    "parsing": ["tolerant"],
     "experiment": [*EXPERIMENTS, *(Experiment("order", (2,), shots=2, seed=seed) for seed in (0, 1))],
     "statistics": [Statistics(level=0.8), Statistics(level=0.9)],
 }

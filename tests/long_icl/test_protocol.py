@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC.long_icl.cards import task_card
-from StaICC.long_icl.parsing import parse_answer
+from StaICC.long_icl.parsing import PARSING_OF, parse_answer
 from StaICC.long_icl.prompts import (
     FIELDS,
     Item,
-    arrange,
+    as_shown,
     dialogue_item,
     entity_item,
     merge_dialogues,
@@ -192,8 +192,7 @@ def test_by_pairs(counts: list[int], size: int) -> None:
 def test_only_dialogues_are_merged() -> None:
     """Two pairs of sentences may begin with the same sentence."""
     items = [Item("pair", row, ("first", text), (text,)) for row, text in enumerate("ba")]
-    assert arrange(task_card("discovery"), items) == items
-    assert arrange(task_card("discovery"), items, "grouped") == items[::-1]
+    assert as_shown(task_card("discovery"), items) == items
 
 
 # -- parses
@@ -206,8 +205,8 @@ QUERY = {
 }
 
 
-def strict(name: str, response: str, prompt: str | None = None, **fields: Any) -> str | list[list[str]]:
-    return parse_answer(name, response, QUERY | fields, variant="strict", prompt=prompt)
+def tolerant(name: str, response: str, prompt: str | None = None, **fields: Any) -> str | list[list[str]]:
+    return parse_answer(name, response, QUERY | fields, variant="tolerant", prompt=prompt)
 
 
 def item_of(name: str, case: dict[str, Any]) -> Item:
@@ -229,7 +228,7 @@ def test_published_parses(golden: dict[str, Any], name: str) -> None:
     for case in cases:
         item, response = item_of(name, case), case["response"]
         assert parse_answer(name, response, case) == parse_answer(name, response, item) == case["expected"], case
-        assert len({str(parse_answer(name, response, one, variant="strict")) for one in (case, item)}) == 1
+        assert len({str(parse_answer(name, response, one, variant="tolerant")) for one in (case, item)}) == 1
         tally, _ = tally_prediction(task_card(name), response, item)
         assert bool(tally.correct) == case.get("correct", bool(tally.correct)), case
         assert bool(tally.predicted) == case.get("in_label_set", bool(tally.predicted)), case
@@ -239,27 +238,10 @@ def test_the_prompt_is_dropped_by_its_length() -> None:
     """S6: the published parser follows a repeated query, and loses an echo that drops a blank of the text."""
     prompt = f"service query: x\nintent category: top_up_failed\nservice query: {CARD}\nintent category: "
     for echo in (prompt, prompt.rstrip(), prompt.rstrip() + "\n"):
-        assert strict("banking77", echo + "card_arrival\nservice query: y", prompt) == "card_arrival"
+        assert tolerant("banking77", echo + "card_arrival\nservice query: y", prompt) == "card_arrival"
     repeated = prompt + "card_arrival\n" + prompt + "pin_blocked"
-    assert strict("banking77", repeated, prompt) == "card_arrival"
+    assert tolerant("banking77", repeated, prompt) == "card_arrival"
     assert parse_answer("banking77", repeated, QUERY) == "pin_blocked"
-    assert strict("banking77", f"{CARD}card_arrival", prompt) == f"{CARD}card_arrival"
-
-
-@pytest.mark.parametrize(
-    ("name", "cue", "label"),
-    [
-        ("banking77", "intent category:", "card_arrival"),
-        ("goemotions", "Emotion category: ", "joy"),
-        ("discovery", "the most suitable conjunction word in the previous ( ) is  ", "yet,"),
-        ("tacred", "the relation between the two entities is: ", "per:age"),
-        ("dialogre", "The 1 respective relations between each entity pair are: ", "per:age"),
-    ],
-)
-def test_one_cue_at_the_beginning_is_dropped(name: str, cue: str, label: str) -> None:
-    """S7."""
-    assert strict(name, cue + label) == strict(name, label) == label
-    assert name == "dialogre" or strict(name, cue + cue + label) != label
 
 
 @pytest.mark.parametrize(
@@ -268,16 +250,15 @@ def test_one_cue_at_the_beginning_is_dropped(name: str, cue: str, label: str) ->
         ("banking77", "Card_Arrival.", "card_arrival"),
         ("banking77", "**reverted_card_payment?**", "reverted_card_payment?"),
         ("banking77", "“refund_not_showing_up”", "Refund_not_showing_up"),
-        ("banking77", "reverted_card_payment", "reverted_card_payment"),
-        *(("goemotions", text, "joy") for text in ("'Joy'.\nbecause", "joy comment: next", "joy comment: \nnext")),
+        ("goemotions", "'Joy'.\nbecause", "joy"),
         *(("discovery", "*Actually,*", "actually,"), ("discovery", "[No-Conn].", "[no-conn]")),
-        *(("tacred", "`ORG:founded`", "org:founded"), ("tacred", "no_relation.", "no_relation")),
+        ("tacred", "`ORG:founded`", "org:founded"),
         ("dialogre", '"per:Age", per:boss. , nonsense', "per:age, per:boss, nonsense"),
     ],
 )
 def test_wrapping_and_case(name: str, response: str, label: str) -> None:
     """S8, S10."""
-    assert strict(name, response) == label
+    assert tolerant(name, response) == label
 
 
 @settings(max_examples=40)
@@ -286,7 +267,7 @@ def test_wrapping_and_case(name: str, response: str, label: str) -> None:
 def test_every_label_survives_its_wrapping(name: str, around: str, data: st.DataObject) -> None:
     label = data.draw(st.sampled_from(task_card(name).labels))
     text = around[:1] + data.draw(st.sampled_from([label, label.upper(), label.title()])) + around[-1:]
-    assert strict(name, text) == label
+    assert tolerant(name, text) == label
 
 
 @pytest.mark.parametrize(
@@ -308,8 +289,8 @@ def test_every_label_survives_its_wrapping(name: str, around: str, data: st.Data
         ("Bram", "", []),
     ],
 )
-def test_strict_entities(sentence: str, response: str, entities: list[list[str]]) -> None:
-    assert strict("few_nerd", response, sentence=sentence) == entities
+def test_corrected_entities(sentence: str, response: str, entities: list[list[str]]) -> None:
+    assert tolerant("few_nerd", response, sentence=sentence) == entities
 
 
 def test_dialogues() -> None:
@@ -323,7 +304,7 @@ def test_dialogues() -> None:
         ("per:age, per:boss Dialogue: x", "per:age, per:boss"),
         ("per:age, in this dialogue", "per:age, in this dialogue"),
     ):
-        assert strict("dialogre", response, **two) == answer
+        assert tolerant("dialogre", response, **two) == answer
     assert parse_answer("dialogre", first, QUERY | two) == "per:pet, per:pet"
 
 
@@ -344,7 +325,7 @@ def test_tolerant_lists(response: str) -> None:
 
 
 @settings(max_examples=60)
-@given(st.text(), st.sampled_from(SETS), st.sampled_from(["published", "strict", "tolerant"]))
+@given(st.text(), st.sampled_from(SETS), st.sampled_from(["published", "tolerant"]))
 def test_any_text_can_be_parsed(response: str, name: str, variant: str) -> None:
     assert isinstance(parse_answer(name, response, QUERY, variant=variant), list if name == "few_nerd" else str)
 
@@ -414,10 +395,10 @@ def test_credit_for_containing_a_name() -> None:
 JOY = text_item("ha", "joy")
 
 
-@pytest.mark.parametrize("variant", ["published", "strict"])
-def test_foreign_and_empty_answers_are_wrong(variant: str) -> None:
+@pytest.mark.parametrize(("variant", "parsing"), PARSING_OF.items())
+def test_foreign_and_empty_answers_are_wrong(variant: str, parsing: str) -> None:
     for response in ("", "happiness", "joyful"):
-        tally, _ = tally_prediction(task_card("goemotions"), response, JOY, variant)
+        tally, _ = tally_prediction(task_card("goemotions"), response, JOY, parsing)
         assert tally == Tally(("joy",), (), ())
     # 0 / 0 is 0: sentences without entities, and none found.
     score = score_tallies(task_card("few_nerd").scoring, [Tally((), (), ())], variant)

@@ -13,7 +13,7 @@ import pytest
 from StaICC.long_icl.benchmark import LongICLExperimentor
 from StaICC.long_icl.cards import task_card
 from StaICC.long_icl.loading import LongICLData, find, load
-from StaICC.long_icl.prompts import arrange
+from StaICC.long_icl.prompts import as_shown
 from StaICC.long_icl.readers import READERS
 from StaICC.long_icl.selection import selected
 from tests.long_icl.conftest import right_answers, scored
@@ -74,35 +74,28 @@ def test_test_items(published: Path, golden: dict[str, Any], key: str) -> None:
 @pytest.mark.parametrize("key", SETS)
 def test_prompts(published: Path, golden: dict[str, Any], key: str, mode: str) -> None:
     data, entry = data_of(published, key), golden["datasets"][key]
-    arrangements = ["interleaved", "grouped"] if "tacred" in key else ["interleaved"]
-    for arrangement in arrangements:
-        own = LongICLExperimentor(
-            data,
-            rounds=[1, 3, 5],
-            test_number=entry["test_selection"]["test_number"],
-            instruct=mode == "instruct",
-            arrangement=arrangement,
-        )
-        prompts = own.prompt_set()
-        each = len(own.test_items)
-        for i, number in enumerate(own.rounds):
-            expected = entry["rounds"][str(number)][mode]
-            digests = [sha(prompt) for prompt in prompts[i * each : (i + 1) * each]]
-            digest = sha("\n".join(digests))
-            assert own.prompt_digests[number] == digest
-            if arrangement == "grouped":
-                assert sha(own.context(number)) == expected["grouped_demo_prompt_sha256"]
-                assert digest == expected["grouped_final_prompts_digest"]
-                continue
-            chosen = data.demonstration_rows(number)
-            assert len(chosen) == expected["demonstrations"]
-            assert joined([item.row for item in chosen]) == expected["demo_indices_sha256"]
-            assert len(own.context(number)) == expected["demo_prompt_chars"]
-            assert sha(own.context(number)) == expected["demo_prompt_sha256"]
-            assert digests[:3] == expected["final_prompt_sha256_first3"]
-            assert digest == expected["final_prompts_digest"]
-            if "demo_dialogues" in expected:
-                assert len(arrange(data.card, chosen)) == expected["demo_dialogues"]
+    own = LongICLExperimentor(
+        data,
+        rounds=[1, 3, 5],
+        test_number=entry["test_selection"]["test_number"],
+        instruct=mode == "instruct",
+    )
+    prompts = own.prompt_set()
+    each = len(own.test_items)
+    for i, number in enumerate(own.rounds):
+        expected = entry["rounds"][str(number)][mode]
+        digests = [sha(prompt) for prompt in prompts[i * each : (i + 1) * each]]
+        digest = sha("\n".join(digests))
+        assert own.prompt_digests[number] == digest
+        chosen = data.demonstration_rows(number)
+        assert len(chosen) == expected["demonstrations"]
+        assert joined([item.row for item in chosen]) == expected["demo_indices_sha256"]
+        assert len(own.context(number)) == expected["demo_prompt_chars"]
+        assert sha(own.context(number)) == expected["demo_prompt_sha256"]
+        assert digests[:3] == expected["final_prompt_sha256_first3"]
+        assert digest == expected["final_prompts_digest"]
+        if "demo_dialogues" in expected:
+            assert len(as_shown(data.card, chosen)) == expected["demo_dialogues"]
 
 
 LOADERS = {

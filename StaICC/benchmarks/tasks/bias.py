@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from StaICC import benchmark_names
 from StaICC.arguments import set_integers
-from StaICC.benchmarks import score_intervals as evaluation
+from StaICC.benchmarks import score_intervals
 from StaICC.benchmarks.benchmark import NO_PREDICTIONS, Benchmark, Datasets, Metrics, Settings, TaskBenchmark
 from StaICC.benchmarks.group import BenchmarkGroup, attempt
 from StaICC.benchmarks.score_intervals import Intervals
@@ -27,7 +27,7 @@ from StaICC.datasets.catalogue import Card
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics import diagnosis, released
 from StaICC.metrics.scores import STATISTICS
-from StaICC.prompting import pseudo_queries as prompt_writer
+from StaICC.prompting import pseudo_queries
 from StaICC.prompting.views import SubsetView
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class _BiasTask(Task, Protocol):
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the intervals of both scores; bare labels have no entropy."""
         statistics = {key: STATISTICS[key] for key in self.score_keys}
-        return evaluation.score_intervals(outcomes[0], statistics, scoring.statistics.level)
+        return score_intervals.score_intervals(outcomes[0], statistics, scoring.statistics.level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class ContextualBiasTask(_PriorBiasTask):
 
     def pseudo_queries(self, card: Card, demonstration_set: SubsetView) -> Iterator[tuple[str, ...]]:
         """Return empty queries."""
-        return prompt_writer.empty_queries(len(card.template.input_text_prefixes))
+        return pseudo_queries.empty_queries(len(card.template.input_text_prefixes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class DomainBiasTask(_PriorBiasTask):
 
     name: ClassVar[str] = benchmark_names.DOMAIN_BIAS
     score_keys: ClassVar[tuple[str, ...]] = ("entropy", "domain_bias")
-    domain_query_length: int = prompt_writer.DOMAIN_QUERY_LENGTH
+    domain_query_length: int = pseudo_queries.DOMAIN_QUERY_LENGTH
 
     def __post_init__(self) -> None:
         set_integers(self, domain_query_length=0)
@@ -124,7 +124,7 @@ class DomainBiasTask(_PriorBiasTask):
 
     def pseudo_queries(self, card: Card, demonstration_set: SubsetView) -> Iterator[tuple[str, ...]]:
         """Return queries of random words."""
-        return prompt_writer.domain_queries(demonstration_set, self.domain_query_length)
+        return pseudo_queries.domain_queries(demonstration_set, self.domain_query_length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class PosteriorBiasTask(_BiasTask):
     name: ClassVar[str] = benchmark_names.POSTERIOR_BIAS
     score_keys: ClassVar[tuple[str, ...]] = ("DL div.", "empirical_bias")
     released_functions: ClassVar[tuple[_Released, _Released]] = (released.divergence, released.excess_distribution)
-    domain_query_length: int = prompt_writer.DOMAIN_QUERY_LENGTH
+    domain_query_length: int = pseudo_queries.DOMAIN_QUERY_LENGTH
     """Accepted because 0.1.1 accepts it; without an effect."""
     repeats: int = 2
 
@@ -170,7 +170,7 @@ class _QueryLengthBenchmark(Benchmark):
         noisy_channel: bool = False,
         metrics: Metrics = "standard",
         datasets: Datasets = None,
-        domain_query_length: int = prompt_writer.DOMAIN_QUERY_LENGTH,
+        domain_query_length: int = pseudo_queries.DOMAIN_QUERY_LENGTH,
         **settings: Unpack[Settings],
     ) -> None:
         super().__init__(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from StaICC import benchmark_names
 from StaICC.arguments import set_integers, validate_integer
-from StaICC.benchmarks import score_intervals as evaluation
+from StaICC.benchmarks import score_intervals
 from StaICC.benchmarks.benchmark import Benchmark, Datasets, ScoringSettings, classification_scores
 from StaICC.benchmarks.score_intervals import Intervals
 from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Task, TaskInput
@@ -73,7 +73,7 @@ class GeneralisationTask(Task):
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the interval over test rows, with draws and templates fixed."""
         statistics = {"accuracy": STATISTICS["accuracy"]}
-        return evaluation.score_intervals(_pooled(outcomes), statistics, scoring.statistics.level)
+        return score_intervals.score_intervals(_pooled(outcomes), statistics, scoring.statistics.level)
 
 
 _TEMPLATE_ORDER = (0, 3, 7, 1, 2, 4, 5, 6, 8)

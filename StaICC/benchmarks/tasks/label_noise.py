@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from StaICC import benchmark_names
 from StaICC.arguments import set_integers
-from StaICC.benchmarks import score_intervals as evaluation
+from StaICC.benchmarks import score_intervals
 from StaICC.benchmarks.benchmark import (
     Benchmark,
     ChannelSettings,
@@ -84,7 +84,9 @@ class GLERTask(Task):
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the intervals of the slopes."""
         shares = diagnosis.noisy_label_shares(scoring.k, self.interpolations)
-        return evaluation.slope_intervals(outcomes, shares, scoring.metric_set.statistics, scoring.statistics.level)
+        return score_intervals.slope_intervals(
+            outcomes, shares, scoring.metric_set.statistics, scoring.statistics.level
+        )
 
 
 def queries_by_repeat(task_input: TaskInput, prompts: Sequence[PromptSettings]) -> Iterator[tuple[Query, ...]]:

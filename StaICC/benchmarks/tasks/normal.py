@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from StaICC import benchmark_names
-from StaICC.benchmarks import score_intervals as evaluation
+from StaICC.benchmarks import score_intervals
 from StaICC.benchmarks.benchmark import TaskBenchmark, classification_scores
 from StaICC.benchmarks.score_intervals import Intervals
 from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Task, TaskInput
@@ -38,7 +38,7 @@ class NormalTask(Task):
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the intervals of the metrics."""
-        return evaluation.score_intervals(outcomes[0], scoring.metric_set.statistics, scoring.statistics.level)
+        return score_intervals.score_intervals(outcomes[0], scoring.metric_set.statistics, scoring.statistics.level)
 
 
 class Normal(TaskBenchmark):

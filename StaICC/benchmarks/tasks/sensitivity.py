@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from StaICC import benchmark_names, errors
-from StaICC.benchmarks import score_intervals as evaluation
+from StaICC.benchmarks import score_intervals
 from StaICC.benchmarks.benchmark import Benchmark, ChannelSettings, Datasets, Metrics, ScoringSettings
 from StaICC.benchmarks.group import attempt
 from StaICC.benchmarks.score_intervals import Intervals
@@ -47,7 +47,7 @@ class _ConsistencyTask(Task, Protocol):
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the interval of the consistency."""
-        return evaluation.consistency_intervals(outcomes, scoring.statistics.level)
+        return score_intervals.consistency_intervals(outcomes, scoring.statistics.level)
 
 
 def _consistency(outcomes: Sequence[Outcome], scoring: Scoring) -> float:

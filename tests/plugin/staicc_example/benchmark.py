@@ -7,8 +7,17 @@ import string
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from StaICC.benchmarks.benchmark import TaskBenchmark, classification_scores, condition_missing
-from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Task, TaskInput
+from StaICC import (
+    Condition,
+    Outcome,
+    Scores,
+    Scoring,
+    Task,
+    TaskBenchmark,
+    TaskInput,
+    classification_scores,
+    condition_missing,
+)
 
 
 class SymbolLabelsTask(Task):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from StaICC import Dataset
-from StaICC.datasets.source import FileSource
+from StaICC import Dataset, FileSource
 
 
 def tickets() -> Dataset:

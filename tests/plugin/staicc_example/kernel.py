@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from StaICC.inference.identity import Identity
-from StaICC.kernels.protocol import Capability
+from StaICC import Capability, Identity
 
 
 class LabelCounts:

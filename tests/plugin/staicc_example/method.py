@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from StaICC.inference.replies import Failure
-from StaICC.methods.specification import MethodData, MethodSpec, Steps, option
+from StaICC import Failure, MethodData, MethodSpec, Steps, option
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from StaICC.metrics.metric_set import Metric
+from StaICC import Metric
 
 
 def brier_score(ground_truth: list[int], prediction: list[list[float]]) -> float:
