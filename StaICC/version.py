@@ -8,7 +8,7 @@ from __future__ import annotations
 
 __all__ = ["RESULT_SCHEMA", "SAMPLER_VERSION", "__version__"]  # the last begins with an underscore
 
-__version__ = "1.1.0.dev0"
+__version__ = "1.0.0.dev0"
 
 SAMPLER_VERSION = "lcg42"
 """The published generator: linear congruential, seed 42 (see :mod:`StaICC.prompting.demonstrations`)."""

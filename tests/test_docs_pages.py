@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import datetime
 import importlib
 import re
 import subprocess
@@ -107,7 +106,6 @@ def test_citation_has_what_the_format_requires(citation: dict[str, Any]) -> None
     assert citation["type"] == "software"
     assert citation["authors"] == [{"name": "StaICC contributors"}]
     assert re.search(rf'^license = "{citation["license"]}"$', PYPROJECT, re.MULTILINE)
-    assert isinstance(citation["date-released"], datetime.date)
     assert citation["version"] == StaICC.__version__
 
 
@@ -124,13 +122,13 @@ def test_preferred_citation_is_the_paper_that_cite_prints(citation: dict[str, An
 def test_changelog_begins_with_this_version(citation: dict[str, Any]) -> None:
     unreleased = StaICC.__version__.endswith(".dev0")
     assert CHANGELOG.startswith("# Changelog")
-    assert ("\n## Unreleased\n" in CHANGELOG) == unreleased
-    released, date = re.findall(r"^## (\S+) - (\d{4}-\d{2}-\d{2})$", CHANGELOG, re.MULTILINE)[0]
-    assert datetime.date.fromisoformat(date) == citation["date-released"]
-    if unreleased:  # results of the code in between differ from those of both releases
-        assert StaICC.__version__.split(".") > released.split(".")
+    first = re.findall(r"^## (.+)$", CHANGELOG, re.MULTILINE)[0]
+    if unreleased:
+        assert first == "Unreleased"
+        assert f"version in work is {StaICC.__version__.removesuffix('.dev0')}" in CHANGELOG
+        assert "date-released" not in citation
     else:
-        assert released == StaICC.__version__
+        assert first == f"{StaICC.__version__} - {citation['date-released'].isoformat()}"
 
 
 @pytest.mark.parametrize("text", [CHANGELOG, CONTRIBUTING], ids=["CHANGELOG.md", "CONTRIBUTING.md"])

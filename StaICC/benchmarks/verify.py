@@ -762,8 +762,6 @@ class _Scored:
                 expected["stopping"] = Unchecked("the decision of a race follows from both of its results, this is one")
             else:
                 yield from self.replayed([self])
-        if "arguments" not in self.saved:  # as in files of StaICC 1.0.0
-            expected.pop("arguments", None)
         saved, expected["signature"] = (  # a field that a signature lacks states a default
             {field: one.signature.fields.get(field) for field in FIELDS} for one in (result, again)
         )

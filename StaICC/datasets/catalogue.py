@@ -240,7 +240,7 @@ class Card:
     def to_dict(self) -> dict[str, Any]:
         """The card as plain values, ready for JSON."""
         card: dict[str, Any] = plain_values(self)
-        if not self.split.stratified:  # such cards are read by version 1.0.0, too
+        if not self.split.stratified:  # a card of the benchmark says nothing of it
             del card["split"]["stratified"]
         return card
 

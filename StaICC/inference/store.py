@@ -259,9 +259,12 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         elif facts[0] != APPLICATION_ID:
             raise SchemaError(f"{self.path} is an SQLite database, but not a prediction store; give another path")
         elif facts[1] != SCHEMA:
-            by = "a newer version of StaICC" if facts[1] > SCHEMA else "StaICC 1.0.0 or earlier"
             schemas = f"(store schema {facts[1]}; this version reads {SCHEMA})"
-            raise SchemaError(f"{self.path} was written by {by} {schemas}. Use that version, or give another path")
+            if facts[1] < SCHEMA:
+                by, remedy = "an earlier state of 1.0.0", "Run again with another path"
+            else:
+                by, remedy = "a newer version of StaICC", "Use that version, or give another path"
+            raise SchemaError(f"{self.path} was written by {by} {schemas}. {remedy}")
         connection.execute("PRAGMA trusted_schema = OFF")
         if read(schema) != sorted(_TABLES):
             raise self._damaged("its tables, indexes, views or triggers are not those of a store")

@@ -253,8 +253,6 @@ class LongICLOutcome(Outcome):
                 [item.row, *((None,) * 3 if tally is None else map(len, tally))]
                 for item, tally in zip(items, self.kept, strict=False)
             ]
-            while self.score is not None and record["items"][-1][1] is None:  # as in results of 1.0.0
-                record["items"].pop()
         return record
 
 
@@ -377,7 +375,6 @@ class LongICLExperimentor(Scorer, DatasetTask):
             **{name: getattr(self.options, name) for name in OPTIONS},
             "test_number": self.test_number,
             "experiment": None if experiment is None else experiment.options(),
-            "made_up": False,  # as in results of 1.0.0
             "files": {split: {"sha256": file.sha256, "verified": file.verified} for split, file in files.items()},
             "prompts": {str(number): digest for number, digest in self.prompt_digests.items()},
         }

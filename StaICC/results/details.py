@@ -232,8 +232,8 @@ class EarlyStopping(SavedRecord):
     """The score, a mean over data sets of means over test rows. In a race its difference, first minus second model."""
     target: float
     """The precision (half the width of the interval), or the margin."""
-    estimate: float | None
-    """The score of the evaluated rows, or its difference; ``None`` in some files of version 1.0.0."""
+    estimate: float
+    """The score of the evaluated rows, or its difference."""
     interval: Interval
     """Of the score that the full benchmark would give; it is valid whenever the run stops."""
     rounds: int
@@ -265,9 +265,9 @@ class EarlyStopping(SavedRecord):
         what, sign = self.score, ""
         if self.rule == "race":
             what, sign = f"the difference of {self.score}, first minus second,", "+"
-        estimate = "is undefined" if self.estimate is None else f"is {self.estimate:{sign}.4f}"
         return (
-            f"EARLY STOPPING: {self.reason}. On the evaluated rows {what} {estimate}. For the full benchmark the "
+            f"EARLY STOPPING: {self.reason}. On the evaluated rows {what} is {self.estimate:{sign}.4f}. "
+            "For the full benchmark the "
             f"{100 * self.interval.level:g} % interval, valid at any stopping time, is {self.interval.low:{sign}.4f} "
             f".. {self.interval.high:{sign}.4f}. {self.queries} of {self.all_queries} queries were evaluated "
             f"({100 * self.saved:.0f} % saved). Other scores have no valid interval. Do not compare this result with "

@@ -149,6 +149,8 @@ def check_schema(data: Any, *kinds: str) -> None:
         raise SchemaError(
             f"this is no saved result: got schema {schema!r:.60} and kind {kind!r:.60}, expected {expected}"
         )
+    if schema < RESULT_SCHEMA:
+        raise SchemaError(f"the file has result schema {schema}, written by an earlier state of 1.0.0: run again")
     if schema > RESULT_SCHEMA:
         raise SchemaError(
             f"the file has result schema {schema}, this version of StaICC reads up to {RESULT_SCHEMA}. Update StaICC"

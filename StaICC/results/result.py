@@ -248,7 +248,7 @@ class Result(_Saved):
     means: MeanDetails = field(default_factory=MeanDetails)
     """Intervals and baselines of the means over the data sets."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """The arguments of the benchmark as JSON values, for verification; StaICC 1.0.0 saved none."""
+    """The arguments of the benchmark as JSON values, for verification."""
     warnings: tuple[str, ...] = ()
     """Warnings of the run about data and prompts (docs/warnings.md)."""
     files: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -292,8 +292,6 @@ class Result(_Saved):
 
     def setting(self, name: str) -> Any:
         """Return an argument of the benchmark; ``None`` if it differs between data sets."""
-        if not self.arguments:  # StaICC 1.0.0 saved none
-            return self.signature.fields.get(name)
         changed = self.arguments.get("changed")
         return None if isinstance(changed, (list, tuple)) and name in changed else self.arguments.get(name)
 
@@ -393,7 +391,7 @@ class Result(_Saved):
 _KEYS = {item.name: item.name for item in fields(Result) if item.name != "outputs"}
 _KEYS |= {"divided": DIVIDED, "averaged": AVERAGED}
 """The key of each attribute in a file."""
-_OPTIONAL = ("arguments", "warnings", "files", "stopping", "higher_is_better", "query_scores")
+_OPTIONAL = ("warnings", "files", "stopping", "higher_is_better", "query_scores")
 
 
 class ResultGroup(_Saved):

@@ -114,11 +114,7 @@ def test_changed_prompts_and_custom_data_need_their_benchmark(
     assert_unchecked(result, reason)
 
 
-@pytest.mark.parametrize("has_arguments", [True, False], ids=["later", "1.0.0"])
-def test_of_another_version_the_intervals_are_unchecked_and_the_scores_are_not(
-    stand_in: Any, has_arguments: bool
-) -> None:
-    """The benchmark of a result of version 1.0.0, which records no arguments, must be passed."""
+def test_of_another_version_the_intervals_are_unchecked_and_the_scores_are_not(stand_in: Any) -> None:
     benchmark = Normal(datasets=["mini"], limit=20)
     result = benchmark(stand_in)
     details = result.details["mini"]
@@ -126,21 +122,17 @@ def test_of_another_version_the_intervals_are_unchecked_and_the_scores_are_not(
     fewer = {key: dataclasses.replace(base, p_value_majority=None) for key, base in details.baselines.items()}
     result.details["mini"] = dataclasses.replace(details, intervals=wider, baselines=fewer)
     fields = {**result.signature.fields, "statistics": "intervals-2-0.95"}
-    result.signature = Signature({**fields, "version": "1.0.0"})
-    if not has_arguments:
-        result.arguments = {}
-        assert_unchecked(result, "does not record the arguments")
+    result.signature = Signature({**fields, "version": "2.0.0"})
     result = Result.from_dict(result.to_dict())
-    given = None if has_arguments else benchmark
-    findings = verify(result, given)
+    findings = verify(result)
     assert not [line for finding in findings for line in finding.contradicted]
     for unchecked in ("intervals / accuracy", "baselines / normal / p_value_majority"):
         assert any(unchecked in line for finding in findings for line in finding.unchecked)
     result.signature = Signature(fields)  # this version does not write these intervals
-    assert isinstance(status_of(verify(result, given)), Contradicted)
-    result.signature = Signature({**fields, "version": "1.0.0"})
+    assert isinstance(status_of(verify(result)), Contradicted)
+    result.signature = Signature({**fields, "version": "2.0.0"})
     result.averaged["accuracy"] = 0.99
-    assert isinstance(status_of(verify(result, given)), Contradicted)
+    assert isinstance(status_of(verify(result)), Contradicted)
 
 
 def test_two_functions_with_one_source_are_two_predictors(make_own: Callable[..., Dataset], stand_in: Any) -> None:

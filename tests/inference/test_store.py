@@ -309,7 +309,7 @@ def change(path: Path, sql: str) -> None:
     other.close()
 
 
-@pytest.mark.parametrize(("version", "word"), [(1, "StaICC 1.0.0"), (SCHEMA + 1, "newer version")])
+@pytest.mark.parametrize(("version", "word"), [(1, "an earlier state of 1.0.0"), (SCHEMA + 1, "newer version")])
 def test_another_schema_is_refused(path, version, word):
     fill(path, range(3))
     change(path, f"PRAGMA user_version = {version}")

@@ -78,7 +78,7 @@ def test_stores_and_signatures_never_mix_the_two(parts: Any, tmp_path: Any) -> N
         results.append((identity_of(kernel), benchmark(kernel, store=store, recheck=False, return_outputs=True)))
     (first, default), (second, same), (third, other) = results
     assert first == second != third
-    assert "last_blank" not in str(default.signature)  # as in release 1.0.0
+    assert "last_blank" not in str(default.signature)
     assert str(default.signature) == str(same.signature)
     assert "last_blank=label" in str(other.signature)
     prompts = [query.prompt for query in benchmark[0].all_queries()]

@@ -200,7 +200,7 @@ def test_replies_that_are_cut_before_a_label(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_reply_with_another_ending_is_no_other_prediction(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Stores of earlier versions do not know how replies ended."""
+    """A reply may be stored without how it ended."""
     key = bytes(32)
     for name, reply in (("old", Text("a")), ("new", Text("a", "stop")), ("other", Text("b", "stop"))):
         with PredictionStore(tmp_path / name) as store:

@@ -52,7 +52,7 @@ WINDOW = 400
 NEUTRAL = frozenset({"token_budget", "prefix_reuse", "label_mass"})
 """Options that change no prediction beyond rounding, only speed, memory, or what is reported in addition."""
 UNNAMED = frozenset({("last_blank", "prompt")})
-"""Defaults of options that are newer than release 1.0.0: identities and signatures do not name them."""
+"""Defaults that identities and signatures do not name."""
 DATE = datetime.datetime(2024, 7, 26)
 """The date that templates show."""
 _DATED = f"{{%- macro strftime_now(form) -%}}{DATE:%d %b %Y}{{%- endmacro %}}"
