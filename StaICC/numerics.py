@@ -1,4 +1,4 @@
-"""Softmax, entropy, log-sum of one row of numbers, without overflow."""
+"""Softmax, entropy, log-sum, mean of one row of numbers."""
 
 from __future__ import annotations
 
@@ -47,3 +47,9 @@ def entropy(distribution: Sequence[float]) -> float:
         0.693147
     """
     return -math.fsum(p * math.log(p) for p in distribution if p > 0)
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the data sets' scores; it is undefined (``None``) if one of them is."""
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if len(known) == len(values) and known else None

@@ -7,28 +7,28 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from StaICC import errors
-from StaICC.benchmarks.context import Predictions
-from StaICC.benchmarks.data_warnings import data_warnings
-from StaICC.benchmarks.evaluation import RunsByDataset
 from StaICC.benchmarks.experimentor import Experimentor, MetricTable
-from StaICC.benchmarks.running import BaseBenchmark, EarlySettings, Goal
-from StaICC.benchmarks.task import Outcome, Statistics, Task
+from StaICC.benchmarks.running import BaseBenchmark
+from StaICC.benchmarks.task import Statistics, Task
 from StaICC.datasets.catalogue import names
 from StaICC.datasets.dataset import Dataset
-from StaICC.inference.contract import Inference
-from StaICC.inference.identity import code_mark, in_library
 from StaICC.inference.replies import Unparsed
 from StaICC.metrics.classification import Kind
 from StaICC.metrics.metric_set import Metric, MetricFunction, MetricSet
 from StaICC.metrics.statistics import Mean
 from StaICC.registry import labelled, origin_of
-from StaICC.results.details import QueryScores
-from StaICC.results.result import Result
-from StaICC.results.signature import Signature, common, escaped, short_digest
 from StaICC.version import SAMPLER_VERSION
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from StaICC.benchmarks.context import EarlySettings, Predictions
+    from StaICC.benchmarks.evaluation import RunsByDataset
+    from StaICC.benchmarks.running import Goal
+    from StaICC.benchmarks.task import Outcome
+    from StaICC.inference.contract import Inference
+    from StaICC.results.result import Result
+    from StaICC.results.signature import Signature
 
 
 Datasets = Sequence[str | Dataset] | str | Dataset | None
@@ -153,6 +153,8 @@ class Benchmark(BaseBenchmark[Experimentor]):
 
     def data_warnings(self) -> Sequence[str]:
         """Return the warnings about the data sets."""
+        from StaICC.benchmarks.data_warnings import data_warnings
+
         return data_warnings(self.experimentor)
 
     def run_to_precision(self, goal: Goal, functions: Sequence[Inference], settings: EarlySettings) -> Result:
@@ -165,6 +167,8 @@ class Benchmark(BaseBenchmark[Experimentor]):
 
     def collect(self, runs: RunsByDataset, *arguments: Any, **settings: Any) -> Result:
         """Build the result; arguments as for :meth:`~StaICC.benchmarks.running.BaseBenchmark.collect`."""
+        from StaICC.results.details import QueryScores
+
         result = super().collect(runs, *arguments, **settings)
         metrics = self.metrics.metric_set
         own = [metric for metric in metrics.metrics if not metric.of_library]
@@ -194,6 +198,8 @@ class Benchmark(BaseBenchmark[Experimentor]):
 
     def signature(self, runs: RunsByDataset | None = None, predictions: Predictions | None = None) -> Signature:
         """Return every setting that can change a number of this benchmark; arguments as for the base class."""
+        from StaICC.results.signature import Signature, common, escaped, short_digest
+
         all_settings = [experimentor.settings_for_signature() for experimentor in self.experimentor]
         fields = {key: common([settings[key] for settings in all_settings]) for key in all_settings[0]}
         # Data sets with fewer rows than the limit have none.
@@ -215,6 +221,8 @@ class Benchmark(BaseBenchmark[Experimentor]):
 
     def _origin(self) -> str:
         """Return the plug-in that the benchmark is from, or a digest of the code of a task of the user's own."""
+        from StaICC.inference.identity import code_mark, in_library
+
         plugin = origin_of(self.task) or origin_of(self)
         return plugin if plugin or in_library(type(self.task)) else code_mark(self.task)
 

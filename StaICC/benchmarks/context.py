@@ -68,6 +68,10 @@ class RunSettings(TypedDict, total=False):
     returns its result."""
 
 
+EarlySettings = tuple[bool, bool, bool, RunSettings]
+"""Batched or not, whether outputs are kept, whether scores of data sets are shown, and the settings of the run."""
+
+
 class _Tracked:
     """One inference function in a run: its identity at the start, its part of the store, its counts."""
 

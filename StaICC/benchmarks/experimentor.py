@@ -11,38 +11,43 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from StaICC.arguments import known_name, validate_integer
-from StaICC.benchmarks.evaluation import DatasetRun, evaluate, settings_tried
-from StaICC.benchmarks.records import outputs_of
 from StaICC.benchmarks.running import DatasetTask
-from StaICC.benchmarks.task import Answers, Condition, Scoring, Statistics, Task, TaskInput
-from StaICC.datasets.catalogue import PUBLISHED_SPLIT, Card
-from StaICC.datasets.dataset import Dataset, load_dataset
+from StaICC.benchmarks.task import Condition, Scoring, Statistics, TaskInput
+from StaICC.datasets.catalogue import PUBLISHED_SPLIT
+from StaICC.datasets.dataset import load_dataset
 from StaICC.datasets.source import BuiltIn, ReleasedWheel
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.frozen import FixedAttributes, FrozenList
-from StaICC.inference.contract import Answer, Inference, check_answer, check_batch
-from StaICC.inference.identity import code_mark
+from StaICC.inference.contract import check_answer, check_batch
 from StaICC.inference.replies import Failure, Unparsed
-from StaICC.inference.runner import Part, RunOptions, predict_queries
 from StaICC.metrics.classification import Kind
-from StaICC.metrics.metric_set import Metric, MetricFunction, MetricSet, metric_set
-from StaICC.progress import Progress
+from StaICC.metrics.metric_set import MetricFunction, MetricSet, metric_set
 from StaICC.prompting.demonstrations import (
-    DemonstrationLists,
     DemonstrationSampler,
     check_demonstration_lists,
     restrict_to_domain,
     sample_demonstrations,
     sample_nested,
 )
-from StaICC.prompting.prompt_writer import PromptRenderer, PromptWriter, Query
-from StaICC.prompting.views import SubsetView, TripletSplit, split_dataset
+from StaICC.prompting.prompt_writer import PromptRenderer, PromptWriter
+from StaICC.prompting.views import split_dataset
 from StaICC.registry import origin_of
-from StaICC.results.signature import digest, escaped, short_digest
 from StaICC.safe_text import one_line
+
+if TYPE_CHECKING:
+    from StaICC.benchmarks.evaluation import DatasetRun
+    from StaICC.benchmarks.task import Answers, Task
+    from StaICC.datasets.catalogue import Card
+    from StaICC.datasets.dataset import Dataset
+    from StaICC.inference.contract import Answer, Inference
+    from StaICC.inference.runner import Part, RunOptions
+    from StaICC.metrics.metric_set import Metric
+    from StaICC.prompting.demonstrations import DemonstrationLists
+    from StaICC.prompting.prompt_writer import Query
+    from StaICC.prompting.views import SubsetView, TripletSplit
 
 METRIC_SETS = ("standard", "0.1.1")
 """The metric sets of this library."""
@@ -63,6 +68,8 @@ def metrics_field(metrics: MetricSet) -> str:
         >>> metrics_field(metric_set("standard"))
         'standard'
     """
+    from StaICC.results.signature import escaped
+
     first, *_ = metrics.parts
     known = next((own for own in map(metric_set, METRIC_SETS) if own.name == first), None)
     inherited = () if known is None or known.as_released != metrics.as_released else known.metrics
@@ -90,6 +97,9 @@ def metrics_record(metrics: MetricSet) -> dict[str, Any]:
 
 
 def _member(metric: Metric) -> str:
+    from StaICC.inference.identity import code_mark
+    from StaICC.results.signature import escaped, short_digest
+
     if metric.of_library:
         return escaped(metric.name)
     code, _, mark = code_mark(metric.function).partition("-")
@@ -469,6 +479,8 @@ class Experimentor(FixedAttributes, DatasetTask):
             ArgumentError: Neither is given, or the predictions do not fit the prompts.
             OutputError: A query has no usable prediction.
         """
+        from StaICC.inference.runner import Part, RunOptions
+
         part = part or Part(f"{self.task.name}, {self.name}")
         if preentered_prediction is not None:
             given = read_predictions(preentered_prediction, self.all_queries(), part.name)
@@ -489,6 +501,8 @@ class Experimentor(FixedAttributes, DatasetTask):
         Returns:
             Scores and details.
         """
+        from StaICC.benchmarks.evaluation import evaluate
+
         run = evaluate(self.task, self._scoring(), conditions, answers, where or self.name)
         details = replace(run.details, data=self.data_digest)
         return replace(run, details=details if self._rows is None else replace(details, baselines={}))
@@ -496,6 +510,8 @@ class Experimentor(FixedAttributes, DatasetTask):
     @property
     def data_digest(self) -> str:
         """The digest by which comparisons know the data: labels may be renamed or in another order."""
+        from StaICC.results.signature import digest
+
         test = self.triplet_dataset.test
         return self.dataset.table.digest if self.task.content_free else digest([*map(test.texts, range(len(test)))])
 
@@ -525,6 +541,9 @@ class Experimentor(FixedAttributes, DatasetTask):
             a dictionary of ``ground_truth``, ``predictions``, ``predicted_probabilities`` (the rows that the function
             returned) and ``normalised_probabilities`` (what the metrics read them as; ``None`` if ambiguous).
         """
+        from StaICC.benchmarks.records import outputs_of
+        from StaICC.inference.runner import RunOptions
+
         if batched_inference:
             options = replace(options or RunOptions(), batched=True)
         run = self.run(forward_inference, preentered_prediction, options)
@@ -554,6 +573,9 @@ class Experimentor(FixedAttributes, DatasetTask):
 
     def settings_for_signature(self) -> dict[str, str | None]:
         """Return every setting that can change a number of this data set, as text by signature field."""
+        from StaICC.benchmarks.evaluation import settings_tried
+        from StaICC.results.signature import digest
+
         writer, arguments = self.prompt_former, self.arguments()
         writer_settings = [writer.get_config_dict(), writer.cut_by_length]
         tried = settings_tried(self.task, self._scoring())
@@ -597,6 +619,9 @@ def run_together(
         ArgumentError: The settings of an experimentor changed during the run.
         OutputError: A query has no usable prediction.
     """
+    from StaICC.inference.runner import predict_queries
+    from StaICC.progress import Progress
+
     first, unparsed = next(iter(experimentors.values())), strictest_policy(experimentors.values())
     watched = WATCHED if first.task.scores_accuracy else 0  # elsewhere, one label for all is expected
     options = replace(options, watched=watched, unparsed=unparsed)

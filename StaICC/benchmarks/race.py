@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from StaICC.arguments import known_name
-from StaICC.benchmarks.context import RunContext, RunSettings
+from StaICC.benchmarks.context import EarlySettings, RunContext, RunSettings
 from StaICC.benchmarks.evaluation import DatasetRun, RunsByDataset
 from StaICC.benchmarks.experimentor import Experimentor
-from StaICC.benchmarks.running import BaseBenchmark, EarlySettings
+from StaICC.benchmarks.running import BaseBenchmark
 from StaICC.benchmarks.task import Condition, Outcome
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference.contract import Answer, Inference

@@ -7,36 +7,33 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from StaICC.benchmarks.context import Predictions, RunContext, RunSettings
-from StaICC.benchmarks.evaluation import DatasetRun, RunsByDataset, means_of
-from StaICC.benchmarks.forecast import forecast
-from StaICC.benchmarks.prompt_digests import digest_prompts
-from StaICC.benchmarks.records import records_of
-from StaICC.benchmarks.task import Condition
-from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError, unknown_name
 from StaICC.frozen import FixedAttributes
-from StaICC.inference.contract import Answer, Inference
-from StaICC.inference.forecast import Forecast
-from StaICC.inference.replies import Failure
-from StaICC.inference.runner import Part, RunOptions
-from StaICC.layout import Block, Displayed, Line, TextTable
-from StaICC.prompting.prompt_writer import Query, as_argument
-from StaICC.results.predictor import describe_environment
-from StaICC.results.result import Result
-from StaICC.results.signature import Signature, short_digest
-from StaICC.results.table import mean as mean
+from StaICC.layout import Displayed, Line, TextTable
+from StaICC.numerics import mean
+from StaICC.prompting.prompt_writer import as_argument
 from StaICC.safe_text import one_line
 from StaICC.version import __version__
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from StaICC.benchmarks.context import EarlySettings, Predictions, RunSettings
+    from StaICC.benchmarks.evaluation import DatasetRun, RunsByDataset
+    from StaICC.benchmarks.task import Condition
+    from StaICC.datasets.dataset import Dataset
+    from StaICC.inference.contract import Answer, Inference
+    from StaICC.inference.forecast import Forecast
+    from StaICC.inference.replies import Failure
+    from StaICC.inference.runner import Part, RunOptions
+    from StaICC.layout import Block
+    from StaICC.prompting.prompt_writer import Query
+    from StaICC.results.result import Result
+    from StaICC.results.signature import Signature
+
 
 Goal = tuple[float | None, str | None]
 """Half the width of an interval, and the score that it is of."""
-EarlySettings = tuple[bool, bool, bool, RunSettings]
-"""Batched or not, whether outputs are kept, whether scores of data sets are shown, and the settings of the run."""
 
 
 class DatasetTask(Protocol):
@@ -83,6 +80,8 @@ class DatasetTask(Protocol):
 
     def query_records(self, run: DatasetRun) -> list[dict[str, Any]]:
         """Return one record for each query of a run."""
+        from StaICC.benchmarks.records import records_of
+
         return records_of(run.outcomes)
 
     @property
@@ -265,6 +264,9 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             ArgumentError: An argument is invalid, such as a list of functions of another length than the data sets.
             OutputError: A query has no usable prediction and ``on_error="raise"``.
         """
+        from StaICC.benchmarks.context import RunContext
+        from StaICC.inference.runner import Part
+
         given = self.given_functions(list_of_forward_inference, forward_inference)
         if (given is None) == (preentered_prediction is None):
             raise ArgumentError(
@@ -308,6 +310,8 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             **options: ``store``, ``model_name``, ``chunk_size``, ``probe_seconds`` and ``prices``; see
                 :class:`~StaICC.benchmarks.forecast.ForecastOptions`.
         """
+        from StaICC.benchmarks.forecast import forecast
+
         return forecast([own.all_queries() for own in self.experimentor], function, **options)
 
     def collect(
@@ -324,6 +328,10 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         Returns:
             The result.
         """
+        from StaICC.benchmarks.evaluation import means_of
+        from StaICC.results.predictor import describe_environment
+        from StaICC.results.result import Result
+
         runs = {**runs, **self.absent}
         keys = list(dict.fromkeys(key for run in runs.values() for key in run.averaged))
         averaged = {key: mean([run.averaged.get(key) for run in runs.values()]) for key in keys}
@@ -367,6 +375,9 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
 
     def common_fields(self, runs: RunsByDataset | None, predictions: Predictions | None) -> dict[str, str | None]:
         """Return the fields of the signature that all benchmarks have; arguments as for :meth:`signature`."""
+        from StaICC.benchmarks.prompt_digests import digest_prompts
+        from StaICC.results.signature import short_digest
+
         prompts = {
             own.name: digest_prompts(query for condition in own.conditions() for query in condition.queries)[0]
             if runs is None

@@ -12,22 +12,28 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from StaICC.arguments import set_integers
 from StaICC.datasets.catalogue import Card
 from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError
 from StaICC.inference.contract import Answer
 from StaICC.inference.replies import Failure, Unparsed
-from StaICC.metrics.classification import Kind, Normalised, normalise
-from StaICC.metrics.intervals import INTERVAL_VERSION, Interval, NoInterval
+from StaICC.metrics.classification import Kind, normalise
+from StaICC.metrics.intervals import INTERVAL_VERSION
 from StaICC.metrics.metric_set import MetricSet
-from StaICC.metrics.statistics import Mean, Sample, Statistic
+from StaICC.metrics.statistics import Sample
 from StaICC.prompting.demonstrations import DemonstrationLists
 from StaICC.prompting.prompt_writer import PromptRenderer, PromptSettings, Query
 from StaICC.prompting.pseudo_queries import skip_query
 from StaICC.prompting.stable_random import StableRandom
-from StaICC.prompting.views import SubsetView, TripletSplit
+from StaICC.prompting.views import TripletSplit
+
+if TYPE_CHECKING:
+    from StaICC.metrics.classification import Normalised
+    from StaICC.metrics.intervals import Interval, NoInterval
+    from StaICC.metrics.statistics import Mean, Statistic
+    from StaICC.prompting.views import SubsetView
 
 
 @dataclass(frozen=True, slots=True)

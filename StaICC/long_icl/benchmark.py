@@ -66,11 +66,11 @@ from StaICC.metrics.classification import Kind
 from StaICC.metrics.intervals import combine
 from StaICC.metrics.metric_set import MetricSet
 from StaICC.metrics.random_baselines import RandomBaseline, sign_test
+from StaICC.numerics import mean
 from StaICC.prompting.prompt_writer import Query
 from StaICC.results.details import Baselines, DatasetDetails
 from StaICC.results.result import Result
 from StaICC.results.signature import Signature, escaped, short_digest
-from StaICC.results.table import mean
 from StaICC.safe_text import logger, one_line
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from StaICC import benchmark_names
 from StaICC.layout import Block, Line, TextTable
 from StaICC.metrics.scores import SCORES
+from StaICC.numerics import mean
 from StaICC.results.details import Baselines, DatasetDetails, EarlyStopping, MeanDetails
 from StaICC.results.predictor import Provenance
 from StaICC.results.signature import Signature
@@ -116,12 +116,6 @@ def result_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
 def _is_column(key: str, scores: Mapping[str, Any]) -> bool:
     """Whether a score is a column of the table: a single score, or the slope of a regression line."""
     return key in scores or (key.startswith("sensitivity.") and not key.endswith(" (intercept)"))
-
-
-def mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the data sets' scores; it is undefined (``None``) if one of them is."""
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if len(known) == len(values) and known else None
 
 
 _EXPERIMENT_COLUMNS = {

@@ -383,12 +383,12 @@ FORGERS: list[Callable[[Documents], Any]] = [
 ]
 FORGED = [*EDITS, *(forger.__name__ for forger in FORGERS)]
 STATUSES = {
-    "UNREADABLE": ["details of one more data set", "details of one data set less"],
+    "UNREADABLE": ["details of one more data set", "details of one data set less", "schema", "no arguments"],
     "UNCHECKED": [
         *("renamed benchmark with better scores", "LongICL under another name", "suite of an unknown name", "plug-in"),
-        *("method of another model", "additional score", "direction", "schema", "no record of the file"),
+        *("method of another model", "additional score", "direction", "no record of the file"),
         *("unknown entry", "unknown entry of a group", "arguments certified by the authors"),
-        *("no arguments", "arguments changed ['template']", "arguments metrics own ['mine']"),
+        *("arguments changed ['template']", "arguments metrics own ['mine']"),
         *("signature version 1.1.0", "signature version 0.1.1", "part_of_a_race", "unknown_data_set"),
         *("own_data_under_the_name_of_a_built_in_data_set", "benchmark_that_calls_itself_normal"),
         *("metric_under_the_name_of_a_standard_one", "metric_that_replaces_a_standard_one"),

@@ -132,12 +132,12 @@ store merge r.json run.sqlite
 
 @pytest.mark.parametrize("line", DESTROYING.strip().splitlines())
 def test_nothing_is_destroyed(folder: Path, staicc: Cli, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
-    from StaICC.benchmarks import experimentor
+    from StaICC.inference import runner
 
     def never(*given: object) -> object:
         raise AssertionError("predicted before the outputs were checked")
 
-    monkeypatch.setattr(experimentor, "predict_queries", never)
+    monkeypatch.setattr(runner, "predict_queries", never)
     before = state(folder)
     status, out, err = staicc(*line.split())
     assert (status, out) == (2, "")

@@ -18,20 +18,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from StaICC import benchmark_names
 from StaICC.arguments import set_integers
-from StaICC.benchmarks import score_intervals
-from StaICC.benchmarks.benchmark import NO_PREDICTIONS, Benchmark, Datasets, Metrics, Settings, TaskBenchmark
+from StaICC.benchmarks.benchmark import NO_PREDICTIONS, Benchmark, TaskBenchmark
 from StaICC.benchmarks.group import BenchmarkGroup, attempt
-from StaICC.benchmarks.score_intervals import Intervals
-from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Task, TaskInput
-from StaICC.datasets.catalogue import Card
+from StaICC.benchmarks.task import Condition, Scores, Task
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics import diagnosis, released
 from StaICC.metrics.scores import STATISTICS
 from StaICC.prompting import pseudo_queries
-from StaICC.prompting.views import SubsetView
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from StaICC.benchmarks.benchmark import Datasets, Metrics, Settings
+    from StaICC.benchmarks.score_intervals import Intervals
+    from StaICC.benchmarks.task import Outcome, Scoring, TaskInput
+    from StaICC.datasets.catalogue import Card
+    from StaICC.prompting.views import SubsetView
 
 
 _Released = Callable[[Sequence[int], Sequence[Sequence[float]]], Any]
@@ -74,6 +76,8 @@ class _BiasTask(Task, Protocol):
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the intervals of both scores; bare labels have no entropy."""
+        from StaICC.benchmarks import score_intervals
+
         statistics = {key: STATISTICS[key] for key in self.score_keys}
         return score_intervals.score_intervals(outcomes[0], statistics, scoring.statistics.level)
 

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from StaICC import benchmark_names
 from StaICC.arguments import set_integers, validate_integer
-from StaICC.benchmarks import score_intervals
-from StaICC.benchmarks.benchmark import Benchmark, Datasets, ScoringSettings, classification_scores
-from StaICC.benchmarks.score_intervals import Intervals
-from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Task, TaskInput
+from StaICC.benchmarks.benchmark import Benchmark, classification_scores
+from StaICC.benchmarks.task import Condition, Outcome, Scores, Task
 from StaICC.benchmarks.tasks.label_noise import L9, queries_by_repeat
 from StaICC.benchmarks.tasks.sensitivity import template_of_levels
 from StaICC.errors import ArgumentError
@@ -20,6 +18,10 @@ from StaICC.metrics.scores import STATISTICS
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from StaICC.benchmarks.benchmark import Datasets, ScoringSettings
+    from StaICC.benchmarks.score_intervals import Intervals
+    from StaICC.benchmarks.task import Scoring, TaskInput
 
 
 _GENERALISATION_ROWS = 128
@@ -72,6 +74,8 @@ class GeneralisationTask(Task):
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the interval over test rows, with draws and templates fixed."""
+        from StaICC.benchmarks import score_intervals
+
         statistics = {"accuracy": STATISTICS["accuracy"]}
         return score_intervals.score_intervals(_pooled(outcomes), statistics, scoring.statistics.level)
 

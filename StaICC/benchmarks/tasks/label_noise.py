@@ -9,25 +9,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from StaICC import benchmark_names
 from StaICC.arguments import set_integers
-from StaICC.benchmarks import score_intervals
-from StaICC.benchmarks.benchmark import (
-    Benchmark,
-    ChannelSettings,
-    Datasets,
-    Metrics,
-    classification_scores,
-    condition_missing,
-)
+from StaICC.benchmarks.benchmark import Benchmark, classification_scores, condition_missing
 from StaICC.benchmarks.group import attempt
-from StaICC.benchmarks.score_intervals import Intervals
-from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Task, TaskInput
+from StaICC.benchmarks.task import Condition, Scores, Task
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics import diagnosis, released
-from StaICC.prompting.prompt_writer import PromptSettings, Query
 from StaICC.prompting.stable_random import StableRandom
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from StaICC.benchmarks.benchmark import ChannelSettings, Datasets, Metrics
+    from StaICC.benchmarks.score_intervals import Intervals
+    from StaICC.benchmarks.task import Outcome, Scoring, TaskInput
+    from StaICC.prompting.prompt_writer import PromptSettings, Query
 
 
 L9 = ("0000", "0111", "0222", "1012", "1120", "1201", "2021", "2102", "2210")
@@ -83,6 +78,8 @@ class GLERTask(Task):
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the intervals of the slopes."""
+        from StaICC.benchmarks import score_intervals
+
         shares = diagnosis.noisy_label_shares(scoring.k, self.interpolations)
         return score_intervals.slope_intervals(
             outcomes, shares, scoring.metric_set.statistics, scoring.statistics.level

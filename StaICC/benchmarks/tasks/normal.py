@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from StaICC import benchmark_names
-from StaICC.benchmarks import score_intervals
 from StaICC.benchmarks.benchmark import TaskBenchmark, classification_scores
-from StaICC.benchmarks.score_intervals import Intervals
-from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Task, TaskInput
+from StaICC.benchmarks.task import Condition, Scores, Task
+
+if TYPE_CHECKING:
+    from StaICC.benchmarks.score_intervals import Intervals
+    from StaICC.benchmarks.task import Outcome, Scoring, TaskInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class NormalTask(Task):
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the intervals of the metrics."""
+        from StaICC.benchmarks import score_intervals
+
         return score_intervals.score_intervals(outcomes[0], scoring.metric_set.statistics, scoring.statistics.level)
 
 

@@ -14,17 +14,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from StaICC import benchmark_names, errors
-from StaICC.benchmarks import score_intervals
-from StaICC.benchmarks.benchmark import Benchmark, ChannelSettings, Datasets, Metrics, ScoringSettings
+from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.group import attempt
-from StaICC.benchmarks.score_intervals import Intervals
-from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Task, TaskInput
+from StaICC.benchmarks.task import Condition, Scores, Task
 from StaICC.benchmarks.tasks.label_noise import L9, queries_by_repeat
 from StaICC.metrics import diagnosis, released
-from StaICC.prompting.prompt_writer import PromptSettings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from StaICC.benchmarks.benchmark import ChannelSettings, Datasets, Metrics, ScoringSettings
+    from StaICC.benchmarks.score_intervals import Intervals
+    from StaICC.benchmarks.task import Outcome, Scoring, TaskInput
+    from StaICC.prompting.prompt_writer import PromptSettings
 
 
 class _ConsistencyTask(Task, Protocol):
@@ -47,6 +49,8 @@ class _ConsistencyTask(Task, Protocol):
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the interval of the consistency."""
+        from StaICC.benchmarks import score_intervals
+
         return score_intervals.consistency_intervals(outcomes, scoring.statistics.level)
 
 
