@@ -522,3 +522,10 @@ def test_the_mean_of_correct_is_the_accuracy_also_with_replies_without_a_label(n
     correct = [query.correct for query in result.queries() if query.correct is not None]
     assert sum(correct) / len(correct) == pytest.approx(result.averaged.get("accuracy", result.averaged.get("1R")))
     assert {record["n"] for record in score_records(result) if record["metric"] in ("accuracy", "1R")} == {len(correct)}
+
+
+def test_results_of_earlier_states_are_refused(result: Result, tmp_path: Path) -> None:
+    path = tmp_path / "earlier.json"
+    path.write_text(json.dumps(result.to_dict() | {"schema": 1}), encoding="utf-8")
+    with pytest.raises(SchemaError, match=r"result schema 1, written by an earlier state of 1\.0\.0: run again"):
+        load(path)
