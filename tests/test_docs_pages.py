@@ -139,10 +139,10 @@ def test_links_and_paths_lead_somewhere(text: str) -> None:
         assert path == "examples/NAME.py" or (ROOT / path).exists(), path
 
 
-@pytest.mark.parametrize(
-    "name",
-    [*sorted(f".ci/{path.name}" for path in (ROOT / ".ci").iterdir()), ".pre-commit-config.yaml", "pyproject.toml"],
-)
+CI = sorted(f".ci/{path.name}" for path in (ROOT / ".ci").iterdir())
+
+
+@pytest.mark.parametrize("name", [*CI, ".pre-commit-config.yaml", "pyproject.toml"])
 def test_tests_that_are_named_exist(name: str) -> None:
     for path in re.findall(r"tests/[\w/]+\.py", (ROOT / name).read_text("utf-8")):
         assert (ROOT / path).exists(), path
