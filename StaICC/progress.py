@@ -1,8 +1,8 @@
 """Progress of a run, reported or shown as a line on stderr.
 
-A run draws its progress by default: on a terminal and in a notebook as one line that changes, elsewhere not at all.
-``progress=False``, ``--quiet`` and ``STAICC_PROGRESS=0`` turn it off. ``progress=True`` and ``STAICC_PROGRESS=1`` write
-one line per minute where stderr is a file. A function as ``progress`` gets the reports instead.
+A run draws its progress by default: on a terminal and in a notebook as one line that changes, in a file (such as under
+``nohup``) as one line each minute. ``progress=False``, ``--quiet`` and ``STAICC_PROGRESS=0`` turn it off. A function as
+``progress`` gets the reports instead.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import importlib
 import os
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -21,14 +22,17 @@ from StaICC.errors import ArgumentError
 from StaICC.safe_text import one_line
 
 VARIABLE = "STAICC_PROGRESS"
-"""Environment variable: ``0`` draws nothing; ``1`` also writes lines to a stderr that is a file."""
+"""Environment variable: ``0`` draws nothing."""
 
 INSTALLING = "installing"
-"""The phase of an installation, which is drawn at once: what follows may take long without a report."""
+LOADING = "loading"
+"""The phases of an installation and of loading a model: what follows them may take long without a report."""
+_AT_ONCE = (INSTALLING, LOADING)
 
 _REDRAW_SECONDS = 0.2
 _FIRST_SECONDS = 0.5  # a shorter run draws nothing
 _LINE_SECONDS = 60.0
+_TICK_SECONDS = 5.0
 _RATE_SECONDS = 60.0
 _BAR = 20
 
@@ -52,7 +56,8 @@ class Progress:
     failed: int = 0
     """How many of ``done`` have no prediction."""
     phase: str = ""
-    """What else than prediction is done: ``"training"``, ``"encoding"``, ``"statistics"``, ``"installing"``."""
+    """What else than prediction is done: ``"training"``, ``"encoding"``, ``"statistics"``, ``"installing"``,
+    ``"loading"`` (a model)."""
 
 
 ProgressCallback = Callable[[Progress], None]
@@ -74,7 +79,7 @@ class ProgressLine:
 
     Args:
         stream: The output stream.
-        lines: Write a new line once per minute instead of redrawing one.
+        lines: Write a new line once per minute instead of redrawing one, also while no report comes.
         clock: Seconds that only grow.
     """
 
@@ -85,16 +90,33 @@ class ProgressLine:
         self._width = 0
         self._parts: dict[int, Progress] = {}  # the last report of each part
         self._marks = [(self._started, 0)]  # times, and computed predictions by then
+        self._last: Progress | None = None
+        self._drawing = threading.Lock()
+        self._closed = threading.Event()
+        if lines:
+            threading.Thread(target=self._repeat, name="StaICC progress", daemon=True).start()
 
     def __call__(self, progress: Progress) -> None:
         """Take a report; draw it if the last one was drawn long enough ago."""
+        with self._drawing:
+            self._last = progress
+            if not progress.phase:
+                self._parts[progress.number] = progress
+            at_once = progress.phase in _AT_ONCE and not self._width and not self._lines
+            self._draw_if_due(progress, at_once)
+
+    def _draw_if_due(self, progress: Progress, at_once: bool = False) -> None:
         now = self._clock()
-        if not progress.phase:
-            self._parts[progress.number] = progress
-        if now < self._due and not (progress.phase == INSTALLING and not self._width):
-            return
-        self._due = now + (_LINE_SECONDS if self._lines else _REDRAW_SECONDS)
-        self._draw(self._text(progress, now))
+        if now >= self._due or at_once:
+            self._due = now + (_LINE_SECONDS if self._lines else _REDRAW_SECONDS)
+            self._draw(self._text(progress, now))
+
+    def _repeat(self) -> None:
+        """Write the last report again each minute: a model may load, or compute its first batch, for a long time."""
+        while not self._closed.wait(_TICK_SECONDS):
+            with self._drawing:
+                if self._last is not None:
+                    self._draw_if_due(self._last)
 
     def _draw(self, text: str) -> None:
         if self._lines:
@@ -135,6 +157,7 @@ class ProgressLine:
 
     def close(self) -> None:
         """Erase the line."""
+        self._closed.set()
         if self._width:
             self._stream.write("\r" + " " * self._width + "\r")
             self._stream.flush()
@@ -154,6 +177,7 @@ class _NotebookLine(ProgressLine):
 
     def close(self) -> None:
         """Empty the output."""
+        self._closed.set()
         if self._handle is not None:
             self._handle.update({"text/plain": ""}, raw=True)
 
@@ -161,13 +185,13 @@ class _NotebookLine(ProgressLine):
 def _line(setting: bool | None) -> ProgressLine | None:
     """Return what draws the progress; ``None`` for nothing."""
     stream = sys.stderr
-    variable = os.environ.get(VARIABLE, "").strip().lower()
-    wanted = {"": None, "0": False, "no": False, "off": False}.get(variable, True) if setting is None else setting
-    if wanted is False or stream is None or getattr(stream, "closed", False):
+    if setting is None:
+        setting = os.environ.get(VARIABLE, "").strip().lower() not in ("0", "no", "off")
+    if setting is False or stream is None or getattr(stream, "closed", False):
         return None
     if type(stream).__module__.startswith("ipykernel."):
         return _NotebookLine(stream)
-    return ProgressLine(stream, lines=not stream.isatty()) if stream.isatty() or wanted else None
+    return ProgressLine(stream, lines=not stream.isatty())
 
 
 def within(progress: ProgressCallback | None, place: int, places: int) -> ProgressCallback | bool:
@@ -192,8 +216,8 @@ def drawn_progress(setting: ProgressCallback | bool | None) -> Iterator[Progress
     """Yield a function for the reports of a run, and erase what it drew.
 
     Args:
-        setting: A function for the reports; ``None``: draw where stderr is a terminal or a notebook; ``False``: draw
-            nothing; ``True``: draw also where stderr is a file.
+        setting: A function for the reports; ``None``: draw unless the environment variable forbids it; ``False``: draw
+            nothing; ``True``: draw.
 
     Raises:
         ArgumentError: The setting is none of these.

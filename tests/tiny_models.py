@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 
@@ -36,3 +37,53 @@ def random_llama(tokenizer: Any, width: int = 32, layers: int = 2, heads: int = 
     sizes = {"hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": heads}
     shape = {"vocab_size": len(tokenizer), **sizes, "max_position_embeddings": 32768, **config}
     return transformers.LlamaForCausalLM(transformers.LlamaConfig(**shape)).eval()
+
+
+def write_gguf(path: Path, seed: int = 0) -> Path:
+    """Write a tiny random Llama with quantised weights and a byte-level tokenizer as a GGUF file."""
+    import gguf
+    import numpy
+
+    random, width, layers = numpy.random.default_rng(seed), 64, 2
+    tokens = ["<unk>", "<s>", "</s>", *map(chr, range(33, 127)), "Ġ", "Ċ", "th", "he", "an", "in"]
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_vocab_size(len(tokens))
+    writer.add_context_length(256)
+    writer.add_embedding_length(width)
+    writer.add_block_count(layers)
+    writer.add_feed_forward_length(2 * width)
+    writer.add_head_count(4)
+    writer.add_head_count_kv(4)
+    writer.add_rope_dimension_count(width // 4)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(tokens)
+    writer.add_token_types([3, 3, 3] + [1] * (len(tokens) - 3))
+    writer.add_token_merges(["t h", "h e", "a n", "i n"])
+    writer.add_unk_token_id(0)
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+
+    def add(name: str, rows: int, columns: int) -> None:
+        weight = (0.05 * random.standard_normal((rows, columns))).astype(numpy.float32)
+        packed = gguf.GGMLQuantizationType.Q8_0
+        writer.add_tensor(f"{name}.weight", gguf.quants.quantize(weight, packed), raw_dtype=packed)
+
+    add("token_embd", len(tokens), width)
+    norms = ["output_norm"]
+    for layer in (f"blk.{number}" for number in range(layers)):
+        for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
+            add(f"{layer}.{name}", width, width)
+        add(f"{layer}.ffn_gate", 2 * width, width)
+        add(f"{layer}.ffn_up", 2 * width, width)
+        add(f"{layer}.ffn_down", width, 2 * width)
+        norms += [f"{layer}.attn_norm", f"{layer}.ffn_norm"]
+    for name in norms:
+        writer.add_tensor(f"{name}.weight", numpy.ones(width, numpy.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path

@@ -15,7 +15,7 @@ from typing import Any
 
 from StaICC import benchmark_names
 from StaICC.benchmarks.builtin import BENCHMARKS
-from StaICC.cli import saving as files
+from StaICC.cli import saving
 from StaICC.cli.options import LONG_ICL
 from StaICC.cli.parser import add_command
 from StaICC.cli.terminal import raw
@@ -26,6 +26,7 @@ from StaICC.datasets.dataset import dataset_registry
 from StaICC.errors import ArgumentError, StaICCError, UnknownNameError
 from StaICC.files.output import open_output
 from StaICC.inference.store import PredictionStore
+from StaICC.kernels.huggingface.converted import MEGABYTE, ConvertedCopy, converted_copies, remove_copy
 from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, OptionFact, declared_options, options_of
 from StaICC.layout import Block, Line, TextTable
 from StaICC.methods.specification import METHODS, MethodSpec
@@ -44,6 +45,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
       python -m StaICC data install long-icl --from DIR
       python -m StaICC data verify
       python -m StaICC data list --json
+      python -m StaICC data remove NAME
       python -m StaICC data path
     """
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -57,21 +59,23 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     text = "data sets (default: all six)"
     group.add_argument("--datasets", nargs="+", action="extend", metavar="NAME", help=text)
     add_command(actions, "verify", _verify, "read every installed table and compare it with what was published")
-    add_command(actions, "list", _list, "list the data sets that the library knows")
+    add_command(actions, "list", _list, "list the data sets that the library knows, and the converted copies of models")
+    remove = add_command(actions, "remove", _remove, "remove converted copies of GGUF files; the files themselves stay")
+    remove.add_argument("names", nargs="+", metavar="NAME", help="names of copies, as data list has them")
     add_command(actions, "path", _path, "print the folder of the data")
 
 
-def _install(args: argparse.Namespace) -> files.Printed:
+def _install(args: argparse.Namespace) -> saving.Printed:
     if str(args.file) == LONG_ICL:
         return _install_long_icl(args)
     if args.source is not None or args.hub or args.datasets:
         raise ArgumentError("--from, --hub and --datasets belong to: data install long-icl")
     pack.install(args.file)
     print(f"the benchmark's data is installed and verified in {pack.data_home()}", file=sys.stderr)
-    return files.Printed({"path": str(pack.data_home()), "datasets": list(names())}, ())
+    return saving.Printed({"path": str(pack.data_home()), "datasets": list(names())}, ())
 
 
-def _install_long_icl(args: argparse.Namespace) -> files.Printed:
+def _install_long_icl(args: argparse.Namespace) -> saving.Printed:
     """Install data of LongICL from a folder or from the hub; status 1 if a data set that was named is missing."""
     if (args.source is None) is not args.hub:
         raise ArgumentError("give one place of the files: --from DIR, or --hub for what the Hugging Face hub has")
@@ -82,10 +86,10 @@ def _install_long_icl(args: argparse.Namespace) -> files.Printed:
     show(f"installed in {done.folder}: {', '.join(done.datasets)}")
     skipped = {dataset.dataset: dataset.reason for dataset in done.skipped}
     document = {"path": str(done.folder), "datasets": list(done.datasets), "skipped": skipped}
-    return files.Printed(document, (), 1 if args.datasets and done.skipped else 0)
+    return saving.Printed(document, (), 1 if args.datasets and done.skipped else 0)
 
 
-def _verify(args: argparse.Namespace) -> files.Printed:
+def _verify(args: argparse.Namespace) -> saving.Printed:
     from StaICC.long_icl.install import status
 
     of_long_icl = [table for table in status(verify=True) if table.state != "missing"]
@@ -100,11 +104,11 @@ def _verify(args: argparse.Namespace) -> files.Printed:
             print(f"install it again: python -m StaICC data {command}", file=sys.stderr)
     rows = [{"NAME": own.name, "STATE": own.state, "ROWS": own.rows, "SHA-256": own.found} for own in tables]
     document = [dataclasses.asdict(table) for table in tables]
-    return files.Printed(document, [files.table(rows, range(4))], 1 if bad else 0)
+    return saving.Printed(document, [saving.table(rows, range(4))], 1 if bad else 0)
 
 
-def _list(args: argparse.Namespace) -> files.Printed:
-    from StaICC.long_icl.cards import task_card as long_icl_card
+def _list(args: argparse.Namespace) -> saving.Printed:
+    from StaICC.long_icl.cards import task_card
     from StaICC.long_icl.install import status
 
     states = {table.name: table.state for table in pack.status()}
@@ -113,7 +117,7 @@ def _list(args: argparse.Namespace) -> files.Printed:
     keys = ("title", "task", "source", "licence", "restricted", "terms", "citation", "obtain", "offensive", "labels")
     others: list[dict[str, Any]] = [
         {"benchmark": benchmark_names.LONG_ICL, "name": table.name, "state": table.state, "rows": table.rows}
-        | {key: getattr(long_icl_card(table.name), key) for key in keys}
+        | {key: getattr(task_card(table.name), key) for key in keys}
         for table in status()
     ]
     head = ("index", "name", "title", "task", "labels", "rows", "state", "licence")
@@ -121,18 +125,33 @@ def _list(args: argparse.Namespace) -> files.Printed:
     def shown(cards: list[dict[str, Any]]) -> TextTable:
         counted = [card | {"labels": len(card["labels" if "labels" in card else "label_space"])} for card in cards]
         rows = [{key.upper(): card[key] for key in head if key in card} for card in counted]
-        return files.table(rows, range(len(rows[0])))
+        return saving.table(rows, range(len(rows[0])))
 
     blocks: list[Block] = [shown(listed), Line(""), Line("LongICL:"), shown(others)]
     for card in others:
         if card["state"] == "missing":
             blocks.append(Line(f"{card['name']}: {card['obtain']}{' ' + card['terms'] if card['restricted'] else ''}"))
     blocks.append(Line("To install data sets of LongICL: python -m StaICC data install long-icl --from DIR (or --hub)"))
-    return files.Printed(listed + others, blocks)
+    copies = converted_copies()
+    if copies:
+        rows = [{"NAME": own.name, "OF": own.source, "MB": own.size // MEGABYTE} for own in copies]
+        blocks += [Line(""), Line("Converted copies of models:"), saving.table(rows, range(2))]
+    return saving.Printed(listed + others + [_described(own) for own in copies], blocks)
 
 
-def _path(args: argparse.Namespace) -> files.Printed:
-    return files.Printed({"path": str(pack.data_home())}, [Line(str(pack.data_home()), "code")])
+def _described(own: ConvertedCopy) -> dict[str, Any]:
+    """Return a converted copy as an entry of the list."""
+    return {"state": "converted", "rows": None, **dataclasses.asdict(own)}
+
+
+def _remove(args: argparse.Namespace) -> saving.Printed:
+    removed = [remove_copy(name) for name in dict.fromkeys(args.names)]
+    lines = [Line(f"removed {own.name} ({own.size // MEGABYTE} MB)") for own in removed]
+    return saving.Printed([dataclasses.asdict(own) for own in removed], lines)
+
+
+def _path(args: argparse.Namespace) -> saving.Printed:
+    return saving.Printed({"path": str(pack.data_home())}, [Line(str(pack.data_home()), "code")])
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
@@ -155,16 +174,16 @@ def add_store(parser: argparse.ArgumentParser) -> None:
     merge.add_argument("others", type=Path, nargs="+", metavar="OTHER", help="a store to copy from; it is only read")
 
 
-def _info(args: argparse.Namespace) -> files.Printed:
+def _info(args: argparse.Namespace) -> saving.Printed:
     with PredictionStore(args.path, read_only=True) as store:
         info = store.info()
     head = f"{info.path}: schema {info.schema}, {info.size_bytes} bytes, {info.answers} answers"
     lines = [head, *(f"{count:>10}  {name}" for name, count in info.models.items())]
-    return files.Printed({**dataclasses.asdict(info), "answers": info.answers}, [Line(line, "code") for line in lines])
+    return saving.Printed({**dataclasses.asdict(info), "answers": info.answers}, [Line(line, "code") for line in lines])
 
 
 def _export(args: argparse.Namespace) -> None:
-    files.check_output(args.output, store=args.path)
+    saving.check_output(args.output, store=args.path)
     with PredictionStore(args.path, read_only=True) as store:
         if args.output is None:
             lines = store.export(raw(sys.stdout))  # its JSON is ASCII
@@ -176,7 +195,7 @@ def _export(args: argparse.Namespace) -> None:
     print(f"{lines} answers", file=sys.stderr)
 
 
-def _merge(args: argparse.Namespace) -> files.Printed:
+def _merge(args: argparse.Namespace) -> saving.Printed:
     if not args.path.exists():  # no store is made if there is nothing to copy
         for other in args.others:
             PredictionStore(other, read_only=True).close()
@@ -188,7 +207,7 @@ def _merge(args: argparse.Namespace) -> files.Printed:
         for other, report in reports.items()
     ]
     documents = {other: report._asdict() for other, report in reports.items()}
-    return files.Printed(documents, [Line(line, "code") for line in lines])
+    return saving.Printed(documents, [Line(line, "code") for line in lines])
 
 
 def add_show(parser: argparse.ArgumentParser, kind: str | None = None) -> None:
@@ -242,7 +261,7 @@ def _lines(kind: str, rows: list[dict[str, Any]]) -> Iterator[Line]:
             yield Line(f"    {fact['name']}={json.dumps(fact['default'])} ({fact['type']}): {fact['help']}", "code")
 
 
-def show(args: argparse.Namespace) -> files.Printed:
+def show(args: argparse.Namespace) -> saving.Printed:
     """List kernels, methods, data sets, benchmarks and metrics, including plug-ins.
 
     ``methods`` is short for ``show methods``, ``models`` for ``show kernels``. A model is named as
@@ -265,7 +284,7 @@ def show(args: argparse.Namespace) -> files.Printed:
     for problem in [] if args.json else problems:
         print(f"staicc: {problem}", file=sys.stderr)
     blocks = [line for kind, rows in listings.items() for line in _lines(kind, rows)]
-    return files.Printed(listings, blocks, 1 if problems else 0)
+    return saving.Printed(listings, blocks, 1 if problems else 0)
 
 
 models = methods = show

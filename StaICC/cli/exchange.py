@@ -10,8 +10,7 @@ from typing import Any
 
 from StaICC.benchmarks import exchange
 from StaICC.benchmarks.exchange import csv_lines, json_lines
-from StaICC.cli import options
-from StaICC.cli import saving as files
+from StaICC.cli import options, saving
 from StaICC.cli.parser import add_command
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import own_attribute
@@ -25,7 +24,7 @@ def add_prompts(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     options.add_benchmark(parser)
     options.add_prompt_options(parser)
-    files.add_output(parser, "output file: CSV if it ends in .csv, otherwise JSON Lines")
+    saving.add_output(parser, "output file: CSV if it ends in .csv, otherwise JSON Lines")
     options.add_model(parser, "add the prompts as this model reads them, such as a conversation")
     parser.add_argument("--with-truth", action="store_true", help="add ground_truth, the index of the true label")
 
@@ -55,14 +54,14 @@ def prompts(args: argparse.Namespace) -> None:
       python -m StaICC prompts normal --datasets mini --limit 1 --model 'smollm2;prompt_format=chat'
     """
     model = options.model_of(args)
-    files.check_output(args.output, inputs=[*options.inputs_of(args), *options.model_files(model)])
+    saving.check_output(args.output, inputs=[*options.inputs_of(args), *options.model_files(model)])
     as_csv = Path(args.output).suffix.lower() == ".csv"
     records = exchange.prompt_records(options.make(args), args.with_truth)
     if model:
         kernel = load_kernel(model)
         records = (record | {"rendered": _rendered(kernel, record["prompt"])} for record in records)
-    files.write_text(args.output, csv_lines(records, verbatim=True) if as_csv else json_lines(records))
-    if args.output != files.STDOUT:
+    saving.write_text(args.output, csv_lines(records, verbatim=True) if as_csv else json_lines(records))
+    if args.output != saving.STDOUT:
         print(f"the prompts are in {args.output}", file=sys.stderr)
 
 
@@ -75,7 +74,7 @@ def add_score(parser: argparse.ArgumentParser) -> None:
     options.add_scoring_options(parser)
     text = "allow missing predictions and unparsed replies; the result is marked PARTIAL"
     parser.add_argument("--partial", action="store_true", help=text)
-    files.add_result_outputs(parser)
+    saving.add_result_outputs(parser)
 
 
 def score(args: argparse.Namespace) -> int:
@@ -96,7 +95,7 @@ def score(args: argparse.Namespace) -> int:
     path: Path | None = args.predictions
     if path is None:
         raise ArgumentError("predictions: got none, expected a file. Put it first: score normal FILE --datasets mini")
-    saver = files.ResultSaver(args, [path, *options.inputs_of(args), *exchange.prediction_files(path)])
+    saver = saving.ResultSaver(args, [path, *options.inputs_of(args), *exchange.prediction_files(path)])
     benchmark = options.make(args)
     saver.check(args.records, result=args.json)  # the modules of metrics are imported now; their files are inputs
     predictions = exchange.read_predictions(path, _batch_reply)
@@ -112,11 +111,11 @@ def _batch_reply(*record: Any) -> tuple[str, exchange.Prediction]:
     return batch_reply(*record)
 
 
-def _export_tasks(args: argparse.Namespace) -> files.Printed:
+def _export_tasks(args: argparse.Namespace) -> saving.Printed:
     command = f"score {args.benchmark} logged{options.repeated(args)}"
     groups = exchange.export_tasks(options.make(args), args.folder, command)
     print(f"tasks of {', '.join(groups)} in {args.folder}; its README.md says how to run them", file=sys.stderr)
-    return files.Printed(list(groups), ())
+    return saving.Printed(list(groups), ())
 
 
 def _export_batch(args: argparse.Namespace) -> None:
@@ -125,29 +124,29 @@ def _export_batch(args: argparse.Namespace) -> None:
     model = options.model_of(args)
     if not model:
         raise ArgumentError("--model: got none, expected the provider's name of a model, such as --model gpt-4o-mini")
-    files.check_output(args.output, inputs=options.inputs_of(args))
+    saving.check_output(args.output, inputs=options.inputs_of(args))
     queries = exchange.identified_queries(options.make(args))
     prompts = {exchange.batch_key(identified): identified.query.prompt for identified in queries}
     requests = batch_requests(args.action.removesuffix("-batch"), model, prompts)
-    files.write_text(args.output, json_lines(requests))
+    saving.write_text(args.output, json_lines(requests))
 
 
 def _results(args: argparse.Namespace) -> dict[str, Result | ResultGroup]:
-    files.check_output(args.output, inputs=args.results)
-    return files.load_named(args.results)
+    saving.check_output(args.output, inputs=args.results)
+    return saving.load_named(args.results)
 
 
 def _export_latex(args: argparse.Namespace) -> None:
     from StaICC.report.page import latex_scores  # with figures, which the tables do not need
 
     text = latex_scores(_results(args))
-    files.write_text(args.output, [json.dumps({"latex": text}) if args.json else text, "\n"], args.json)
+    saving.write_text(args.output, [json.dumps({"latex": text}) if args.json else text, "\n"], args.json)
 
 
 def _export_model_card(args: argparse.Namespace) -> None:
     index = json.dumps(model_index(_results(args).values()), ensure_ascii=False, allow_nan=False)
     text = json_escaped(index, only_ascii=False)  # such JSON is YAML
-    files.write_text(args.output, [text, "\n"] if args.json else ["---\nmodel-index: ", text, "\n---\n"], args.json)
+    saving.write_text(args.output, [text, "\n"] if args.json else ["---\nmodel-index: ", text, "\n---\n"], args.json)
 
 
 def _export_table(args: argparse.Namespace) -> None:
@@ -155,7 +154,7 @@ def _export_table(args: argparse.Namespace) -> None:
     runs = split_runs(_results(args)).items()
     rows = ({"run": name, **record} for name, run in runs for part in run.values() for record in records_of(part))
     as_json = args.json or Path(args.output).suffix.lower() == ".jsonl"
-    files.write_text(args.output, (json_lines if as_json else csv_lines)(rows), as_json)
+    saving.write_text(args.output, (json_lines if as_json else csv_lines)(rows), as_json)
 
 
 def add_export(parser: argparse.ArgumentParser) -> None:
@@ -188,7 +187,7 @@ def add_export(parser: argparse.ArgumentParser) -> None:
         options.add_prompt_options(batch)
         text = "the provider's name of the model; options of replies may follow: NAME;max_tokens=20"
         options.add_model(batch, text)
-        files.add_output(batch, "output file (default: stdout)")
+        saving.add_output(batch, "output file (default: stdout)")
     of_table = "output file: JSON Lines if it ends in .jsonl, or with --json; otherwise CSV"
     latex = "write the mean scores of runs as LaTeX: scores as rows, runs as columns, the best and the tied ones marked"
     for name, run, text, file in (
@@ -198,5 +197,5 @@ def add_export(parser: argparse.ArgumentParser) -> None:
         ("latex", _export_latex, latex, "output file"),
     ):
         action = add_command(actions, name, run, text)
-        files.add_results(action)
-        files.add_output(action, file)
+        saving.add_results(action)
+        saving.add_output(action, file)

@@ -13,7 +13,7 @@ from typing import Any, get_args
 from StaICC.benchmarks.builtin import BENCHMARKS, make_benchmark
 from StaICC.benchmarks.experimentor import SAMPLERS
 from StaICC.benchmarks.task import Statistics
-from StaICC.cli import parser as files
+from StaICC.cli.parser import converted, flag
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.inference.replies import Unparsed
@@ -71,7 +71,7 @@ def add_prompt_options(parser: argparse.ArgumentParser, several: bool = False) -
     """
     add = parser.add_argument
     more = "; several with commas, such as 4,16,64, for a curve" if several else ""
-    kind = files.converted(_numbers, "a number, or several such as 4,16,64") if several else int
+    kind = converted(_numbers, "a number, or several such as 4,16,64") if several else int
     add("--k", type=kind, default=4, metavar="K", help=f"demonstrations per prompt (default 4){more}")
     text = "default: as published; nested: those of a smaller k come first; nested-shared: and all test rows share them"
     add("--sampler", choices=SAMPLERS, default="default", help=text)
@@ -234,7 +234,7 @@ def load_model(args: argparse.Namespace, for_long_icl: bool = False) -> tuple[An
                 raise
     for name in ("max_tokens", "stop"):
         if getattr(args, name) is not None:
-            raise ArgumentError(f"{files.flag(name)} is about generated text: got no --answers text. Add it")
+            raise ArgumentError(f"{flag(name)} is about generated text: got no --answers text. Add it")
     return load_kernel(args.model), False
 
 

@@ -18,8 +18,7 @@ import StaICC
 from StaICC import benchmark_names
 from StaICC.benchmarks import verify as checks
 from StaICC.benchmarks.verify import RECORDED, Contradicted, Recomputed, Rerun, Unchecked, Verification
-from StaICC.cli import options
-from StaICC.cli import saving as files
+from StaICC.cli import options, saving
 from StaICC.comparing.alignment import MOST_RUNS
 from StaICC.datasets.pack import data_home
 from StaICC.datasets.source import data_file_digest
@@ -39,7 +38,7 @@ _EXIT: dict[type[checks.Status], int] = {Contradicted: 1, Unchecked: 3, Recomput
 def add_verify(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add = parser.add_argument
-    files.add_results(parser, skip=False)
+    saving.add_results(parser, skip=False)
     add("--data-dir", type=Path, metavar="DIR", help="data of LongICL (default: as installed)")
     text = "files of own data, under any name (default: searched next to the result and in the current folder)"
     add("--data", type=Path, nargs="+", action="extend", default=[], metavar="FILE", help=text)
@@ -50,7 +49,7 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
     options.add_text_options(group)
 
 
-def verify(args: argparse.Namespace) -> files.Printed:
+def verify(args: argparse.Namespace) -> saving.Printed:
     """Recompute saved results from their records, and their prompts from the data.
 
     A result is recomputed (every value that a reader quotes follows from its records and the data), contradicted (a
@@ -88,7 +87,7 @@ def verify(args: argparse.Namespace) -> files.Printed:
     blocks += [Line(f"recorded by the run, not computed again: {RECORDED}", "code")] * bool(checked)
     kinds = {type(checks.status_of(parts)) for parts in checked.values()}
     unread = len(checked) < len({*args.results})
-    return files.Printed(document, blocks, 2 if unread else next(_EXIT[kind] for kind in _EXIT if kind in kinds))
+    return saving.Printed(document, blocks, 2 if unread else next(_EXIT[kind] for kind in _EXIT if kind in kinds))
 
 
 def _rerun(args: argparse.Namespace, path: Path, model: Callable[[bool], Any]) -> Rerun:
@@ -127,14 +126,14 @@ def _lines(part: Verification) -> list[str]:
 
 def add_report(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    files.add_results(parser, "one run each")
-    files.add_output(parser, "default: report.html", Path("report.html"))
+    saving.add_results(parser, "one run each")
+    saving.add_output(parser, "default: report.html", Path("report.html"))
     parser.add_argument("--title", default="StaICC report", help="title of the page")
     text = "add a view of every query with its prompt; the file then contains texts of the data sets"
     parser.add_argument("--queries", action="store_true", help=text)
 
 
-def report(args: argparse.Namespace) -> files.Printed:
+def report(args: argparse.Namespace) -> saving.Printed:
     """Write saved results as one self-contained HTML page with figures.
 
     The page is one file and needs no network, server or other package.
@@ -144,16 +143,16 @@ def report(args: argparse.Namespace) -> files.Printed:
       python -m StaICC report a.json b.json -o report.html --title "Two models"
       python -m StaICC report a.json b.json -o report.html --queries
     """
-    files.check_output(args.output, inputs=args.results)
-    results = files.load_named(args.results)
+    saving.check_output(args.output, inputs=args.results)
+    results = saving.load_named(args.results)
     folders = [*dict.fromkeys(Path(path).parent for path in args.results), Path()]
     parts = [part for result in results.values() for part in result.results()]
     data = [folder / str(file["file"]) for folder in folders for part in parts for file in part.files.values()]
-    files.check_output(args.output, inputs=[*args.results, *data])
+    saving.check_output(args.output, inputs=[*args.results, *data])
     prompts = partial(checks.written_prompts, data_files=folders)
     size = write_report(results, args.output, args.title, query_section(results, prompts) if args.queries else None)
     print(f"{args.output}: {size / 1e6:.2f} MB", file=sys.stderr)
-    return files.Printed({"path": str(args.output), "bytes": size, "runs": list(results)}, ())
+    return saving.Printed({"path": str(args.output), "bytes": size, "runs": list(results)}, ())
 
 
 def add_leaderboard(parser: argparse.ArgumentParser) -> None:
@@ -228,7 +227,7 @@ def _read(path: Path, name: str, known: set[str], originals: dict[str, str]) -> 
     return "recomputed", "", result
 
 
-def leaderboard(args: argparse.Namespace) -> files.Printed:
+def leaderboard(args: argparse.Namespace) -> saving.Printed:
     """Write a static site of all saved results in a folder, each of them verified.
 
     Every .json file in a folder and its subfolders is verified, as by the command verify; hidden ones are not read.
@@ -246,12 +245,12 @@ def leaderboard(args: argparse.Namespace) -> files.Printed:
     given = [path.resolve() for path in args.results]
     if own.is_dir() and (any(own in (path, *path.parents) for path in given) or not index.exists()):
         raise ArgumentError(
-            f"{args.output / 'results'} is not the one of an earlier site; copies of results could replace its files. "
+            f"{args.output / 'results'} is not the one of an earlier site; copies of results could replace its saving. "
             "Give another folder with -o"
         )
     names: dict[Path, str] = {}
     for folder in args.results:
-        for path in files.result_files([folder]):
+        for path in saving.result_files([folder]):
             if own not in path.resolve().parents:
                 place = path.relative_to(folder if folder.is_dir() else folder.parent)
                 names[path] = place.with_suffix("").as_posix()
@@ -264,7 +263,7 @@ def leaderboard(args: argparse.Namespace) -> files.Printed:
     if not results:
         raise ArgumentError(f"no result is recomputed. {'; '.join(reason for _, reason, _ in read.values())}")
     args.output.mkdir(parents=True, exist_ok=True)
-    files.check_output(index, inputs=names)
+    saving.check_output(index, inputs=names)
     rows = []
     for name in sorted(read, key=lambda name: name in results):
         link = element("a", name, href=quote(os.fsencode(f"results/{name}.json")))
@@ -287,4 +286,4 @@ def leaderboard(args: argparse.Namespace) -> files.Printed:
     write_output(index, [page.encode("utf-8")])
     print(f"{index}: {len(results)} of {len(read)} files recomputed", file=sys.stderr)
     listing = [{"file": str(path), "status": read[name][0], "found": read[name][1]} for path, name in names.items()]
-    return files.Printed(listing, (), 1 if len(results) < len(read) else 0)
+    return saving.Printed(listing, (), 1 if len(results) < len(read) else 0)

@@ -341,6 +341,12 @@ def _counted(function: object, name: str) -> Any:
     return count if count is not None or kernel is None or kernel is function else _counted(kernel, name)
 
 
+def load_model_of(function: object) -> Callable[[], object] | None:
+    """Return what loads the model of an inference function, or of the kernel that it wraps, if anything does."""
+    load: Callable[[], object] | None = _counted(function, "load_model")
+    return load
+
+
 def retried(function: object) -> int:
     """Return how many requests an inference function sent again since it was made; 0 if it does not count them."""
     return _counted(function, "retried") or 0

@@ -24,12 +24,12 @@ from typing import Protocol
 from StaICC.arguments import set_integers
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError
 from StaICC.inference import contract
-from StaICC.inference.contract import Answer, Inference, Text, Usage, batch_form, own_attribute, retried
+from StaICC.inference.contract import Answer, Inference, Text, Usage, batch_form, load_model_of, own_attribute, retried
 from StaICC.inference.prompt_key import PromptKey
 from StaICC.inference.recheck import RunCounter
 from StaICC.inference.replies import Failure, OnError, Unparsed, batch_answers, ends, read_reply, solver
 from StaICC.inference.workers import WorkerPool, solve_in_workers
-from StaICC.progress import Progress, ProgressCallback
+from StaICC.progress import LOADING, Progress, ProgressCallback
 from StaICC.prompting.prompt_writer import Prompt, Query
 
 _COMMIT_SECONDS = 1.0  # a plain function's answers wait at most this long (and one query) for their commit
@@ -155,6 +155,8 @@ def predict_queries(
         rechecked = counter.due(part.parts - part.number, computes)
         if options.before_computing is not None and (computes or rechecked):
             options.before_computing()
+        if (computes or rechecked) and options.executor is None:
+            _load_model(function, part, options)
         prompt_warnings = own_attribute(function, "prompt_warnings")
         if computes and options.warn is not None and prompt_warnings is not None:
             for warning in prompt_warnings([key[0] for key in keys if key not in reused], keys[0][1]):
@@ -373,6 +375,16 @@ def _divided(keys: Sequence[PromptKey], size: int, most: float) -> Iterator[list
         chunk.append(key)
     if chunk:
         yield chunk
+
+
+def _load_model(function: Inference, part: Part, options: RunOptions) -> None:
+    """Load a model that is loaded when it is first needed, as a phase of its own: it may take a minute."""
+    load = load_model_of(function)
+    if load is None:
+        return
+    if options.progress is not None:
+        options.progress(Progress(0, 0, part.name, part.number, part.parts, phase=LOADING))
+    load()
 
 
 def _solve(

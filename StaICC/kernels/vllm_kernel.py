@@ -16,7 +16,6 @@ Requests are sent in the order of their prefixes, so that the prefix cache holds
 from __future__ import annotations
 
 import atexit
-import copy
 import dataclasses
 import importlib.util
 import os
@@ -24,15 +23,13 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from StaICC.datasets.pack import data_home
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError, unknown_name
-from StaICC.files.output import passing_folder
 from StaICC.inference.contract import Text, ending
 from StaICC.inference.identity import Identity
 from StaICC.kernels.engine import EngineKernel
 from StaICC.kernels.huggingface.kernel import LabelScores, Logits, Logs
 from StaICC.kernels.huggingface.prompts import KernelOptions
-from StaICC.kernels.huggingface.source import NUMBER_TYPES, ModelSource
+from StaICC.kernels.huggingface.source import NUMBER_TYPES, ModelSource, converted_copy
 from StaICC.optional import require
 
 FEATURE = "the vLLM kernel"
@@ -263,18 +260,7 @@ def _checkpoint(source: ModelSource) -> tuple[str, str | None]:
     kind, name, revision = source.where()
     if kind in ("folder", "hub"):
         return name, revision
-    folder = data_home() / "models" / f"gguf-{source.content()['files'][:16]}-float32"
-    if not folder.exists():
-        loaded = source.load()
-        config = copy.deepcopy(loaded.model.config)
-        vars(config).pop("quantization_config", None)  # the weights in memory are not quantised any more
-        transformers = require("transformers", "hf", FEATURE)
-        plain = transformers.AutoModelForCausalLM.from_config(config)
-        plain.load_state_dict(loaded.model.state_dict())
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with passing_folder(folder.parent) as passing:
-            made = passing / folder.name
-            plain.save_pretrained(made)
-            loaded.tokenizer.save_pretrained(made)
-            os.replace(made, folder)
+    folder = converted_copy(source.gguf_file())
+    if folder is None:
+        raise StaICCError(f"vllm reads GGUF files from a converted copy, which could not be written: {source.spec!r}")
     return str(folder), None

@@ -47,6 +47,7 @@ ELSEWHERE = {
     "data install": "fetches the wheel: tests/datasets/test_pack.py",
     "data install StaICC-0.1.1-py3-none-any.whl": "needs the wheel: tests/datasets/test_pack.py",
     "data install long-icl --from DIR": "needs the user's files: tests/cli/test_data.py",
+    "data remove NAME": "needs a converted model: tests/kernels/huggingface/test_gguf.py",
     "data verify": "its status says whether data is installed: tests/cli/test_data.py",
     "run long-icl --data-dir DIR --rounds 1 2 --test-number 20": "needs the user's files: tests/cli/test_data.py",
     "run long-icl --experiment context --levels 4K 8K 16K --dry-run": "needs the user's files: tests/cli/test_data.py",

@@ -562,6 +562,10 @@ class CausalLMKernel(TokenKernel):
             self._loaded = self._source.load()
         return self._loaded
 
+    def load_model(self) -> None:
+        """Load model and tokenizer, if they are not loaded yet."""
+        self._parts()
+
     @property
     def model(self) -> Any:
         """The model; loads it."""

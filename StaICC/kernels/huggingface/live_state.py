@@ -218,12 +218,18 @@ def digest_of_value(value: object) -> str:
         raise Unidentifiable("an object that holds itself cannot be digested") from None
 
 
+_PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
+
+
 def _text(value: Any) -> str:
     """The value as a text without addresses."""
     kind = type(value)
+    if kind in _PLAIN:  # most of the values: a vocabulary has hundreds of thousands
+        return repr(value)
+    if kind is list or kind is tuple:
+        return f"builtins.{kind.__name__}[{','.join(map(_text, value))}]"
     name = f"{kind.__module__}.{kind.__qualname__}"
-    plain = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device)
-    if kind in plain or name == "tokenizers.AddedToken":
+    if kind in (torch.dtype, torch.device) or name == "tokenizers.AddedToken":
         return repr(value)
     if isinstance(value, enum.Enum):
         return f"{kind.__qualname__}.{value.name}"

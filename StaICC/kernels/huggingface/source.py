@@ -24,7 +24,6 @@ import importlib.metadata
 import json
 import os
 import re
-import sys
 import threading
 import time
 import zipfile
@@ -40,6 +39,8 @@ from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, Sta
 from StaICC.files.output import file_digest, passing_folder
 from StaICC.inference.identity import Identity
 from StaICC.kernels.huggingface import FEATURE, torch
+from StaICC.kernels.huggingface.converted import dtype_option, find_copy, write_copy
+from StaICC.kernels.huggingface.gguf_reading import read_once, without_bars
 from StaICC.kernels.huggingface.live_state import live_state, versions
 from StaICC.kernels.registry import check_types
 from StaICC.optional import require
@@ -388,29 +389,26 @@ def _read(source: ModelSource) -> tuple[Any, Any]:
     transformers = require("transformers", "hf", FEATURE)
     kind, name, revision = source.where()
     arguments: dict[str, Any] = {"revision": revision} if revision else {}
-    if kind == "gguf":
-        path = source.gguf_file()
-        name, arguments = str(path.parent), {"gguf_file": path.name}
     if source.trust_remote_code:
         arguments["trust_remote_code"] = True
     dtype = source.resolved_dtype()
-    release = tuple(int(part) for part in transformers.__version__.split(".")[:2])
-    options = {"dtype" if release >= (4, 56) else "torch_dtype": dtype if dtype == "auto" else number_type(dtype)}
+    options = {dtype_option(): dtype if dtype == "auto" else number_type(dtype)}
     options |= {name: value for name in ("device_map", "attn_implementation") if (value := getattr(source, name))}
-    if kind == "gguf" and hasattr(transformers, "GgufConfig"):  # packed weights would compute other numbers
-        options["quantization_config"] = transformers.GgufConfig(dequantize=True)
     if source.device_map is not None:
         require("accelerate", "hf", "device_map")
     if source.quantization is not None:
         options["quantization_config"] = transformers.BitsAndBytesConfig(**{f"load_in_{source.quantization}": True})
         options.setdefault("device_map", {"": source.resolved_device()})
-    if not sys.stderr.isatty():  # a log file is not filled with progress bars
-        transformers.utils.logging.disable_progress_bar()
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **arguments)
-        model = transformers.AutoModelForCausalLM.from_pretrained(name, **arguments, **options)
-        if source.adapter is not None:
-            model = require("peft", "adapters", "an adapter").PeftModel.from_pretrained(model, source._adapter_folder())
+        with without_bars():
+            if kind == "gguf":
+                tokenizer, model = _read_gguf(source.gguf_file(), options)
+            else:
+                tokenizer = transformers.AutoTokenizer.from_pretrained(name, **arguments)
+                model = transformers.AutoModelForCausalLM.from_pretrained(name, **arguments, **options)
+            if source.adapter is not None:
+                peft = require("peft", "adapters", "an adapter")
+                model = peft.PeftModel.from_pretrained(model, source._adapter_folder())
         if "device_map" not in options:
             model.to(source.resolved_device())
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, AssertionError) as error:
@@ -421,6 +419,49 @@ def _read(source: ModelSource) -> tuple[Any, Any]:
         with torch.inference_mode():
             model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=model.device))
     return model, tokenizer
+
+
+def converted_copy(path: Path) -> Path | None:
+    """Return the folder of the converted copy of a GGUF file, which is written if it is missing.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The folder; ``None`` with a warning if it cannot be written.
+    """
+    sha256 = digest_of_file(path)
+    folder = find_copy(path, sha256)
+    if folder is None:
+        tokenizer, model = _dequantise(path, {dtype_option(): torch.float32})
+        folder = write_copy(path, sha256, model, tokenizer)
+    return folder
+
+
+def _read_gguf(path: Path, options: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return tokenizer and model of a GGUF file, from its converted copy if there can be one.
+
+    Args:
+        path: The file.
+        options: Arguments of ``from_pretrained``.
+    """
+    folder = converted_copy(path)
+    if folder is None:
+        return _dequantise(path, options)
+    transformers = require("transformers", "hf", FEATURE)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    return tokenizer, transformers.AutoModelForCausalLM.from_pretrained(folder, **options)
+
+
+def _dequantise(path: Path, options: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return tokenizer and model as transformers reads them of a GGUF file, with plain weights."""
+    transformers = require("transformers", "hf", FEATURE)
+    name, arguments = str(path.parent), {"gguf_file": path.name}
+    if hasattr(transformers, "GgufConfig"):  # packed weights would compute other numbers
+        options = {**options, "quantization_config": transformers.GgufConfig(dequantize=True)}
+    with read_once():
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **arguments)
+        return tokenizer, transformers.AutoModelForCausalLM.from_pretrained(name, **arguments, **options)
 
 
 AT_ONCE = 32

@@ -1,0 +1,280 @@
+"""Converted copies of GGUF files, which load in seconds.
+
+A copy has the dequantised weights in float32 and the tokenizer, in the format of ``save_pretrained``. It lies in the
+data home under ``models``, in a folder that is named after the file, with a digest of the file's bytes and of the
+versions of the packages that read it. So another file, or another version, never meets it.
+
+A copy is written completely or not at all, and only if what is read back is bit for bit what was written. Before a copy
+is used, every byte of it is compared with the digests in its record. ``python -m StaICC data list`` shows the copies,
+``data remove`` removes them; the GGUF file itself stays, and is converted again when it is loaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import importlib.metadata
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from StaICC.datasets.pack import data_home
+from StaICC.errors import StaICCError, unknown_name
+from StaICC.files.json_reading import read_json, read_value
+from StaICC.files.output import PASSING, file_digest
+from StaICC.kernels.huggingface import FEATURE, torch
+from StaICC.optional import require
+from StaICC.safe_text import logger
+
+RECORD = "converted.json"
+"""The record of a copy, a file of its folder."""
+PACKAGES = ("gguf", "transformers", "tokenizers")
+"""The packages whose versions can change what a GGUF file is read as."""
+MEGABYTE = 1_000_000
+SPARE = 64 * MEGABYTE
+"""Bytes for tokenizer and configuration, and so that a conversion does not fill the disk to the last byte."""
+
+_log = logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """The record of a converted copy."""
+
+    source: str
+    """Name of the GGUF file."""
+    sha256: str
+    """Digest of the GGUF file."""
+    versions: Mapping[str, str]
+    """Versions of :data:`PACKAGES`."""
+    files: Mapping[str, str]
+    """The digests of the other files of the folder."""
+    size: int
+    """Bytes of these files."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedCopy:
+    """A converted copy on this machine, as a listing shows it."""
+
+    name: str
+    """Name of its folder."""
+    folder: str
+    source: str
+    """Name of the GGUF file."""
+    size: int
+    """Bytes."""
+
+
+def copies_folder() -> Path:
+    """Return the folder of all copies; it need not exist."""
+    return data_home() / "models"
+
+
+def copy_folder(source: Path, sha256: str) -> Path:
+    """Return the folder of the copy of a GGUF file; it need not exist.
+
+    Args:
+        source: The GGUF file.
+        sha256: Its digest.
+    """
+    facts = json.dumps([sha256, _versions()], sort_keys=True)
+    return copies_folder() / f"{source.stem}-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
+
+
+def find_copy(source: Path, sha256: str) -> Path | None:
+    """Return the folder of the copy of a GGUF file, if there is an undamaged one; a damaged one is removed.
+
+    Args:
+        source: The GGUF file.
+        sha256: Its digest.
+    """
+    folder = copy_folder(source, sha256)
+    if not folder.is_dir():
+        return None
+    problem = _damage(folder, sha256)
+    if problem is None:
+        return folder
+    _log.warning("the converted copy %s is damaged (%s); %s is converted again", folder, problem, source.name)
+    shutil.rmtree(folder, ignore_errors=True)
+    return None
+
+
+def write_copy(source: Path, sha256: str, model: Any, tokenizer: Any) -> Path | None:
+    """Write the copy of a GGUF file, unless there is no space for it or it could not be read back as it was.
+
+    Args:
+        source: The GGUF file.
+        sha256: Its digest.
+        model: What was read of the file, in float32.
+        tokenizer: The tokenizer that was read of it.
+
+    Returns:
+        The folder; ``None`` with a warning if there is none.
+    """
+    folder = copy_folder(source, sha256)
+    plain = _without_quantization(model)
+    needed = sum(weight.numel() * weight.element_size() for weight in plain.parameters()) + SPARE
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder.parent).free
+        if free < needed:
+            raise OSError(f"{needed // MEGABYTE} MB are needed, {free // MEGABYTE} MB are free")
+        with _passing_folder(folder) as passing:
+            plain.save_pretrained(passing)
+            tokenizer.save_pretrained(passing)
+            difference = _difference(plain, tokenizer, passing)
+            if difference is not None:
+                raise OSError(f"{difference} could not be read back as it was written")
+            digests = _digests(passing)
+            size = sum((passing / name).stat().st_size for name in digests)
+            record = Conversion(source.name, sha256, _versions(), digests, size)
+            (passing / RECORD).write_text(json.dumps(asdict(record), indent=1), encoding="utf-8")
+            os.replace(passing, folder)
+    except OSError as error:
+        if folder.is_dir():  # another process was faster
+            return folder
+        reason = error.strerror or str(error)
+        _log.warning("%s is read anew for each process: no converted copy in %s (%s)", source.name, folder, reason)
+        return None
+    remove = f"python -m StaICC data remove {folder.name}"
+    _log.warning("%s was converted once (%d MB in %s); %s", source.name, size // MEGABYTE, folder, remove)
+    return folder
+
+
+def converted_copies() -> list[ConvertedCopy]:
+    """Return the copies on this machine, by name. Their content is not checked."""
+    copies = []
+    for path in sorted(copies_folder().glob(f"[!.]*/{RECORD}")):
+        with contextlib.suppress(StaICCError, OSError):
+            record = _read_record(path.parent)
+            copies.append(ConvertedCopy(path.parent.name, str(path.parent), record.source, record.size))
+    return copies
+
+
+def remove_copy(name: str) -> ConvertedCopy:
+    """Remove a copy; the GGUF file stays.
+
+    Args:
+        name: Name of the copy, as :func:`converted_copies` has it.
+
+    Raises:
+        UnknownNameError: There is no such copy.
+        OSError: It cannot be removed.
+    """
+    copies = {copy.name: copy for copy in converted_copies()}
+    if name not in copies:
+        raise unknown_name("converted copy", name, list(copies), "python -m StaICC data list shows them.")
+    shutil.rmtree(copies[name].folder)
+    return copies[name]
+
+
+def _versions() -> dict[str, str]:
+    return {package: importlib.metadata.version(package) for package in PACKAGES}
+
+
+def _without_quantization(model: Any) -> Any:
+    """Return the model as one that was never quantised; it shares the weights."""
+    config = copy.deepcopy(model.config)
+    vars(config).pop("quantization_config", None)
+    transformers = require("transformers", "hf", FEATURE)
+    with torch.device("meta"):
+        plain = transformers.AutoModelForCausalLM.from_config(config)
+    plain.load_state_dict(model.state_dict(), assign=True)
+    plain.tie_weights()
+    plain.generation_config = model.generation_config
+    return plain
+
+
+def _difference(model: Any, tokenizer: Any, folder: Path) -> str | None:
+    """Return what of a copy is not what was written; ``None`` if all is."""
+    transformers = require("transformers", "hf", FEATURE)
+    again = transformers.AutoModelForCausalLM.from_pretrained(folder, **{dtype_option(): torch.float32})
+    written, read = model.state_dict(), again.state_dict()
+    if written.keys() != read.keys():
+        return "the names of the weights"
+    for name, weight in written.items():
+        if not torch.equal(weight, read[name]):
+            return f"the weight {name}"
+    tokens = transformers.AutoTokenizer.from_pretrained(folder)
+    for fact in ("special_tokens_map", "chat_template", "all_special_ids", "model_max_length", "padding_side"):
+        if getattr(tokenizer, fact) != getattr(tokens, fact):
+            return f"the tokenizer's {fact}"
+    backends: list[Any] = [getattr(each, "backend_tokenizer", None) for each in (tokenizer, tokens)]
+    if None in backends or backends[0].to_str() != backends[1].to_str():
+        return "the tokenizer"
+    return None
+
+
+def dtype_option() -> str:
+    """Return the name of the argument of ``from_pretrained`` for the number type."""
+    release = tuple(map(int, importlib.metadata.version("transformers").split(".")[:2]))
+    return "dtype" if release >= (4, 56) else "torch_dtype"
+
+
+@contextlib.contextmanager
+def _passing_folder(folder: Path) -> Iterator[Path]:
+    """Yield a new folder next to a copy's, which is removed at the end if it was not renamed.
+
+    Those that killed processes left behind are removed first.
+    """
+    for left in folder.parent.glob(f".{folder.name}.*{PASSING}"):
+        number = left.name.removesuffix(PASSING).rpartition(".")[2]
+        if not (number.isdecimal() and _is_running(int(number))):
+            shutil.rmtree(left, ignore_errors=True)
+    passing = folder.parent / f".{folder.name}.{os.getpid()}{PASSING}"
+    passing.mkdir()
+    try:
+        yield passing
+    finally:
+        shutil.rmtree(passing, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    """Return whether a process of this machine runs; always on systems where asking would end it."""
+    if os.name != "posix" or process == os.getpid():
+        return process != os.getpid()
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it belongs to another user
+        return True
+    return True
+
+
+def _read_record(folder: Path) -> Conversion:
+    """Read the record of a copy.
+
+    Raises:
+        SchemaError: It is not one.
+        OSError: It cannot be read.
+    """
+    record: Conversion = read_value(Conversion, read_json(folder / RECORD, "the record of a converted copy"), RECORD)
+    return record
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    """Return the digests of all files of a folder but the record."""
+    names = sorted(path.name for path in folder.iterdir() if path.name != RECORD)
+    with ThreadPoolExecutor(max(1, min(len(names), os.cpu_count() or 1))) as pool:
+        return dict(zip(names, pool.map(file_digest, (folder / name for name in names)), strict=True))
+
+
+def _damage(folder: Path, sha256: str) -> str | None:
+    """Return what is wrong with a copy; ``None`` if its bytes are those that were written."""
+    try:
+        record = _read_record(folder)
+        digests = _digests(folder)
+    except (OSError, StaICCError) as error:
+        return str(error)
+    if record.sha256 != sha256:
+        return "it is that of another file"
+    changed = [name for name in {**record.files, **digests} if record.files.get(name) != digests.get(name)]
+    return f"{', '.join(changed)} changed" if changed else None

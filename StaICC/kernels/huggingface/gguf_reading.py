@@ -1,0 +1,98 @@
+"""Reading a GGUF file once, although transformers asks for it several times.
+
+While transformers loads a GGUF file, it reads the metadata for the tokenizer, for the configuration, and with the
+tensors, and it builds the map of tensor names for each module of the model. :func:`read_once` makes it remember these
+within a block. The results are the same objects that a second reading would make equal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from StaICC.kernels.huggingface import FEATURE
+from StaICC.optional import require
+
+
+def _plain_reader(gguf: Any) -> Any:
+    """Return a reader of the package gguf that slices a plain array: slices of a memory map take most of its time."""
+    numpy = require("numpy", "hf", FEATURE)
+
+    class PlainReader(gguf.GGUFReader):  # type: ignore[misc]
+        @property
+        def data(self) -> Any:
+            return self._plain
+
+        @data.setter
+        def data(self, mapped: Any) -> None:
+            self._plain = mapped.view(numpy.ndarray)
+
+    return PlainReader
+
+
+def _remembering(load_checkpoint: Any) -> Any:
+    """Return the function of transformers that reads a checkpoint, with the metadata of the last file remembered."""
+    metadata = functools.lru_cache(maxsize=1)(load_checkpoint)
+
+    @functools.wraps(load_checkpoint)
+    def load(path: Any, return_tensors: bool = False, *further: Any, **options: Any) -> Any:
+        if return_tensors or further or options:
+            return load_checkpoint(path, return_tensors, *further, **options)
+        parsed = metadata(str(path))
+        return {**parsed, "config": copy.deepcopy(parsed["config"])}  # its reader adds to it
+
+    return load
+
+
+@contextlib.contextmanager
+def read_once() -> Iterator[None]:
+    """Let transformers and gguf remember, within the block, what they read of a GGUF file.
+
+    Functions of both packages are replaced for the time of the block. Other threads that load a GGUF file meanwhile get
+    the same values.
+    """
+    gguf = require("gguf", "hf", "reading a GGUF file")
+    reading = require("transformers.modeling_gguf_pytorch_utils", "hf", FEATURE)
+    replacements: list[tuple[Any, str, Any]] = [
+        (gguf, "GGUFReader", functools.lru_cache(maxsize=1)(_plain_reader(gguf))),
+        (gguf, "get_tensor_name_map", functools.lru_cache(maxsize=8)(gguf.get_tensor_name_map)),
+        (reading, "load_gguf_checkpoint", _remembering(reading.load_gguf_checkpoint)),
+    ]
+    with _replaced(replacements):
+        yield
+
+
+@contextlib.contextmanager
+def without_bars() -> Iterator[None]:
+    """Let transformers show no progress bars within the block if stderr is no terminal: they would fill a log file."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        yield
+        return
+    bars = require("transformers", "hf", FEATURE).utils.logging
+    reading = require("transformers.modeling_gguf_pytorch_utils", "hf", FEATURE)
+    shown = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
+    try:
+        with _replaced([(reading, "tqdm", _no_bar)] if hasattr(reading, "tqdm") else []):
+            yield
+    finally:
+        if shown:
+            bars.enable_progress_bar()
+
+
+def _no_bar(items: Iterable[Any], **_: Any) -> Iterable[Any]:
+    return items
+
+
+@contextlib.contextmanager
+def _replaced(replacements: list[tuple[Any, str, Any]]) -> Iterator[None]:
+    """Replace attributes of modules for the time of the block: (module, name, value)."""
+    with contextlib.ExitStack() as restoring:
+        for module, name, value in replacements:
+            restoring.callback(setattr, module, name, getattr(module, name))
+            setattr(module, name, value)
+        yield
