@@ -10,8 +10,8 @@ quick-tests:
 	$(PYTHON) -m pytest --quick
 
 check:
-	$(PYTHON) -m ruff check StaICC tests examples
-	$(PYTHON) -m ruff format --check StaICC tests examples
+	$(PYTHON) -m ruff check StaICC tests examples docs/hooks
+	$(PYTHON) -m ruff format --check StaICC tests examples docs/hooks
 	$(PYTHON) -m mypy
 
 test:  ## the README's test command
@@ -21,5 +21,5 @@ all:  ## slow tests, too
 	$(PYTHON) -m pytest -m ""
 
 format:
-	$(PYTHON) -m ruff check --fix StaICC tests examples
-	$(PYTHON) -m ruff format StaICC tests examples
+	$(PYTHON) -m ruff check --fix StaICC tests examples docs/hooks
+	$(PYTHON) -m ruff format StaICC tests examples docs/hooks

@@ -1,4 +1,4 @@
-"""Objects that refuse assignments without effect."""
+"""Objects that refuse an assignment which nothing would read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables, lines for people: text that fits the terminal, HTML for a notebook.
+"""What is printed for people: text that fits the terminal, or HTML for a notebook.
 
 Objects that print are :class:`Displayed`: they list their blocks, and this module lays them out. Every text is escaped.
 """

@@ -1,4 +1,4 @@
-"""Softmax, entropy, log-sum, mean of one row of numbers."""
+"""Arithmetic of one row of numbers: softmax, entropy, log-sum, mean."""
 
 from __future__ import annotations
 

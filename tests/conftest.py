@@ -232,9 +232,9 @@ NOT_QUICK = (
     *("benchmarks/test_exchange.py", "benchmarks/test_forecast.py", "benchmarks/test_forged_results.py"),
     *("benchmarks/test_golden.py", "benchmarks/test_group.py", "benchmarks/test_options.py"),
     *("benchmarks/test_sensitivity.py", "benchmarks/test_sequential.py", "benchmarks/test_verify_edits.py"),
-    *("benchmarks/long_icl", "cli", "datasets/test_own_data.py", "datasets/test_pack.py", "datasets/test_table.py"),
+    *("long_icl", "cli", "datasets/test_own_data.py", "datasets/test_pack.py", "datasets/test_table.py"),
     *("inference/test_damaged_outputs.py", "inference/test_durability.py", "inference/test_store.py", "kernels"),
-    *("methods", "metrics/test_paired_tests.py", "results/report", "results/test_published.py", "test_docs_blocks.py"),
+    *("methods", "metrics/test_paired_tests.py", "report", "comparing/test_published.py", "test_docs_blocks.py"),
     *("test_examples_notebooks.py", "test_extensions.py"),
 )
 """What ``--quick`` leaves out: tests that start processes, load models or statsmodels, simulate, damage files in every

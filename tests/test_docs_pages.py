@@ -18,6 +18,7 @@ from StaICC.benchmarks.builtin import BENCHMARKS
 from StaICC.cli.options import LONG_ICL
 from StaICC.comparing.citing import find_work
 from StaICC.report.figures import KINDS
+from tests.conftest import NOT_QUICK
 from tests.test_docs_blocks import PYTHON, environment
 
 ROOT = Path(__file__).parents[1]
@@ -146,3 +147,8 @@ CI = sorted(f".ci/{path.name}" for path in (ROOT / ".ci").iterdir())
 def test_tests_that_are_named_exist(name: str) -> None:
     for path in re.findall(r"tests/[\w/]+\.py", (ROOT / name).read_text("utf-8")):
         assert (ROOT / path).exists(), path
+
+
+def test_what_quick_leaves_out_exists() -> None:
+    for name in NOT_QUICK:
+        assert (ROOT / "tests" / name).exists(), name

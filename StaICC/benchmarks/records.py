@@ -1,4 +1,4 @@
-"""The record of each query in a result: its row, true label, prediction, reply or failure."""
+"""The records that a run keeps of its queries: row, true label, prediction, reply or failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task is: it writes conditions (named lists of queries), it scores outcomes (their predictions).
+"""What a task is: named lists of queries (its conditions) with a rule that scores their predictions.
 
 A *task* writes *conditions* (lists of queries, such as one for each rate of label noise) and scores their *outcomes*:
 all that a sub-benchmark adds. Building a benchmark over data sets, running, aggregating, printing and saving are

@@ -1,4 +1,4 @@
-"""The commands that compare saved results: ``compare``, ``rank``, ``plan``, ``published``, ``cite``, ``baseline``."""
+"""The commands that compare: ``compare``, ``rank``, ``components``, ``plan``, ``published``, ``cite``, ``baseline``."""
 
 from __future__ import annotations
 

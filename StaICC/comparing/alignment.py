@@ -1,4 +1,4 @@
-"""Runs aligned on the test rows that all of them predicted, which pairs are tested, how p-values are corrected."""
+"""Runs aligned on the test rows that all of them predicted, with the pairs that are tested."""
 
 from __future__ import annotations
 

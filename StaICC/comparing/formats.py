@@ -1,4 +1,4 @@
-"""Comparisons, rankings as text, Markdown, LaTeX, CSV, JSON."""
+"""The formats in which comparisons are written: text, Markdown, LaTeX, CSV, JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outcomes of tests, verdicts about runs.
+"""Verdicts about runs, as closed types.
 
 Both are closed types: every reader handles every case, and a missing value is never a verdict.
 """

@@ -1,1 +1,1 @@
-"""Evaluation of the user's inference function: its contract, the runner, progress."""
+"""From prompts to predictions."""

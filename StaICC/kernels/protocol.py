@@ -1,4 +1,4 @@
-"""What a kernel is: an inference function that declares capabilities, an identity.
+"""What a kernel is: an inference function that declares what it can compute.
 
 The library asks for capabilities. A capability that a kernel declares comes with the method that :data:`METHODS` lists.
 Further methods of a kernel's class are used where they are defined: ``noisy_channel`` (in both variants), ``patched``

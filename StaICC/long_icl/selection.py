@@ -1,4 +1,4 @@
-"""Selection of demonstrations, of test items, by deterministic rules over labels.
+"""Selection of demonstrations or test items by deterministic rules over labels.
 
 A rule takes the labels of the rows in file order and returns the indices of the selected rows, in prompt order. The
 rules of the published protocol:

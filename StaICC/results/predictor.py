@@ -1,4 +1,4 @@
-"""Provenance of a result: who predicted, how, when.
+"""Who predicted a result, how, when: its provenance.
 
 The provenance has the rest of what a reader needs to trust or to repeat a result: the model (name and identity), the
 times, the counts of computed and reused predictions, and a digest of the failed queries. Two provenances are equal if

@@ -1,4 +1,4 @@
-"""Generalisation: test rows crossed with draws of demonstrations, with templates."""
+"""Generalisation: each test row with several draws of demonstrations, each draw with several templates."""
 
 from __future__ import annotations
 

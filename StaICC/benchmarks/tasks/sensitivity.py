@@ -1,4 +1,4 @@
-"""Sensitivity of predictions to the template, to the demonstrations.
+"""Sensitivity: how often predictions change with the template, or with the demonstrations.
 
 * Template sensitivity: nine templates, an orthogonal array of instruction, input prefix, label prefix, label affix.
 * Demonstration sensitivity: eight lists of demonstrations for the same query.
