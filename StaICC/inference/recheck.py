@@ -22,11 +22,13 @@ from typing import Any
 
 from StaICC.errors import IdentityError
 from StaICC.inference.contract import Answer, Inference, own_attribute
-from StaICC.inference.identity import DEEPEST_REFERENCE, Identity, referred
+from StaICC.inference.identity import Identity, referred
 from StaICC.inference.prompt_key import PromptKey
 from StaICC.safe_text import logger
 
 _LOG = logger(__name__)
+
+_DEEPEST_REFERENCE = 3  # references that are followed to find a kernel
 
 
 TOLERANCE = 1e-6
@@ -70,7 +72,7 @@ def tolerance_of(function: Inference) -> float | None:
         that it refers to (in its closure, globals, defaults, arguments or attributes); without a kernel,
         :data:`TOLERANCE`.
     """
-    declared = _declared(function, DEEPEST_REFERENCE)
+    declared = _declared(function, _DEEPEST_REFERENCE)
     return None if None in declared else max((value for value in declared if value is not None), default=TOLERANCE)
 
 

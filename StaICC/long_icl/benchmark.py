@@ -38,6 +38,7 @@ from StaICC.benchmarks.records import reply_record
 from StaICC.benchmarks.running import BaseBenchmark, DatasetTask
 from StaICC.benchmarks.score_intervals import Intervals
 from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scorer, Scores, Scoring, Statistics
+from StaICC.benchmarks.verify import refuse_unknown_arguments
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError, DataMissingError, OutputError
 from StaICC.inference.contract import Answer, Inference, own_attribute
@@ -816,8 +817,10 @@ def rebuild_long_icl(
 
     Raises:
         DataMissingError: No data set is available.
+        UnknownBenchmarkError: Another version of StaICC wrote the result, with an argument that is gone.
     """
     recorded = {name: value for name, value in result.arguments.items() if name not in ("datasets", "statistics")}
+    refuse_unknown_arguments(LongICL, recorded)
     if recorded["experiment"] is not None:
         recorded["experiment"] = Experiment(**recorded["experiment"])
     benchmark = LongICL(data_dir, datasets, **recorded, verify=False, statistics=statistics)  # the prompts are compared

@@ -312,6 +312,15 @@ def test_verification_rebuilds_the_benchmark(small: Path, settings: dict[str, An
     assert [found.same for found in verify(result, data_dir=small)[:2]] == [False, True]
 
 
+def test_a_result_of_another_version_is_no_contradiction(small: Path) -> None:
+    plain = make(small, ["goemotions"])(constant("x")).to_dict()
+    plain["arguments"]["arrangement"] = "interleaved"  # an argument that this version does not take
+    (finding,) = verify(Result.from_dict(plain), data_dir=small)[:1]
+    assert finding.contradicted == ()
+    assert "takes no argument 'arrangement' in StaICC" in finding.unchecked[0]
+    assert isinstance(status_of([finding]), Unchecked)
+
+
 @pytest.mark.parametrize("unparsed", ["wrong", "excluded"])
 def test_replies_without_a_label_are_predicted_again(small_files: Path, unparsed: str) -> None:
     benchmark = make(small_files, ["goemotions"], unparsed=unparsed, statistics=Statistics(tried=3))
