@@ -260,7 +260,7 @@ def _checkpoint(source: ModelSource) -> tuple[str, str | None]:
     kind, name, revision = source.where()
     if kind in ("folder", "hub"):
         return name, revision
-    folder = converted_copy(source.gguf_file())
-    if folder is None:
+    converted = converted_copy(source.gguf_file())
+    if converted is None:
         raise StaICCError(f"vllm reads GGUF files from a converted copy, which could not be written: {source.spec!r}")
-    return str(folder), None
+    return str(converted[0]), None

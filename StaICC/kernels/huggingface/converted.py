@@ -106,7 +106,7 @@ def find_copy(source: Path, sha256: str) -> Path | None:
     return None
 
 
-def write_copy(source: Path, sha256: str, model: Any, tokenizer: Any) -> Path | None:
+def write_copy(source: Path, sha256: str, model: Any, tokenizer: Any) -> tuple[Path, Any] | None:
     """Write the copy of a GGUF file, unless there is no space for it or it could not be read back as it was.
 
     Args:
@@ -116,7 +116,7 @@ def write_copy(source: Path, sha256: str, model: Any, tokenizer: Any) -> Path | 
         tokenizer: The tokenizer that was read of it.
 
     Returns:
-        The folder; ``None`` with a warning if there is none.
+        The folder, and the tokenizer as it was read back of it; ``None`` with a warning if there is no copy.
     """
     folder = copy_folder(source, sha256)
     plain = _without_quantization(model)
@@ -129,9 +129,7 @@ def write_copy(source: Path, sha256: str, model: Any, tokenizer: Any) -> Path | 
         with _passing_folder(folder) as passing:
             plain.save_pretrained(passing)
             tokenizer.save_pretrained(passing)
-            difference = _difference(plain, tokenizer, passing)
-            if difference is not None:
-                raise OSError(f"{difference} could not be read back as it was written")
+            tokens = _read_back(plain, tokenizer, passing)
             digests = _digests(passing)
             size = sum((passing / name).stat().st_size for name in digests)
             record = Conversion(source.name, sha256, _versions(), digests, size)
@@ -139,13 +137,13 @@ def write_copy(source: Path, sha256: str, model: Any, tokenizer: Any) -> Path | 
             os.replace(passing, folder)
     except OSError as error:
         if folder.is_dir():  # another process was faster
-            return folder
+            return folder, load_tokenizer(folder)
         reason = error.strerror or str(error)
         _log.warning("%s is read anew for each process: no converted copy in %s (%s)", source.name, folder, reason)
         return None
     remove = f"python -m StaICC data remove {folder.name}"
     _log.warning("%s was converted once (%d MB in %s); %s", source.name, size // MEGABYTE, folder, remove)
-    return folder
+    return folder, tokens
 
 
 def converted_copies() -> list[ConvertedCopy]:
@@ -192,21 +190,40 @@ def _without_quantization(model: Any) -> Any:
     return plain
 
 
-def _difference(model: Any, tokenizer: Any, folder: Path) -> str | None:
-    """Return what of a copy is not what was written; ``None`` if all is."""
+def load_tokenizer(folder: Path) -> Any:
+    """Return the tokenizer of a copy."""
+    return require("transformers", "hf", FEATURE).AutoTokenizer.from_pretrained(folder)
+
+
+def _read_back(model: Any, tokenizer: Any, folder: Path) -> Any:
+    """Return the tokenizer of a copy that was just written.
+
+    Raises:
+        OSError: A weight or the tokenizer is not what was written.
+    """
     transformers = require("transformers", "hf", FEATURE)
     again = transformers.AutoModelForCausalLM.from_pretrained(folder, **{dtype_option(): torch.float32})
-    written, read = model.state_dict(), again.state_dict()
-    if written.keys() != read.keys():
+    tokens = load_tokenizer(folder)
+    difference = _difference_of_weights(model, again) or _difference_of_tokenizers(tokenizer, tokens)
+    if difference is not None:
+        raise OSError(f"{difference} could not be read back as it was written")
+    return tokens
+
+
+def _difference_of_weights(written: Any, read: Any) -> str | None:
+    """Return what differs in the weights of two models, if anything does."""
+    expected, got = written.state_dict(), read.state_dict()
+    if expected.keys() != got.keys():
         return "the names of the weights"
-    for name, weight in written.items():
-        if not torch.equal(weight, read[name]):
-            return f"the weight {name}"
-    tokens = transformers.AutoTokenizer.from_pretrained(folder)
+    return next((f"the weight {name}" for name in expected if not torch.equal(expected[name], got[name])), None)
+
+
+def _difference_of_tokenizers(written: Any, read: Any) -> str | None:
+    """Return what differs between two tokenizers, if anything does."""
     for fact in ("special_tokens_map", "chat_template", "all_special_ids", "model_max_length", "padding_side"):
-        if getattr(tokenizer, fact) != getattr(tokens, fact):
+        if getattr(written, fact) != getattr(read, fact):
             return f"the tokenizer's {fact}"
-    backends: list[Any] = [getattr(each, "backend_tokenizer", None) for each in (tokenizer, tokens)]
+    backends: list[Any] = [getattr(each, "backend_tokenizer", None) for each in (written, read)]
     if None in backends or backends[0].to_str() != backends[1].to_str():
         return "the tokenizer"
     return None

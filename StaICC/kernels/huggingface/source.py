@@ -39,7 +39,7 @@ from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, Sta
 from StaICC.files.output import file_digest, passing_folder
 from StaICC.inference.identity import Identity
 from StaICC.kernels.huggingface import FEATURE, torch
-from StaICC.kernels.huggingface.converted import dtype_option, find_copy, write_copy
+from StaICC.kernels.huggingface.converted import dtype_option, find_copy, load_tokenizer, write_copy
 from StaICC.kernels.huggingface.gguf_reading import read_once, without_bars
 from StaICC.kernels.huggingface.live_state import live_state, versions
 from StaICC.kernels.registry import check_types
@@ -421,21 +421,21 @@ def _read(source: ModelSource) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def converted_copy(path: Path) -> Path | None:
-    """Return the folder of the converted copy of a GGUF file, which is written if it is missing.
+def converted_copy(path: Path) -> tuple[Path, Any] | None:
+    """Return the converted copy of a GGUF file, which is written if it is missing.
 
     Args:
         path: The file.
 
     Returns:
-        The folder; ``None`` with a warning if it cannot be written.
+        The folder and its tokenizer; ``None`` with a warning if the copy cannot be written.
     """
     sha256 = digest_of_file(path)
     folder = find_copy(path, sha256)
-    if folder is None:
-        tokenizer, model = _dequantise(path, {dtype_option(): torch.float32})
-        folder = write_copy(path, sha256, model, tokenizer)
-    return folder
+    if folder is not None:
+        return folder, load_tokenizer(folder)
+    tokenizer, model = _dequantise(path, {dtype_option(): torch.float32})
+    return write_copy(path, sha256, model, tokenizer)
 
 
 def _read_gguf(path: Path, options: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -445,11 +445,11 @@ def _read_gguf(path: Path, options: Mapping[str, Any]) -> tuple[Any, Any]:
         path: The file.
         options: Arguments of ``from_pretrained``.
     """
-    folder = converted_copy(path)
-    if folder is None:
+    copy = converted_copy(path)
+    if copy is None:
         return _dequantise(path, options)
+    folder, tokenizer = copy
     transformers = require("transformers", "hf", FEATURE)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     return tokenizer, transformers.AutoModelForCausalLM.from_pretrained(folder, **options)
 
 

@@ -161,7 +161,7 @@ def test_a_damaged_copy_is_not_used(file: Path, damage: Any, caplog: pytest.LogC
 def test_what_could_not_be_read_back_is_not_kept(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(converted, "_difference", lambda *given: "the weight x")
+    monkeypatch.setattr(converted, "_difference_of_weights", lambda *given: "the weight x")
     loaded = ModelSource(str(file), "cpu").load()
     assert "the weight x could not be read back" in caplog.text
     assert_equal(loaded.model, loaded.tokenizer, file)
@@ -225,9 +225,8 @@ def test_two_conversions_at_once(file: Path) -> None:
     loaded = ModelSource(str(file), "cpu").load()
     sha256 = json.loads((Path(copy.folder) / RECORD).read_text())["sha256"]
     os.rename(copy.folder, f"{copy.folder}-aside")
-    folder = converted.write_copy(file, sha256, loaded.model, loaded.tokenizer)
-    assert folder is not None
-    assert converted.write_copy(file, sha256, loaded.model, loaded.tokenizer) == folder
+    folder, _ = converted.write_copy(file, sha256, loaded.model, loaded.tokenizer)
+    assert converted.write_copy(file, sha256, loaded.model, loaded.tokenizer)[0] == folder
 
 
 def test_copies_are_listed_and_removed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
