@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, GenericAlias
 from typing import NamedTuple
 
 import pytest
@@ -265,7 +265,8 @@ def test_the_public_names_are_also_known_to_type_checkers() -> None:
 def test_the_top_level_names() -> None:
     for name in StaICC.__all__:
         value = getattr(StaICC, name)
-        assert not isinstance(value, (type, FunctionType)) or value.__doc__, name
+        if isinstance(value, (type, FunctionType)) and not isinstance(value, GenericAlias):  # a class in Python 3.10
+            assert value.__doc__, name
     documented = {"Normal", "Triplet_bias", "GLER", "Template_sens", "Demo_sens"}
     assert documented | {"Contextual_bias", "Domain_bias", "Post_bias"} <= set(StaICC.__all__)
     listed = dir(StaICC)
