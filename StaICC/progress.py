@@ -99,11 +99,11 @@ class ProgressLine:
     def __call__(self, progress: Progress) -> None:
         """Take a report; draw it if the last one was drawn long enough ago."""
         with self._drawing:
-            self._last = progress
             if not progress.phase:
                 self._parts[progress.number] = progress
-            at_once = progress.phase in _AT_ONCE and not self._width and not self._lines
-            self._draw_if_due(progress, at_once)
+            begins = progress.phase in _AT_ONCE and (self._last is None or self._last.phase != progress.phase)
+            self._last = progress
+            self._draw_if_due(progress, at_once=begins and not self._lines)
 
     def _draw_if_due(self, progress: Progress, at_once: bool = False) -> None:
         now = self._clock()

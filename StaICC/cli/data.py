@@ -26,7 +26,7 @@ from StaICC.datasets.dataset import dataset_registry
 from StaICC.errors import ArgumentError, StaICCError, UnknownNameError
 from StaICC.files.output import open_output
 from StaICC.inference.store import PredictionStore
-from StaICC.kernels.huggingface.converted import MEGABYTE, ConvertedCopy, converted_copies, remove_copy
+from StaICC.kernels.huggingface.converted import MEGABYTE, ConvertedCopy, converted_copies, remove_copies
 from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, OptionFact, declared_options, options_of
 from StaICC.layout import Block, Line, TextTable
 from StaICC.methods.specification import METHODS, MethodSpec
@@ -145,7 +145,7 @@ def _described(own: ConvertedCopy) -> dict[str, Any]:
 
 
 def _remove(args: argparse.Namespace) -> saving.Printed:
-    removed = [remove_copy(name) for name in dict.fromkeys(args.names)]
+    removed = remove_copies(args.names)
     lines = [Line(f"removed {own.name} ({own.size // MEGABYTE} MB)") for own in removed]
     return saving.Printed([dataclasses.asdict(own) for own in removed], lines)
 

@@ -341,10 +341,28 @@ def _counted(function: object, name: str) -> Any:
     return count if count is not None or kernel is None or kernel is function else _counted(kernel, name)
 
 
-def load_model_of(function: object) -> Callable[[], object] | None:
-    """Return what loads the model of an inference function, or of the kernel that it wraps, if anything does."""
-    load: Callable[[], object] | None = _counted(function, "load_model")
-    return load
+class LoadsModel:
+    """A kernel whose model is loaded when it is first needed; a run then shows the loading as a phase of its own.
+
+    It is a base class and no protocol, since a function of the user may have a ``load_model`` that means another thing.
+    """
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model is in memory."""
+        raise NotImplementedError
+
+    def load_model(self) -> None:
+        """Load the model, unless it is in memory."""
+        raise NotImplementedError
+
+
+def loading_kernel(function: object) -> LoadsModel | None:
+    """Return the inference function, or the kernel that it wraps, if its model is loaded when it is first needed."""
+    if isinstance(function, LoadsModel):
+        return function
+    kernel = own_attribute(function, "kernel")
+    return None if kernel is None or kernel is function else loading_kernel(kernel)
 
 
 def retried(function: object) -> int:

@@ -24,7 +24,7 @@ from typing import Protocol
 from StaICC.arguments import set_integers
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError
 from StaICC.inference import contract
-from StaICC.inference.contract import Answer, Inference, Text, Usage, batch_form, load_model_of, own_attribute, retried
+from StaICC.inference.contract import Answer, Inference, Text, Usage, batch_form, loading_kernel, own_attribute, retried
 from StaICC.inference.prompt_key import PromptKey
 from StaICC.inference.recheck import RunCounter
 from StaICC.inference.replies import Failure, OnError, Unparsed, batch_answers, ends, read_reply, solver
@@ -156,7 +156,7 @@ def predict_queries(
         if options.before_computing is not None and (computes or rechecked):
             options.before_computing()
         if (computes or rechecked) and options.executor is None:
-            _load_model(function, part, options)
+            _load_model(function, part, options, collector)
         prompt_warnings = own_attribute(function, "prompt_warnings")
         if computes and options.warn is not None and prompt_warnings is not None:
             for warning in prompt_warnings([key[0] for key in keys if key not in reused], keys[0][1]):
@@ -377,14 +377,15 @@ def _divided(keys: Sequence[PromptKey], size: int, most: float) -> Iterator[list
         yield chunk
 
 
-def _load_model(function: Inference, part: Part, options: RunOptions) -> None:
+def _load_model(function: Inference, part: Part, options: RunOptions, collector: AnswerCollector) -> None:
     """Load a model that is loaded when it is first needed, as a phase of its own: it may take a minute."""
-    load = load_model_of(function)
-    if load is None:
+    kernel = loading_kernel(function)
+    if kernel is None or kernel.is_loaded:
         return
     if options.progress is not None:
         options.progress(Progress(0, 0, part.name, part.number, part.parts, phase=LOADING))
-    load()
+    kernel.load_model()
+    collector.report()  # the first batch may take long, too, and it is no loading
 
 
 def _solve(

@@ -17,8 +17,9 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,6 +38,8 @@ RECORD = "converted.json"
 PACKAGES = ("gguf", "transformers", "tokenizers")
 """The packages whose versions can change what a GGUF file is read as."""
 MEGABYTE = 1_000_000
+LONGEST_STEM = 100
+"""Characters of the GGUF file's name in the name of a copy."""
 SPARE = 64 * MEGABYTE
 """Bytes for tokenizer and configuration, and so that a conversion does not fill the disk to the last byte."""
 
@@ -85,7 +88,9 @@ def copy_folder(source: Path, sha256: str) -> Path:
         sha256: Its digest.
     """
     facts = json.dumps([sha256, _versions()], sort_keys=True)
-    return copies_folder() / f"{source.stem}-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", source.stem)[:LONGEST_STEM].lstrip(".-")  # as a shell takes it
+    digest = hashlib.sha256(facts.encode()).hexdigest()[:16]
+    return copies_folder() / (f"{name}-{digest}" if name else digest)
 
 
 def find_copy(source: Path, sha256: str) -> Path | None:
@@ -96,13 +101,18 @@ def find_copy(source: Path, sha256: str) -> Path | None:
         sha256: Its digest.
     """
     folder = copy_folder(source, sha256)
+    _remove_leftovers(folder)
     if not folder.is_dir():
         return None
     problem = _damage(folder, sha256)
     if problem is None:
         return folder
     _log.warning("the converted copy %s is damaged (%s); %s is converted again", folder, problem, source.name)
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder.is_symlink():
+        with contextlib.suppress(OSError):
+            folder.unlink()
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
     return None
 
 
@@ -127,8 +137,7 @@ def write_copy(source: Path, sha256: str, model: Any, tokenizer: Any) -> tuple[P
         if free < needed:
             raise OSError(f"{needed // MEGABYTE} MB are needed, {free // MEGABYTE} MB are free")
         with _passing_folder(folder) as passing:
-            plain.save_pretrained(passing)
-            tokenizer.save_pretrained(passing)
+            _save(plain, tokenizer, passing)
             tokens = _read_back(plain, tokenizer, passing)
             digests = _digests(passing)
             size = sum((passing / name).stat().st_size for name in digests)
@@ -136,7 +145,7 @@ def write_copy(source: Path, sha256: str, model: Any, tokenizer: Any) -> tuple[P
             (passing / RECORD).write_text(json.dumps(asdict(record), indent=1), encoding="utf-8")
             os.replace(passing, folder)
     except OSError as error:
-        if folder.is_dir():  # another process was faster
+        if folder.is_dir() and _damage(folder, sha256) is None:  # another process was faster
             return folder, load_tokenizer(folder)
         reason = error.strerror or str(error)
         _log.warning("%s is read anew for each process: no converted copy in %s (%s)", source.name, folder, reason)
@@ -156,21 +165,27 @@ def converted_copies() -> list[ConvertedCopy]:
     return copies
 
 
-def remove_copy(name: str) -> ConvertedCopy:
-    """Remove a copy; the GGUF file stays.
+def remove_copies(names: Sequence[str]) -> list[ConvertedCopy]:
+    """Remove copies; the GGUF files stay.
 
     Args:
-        name: Name of the copy, as :func:`converted_copies` has it.
+        names: Names of copies, as :func:`converted_copies` has them.
+
+    Returns:
+        The removed copies.
 
     Raises:
-        UnknownNameError: There is no such copy.
-        OSError: It cannot be removed.
+        UnknownNameError: There is no copy of one of the names; none is removed.
+        OSError: One cannot be removed.
     """
     copies = {copy.name: copy for copy in converted_copies()}
-    if name not in copies:
-        raise unknown_name("converted copy", name, list(copies), "python -m StaICC data list shows them.")
-    shutil.rmtree(copies[name].folder)
-    return copies[name]
+    for name in names:
+        if name not in copies:
+            raise unknown_name("converted copy", name, list(copies), "python -m StaICC data list shows them.")
+    removed = [copies[name] for name in dict.fromkeys(names)]
+    for own in removed:
+        shutil.rmtree(own.folder)
+    return removed
 
 
 def _versions() -> dict[str, str]:
@@ -188,6 +203,19 @@ def _without_quantization(model: Any) -> Any:
     plain.tie_weights()
     plain.generation_config = model.generation_config
     return plain
+
+
+def _save(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Write model and tokenizer.
+
+    Raises:
+        OSError: There is no space.
+    """
+    try:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    except require("safetensors", "hf", FEATURE).SafetensorError as error:  # no OSError, also on a full disk
+        raise OSError(str(error)) from error
 
 
 def load_tokenizer(folder: Path) -> Any:
@@ -215,7 +243,11 @@ def _difference_of_weights(written: Any, read: Any) -> str | None:
     expected, got = written.state_dict(), read.state_dict()
     if expected.keys() != got.keys():
         return "the names of the weights"
-    return next((f"the weight {name}" for name in expected if not torch.equal(expected[name], got[name])), None)
+    return next((f"the weight {name}" for name in expected if not _same_numbers(expected[name], got[name])), None)
+
+
+def _same_numbers(one: Any, other: Any) -> bool:
+    return bool(torch.equal(one, other) or torch.allclose(one, other, rtol=0, atol=0, equal_nan=True))
 
 
 def _difference_of_tokenizers(written: Any, read: Any) -> str | None:
@@ -237,14 +269,8 @@ def dtype_option() -> str:
 
 @contextlib.contextmanager
 def _passing_folder(folder: Path) -> Iterator[Path]:
-    """Yield a new folder next to a copy's, which is removed at the end if it was not renamed.
-
-    Those that killed processes left behind are removed first.
-    """
-    for left in folder.parent.glob(f".{folder.name}.*{PASSING}"):
-        number = left.name.removesuffix(PASSING).rpartition(".")[2]
-        if not (number.isdecimal() and _is_running(int(number))):
-            shutil.rmtree(left, ignore_errors=True)
+    """Yield a new folder next to a copy's, which is removed at the end if it was not renamed."""
+    shutil.rmtree(folder.parent / f".{folder.name}.{os.getpid()}{PASSING}", ignore_errors=True)
     passing = folder.parent / f".{folder.name}.{os.getpid()}{PASSING}"
     passing.mkdir()
     try:
@@ -253,10 +279,18 @@ def _passing_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(passing, ignore_errors=True)
 
 
+def _remove_leftovers(folder: Path) -> None:
+    """Remove the passing folders of a copy that killed processes left behind."""
+    for left in folder.parent.glob(f".{folder.name}.*{PASSING}"):
+        number = left.name.removesuffix(PASSING).rpartition(".")[2]
+        if not (number.isdecimal() and _is_running(int(number))):
+            shutil.rmtree(left, ignore_errors=True)
+
+
 def _is_running(process: int) -> bool:
-    """Return whether a process of this machine runs; always on systems where asking would end it."""
-    if os.name != "posix" or process == os.getpid():
-        return process != os.getpid()
+    """Return whether a process of this machine runs; on Windows always, where ``os.kill`` would end it."""
+    if os.name != "posix":
+        return True
     try:
         os.kill(process, 0)
     except ProcessLookupError:

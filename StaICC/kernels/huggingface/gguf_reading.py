@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -18,8 +17,13 @@ from StaICC.kernels.huggingface import FEATURE
 from StaICC.optional import require
 
 
-def _plain_reader(gguf: Any) -> Any:
-    """Return a reader of the package gguf that slices a plain array: slices of a memory map take most of its time."""
+def _plain_reader(gguf: Any, contents: list[Any]) -> Any:
+    """Return a reader of the package gguf that slices a plain array: slices of a memory map take most of its time.
+
+    Args:
+        gguf: The package. Its reader assigns the memory map of the file to its attribute ``data``.
+        contents: Gets the bytes of each file that is read.
+    """
     numpy = require("numpy", "hf", FEATURE)
 
     class PlainReader(gguf.GGUFReader):  # type: ignore[misc]
@@ -30,6 +34,7 @@ def _plain_reader(gguf: Any) -> Any:
         @data.setter
         def data(self, mapped: Any) -> None:
             self._plain = mapped.view(numpy.ndarray)
+            contents.append(self._plain)
 
     return PlainReader
 
@@ -43,35 +48,36 @@ def _remembering(load_checkpoint: Any) -> Any:
         if return_tensors or further or options:
             return load_checkpoint(path, return_tensors, *further, **options)
         parsed = metadata(str(path))
-        return {**parsed, "config": copy.deepcopy(parsed["config"])}  # its reader adds to it
+        return {**parsed, "config": copy.deepcopy(parsed["config"])}  # transformers adds entries to the configuration
 
     return load
 
 
 @contextlib.contextmanager
-def read_once() -> Iterator[None]:
+def read_once() -> Iterator[list[Any]]:
     """Let transformers and gguf remember, within the block, what they read of a GGUF file.
 
-    Functions of both packages are replaced for the time of the block. Other threads that load a GGUF file meanwhile get
-    the same values.
+    Functions of both packages are replaced for the time of the block, for all threads.
+
+    Yields:
+        The bytes of the files that were read so far, as arrays: what was read, also if the name of a file has meanwhile
+        been given to another one.
     """
+    contents: list[Any] = []
     gguf = require("gguf", "hf", "reading a GGUF file")
     reading = require("transformers.modeling_gguf_pytorch_utils", "hf", FEATURE)
     replacements: list[tuple[Any, str, Any]] = [
-        (gguf, "GGUFReader", functools.lru_cache(maxsize=1)(_plain_reader(gguf))),
+        (gguf, "GGUFReader", functools.lru_cache(maxsize=1)(_plain_reader(gguf, contents))),
         (gguf, "get_tensor_name_map", functools.lru_cache(maxsize=8)(gguf.get_tensor_name_map)),
         (reading, "load_gguf_checkpoint", _remembering(reading.load_gguf_checkpoint)),
     ]
     with _replaced(replacements):
-        yield
+        yield contents
 
 
 @contextlib.contextmanager
 def without_bars() -> Iterator[None]:
-    """Let transformers show no progress bars within the block if stderr is no terminal: they would fill a log file."""
-    if sys.stderr is not None and sys.stderr.isatty():
-        yield
-        return
+    """Let transformers show no progress bars: they would fill a log file, and break the progress line of a terminal."""
     bars = require("transformers", "hf", FEATURE).utils.logging
     reading = require("transformers.modeling_gguf_pytorch_utils", "hf", FEATURE)
     shown = bars.is_progress_bar_enabled()

@@ -42,7 +42,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from StaICC.errors import ArgumentError, PromptError
-from StaICC.inference.contract import Text
+from StaICC.inference.contract import LoadsModel, Text
 from StaICC.inference.forecast import PROBABILITIES, Forecast
 from StaICC.inference.identity import Identity, combined, hub_name, identity_of
 from StaICC.kernels.huggingface import torch
@@ -446,7 +446,7 @@ class TokenKernel:
         raise NotImplementedError
 
 
-class CausalLMKernel(TokenKernel):
+class CausalLMKernel(TokenKernel, LoadsModel):
     """A causal language model that scores labels, for one prompt or many.
 
     Args:
@@ -561,6 +561,11 @@ class CausalLMKernel(TokenKernel):
             assert self._source is not None
             self._loaded = self._source.load()
         return self._loaded
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether model and tokenizer are in memory."""
+        return self._loaded is not None
 
     def load_model(self) -> None:
         """Load model and tokenizer, if they are not loaded yet."""

@@ -434,7 +434,7 @@ def converted_copy(path: Path) -> tuple[Path, Any] | None:
     folder = find_copy(path, sha256)
     if folder is not None:
         return folder, load_tokenizer(folder)
-    tokenizer, model = _dequantise(path, {dtype_option(): torch.float32})
+    tokenizer, model = _dequantise(path, sha256, {dtype_option(): torch.float32})
     return write_copy(path, sha256, model, tokenizer)
 
 
@@ -447,21 +447,33 @@ def _read_gguf(path: Path, options: Mapping[str, Any]) -> tuple[Any, Any]:
     """
     copy = converted_copy(path)
     if copy is None:
-        return _dequantise(path, options)
+        return _dequantise(path, digest_of_file(path), options)
     folder, tokenizer = copy
     transformers = require("transformers", "hf", FEATURE)
     return tokenizer, transformers.AutoModelForCausalLM.from_pretrained(folder, **options)
 
 
-def _dequantise(path: Path, options: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return tokenizer and model as transformers reads them of a GGUF file, with plain weights."""
+def _dequantise(path: Path, sha256: str, options: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return tokenizer and model as transformers reads them of a GGUF file, with plain weights.
+
+    Args:
+        path: The file.
+        sha256: Its digest.
+        options: Arguments of ``from_pretrained``.
+
+    Raises:
+        OSError: The bytes that were read have another digest.
+    """
     transformers = require("transformers", "hf", FEATURE)
     name, arguments = str(path.parent), {"gguf_file": path.name}
     if hasattr(transformers, "GgufConfig"):  # packed weights would compute other numbers
         options = {**options, "quantization_config": transformers.GgufConfig(dequantize=True)}
-    with read_once():
+    with read_once() as contents:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **arguments)
-        return tokenizer, transformers.AutoModelForCausalLM.from_pretrained(name, **arguments, **options)
+        model = transformers.AutoModelForCausalLM.from_pretrained(name, **arguments, **options)
+        if any(hashlib.sha256(content).hexdigest() != sha256 for content in contents):
+            raise OSError(f"{path} was replaced while it was read; load it again")
+    return tokenizer, model
 
 
 AT_ONCE = 32

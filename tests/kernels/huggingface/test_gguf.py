@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,9 +17,9 @@ from typing import Any
 import pytest
 
 from StaICC.cli import main
-from StaICC.errors import UnknownNameError
+from StaICC.errors import StaICCError, UnknownNameError
 from StaICC.kernels.huggingface import converted, source
-from StaICC.kernels.huggingface.converted import RECORD, converted_copies, remove_copy
+from StaICC.kernels.huggingface.converted import RECORD, converted_copies, remove_copies
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 from StaICC.kernels.huggingface.source import ModelSource
 from tests.tiny_models import write_gguf
@@ -158,6 +159,97 @@ def test_a_damaged_copy_is_not_used(file: Path, damage: Any, caplog: pytest.LogC
     assert converted_copies() == [copy]
 
 
+@pytest.mark.posix
+def test_a_damaged_copy_that_cannot_be_removed_is_not_used(
+    file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ModelSource(str(file), "cpu").load()
+    (copy,) = converted_copies()
+    change_a_weight(Path(copy.folder))
+    monkeypatch.setattr(shutil, "rmtree", lambda *given, **named: None)  # as in a folder of another user
+    for _ in range(2):
+        source._loaded.clear()
+        loaded = ModelSource(str(file), "cpu").load()
+        assert_equal(loaded.model, loaded.tokenizer, file)
+    assert caplog.text.count("is read anew for each process") == 2
+
+
+@pytest.mark.posix
+def test_a_damaged_copy_behind_a_link_is_replaced(file: Path, tmp_path: Path) -> None:
+    ModelSource(str(file), "cpu").load()
+    (copy,) = converted_copies()
+    os.rename(copy.folder, tmp_path / "elsewhere")
+    os.symlink(tmp_path / "elsewhere", copy.folder)
+    change_a_weight(tmp_path / "elsewhere")
+    source._loaded.clear()
+    loaded = ModelSource(str(file), "cpu").load()
+    assert_equal(loaded.model, loaded.tokenizer, file)
+    assert not Path(copy.folder).is_symlink()
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_file_that_is_replaced_while_it_is_read_has_no_copy(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: bool
+) -> None:
+    """The name is given to another file when the reading begins; with ``keep=False`` only while it is read."""
+    other = write_gguf(tmp_path / "other.gguf", seed=1)
+    link, dequantise = tmp_path / "link.gguf", source._dequantise
+    link.symlink_to(file)
+
+    def point_to(target: Path) -> None:
+        link.unlink()
+        link.symlink_to(target)
+
+    def replaced(*given: Any) -> Any:
+        point_to(other)
+        try:
+            return dequantise(*given)
+        finally:
+            if not keep:
+                point_to(file)
+
+    monkeypatch.setattr(source, "_dequantise", replaced)
+    with pytest.raises(StaICCError, match="was replaced while it was read"):
+        ModelSource(str(link), "cpu").load()
+    assert converted_copies() == []
+    monkeypatch.setattr(source, "_dequantise", dequantise)
+    point_to(file)
+    loaded = ModelSource(str(link), "cpu").load()
+    assert_equal(loaded.model, loaded.tokenizer, file)
+
+
+@pytest.mark.posix
+def test_a_disk_that_fills_up_leaves_nothing(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    import resource
+
+    allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, allowed[1]))  # fewer bytes than the weights have
+    try:
+        loaded = ModelSource(str(file), "cpu").load()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, allowed)
+    assert "is read anew for each process" in caplog.text
+    assert_equal(loaded.model, loaded.tokenizer, file)
+    assert list(converted.copies_folder().iterdir()) == []
+
+
+@pytest.mark.parametrize("stem", ["a b [1]", "a**b", "-rf", ".hidden", "..", "漢" * 70, "x" * 240])
+def test_a_copy_of_any_file_name_is_listed_and_removed(file: Path, stem: str, tmp_path: Path) -> None:
+    odd = tmp_path / f"{stem}.gguf"
+    file.rename(odd)
+    ModelSource(str(odd), "cpu").load()
+    (copy,) = converted_copies()
+    assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*|[0-9a-f]{16}", copy.name)
+    assert copy.source == odd.name
+    left = Path(copy.folder).parent / f".{copy.name}.999999999.part"
+    left.mkdir()
+    source._loaded.clear()
+    ModelSource(str(odd), "cpu").load()
+    assert not left.exists()
+    assert main(["data", "remove", copy.name]) == 0
+
+
 def test_what_could_not_be_read_back_is_not_kept(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -236,7 +328,7 @@ def test_copies_are_listed_and_removed(file: Path, capsys: pytest.CaptureFixture
     assert main(["data", "list"]) == 0
     assert copy.name in capsys.readouterr().out
     with pytest.raises(UnknownNameError, match=f"did you mean '{copy.name}'"):
-        remove_copy(copy.name[:-1])
+        remove_copies([copy.name, copy.name[:-1]])
     assert main(["data", "remove", copy.name]) == 0
     assert capsys.readouterr().out == f"removed {copy.name} (0 MB)\n"
     assert converted_copies() == []
