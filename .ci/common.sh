@@ -28,14 +28,14 @@ full_environment() {
   touch "$work/test/complete"
 }
 
-# llama_cpp: llama.cpp in $work/test. Compiled once; pip keeps the wheel. With AMX it crashes
+# llama_cpp: llama.cpp in $work/test, compiled here: pip's wheel may be of other arguments. With AMX it crashes
 # (ggml-org/llama.cpp#20824): there, the other instructions by name.
 llama_cpp() {
   local arguments="-DLLAVA_BUILD=OFF"
   if grep -qs amx_int8 /proc/cpuinfo; then
     arguments+=" -DGGML_NATIVE=OFF -DGGML_AVX512=ON -DGGML_AVX512_VBMI=ON -DGGML_AVX512_VNNI=ON -DGGML_AVX512_BF16=ON"
   fi
-  CMAKE_ARGS=$arguments "$work/test/bin/pip" install -q '.[llama]'
+  CMAKE_ARGS=$arguments "$work/test/bin/pip" install -q --no-cache-dir '.[llama]'
 }
 
 # distributions: the wheel and the sdist in $work/dist; made once.
