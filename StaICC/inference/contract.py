@@ -383,6 +383,10 @@ def usage(function: object) -> Usage:
     return retried(function), *(tokens_used(function) or (0, 0))
 
 
+_PASSED_BY_NAME = ("prompt", "label_space")
+"""The parameters of each call: a call overrides what a partial binds to them, so a batched form ignores that, too."""
+
+
 def batch_form(function: Inference) -> BatchForm | None:
     """Find the batched form that a kernel declares.
 
@@ -402,7 +406,8 @@ def batch_form(function: Inference) -> BatchForm | None:
         return lambda prompts, label_space, **more: batch(prompts=prompts, label_space=label_space, **more)
     if type(function) is functools.partial and not function.args and not isinstance(function.func, functools.partial):
         inner = batch_form(function.func)
-        return inner and functools.partial(inner, **function.keywords)
+        bound = {name: value for name, value in function.keywords.items() if name not in _PASSED_BY_NAME}
+        return inner and functools.partial(inner, **bound)
     return None
 
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import StaICC
 from StaICC.errors import OutputError
 from StaICC.inference.contract import batch_form, check_answer, usage
 
@@ -199,6 +200,16 @@ def test_a_batch_attribute_is_found_also_under_a_partial(monkeypatch: pytest.Mon
         form = batch_form(kernel)
         assert form is not None
         assert form(["a", "bcd"], LABELS) == [[scale] * 2, [3 * scale] * 2]
+
+
+@pytest.mark.parametrize("bound", [{"label_space": ["x", "y"]}, {"prompt": "x"}, {"prompt": "x", "label_space": ["x"]}])
+def test_a_call_overrides_what_a_partial_binds(bound: dict[str, Any]) -> None:
+    kernel = StaICC.PPMKernel()
+    benchmark = StaICC.Normal(datasets=["mini"], limit=4)
+    expected = benchmark(kernel).divided["mini"]
+    for function in (functools.partial(kernel, **bound), functools.partial(lambda **given: kernel(**given), **bound)):
+        assert benchmark(function).divided["mini"] == expected
+        assert benchmark[0](function) == benchmark[0](kernel)
 
 
 def test_a_wrapper_counts_what_its_kernel_counts() -> None:
