@@ -118,6 +118,7 @@ class Ranking(Displayed):
     def display_blocks(self) -> list[Block]:
         """Return the table with what its columns mean."""
         direction = "higher" if self.higher_is_better else "lower"
+        datasets = f"{len(self.datasets)} data sets" if len(self.datasets) > 1 else "1 data set"
         below = [
             f"95 %: all intervals of ranks together have the true ranks with probability 0.95 (paired tests, Holm over "
             f"both directions of all pairs, level {SIGNIFICANCE_LEVEL:g})."
@@ -126,7 +127,7 @@ class Ranking(Displayed):
             below.append("conditions: lowest and highest rank with one template or one draw of the demonstrations.")
         return [
             Line(f"{self.benchmark}: {len(self.runs)} runs", "title"),
-            Line(f"{self.metric} ({direction} is better), {len(self.datasets)} data sets, {self.rows} test rows"),
+            Line(f"{self.metric} ({direction} is better), {datasets}, {self.rows} test rows"),
             rank_table(self.runs, self.metric),
             *map(Line, [*below, *(f"left out: {reason}" for reason in self.left_out)]),
         ]

@@ -579,6 +579,7 @@ def _run_each(
     pairs = [(method, benchmark) for _, method, benchmark in runs.values()]
     fitting = [pair for pair in pairs if isinstance(pair[1], BenchmarkGroup) or pair[0].refusal(pair[1]) is None]
     cache = SharedFeatures(pairs[0][0].kernel, fitting, same_data)
+    errors: list[Exception] = []
     with drawn_progress(run.get("progress")) as shown:
         for place, (name, (title, method, benchmark)) in enumerate(runs.items()):
             run["progress"] = within(shown, place, len(runs))
@@ -588,13 +589,15 @@ def _run_each(
                 expected = isinstance(error, StaICCError)
                 reason = str(error) if expected else f"{type(error).__name__}: {error}"
                 table.skipped[name] = reason if reason.startswith(title) else f"{title}: {reason}"
+                errors.append(error)
                 _log.warning("left out: %s", table.skipped[name], exc_info=None if expected else error)
                 continue
             table.shared = dict(cache.cost)
             if finished is not None:
                 finished(table)
     if not table:
-        raise ArgumentError(f"none of {', '.join(runs)} could be run: {'; '.join(table.skipped.values())}")
+        reasons = [str(errors[0])] if len({str(error) for error in errors}) == 1 else table.skipped.values()
+        raise ArgumentError(f"none of {', '.join(runs)} could be run: {'; '.join(reasons)}") from errors[0]
     return table
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -159,3 +160,12 @@ def test_options_belong_to_the_last_model_before_them() -> None:
         ["race", "--model", "a", "--device", "cuda", "--model", "b", "--chat", "--dtype", "float32"]
     )
     assert args.model == ["a;device=cuda", "b;prompt_format=chat;dtype=float32"]
+
+
+@pytest.mark.parametrize("more", [[], ["--k", "0,4"], ["--method", "all"]])
+def test_a_missing_package_has_one_exit_status(
+    more: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    assert main(["run", "normal", "--model", "vllm:hf:a/b", "--datasets", "mini", "--limit", "2", *more]) == 3
+    assert capsys.readouterr().err.splitlines()[-1].count("needs the package") == 1
