@@ -126,7 +126,9 @@ class _Tracked:
             _LOG.warning("%s.", change)
             return None
         stored = self.bound.remove_written() if self.bound is not None else 0
-        return f"{change}.{f' The {stored} predictions that this run stored are removed.' * bool(stored)}"
+        if stored:
+            return f"{change}. The {stored} predictions that this run stored are removed."
+        return f"{change}."
 
 
 class RunContext:

@@ -39,7 +39,12 @@ class TerminalStream:
             The number of characters of the text.
         """
         bar = re.fullmatch(r"(\r)(.*?)(\r?)", text, re.DOTALL) if self._bars else None
-        shown = f"{bar[1]}{visible(bar[2])}{bar[3]}" if bar else text if self._bars and text == _UP else visible(text)
+        if bar:
+            shown = f"{bar[1]}{visible(bar[2])}{bar[3]}"
+        elif self._bars and text == _UP:
+            shown = text
+        else:
+            shown = visible(text)
         encoding = getattr(self.stream, "encoding", None) or "utf-8"
         self.stream.write(shown.encode(encoding, "backslashreplace").decode(encoding))
         return len(text)

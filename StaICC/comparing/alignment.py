@@ -152,10 +152,17 @@ def corrected(
 
 def compared_pairs(aligned: AlignedRuns, reference: str | None = None) -> tuple[list[tuple[str, str]], int]:
     """Return the pairs that are compared, and from how many they were chosen by their values; 0 if they were not."""
-    runs, few = list(aligned.runs), reference is None and len(aligned.runs) <= MOST_RUNS
-    hubs = runs if few else [reference] if reference is not None else aligned.leaders
-    pairs = [(hub, run) for place, hub in enumerate(hubs) for run in runs if run not in hubs[: place + 1]]
-    return pairs, 0 if few or reference is not None else math.comb(len(runs), 2)
+    runs = list(aligned.runs)
+    if reference is not None:
+        return _pairs_with([reference], runs), 0
+    if len(runs) <= MOST_RUNS:
+        return _pairs_with(runs, runs), 0
+    return _pairs_with(aligned.leaders, runs), math.comb(len(runs), 2)
+
+
+def _pairs_with(hubs: Sequence[str], runs: Sequence[str]) -> list[tuple[str, str]]:
+    """Return each pair of a hub and another run once."""
+    return [(hub, run) for place, hub in enumerate(hubs) for run in runs if run not in hubs[: place + 1]]
 
 
 def difference_outcome(difference: PairedDifference) -> TestOutcome:

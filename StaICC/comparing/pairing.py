@@ -102,7 +102,12 @@ def _read(result: Result, name: str, metric: str, statistic: Statistic) -> _Reco
         raise _LeftOutError(reason or next(iter(details.notes), None) or f"the run has no {metric} here")
     records = {record.name: record for record in details.conditions}
     rounds = (values.get("rounds") or {}) if long_icl else {}
-    names = list(records) if not long_icl else list(rounds) if metric == "mean" else [metric]
+    if not long_icl:
+        names = list(records)
+    elif metric == "mean":
+        names = list(rounds)
+    else:
+        names = [metric]
     if not names:
         raise _LeftOutError("the run has no rounds here" if long_icl else "the file has no records of its queries")
     f1 = long_icl and values.get("metric") == "micro_f1"

@@ -61,9 +61,13 @@ class Forecast:
         for name, value in self.to_dict().items():
             if name == "exact":
                 continue
-            text = "unknown" if value is None else f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
-            about = "about " * (name in ("tokens", "output_tokens") and value is not None and not self.exact)
-            rows.append(f"{name.replace('_', ' '):15} {about}{text}")
+            if value is None:
+                text = "unknown"
+            else:
+                text = f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
+                if name in ("tokens", "output_tokens") and not self.exact:
+                    text = f"about {text}"
+            rows.append(f"{name.replace('_', ' '):15} {text}")
         if self.longest_prompt and self.limit and self.longest_prompt > self.limit:
             rows.append("The longest prompt does not fit: the run will fail there.")
         return "\n".join(rows)

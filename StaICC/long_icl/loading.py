@@ -151,7 +151,10 @@ class LongICLData:
 
 def _labels(row: FileRow) -> tuple[str, ...]:
     """Return all labels of a training row (a sentence with entities has several)."""
-    return (row.item().gold if row.item().kind == "entities" else ()) if row.label is None else (row.label,)
+    if row.label is not None:
+        return (row.label,)
+    item = row.item()
+    return item.gold if item.kind == "entities" else ()
 
 
 def _load_file(path: Path, card: TaskCard, split: str, verify: bool) -> tuple[tuple[FileRow, ...], LoadedFile]:

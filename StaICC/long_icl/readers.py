@@ -117,8 +117,12 @@ class Columns:
     @property
     def dialect(self) -> dict[str, Any]:
         """Arguments of :func:`csv.reader` and :func:`csv.writer`."""
-        end, mark = "\r\n" if self.windows else "\n", '"' if self.quoting == csv.QUOTE_MINIMAL else None
-        return {"delimiter": self.delimiter, "quoting": self.quoting, "lineterminator": end, "quotechar": mark}
+        return {
+            "delimiter": self.delimiter,
+            "quoting": self.quoting,
+            "lineterminator": "\r\n" if self.windows else "\n",
+            "quotechar": '"' if self.quoting == csv.QUOTE_MINIMAL else None,
+        }
 
 
 def _csv_rows(path: Path, columns: Columns) -> Iterator[tuple[int, list[str]]]:

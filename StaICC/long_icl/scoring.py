@@ -160,7 +160,9 @@ def score_tallies(
 
 def value_of(score: Mapping[str, float] | None) -> float | None:
     """Return the value of a score with its counts."""
-    return None if score is None else score["accuracy"] if "accuracy" in score else score["f1"]
+    if score is None:
+        return None
+    return score["accuracy"] if "accuracy" in score else score["f1"]
 
 
 def label_counts(card: TaskCard, tallies: Iterable[Tally | None]) -> dict[str, dict[str, int]]:

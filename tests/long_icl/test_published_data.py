@@ -46,7 +46,7 @@ def data_of(published: Path, key: str) -> LongICLData:
     """A golden data set, read once; skipped where it may not be shipped and is not there."""
     name, folder = key.removeprefix("synthetic_"), folder_of(published, key)
     if not find(name, folder):
-        pytest.skip(f"{key} is not in {folder}: {task_card(name).instructions()}")
+        pytest.skip(f"{key} may not be shipped with the tests and is not in {folder}: {task_card(name).instructions()}")
     if key not in _loaded:
         _loaded[key] = load(name, folder, verify=folder == published)
     return _loaded[key]

@@ -1,6 +1,6 @@
 """Converted copies of GGUF files, which load in seconds.
 
-A copy has the dequantised weights in float32 and the tokenizer, in the format of ``save_pretrained``. It lies in the
+A copy has the dequantised weights in float32 and the tokenizer, in the format of ``save_pretrained``. It is kept in the
 data home under ``models``, in a folder that is named after the file, with a digest of the file's bytes and of the
 versions of the packages that read it. So another file, or another version, never meets it.
 
