@@ -304,7 +304,7 @@ _HOMES = {
 """The public names by the module that defines them."""
 
 __all__ = sorted([*" ".join(_HOMES.values()).split(), "__version__"])
-__getattr__ = lazy_names(__name__, _HOMES)
+__getattr__ = lazy_names(__name__, _HOMES, submodules="diagnosis normal util")
 
 
 def __dir__() -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import SupportsIndex, TypeVar
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, SupportsIndex, TypeVar, cast
 
 from StaICC.errors import ArgumentError, unknown_name
 
 _T = TypeVar("_T")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def whole_number(value: object) -> int | None:
@@ -67,3 +69,33 @@ def set_integers(record: object, **minima: int) -> None:
     """
     for name, minimum in minima.items():
         object.__setattr__(record, name, validate_integer(name, getattr(record, name), minimum))
+
+
+def keywords_of_release(**names: str) -> Callable[[_Function], _Function]:
+    """Return a decorator: the function takes arguments by their names in the code of 0.1.1, too.
+
+    Args:
+        **names: Today's name of each argument, by the name of 0.1.1.
+
+    Example:
+        >>> @keywords_of_release(metric_name="name")
+        ... def add(name):
+        ...     return name
+        >>> add(metric_name="mine")
+        'mine'
+    """
+
+    def decorate(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            for released, today in names.items():
+                if released not in keywords:
+                    continue
+                if today in keywords:
+                    raise ArgumentError(f"{function.__name__}: got {today} and {released}, its name in 0.1.1; pass one")
+                keywords[today] = keywords.pop(released)
+            return function(*arguments, **keywords)
+
+        return cast(_Function, call)
+
+    return decorate

@@ -7,8 +7,8 @@ nothing of this module still works. A message says what was given, what was expe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NoReturn, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from StaICC.safe_text import visible
 
@@ -151,23 +151,3 @@ def unknown_key(kind: str, given: object, legal: Iterable[object], entry: str = 
     """
     hint = f'Use result["{entry}"][{given!r}].' if entry else ""
     return UnknownKeyError(str(unknown_name(kind, given, legal, hint)))
-
-
-def removed_names(module: str, names: str) -> Callable[[str], NoReturn]:
-    """Return the ``__getattr__`` of a module whose names of 0.1.1 are gone.
-
-    Args:
-        module: The module.
-        names: The names, separated by blanks; ``__path__`` for all submodules.
-
-    Returns:
-        A function that raises :class:`RemovedNameError` for these names, and AttributeError for others.
-    """
-
-    def missing(name: str) -> NoReturn:
-        if name not in names.split():
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        gone = module if name == "__path__" else f"{module}.{name}"
-        raise RemovedNameError(f"{gone} of StaICC 0.1.1 is gone. See 'Removed names' in docs/migration.md")
-
-    return missing

@@ -1,7 +1,8 @@
-"""A module of 0.1.1 that is gone: its class is in :mod:`StaICC`; docs/migration.md says what to use instead."""
+"""``StaICC.normal`` of 0.1.1; nothing is defined here."""
 
 from __future__ import annotations
 
-from StaICC.errors import removed_names
+from StaICC.benchmarks.tasks.normal import Normal as Normal
+from StaICC.removed import removed_names
 
-__getattr__ = removed_names("StaICC.normal", "__path__ Normal")
+__getattr__ = removed_names(__name__, {"ORIGINAL_DATA_LOADER_NORMAL": "Normal(datasets=['TREC', ...])"})

@@ -14,16 +14,19 @@ from types import ModuleType
 from typing import Any
 
 
-def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+def lazy_names(package: str, homes: Mapping[str, str], submodules: str = "") -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package; a name is imported once, at its first use.
 
     Args:
         package: The package, ``__name__``.
         homes: The names, separated by blanks, by the module that defines them.
+        submodules: The modules of the package that are attributes, too, separated by blanks.
     """
     home = {name: module for module, names in homes.items() for name in names.split()}
 
     def load(name: str) -> Any:
+        if name in submodules.split():
+            return importlib.import_module(f"{package}.{name}")
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
         value = getattr(importlib.import_module(home[name]), name)

@@ -16,6 +16,7 @@ from StaICC.inference.replies import Unparsed
 from StaICC.metrics.classification import Kind
 from StaICC.metrics.metric_set import Metric, MetricFunction, MetricSet
 from StaICC.metrics.statistics import Mean
+from StaICC.prompting.views import AllRows
 from StaICC.registry import labelled, origin_of
 from StaICC.version import SAMPLER_VERSION
 
@@ -137,6 +138,11 @@ class Benchmark(BaseBenchmark[Experimentor]):
         if keep_prompter:
             for old, new in zip(before, self.experimentor, strict=True):
                 new.prompt_former = old.prompt_former
+
+    @property
+    def _original_data(self) -> list[AllRows]:
+        """All rows of each data set, under the name of 0.1.1."""
+        return [AllRows(experimentor.dataset) for experimentor in self.experimentor]
 
     def get_experiment_data(self) -> list[Any]:
         """Return the split of each data set."""

@@ -13,10 +13,10 @@ from dataclasses import asdict, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, get_args
 
-from StaICC.arguments import known_name, validate_integer
+from StaICC.arguments import keywords_of_release, known_name, validate_integer
 from StaICC.benchmarks.running import DatasetTask
 from StaICC.benchmarks.task import Condition, Scoring, Statistics, TaskInput
-from StaICC.datasets.catalogue import PUBLISHED_SPLIT
+from StaICC.datasets.catalogue import PUBLISHED_SPLIT, get_card
 from StaICC.datasets.dataset import load_dataset
 from StaICC.datasets.source import BuiltIn, ReleasedWheel
 from StaICC.errors import ArgumentError, OutputError
@@ -89,9 +89,14 @@ def metrics_record(metrics: MetricSet) -> dict[str, Any]:
         ``set``: the name of a metric set of this library (:func:`~StaICC.metrics.metric_set`); ``names``: the metrics
         of this library; ``own``: the others.
     """
-    of_library = [metric.name for metric in metrics.metrics if metric.of_library]
+    of_library, others = [], []
+    for metric in metrics.metrics:
+        released_alone = metric.of_release and "0.1.1" not in metrics.parts  # its name is that of a standard metric
+        if metric.of_library and not released_alone:
+            of_library.append(metric.name)
+        else:
+            others.append(metric.name)
     named = [part for part in metrics.parts if part in METRIC_SETS or part in of_library]
-    others = [metric.name for metric in metrics.metrics if not metric.of_library]
     unknown = [part for part in metrics.parts if part not in (*named, *(metric.label for metric in metrics.metrics))]
     return {"set": "+".join(named), "names": of_library, "own": list(dict.fromkeys([*others, *unknown]))}
 
@@ -100,6 +105,8 @@ def _member(metric: Metric) -> str:
     from StaICC.inference.identity import code_mark
     from StaICC.results.signature import escaped, short_digest
 
+    if metric.of_release:
+        return f"{escaped(metric.name)}@0.1.1"
     if metric.of_library:
         return escaped(metric.name)
     code, _, mark = code_mark(metric.function).partition("-")
@@ -210,7 +217,7 @@ class Experimentor(FixedAttributes, DatasetTask):
     """
 
     __slots__ = (
-        *("_k", "_manual", "_mode", "_outputs", "_rows", "_sampler", "_triplet", "_writer"),
+        *("_k", "_manual", "_mode", "_outputs", "_repeats", "_rows", "_sampler", "_triplet", "_writer"),
         *("dataset", "limit", "metrics", "starts_noisy", "statistics", "task", "unparsed"),
     )
 
@@ -244,6 +251,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         self._sampler = known_name("sampler", sampler, SAMPLERS)
         self._mode = sampler
         self._manual: DemonstrationLists = ()
+        self._repeats: int | None = None
         self._rows: frozenset[int] | None = None
         self._triplet: TripletSplit | None = None
         self._writer: PromptWriter | None = None
@@ -335,7 +343,22 @@ class Experimentor(FixedAttributes, DatasetTask):
 
     def get_repeat_times(self) -> int:
         """Return how often each test row is used: once with demonstrations set by hand."""
-        return 1 if self._mode == "manual" else self.task.repeats
+        if self._mode == "manual":
+            return 1
+        return self.task.repeats if self._repeats is None else self._repeats
+
+    @property
+    def _repeat_times(self) -> int:
+        """How often each test row is used, under the name of 0.1.1; assigning 1 leaves out the other repeats.
+
+        As in 0.1.1, the benchmark's value returns with new demonstrations (:meth:`set_k`, a mode, a reset).
+        """
+        return self.get_repeat_times()
+
+    @_repeat_times.setter
+    def _repeat_times(self, times: int) -> None:
+        most = 1 if self._mode == "manual" else self.task.repeats
+        self._repeats = validate_integer("_repeat_times", times, 1, most)
 
     def set_demonstration_sampler(self, sampler: Sequence[Sequence[int]]) -> None:
         """Set the demonstrations by hand; each test row is then used once.
@@ -349,6 +372,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         rows, shown = len(self.triplet_dataset.test), len(self.triplet_dataset.demonstration)
         self._manual = check_demonstration_lists(sampler, rows, self._k, shown)
         self._mode = "manual"
+        self._repeats = None
 
     def set_in_domain_mode(self) -> None:
         """Redraw demonstrations so that each query's label occurs among its demonstrations."""
@@ -361,14 +385,20 @@ class Experimentor(FixedAttributes, DatasetTask):
     def _draw_by_label(self, mode: str) -> None:
         self.copy_with(_mode=mode).demonstration_lists()  # raises where there are none
         self._mode = mode
+        self._repeats = None
 
     def reset_demonstration_sampler(self) -> None:
         """Go back to the benchmark's demonstrations."""
         self._mode = self._sampler
         self._manual = ()
+        self._repeats = None
 
     def demonstration_lists(self) -> DemonstrationLists:
         """Return the demonstrations of each prompt; prompt ``i + r * rows`` is for test row ``i`` in repeat ``r``."""
+        return self._drawn_lists()[: self.get_repeat_times() * len(self.triplet_dataset.test)]
+
+    def _drawn_lists(self) -> DemonstrationLists:
+        """Return the demonstrations for all repeats of the benchmark."""
         if self._mode == "manual":
             return self._manual
         shown, test = self.triplet_dataset.demonstration, self.triplet_dataset.test
@@ -384,7 +414,7 @@ class Experimentor(FixedAttributes, DatasetTask):
     @property
     def demonstration_sampler(self) -> DemonstrationSampler:
         """The demonstrations of each prompt; assigning it is the same as :meth:`set_demonstration_sampler`."""
-        return DemonstrationSampler(FrozenList(positions) for positions in self.demonstration_lists())
+        return DemonstrationSampler(FrozenList(positions) for positions in self._drawn_lists())
 
     @demonstration_sampler.setter
     def demonstration_sampler(self, sampler: Sequence[Sequence[int]]) -> None:
@@ -440,6 +470,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         """The metrics as an immutable set."""
         return self.metrics.metric_set
 
+    @keywords_of_release(metric_name="name", metric_function="metric")
     def add_metric(self, name: str, metric: MetricFunction | Metric) -> None:
         """Add a metric to the benchmark, for all of its data sets. A metric of this name is replaced, with a warning.
 
@@ -455,7 +486,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         replaced = name in self.metrics
         self.metrics[name] = metric
         if replaced:
-            warnings.warn(f"the metric {name!r} is replaced", stacklevel=2)
+            warnings.warn(f"the metric {name!r} is replaced", stacklevel=3)  # the decorator is a call, too
 
     def run(
         self,
@@ -518,6 +549,7 @@ class Experimentor(FixedAttributes, DatasetTask):
     def _scoring(self) -> Scoring:
         return Scoring(self.metric_set, self._k, self.statistics, self.outputs, self.unparsed)
 
+    @keywords_of_release(input_prediction="preentered_prediction")
     def auto_run(
         self,
         forward_inference: Inference | None = None,
@@ -557,7 +589,6 @@ class Experimentor(FixedAttributes, DatasetTask):
 
     def arguments(self) -> dict[str, Any]:
         """Return the settings as JSON values: the arguments of the constructor, and what the user changed since."""
-        changed = ["template"] * self.prompt_former.changed + ["demonstrations"] * (self._mode == "manual")
         return {
             "k": self._k,
             "noisy_channel": self.prompt_former.settings.noisy_channel,
@@ -568,8 +599,38 @@ class Experimentor(FixedAttributes, DatasetTask):
             "sampler": self._sampler,
             "demonstrations": self._mode,
             "statistics": asdict(self.statistics),
-            "changed": changed,
+            "changed": self._changed_by_hand(),
         }
+
+    def _changed_by_hand(self) -> list[str]:
+        """Return the settings that the arguments of the constructor do not contain."""
+        changed = []
+        if self.prompt_former.changed:
+            changed.append("template")
+        if self._mode == "manual":
+            changed.append("demonstrations")
+        if self._repeats is not None:
+            changed.append("repeats")
+        if self._cut_sets():
+            changed.append("split")
+        return changed
+
+    def _cut_sets(self) -> bool:
+        """Return whether a set was cut (:meth:`~StaICC.prompting.views.SubsetView.cut_by_index`)."""
+        split = self.card.split
+        test_rows = split.test if self.task.test_rows is None else min(split.test, self.task.test_rows)
+        return self.triplet_dataset.sizes != (split.calibration, split.demonstration, test_rows)
+
+    def _split_field(self) -> str | None:
+        """Return the split for the signature; ``None`` for the published one."""
+        if self._cut_sets():
+            sizes = "+".join(map(str, self.triplet_dataset.sizes))
+            return f"{self.card.split}-cut-to-{sizes}"
+        split = self.card.split
+        if split == PUBLISHED_SPLIT:
+            return None
+        published = isinstance(self.dataset.source, (BuiltIn, ReleasedWheel)) and split == get_card(self.name).split
+        return None if published else str(split)
 
     def settings_for_signature(self) -> dict[str, str | None]:
         """Return every setting that can change a number of this data set, as text by signature field."""
@@ -582,9 +643,8 @@ class Experimentor(FixedAttributes, DatasetTask):
         demonstrations: str | None = None if self._mode == "default" else self._mode
         if self._mode == "manual":
             demonstrations = f"manual-{digest([list(positions) for positions in self._manual])[:12]}"
-        published = isinstance(self.dataset.source, (BuiltIn, ReleasedWheel)) or self.card.split == PUBLISHED_SPLIT
         return {
-            "split": None if published else str(self.card.split),
+            "split": self._split_field(),
             "k": str(arguments["k"]),
             "repeats": str(self.get_repeat_times()),
             "demonstrations": demonstrations,

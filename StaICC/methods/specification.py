@@ -90,13 +90,14 @@ def _rows(view: SubsetView, texts: tuple[str, ...] | None = None, labelled: bool
 
 
 @lru_cache(maxsize=16)  # all methods of a run use the same data sets
-def _unlabelled(split: TripletSplit) -> TripletSplit:
+def _unlabelled(split: TripletSplit, sizes: tuple[int, int, int]) -> TripletSplit:
+    """Return the three sets without test labels; ``sizes``, of the sets, is part of the cache key: they may be cut."""
     return TripletSplit(_rows(split.calibration), _rows(split.demonstration), _rows(split.test, labelled=False))
 
 
 def without_labels(experimentor: Experimentor) -> Experimentor:
     """Return a copy of an experimentor without the labels of the test rows; its prompts are the same."""
-    split = _unlabelled(experimentor.triplet_dataset)
+    split = _unlabelled(experimentor.triplet_dataset, experimentor.triplet_dataset.sizes)
     writer = experimentor.prompt_former.copy_with(_split=split)
     writer.pseudo_prompt = experimentor.task.pseudo_queries(experimentor.card, split.demonstration)
     copied = experimentor.copy_with(_triplet=split, dataset=SimpleNamespace(card=experimentor.card), _writer=writer)

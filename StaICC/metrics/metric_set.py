@@ -26,6 +26,7 @@ from StaICC.metrics.classification import Kind, Normalised, normalise, numeric_r
 from StaICC.metrics.scores import SCORES, STATISTICS
 from StaICC.metrics.statistics import MeanOf, QueryMean, Reads, Statistic
 from StaICC.registry import Registry, fold, labelled, origin_of
+from StaICC.removed import RemovedName
 
 MetricFunction = Callable[[list[int], list[list[float]]], float]
 """The shape of a metric: true label indexes and one row of numbers per query, to one number."""
@@ -71,6 +72,8 @@ class Metric:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise ArgumentError(f"the name of a metric is {self.name!r}; expected a text that is not empty")
+        if isinstance(self.function, RemovedName):
+            self.function.refuse()
         if not callable(self.function):
             raise ArgumentError(
                 f"the metric {self.name!r} is {self.function!r}; expected a function of true labels and prediction rows"
@@ -93,6 +96,11 @@ class Metric:
             reads: dict[bool | None, Reads] = {True: "probabilities", False: "rows", None: "any"}
             return QueryMean(self.function, reads[self.requires_probabilities])
         return STATISTICS[self.name] if self.known else None
+
+    @property
+    def of_release(self) -> bool:
+        """Whether its function is a metric of the set ``"0.1.1"``."""
+        return any(self.function is metric.function for metric in _SETS["0.1.1"].metrics)
 
     @property
     def of_library(self) -> bool:
@@ -251,7 +259,7 @@ def _own_set(name: str, module: ModuleType, as_released: bool = False) -> Metric
     span, metrics = None if as_released else (0.0, 1.0), []
     for key, statistic in STATISTICS.items():
         if statistic.of_classification:
-            reads = statistic.reads == "probabilities"
+            reads = statistic.reads == "probabilities" and not as_released  # the release's metrics get raw rows
             metrics.append(Metric(key, getattr(module, key), reads, SCORES[key].higher_is_better, span))
     return MetricSet(name, tuple(metrics), as_released)
 
@@ -261,12 +269,13 @@ _SETS = {known.name: known for known in (_STANDARD, _own_set("0.1.1", released, 
 
 
 def _read_metric(name: str, value: Any) -> Metric:
-    """Return a function as a metric with this name; a standard metric keeps its range and direction."""
+    """Return a function as a metric with this name; a metric of the library keeps its range and direction."""
     if isinstance(value, Metric):
         return replace(value, name=name)
-    for metric in _STANDARD.metrics:
-        if value is metric.function:
-            return replace(metric, name=name)
+    for known in _SETS.values():
+        for metric in known.metrics:
+            if value is metric.function:
+                return replace(metric, name=name)
     return Metric(name, value, requires_probabilities=None)
 
 
@@ -288,7 +297,8 @@ def metric_set(metrics: str | MetricSet | Mapping[str, MetricFunction | Metric] 
         metrics: ``"standard"``, ``"0.1.1"``; a metric of :data:`METRICS`, of a plug-in or ``package.module:name``;
             several names joined by ``+`` (``"standard+my_metric"``); a set (returned as it is); or functions by name,
             as StaICC 0.1.1 took them. Functions get probabilities where there are any (see :class:`Metric`,
-            ``None``). The standard metrics keep what is known about them.
+            ``None``). The standard metrics keep what is known about them. If a function is one of 0.1.1
+            (``StaICC.util.functional.accuracy``), all of them get what 0.1.1 gives them.
 
     Returns:
         The set. One made of functions is called ``custom`` with their names.
@@ -312,7 +322,7 @@ def metric_set(metrics: str | MetricSet | Mapping[str, MetricFunction | Metric] 
         made = MetricSet("custom", ())
         for name, function in metrics.items():
             made = made.adding(_read_metric(name, function))
-        return made
+        return replace(made, as_released=any(metric.of_release for metric in made.metrics))
     if not isinstance(metrics, str):
         raise ArgumentError(f"metrics: got {metrics!r:.80}, expected the name of a metric set, or functions by name")
     first, *others = metrics.split("+")

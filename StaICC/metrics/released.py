@@ -42,7 +42,7 @@ def _total(values: Iterable[float]) -> float:
     return reduce(operator.add, values, 0.0)
 
 
-def _softmax(row: list[float]) -> list[float]:
+def softmax(row: Sequence[float]) -> list[float]:
     """Return the softmax by the additions of the release: the last bit decides ties, and the bin of a confidence."""
     largest = max(row)
     powers = [math.exp(value - largest) for value in row]
@@ -79,7 +79,7 @@ def probability_like(row: Sequence[float]) -> bool:
 
 def _reshaped(rows: list[list[float]]) -> list[list[float]]:
     """Softmax every row unless every row is probability-like."""
-    return rows if all(map(probability_like, rows)) else list(map(_softmax, rows))
+    return rows if all(map(probability_like, rows)) else list(map(softmax, rows))
 
 
 def _scored(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> tuple[list[int], list[list[float]]]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from StaICC.errors import removed_names
 from StaICC.kernels.huggingface import kernel as _kernel
+from StaICC.removed import removed_names
 
 standard_ICL_inference_with_torch_Causal_LM = _kernel.standard_ICL_inference_with_torch_Causal_LM
 batched_ICL_inference_with_torch_Causal_LM = _kernel.batched_ICL_inference_with_torch_Causal_LM
 noisy_channel_ICL_inference_with_torch_Causal_LM = _kernel.noisy_channel_ICL_inference_with_torch_Causal_LM
 
-__getattr__ = removed_names(__name__, "inference_standard_template standard_ICL_inference_with_API_call")
+__getattr__ = removed_names(
+    __name__,
+    {
+        "inference_standard_template": "def my_inference(prompt, label_space): return [0.5] * len(label_space)",
+        "standard_ICL_inference_with_API_call": "StaICC.EndpointKernel(url, model), or StaICC.text_inference(call)",
+    },
+)

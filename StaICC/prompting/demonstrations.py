@@ -18,7 +18,7 @@ from itertools import zip_longest
 from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError
 from StaICC.frozen import FrozenList
-from StaICC.prompting.stable_random import StableRandom, T
+from StaICC.prompting.stable_random import SEED, StableRandom, T
 
 _MOST_REDRAWS = 1_000_000  # per prompt; possible in principle but so rare that waiting would look like hanging
 
@@ -27,8 +27,8 @@ DemonstrationLists = tuple[tuple[int, ...], ...]
 
 
 @lru_cache(maxsize=64)  # the parts of a suite use the same lists
-def _draw(pool: int, k: int, prompts: int) -> tuple[DemonstrationLists, int]:
-    generator = StableRandom()
+def _draw(pool: int, k: int, prompts: int, seed: int = SEED) -> tuple[DemonstrationLists, int]:
+    generator = StableRandom(seed)
     lists = tuple(tuple(generator.sample_indexes(pool, k)) for _ in range(prompts))
     return lists, generator.state
 
@@ -48,13 +48,14 @@ class DemonstrationSampler(FrozenList):
         return positions
 
 
-def sample_demonstrations(pool: int, k: int, prompts: int) -> DemonstrationLists:
+def sample_demonstrations(pool: int, k: int, prompts: int, seed: int = SEED) -> DemonstrationLists:
     """Draw the demonstrations of all prompts.
 
     Args:
         pool: Size of the demonstration set.
         k: Demonstrations per prompt. If ``k`` exceeds ``pool``, demonstrations repeat.
         prompts: How many prompts: repeats times queries.
+        seed: The state of the generator before the first draw.
 
     Returns:
         One tuple of ``k`` positions per prompt.
@@ -68,7 +69,7 @@ def sample_demonstrations(pool: int, k: int, prompts: int) -> DemonstrationLists
     """
     if k and not pool:
         raise ArgumentError(f"there are no demonstrations to draw k = {k} from; choose k = 0, or another split")
-    return _draw(pool, k, prompts)[0]
+    return _draw(pool, k, prompts, seed)[0]
 
 
 @lru_cache(maxsize=64)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import SupportsIndex
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, SupportsIndex
 
 from StaICC.arguments import validate_integer
 from StaICC.datasets.dataset import Dataset
@@ -13,6 +13,9 @@ from StaICC.errors import ArgumentError
 from StaICC.frozen import FixedAttributes, FrozenList
 from StaICC.prompting.split import split_indexes
 from StaICC.safe_text import one_line
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class Label(str):
@@ -69,7 +72,7 @@ class SubsetView(FixedAttributes):
         self.name = name
         self.indexes = indexes if isinstance(indexes, tuple) else tuple(indexes)
         self._table = table
-        self._label_space = tuple(label_space)
+        self._label_space: list[str] = FrozenList(label_space)
 
     def __len__(self) -> int:
         return len(self.indexes)
@@ -133,6 +136,22 @@ class SubsetView(FixedAttributes):
         """Return the name of this set."""
         return self.name
 
+    def cut_by_index(self, n: int) -> Self:
+        """Keep the first ``n`` rows of this set, for everything that uses it, as StaICC 0.1.1 does.
+
+        Args:
+            n: How many rows to keep.
+
+        Returns:
+            This set.
+
+        Raises:
+            ArgumentError: There are fewer rows.
+        """
+        kept = self.indexes[: validate_integer("n", n, 0, len(self))]
+        object.__setattr__(self, "indexes", kept)
+        return self
+
     def split(self, split_indexes: Sequence[Sequence[int]]) -> list[SubsetView]:
         """Return one view for each list of row numbers (of this set)."""
         return [
@@ -141,13 +160,53 @@ class SubsetView(FixedAttributes):
         ]
 
 
+class AllRows(SubsetView):
+    """All rows of a data set, in the order of its table: what 0.1.1 calls the original data.
+
+    Args:
+        dataset: The data set.
+
+    Attributes:
+        dataset: The data set.
+    """
+
+    __slots__ = ("dataset",)
+
+    def __init__(self, dataset: Dataset) -> None:
+        super().__init__(dataset.card.name, dataset.table, range(len(dataset.table)), dataset.card.label_space)
+        self.dataset = dataset
+
+
 @dataclass(frozen=True, slots=True)
 class TripletSplit:
-    """The three sets of one data set."""
+    """The three sets of one data set.
+
+    Attributes:
+        calibration: The rows for training a calibration.
+        demonstration: The rows that demonstrations are drawn from.
+        test: The test rows.
+        dataset: The data set; ``None`` for the copies that inference methods get, which must not see test labels.
+    """
 
     calibration: SubsetView
     demonstration: SubsetView
     test: SubsetView
+    dataset: Dataset | None = field(default=None, compare=False)
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """How many rows the three sets have."""
+        return len(self.calibration), len(self.demonstration), len(self.test)
+
+    def require_dataset(self) -> Dataset:
+        """Return the data set.
+
+        Raises:
+            ArgumentError: The sets are a copy that does not know it.
+        """
+        if self.dataset is None:
+            raise ArgumentError("these sets do not know their data set; use those of benchmark[i].triplet_dataset")
+        return self.dataset
 
     @property
     def dataset_name(self) -> str:
@@ -187,9 +246,13 @@ def split_dataset(dataset: Dataset) -> TripletSplit:
     card = dataset.card
     labels = tuple(row.label for row in dataset.table) if card.split.stratified else ()
     indexes = split_indexes(len(dataset.table), card.split, labels)
+
+    def view(part: str, rows: tuple[int, ...]) -> SubsetView:
+        return SubsetView(f"{card.name}-{part}", dataset.table, rows, card.label_space)
+
     return TripletSplit(
-        *(
-            SubsetView(f"{card.name}-{part}", dataset.table, getattr(indexes, part), card.label_space)
-            for part in ("calibration", "demonstration", "test")
-        )
+        view("calibration", indexes.calibration),
+        view("demonstration", indexes.demonstration),
+        view("test", indexes.test),
+        dataset,
     )

@@ -7,6 +7,7 @@ made from the workflows; ``STAICC_WRITE_TABLES=1`` writes it.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -17,14 +18,18 @@ from typing import Any
 
 import pytest
 
-from tests.compatibility import workflows
+import StaICC
+from StaICC.errors import RemovedNameError
+from StaICC.removed import RemovedName
+from tests.compatibility import clients, workflows
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PAGE = ROOT / "docs" / "migration.md"
 BEGIN, END = "<!-- table: begin -->\n", "<!-- table: end -->"
 
-ALL = [one for group in workflows.GROUPS.values() for one in group]
+GROUPS = {**workflows.GROUPS, **clients.GROUPS}
+ALL = [one for group in GROUPS.values() for one in group]
 TOLERANCE = 1e-6  # logits of our kernels may differ in the last digits of float32
 
 
@@ -59,7 +64,7 @@ def observe(items: list[tuple[str, str, str]], release: Path | None, torch: bool
 def table() -> str:
     """The last table of the page: for each group of workflows how many are equal, and the differences of the others."""
     lines = ["| group | compared | equal | differences |", "|---|---|---|---|"]
-    for group, members in workflows.GROUPS.items():
+    for group, members in GROUPS.items():
         entries = dict.fromkeys(f"`{workflow.entry}`" for workflow in members if workflow.entry)
         equal = sum(not workflow.entry for workflow in members)
         lines.append(f"| {group} | {len(members)} | {equal} | {', '.join(entries)} |")
@@ -123,17 +128,99 @@ def test_the_table_of_the_page_has_all_workflows() -> None:
     assert PAGE.read_text(encoding="utf-8") == made, "the table is old: run this test with STAICC_WRITE_TABLES=1"
 
 
+HELPER_NAMES = """\
+import importlib, types
+for module in 'functional stable_random experimentor dataset_interface hgf_dataset_loader configs'.split():
+    loaded = importlib.import_module('StaICC.util.' + module)
+    names = [name for name in dir(loaded) if not name.startswith('__')]
+    show(module, [name for name in names if not isinstance(getattr(loaded, name), types.ModuleType)])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.posix
+@pytest.mark.pack
+def test_every_name_of_the_helpers_works_or_says_what_to_write(release: Path, need: Any) -> None:
+    """Read from the modules of the release, so that no name is forgotten."""
+    need(["numpy"], "the release")
+    released = observe([("names", "", HELPER_NAMES)], release, False)["names"]
+    assert sum(map(len, released.values())) > 50
+    for module, names in released.items():
+        ours = importlib.import_module(f"StaICC.util.{module}")
+        for name in names:
+            value = getattr(ours, name)
+            if isinstance(value, RemovedName):
+                with pytest.raises(RemovedNameError, match=rf"{name} of StaICC 0\.1\.1 is gone\. Write: \S"):
+                    value("any", argument=1)
+
+
 @pytest.mark.parametrize(
-    "statement",
+    "use",
     [
-        "from StaICC.util import functional",
-        "from StaICC.normal import Normal",
-        "from StaICC.diagnosis import GLER",
-        "from StaICC.prefabricate_inference.model_kernel import inference_standard_template",
-        "import StaICC.util as gone; gone.configs",
+        "name()",
+        "name.attribute",
+        "name['key']",
+        "name['key'] = 1",
+        "'key' in name",
+        "len(name)",
+        "list(name)",
+        "isinstance(1, name)",
+        "issubclass(int, name)",
+        "class Mine(name): pass",
+        "if name: pass",
+        "import StaICC; StaICC.Normal(datasets=['mini'], metrics={'mine': name})",
     ],
 )
-def test_a_name_that_is_gone_raises_an_error_that_names_the_page(statement: str) -> None:
-    with pytest.raises(ImportError, match=r"is gone\. See 'Removed names' in docs/migration\.md"):
-        exec(statement)
+def test_every_use_of_a_name_that_is_gone_says_what_to_write(use: str) -> None:
+    from StaICC.util.functional import linspace  # type: ignore[attr-defined]
+
+    with pytest.raises(RemovedNameError, match=r"Write: \[start .*'Removed names' in docs/migration\.md"):
+        exec(use, {"name": linspace})
     assert "\n## Removed names\n" in PAGE.read_text(encoding="utf-8")
+
+
+def test_a_name_that_is_gone_can_be_imported_printed_and_passed_around() -> None:
+    from StaICC.util.configs import STRICT_MODE  # type: ignore[attr-defined]
+
+    assert "STRICT_MODE of StaICC 0.1.1" in repr(STRICT_MODE)
+    assert [STRICT_MODE][0] is STRICT_MODE
+    assert not hasattr(STRICT_MODE, "__wrapped__")
+
+
+def test_the_page_begins_with_at_most_ten_lines_to_change() -> None:
+    first_section = PAGE.read_text(encoding="utf-8").split("\n## ")[0]
+    rows = [line for line in first_section.splitlines() if line.startswith("|")][2:]
+    assert 1 <= len(rows) <= 10
+    assert all(row.count("`") == 4 or "the same with" in row or "in `datasets=" in row for row in rows)  # before, after
+
+
+def test_a_cut_set_and_one_repeat_are_in_the_signature() -> None:
+    experimentor = StaICC.Normal(datasets=["mini"])[0]
+    published = experimentor.settings_for_signature()
+    experimentor._repeat_times = 1
+    experimentor.demonstration_set().cut_by_index(16)
+    changed = experimentor.settings_for_signature()
+    assert (published["repeats"], changed["repeats"]) == ("2", "1")
+    assert published["split"] is None
+    assert str(changed["split"]).endswith(f"+16+{len(experimentor.test_set())}")
+    assert experimentor.arguments()["changed"] == ["repeats", "split"]
+
+
+def test_an_experimentor_with_other_sizes_says_so_in_the_signature() -> None:
+    made = StaICC.util.experimentor.single_experimentor(original_dataset="mini", dividing=[10, 20, 30])
+    assert made.settings_for_signature()["split"] == "10+20+30"
+
+
+def test_metrics_of_the_release_are_marked_in_the_signature() -> None:
+    metrics = {"accuracy": StaICC.util.functional.accuracy}
+    released, standard = (StaICC.Normal(datasets=["mini"], metrics=each) for each in (metrics, "accuracy"))
+    assert "|metrics:custom+accuracy@0.1.1+as released|" in str(released.signature())
+    assert released.arguments()["metrics"]["names"] == []  # the name alone would be the standard metric
+    assert "|metrics:accuracy|" in str(standard.signature())
+
+
+def test_an_argument_under_both_names_is_refused() -> None:
+    experimentor = StaICC.Normal(datasets=["mini"])[0]
+    rows = [0] * len(experimentor)
+    with pytest.raises(StaICC.ArgumentError, match="got preentered_prediction and input_prediction"):
+        experimentor(preentered_prediction=rows, input_prediction=rows)

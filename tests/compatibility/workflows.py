@@ -238,7 +238,7 @@ show('both', experimentor.auto_run(last_label, preentered_prediction=rows))
 show('by position', experimentor(None, rows))
 fails('too few', lambda: experimentor.auto_run(preentered_prediction=rows[:1000]))
 fails('nothing', lambda: experimentor.auto_run())
-#: auto_run: given predictions by the name of the code [keywords]
+#: auto_run: given predictions by the name of the code
 experimentor(input_prediction=[[1.0, 0, 0, 0, 0, 0]] * len(experimentor))
 #: a metric: added
 experimentor.add_metric('mine', lambda ground_truth, prediction: len(prediction) + prediction[0][0])
@@ -249,11 +249,8 @@ show('names', [list(benchmark.metrics), list(benchmark[1].metrics)])
 experimentor.metrics['mine'] = lambda ground_truth, prediction: 0.25
 show('result', experimentor.auto_run(probabilities))
 show('mean', benchmark(probabilities)['Averaged results']['mine'])
-#: a metric: by the keywords of the code [keywords]
+#: a metric: by the keywords of the code
 experimentor.add_metric(metric_name='mine', metric_function=lambda ground_truth, prediction: 1.0)
-show('value', experimentor.auto_run(probabilities)[0]['mine'])
-#> now
-experimentor.add_metric('mine', lambda ground_truth, prediction: 1.0)
 show('value', experimentor.auto_run(probabilities)[0]['mine'])
 #: a metric: a list as its value [metric-values]
 experimentor.add_metric('mine', lambda ground_truth, prediction: [0.5, 1.0])
@@ -497,29 +494,6 @@ show('result', experimentor.auto_run(lambda prompt, label_space: seen.append(lab
 show('labels', seen[0])
 """)
 
-REMOVED = scripts(r"""
-#: StaICC.util: functional [removed]
-from StaICC.util import functional
-show('place', functional.argmin([2, 1, 3]))
-#> now
-show('place', min(range(3), key=[2, 1, 3].__getitem__))
-#: StaICC.util: data sets by class [removed]
-from StaICC import Normal
-from StaICC.util import hgf_dataset_loader
-benchmark = Normal(datasets=[hgf_dataset_loader.trec])
-show('prompts', sha(benchmark[0].prompt_set()))
-#> now
-from StaICC import Normal
-benchmark = Normal(datasets=['TREC'])
-show('prompts', sha(benchmark[0].prompt_set()))
-#: StaICC.normal [removed]
-from StaICC.normal import Normal
-show('length', len(Normal()))
-#> now
-from StaICC import Normal
-show('length', len(Normal()))
-""")
-
 KERNEL = """\
 from StaICC.prefabricate_inference import model_kernel
 parts = dict(model=model, tokenizer=tokenizer, label_space=['good', 'bad'])
@@ -664,7 +638,6 @@ GROUPS: dict[str, list[Workflow]] = {
     "Prompts": PROMPTS,
     "Kernels": KERNELS,
     "Notebooks": NOTEBOOKS,
-    "Removed names": REMOVED,
 }
 
 
