@@ -183,6 +183,9 @@ if TYPE_CHECKING:
     from StaICC.metrics.metric_set import metric_set as metric_set
     from StaICC.metrics.random_baselines import RandomBaseline as RandomBaseline
     from StaICC.metrics.statistics import MeanOf as MeanOf
+    from StaICC.prompting.prompt_text import Demonstration as Demonstration
+    from StaICC.prompting.prompt_text import PromptParts as PromptParts
+    from StaICC.prompting.prompt_text import PromptText as PromptText
     from StaICC.prompting.prompt_writer import PromptWriter as PromptWriter
     from StaICC.prompting.prompt_writer import Query as Query
     from StaICC.prompting.prompt_writer import TemplateWarning as TemplateWarning
@@ -288,6 +291,7 @@ _HOMES = {
     "StaICC.metrics.metric_set": "Metric MetricSet metric_set",
     "StaICC.metrics.random_baselines": "RandomBaseline",
     "StaICC.metrics.statistics": "MeanOf",
+    "StaICC.prompting.prompt_text": "Demonstration PromptParts PromptText",
     "StaICC.prompting.prompt_writer": "PromptWriter Query TemplateWarning",
     "StaICC.prompting.stable_random": "StableRandom",
     "StaICC.prompting.views": "split_dataset",

@@ -21,7 +21,8 @@ from StaICC.benchmarks.score_intervals import Intervals
 from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scorer, Scoring
 from StaICC.benchmarks.warnings import find_warnings
 from StaICC.errors import OutputError, UndefinedMetricError
-from StaICC.inference.contract import Answer
+from StaICC.inference.contract import Answer, dropped_demonstrations
+from StaICC.inference.label_mass import mean_label_mass
 from StaICC.inference.replies import Failure
 from StaICC.metrics import released
 from StaICC.metrics.intervals import Interval, NoInterval, mean_interval
@@ -155,6 +156,13 @@ def evaluate(
         examples = "; ".join(dict.fromkeys(reply.reason.removeprefix("unparsed reply ") for reply in replies[:3]))
         how = "count as wrong" if unparsed == "wrong" else "are excluded"
         notes += (f"{len(replies)} of {len(seen)} replies are unparsed and {how}, such as {examples}",)
+    dropped = _dropped(conditions, predictions)
+    if dropped:
+        counts = [sum(numbers) for numbers in zip(*dropped.values(), strict=True)]
+        notes += (
+            f"{counts[0]} of {len(seen)} prompts were longer than the model reads and were sent without "
+            f"{counts[1]} demonstrations in all",
+        )
     details = DatasetDetails(
         asked=len(seen),
         distinct=len({written[:2] for written in seen}),
@@ -174,11 +182,31 @@ def evaluate(
         failures=failures,
         unparsed=replies,
         bounds=bounds,
+        label_mass=_label_masses(outcomes),
+        dropped=dropped,
         labels=next((own.queries[0].label_space for own in conditions if own.queries and not task.free_text), ()),
     )
     own = {key: intervals[place] for key, place in places.items() if place in intervals}
     statistics = scoring.metric_set.statistics
     return DatasetRun(scores.values, scores.averaged, details, outcomes, own, predictions, statistics=statistics)
+
+
+def _label_masses(outcomes: Sequence[Outcome]) -> dict[str, float]:
+    """Return the mean label mass of each condition whose predictions record it."""
+    masses = {outcome.condition.name: mean_label_mass(outcome.answers) for outcome in outcomes}
+    return {name: mass for name, mass in masses.items() if mass is not None}
+
+
+def _dropped(conditions: Sequence[Condition], predictions: Sequence[Answer | Failure]) -> dict[str, tuple[int, int]]:
+    """Return for each condition with shortened prompts how many there are, and how many demonstrations they lost."""
+    dropped = {}
+    left = iter(predictions)
+    for condition in conditions:
+        numbers = [dropped_demonstrations(answer) for answer in islice(left, len(condition.queries))]
+        shortened = len(numbers) - numbers.count(0)
+        if shortened:
+            dropped[condition.name] = shortened, sum(numbers)
+    return dropped
 
 
 _EACH_INTERVAL = "interval of each score"

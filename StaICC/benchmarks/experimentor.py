@@ -32,7 +32,7 @@ from StaICC.prompting.demonstrations import (
     sample_demonstrations,
     sample_nested,
 )
-from StaICC.prompting.prompt_writer import PromptRenderer, PromptWriter
+from StaICC.prompting.prompt_writer import PromptWriter
 from StaICC.prompting.views import split_dataset
 from StaICC.registry import origin_of
 from StaICC.safe_text import one_line
@@ -422,18 +422,21 @@ class Experimentor(FixedAttributes, DatasetTask):
 
     # -- queries
 
-    def task_input(self, renderer: type[PromptRenderer] = PromptRenderer) -> TaskInput:
+    def task_input(self) -> TaskInput:
         """Return the input of the task's conditions."""
-        prompts = self.prompt_former.settings, self.demonstration_lists(), self.limit, renderer
-        return TaskInput(self.card, self.triplet_dataset, self._k, self.get_repeat_times(), *prompts)
+        return TaskInput(
+            card=self.card,
+            split=self.triplet_dataset,
+            k=self._k,
+            repeats=self.get_repeat_times(),
+            settings=self.prompt_former.settings,
+            demonstration_lists=self.demonstration_lists(),
+            limit=self.limit,
+        )
 
-    def conditions(self, renderer: type[PromptRenderer] = PromptRenderer) -> Sequence[Condition]:
-        """Return the conditions: named lists of queries.
-
-        Args:
-            renderer: Writes the prompts.
-        """
-        conditions, rows = self.task.conditions(self.task_input(renderer)), self._rows
+    def conditions(self) -> Sequence[Condition]:
+        """Return the conditions: named lists of queries."""
+        conditions, rows = self.task.conditions(self.task_input()), self._rows
         if rows is None:
             return conditions
         return [Condition(own.name, tuple(query for query in own.queries if query.row in rows)) for own in conditions]

@@ -251,8 +251,6 @@ class TaskInput:
     """The demonstrations of each prompt; prompt ``i + r * rows`` is for test row ``i`` in repeat ``r``."""
     limit: int | None = None
     """The maximum number of test rows that are evaluated."""
-    renderer: type[PromptRenderer] = PromptRenderer
-    """Writes the prompts."""
 
     def queries(
         self,
@@ -271,7 +269,7 @@ class TaskInput:
             The queries, repeat by repeat, without the rows beyond the limit.
         """
         settings = settings or self.settings
-        renderer = self.renderer(self.split, settings)
+        renderer = PromptRenderer(self.split, settings)
         generator = noise or StableRandom()
         rows = [self.split.test.row(place) for place in range(len(self.split.test))]
         queries = []

@@ -30,7 +30,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, groupby, pairwise
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
@@ -60,7 +60,7 @@ from StaICC.inference.replies import Failure, unlabelled
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.inference.runner import Part, predict_queries
 from StaICC.metrics.metric_set import METRICS, MetricSet, metric_set
-from StaICC.prompting.prompt_writer import Prompt, PromptRenderer
+from StaICC.prompting.prompt_writer import Query
 from StaICC.registry import import_reference
 from StaICC.results.details import DatasetDetails
 from StaICC.results.files import DIGESTS, DIVIDED, digest_problems, read_result_file
@@ -226,18 +226,12 @@ def _class_of(result: Results) -> type[Any]:
     raise UnknownBenchmarkError(f"this library has no benchmark {name!r:.60} to verify the result with")
 
 
-class _PartRenderer(PromptRenderer):
-    """Writes each prompt as its parts; in the noisy channel, that of the first label."""
-
-    __slots__ = ()
-
-    def assemble(self, demonstrations: Sequence[tuple[str, int]], query: Sequence[str]) -> Prompt:
-        """Return instruction, demonstrations and query."""
-        prompt = super().assemble(demonstrations, query)
-        text = prompt if isinstance(prompt, str) else prompt[0]
-        lengths = [len(shown) + len(self._label_parts[label]) for shown, label in demonstrations]
-        ends = [0, *accumulate(lengths, initial=len(self.settings.template.instruction)), len(text)]
-        return tuple(text[start:end] for start, end in pairwise(ends))
+def _pieces(query: Query) -> tuple[str, ...]:
+    """Return instruction, demonstrations and question; of the noisy channel, those of the first label."""
+    parts = query.parts
+    if parts is None:  # of a task of the user's own, or cut within a demonstration
+        return (query.prompt if isinstance(query.prompt, str) else query.prompt[0],)
+    return (parts.instruction, *(shown.text for shown in parts.demonstrations), parts.question)
 
 
 def written_prompts(result: Result, data_files: Sequence[StrPath] = ()) -> dict[str, list[tuple[str, ...]] | str]:
@@ -265,8 +259,7 @@ def written_prompts(result: Result, data_files: Sequence[StrPath] = ()) -> dict[
         recorded = [pair for record in details.conditions for pair in zip(record.rows, record.truth, strict=True)]
         if same and recorded != [(query.row, query.label) for query in queries]:
             same, message = False, "the records of the queries are not those of the prompts"
-        parted = benchmark[name].conditions(_PartRenderer) if same else ()
-        prompts[name] = [tuple(query.prompt) for condition in parted for query in condition.queries] or message
+        prompts[name] = [_pieces(query) for query in queries] if same else message
     return prompts
 
 

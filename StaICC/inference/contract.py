@@ -43,23 +43,44 @@ class Text(str):
         reply: The text.
         finish_reason: ``"stop"`` (the end of the text, or a stop string), ``"length"`` (the maximum number of tokens),
             or ``None`` if it is unknown.
+        dropped: How many demonstrations of the prompt the model did not read, because the prompt was too long.
 
     Example:
         >>> Text("a label", "stop") == "a label", Text("a lab", "length").finish_reason
         (True, 'length')
     """
 
-    __slots__ = ("finish_reason",)
+    __slots__ = ("dropped", "finish_reason")
     finish_reason: str | None
+    dropped: int
 
-    def __new__(cls, reply: str, finish_reason: str | None = None) -> Text:
+    def __new__(cls, reply: str, finish_reason: str | None = None, dropped: int = 0) -> Text:
         """Make a reply."""
         text = super().__new__(cls, reply)
         text.finish_reason = finish_reason
+        text.dropped = dropped
         return text
 
-    def __reduce__(self) -> tuple[type[Text], tuple[str, str | None]]:
-        return Text, (str(self), self.finish_reason)
+    def __reduce__(self) -> tuple[type[Text], tuple[str, str | None, int]]:
+        return Text, (str(self), self.finish_reason, self.dropped)
+
+
+class ScoredLabels(list[float]):
+    """A number for each label, with what a kernel knows of the prompt. It equals the list.
+
+    Args:
+        numbers: Probabilities or logits.
+        label_mass: The total probability of the labels among all continuations, in [0, 1]; ``None`` if it is unknown.
+        dropped: How many demonstrations of the prompt the model did not read, because the prompt was too long.
+    """
+
+    def __init__(self, numbers: Sequence[float], label_mass: float | None = None, dropped: int = 0) -> None:
+        super().__init__(numbers)
+        self.label_mass = label_mass
+        self.dropped = dropped
+
+    def __reduce__(self) -> tuple[type[ScoredLabels], tuple[list[float], float | None, int]]:
+        return ScoredLabels, (list(self), self.label_mass, self.dropped)
 
 
 class ReplyLabel(int):
@@ -100,6 +121,15 @@ Answer = list[float] | int | Text | Features
 """A checked prediction: a number for each label (a logit may be minus infinity), a label index, (only with free text)
 a reply, or features for a method."""
 
+
+def dropped_demonstrations(answer: object) -> int:
+    """Return how many demonstrations of its prompt the model did not read, as a prediction or failure records it."""
+    if isinstance(answer, ScoredLabels):
+        return answer.dropped
+    reply = getattr(answer, "reply", answer)  # of a label that was read from a reply, and of a reply without a label
+    return reply.dropped if isinstance(reply, Text) else 0
+
+
 Usage = tuple[int, int, int]
 """Requests that were sent again, tokens that were read and generated."""
 
@@ -128,13 +158,15 @@ def check_answer(value: object, label_space: Sequence[str], free_text: bool = Fa
         [1.0, 3.0]
     """
     if isinstance(value, str):
-        text = Text(str.__str__(value), value.finish_reason if isinstance(value, Text) else None)
+        known = (value.finish_reason, value.dropped) if isinstance(value, Text) else ()
+        text = Text(str.__str__(value), *known)
         return text if free_text else _index_of_text(text, label_space)
     if isinstance(value, Features):
         return value
     plain = _plain(_by_position(value, label_space))
     if isinstance(plain, (list, tuple)):
-        return _row(plain, label_space)
+        row = _row(plain, label_space)
+        return ScoredLabels(row, value.label_mass, value.dropped) if isinstance(value, ScoredLabels) else row
     if (index := whole_number(plain)) is None:
         raise OutputError(
             f"got {_describe(value)}; expected a sequence of {len(label_space)} numbers (a probability or logit for "
@@ -363,6 +395,20 @@ def loading_kernel(function: object) -> LoadsModel | None:
         return function
     kernel = own_attribute(function, "kernel")
     return None if kernel is None or kernel is function else loading_kernel(kernel)
+
+
+def reads_parts(function: object) -> bool:
+    """Return whether an inference function reads the parts of its prompts, not only their texts.
+
+    Such a function gets prompts as :class:`~StaICC.prompting.prompt_text.PromptText`. A kernel with certain options is
+    one, and so is what wraps it in the attribute ``kernel``; a function of the user's own declares ``reads_parts``.
+    """
+    if type(function) is functools.partial:
+        return reads_parts(function.func)
+    declared, kernel = own_attribute(function, "reads_parts"), own_attribute(function, "kernel")
+    if declared is not None or kernel is None or kernel is function:
+        return declared is True
+    return reads_parts(kernel)
 
 
 def retried(function: object) -> int:

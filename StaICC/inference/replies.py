@@ -17,7 +17,15 @@ from pathlib import PurePath
 from typing import Any, Literal, TypeVar
 
 from StaICC import errors
-from StaICC.inference.contract import Answer, BatchForm, ReplyLabel, batch_form, check_answer, check_batch
+from StaICC.inference.contract import (
+    Answer,
+    BatchForm,
+    ReplyLabel,
+    batch_form,
+    check_answer,
+    check_batch,
+    reads_parts,
+)
 from StaICC.inference.prompt_key import PromptKey
 from StaICC.prompting.prompt_writer import Prompt, as_argument
 from StaICC.safe_text import one_line
@@ -156,7 +164,7 @@ def read_reply(answer: Answer | Failure, label_space: Sequence[str], unparsed: U
 
 
 def batch_answers(
-    batch: BatchForm, prompts: Sequence[Prompt], label_space: Sequence[str]
+    batch: BatchForm, prompts: Sequence[Prompt], label_space: Sequence[str], with_parts: bool = False
 ) -> list[Answer | Failure] | Failure:
     """Call a batched function.
 
@@ -164,11 +172,12 @@ def batch_answers(
         batch: Takes prompts and label space.
         prompts: The prompts.
         label_space: Their label space.
+        with_parts: Whether the function reads the parts of prompts.
 
     Returns:
         One prediction or failure per prompt, or a failure of the call.
     """
-    arguments = [as_argument(prompt) for prompt in prompts], list(label_space)
+    arguments = [as_argument(prompt, with_parts) for prompt in prompts], list(label_space)
     values = _called("the batched inference function", batch, *arguments)
     if type(values) is Failure:
         return values
@@ -194,16 +203,17 @@ def solver(
     Returns:
         A function that returns one prediction or failure per query, in order; fewer if the chunk ended early.
     """
-    batch = batch_form(function)
+    batch, with_parts = batch_form(function), reads_parts(function)
 
     def solve(chunk: Chunk) -> list[Answer | Failure]:
         if batch is not None:
-            return _solve_batch(batch, [prompt for prompt, _ in chunk], chunk[0][1], on_error)
+            return _solve_batch(batch, [prompt for prompt, _ in chunk], chunk[0][1], on_error, with_parts)
         answers: list[Answer | Failure] = []
         for prompt, labels in chunk:
             if stopped():
                 break
-            value = _called("the inference function", function, prompt=as_argument(prompt), label_space=list(labels))
+            argument = as_argument(prompt, with_parts)
+            value = _called("the inference function", function, prompt=argument, label_space=list(labels))
             answers.append(value if type(value) is Failure else checked(value, labels))
             if ends(answers[-1:], on_error):
                 break
@@ -213,10 +223,10 @@ def solver(
 
 
 def _solve_batch(
-    batch: BatchForm, prompts: Sequence[Prompt], label_space: tuple[str, ...], on_error: OnError
+    batch: BatchForm, prompts: Sequence[Prompt], label_space: tuple[str, ...], on_error: OnError, with_parts: bool
 ) -> list[Answer | Failure]:
     """Evaluate a chunk in one call; if it fails, halve it until the failing query is alone."""
-    values = batch_answers(batch, prompts, label_space)
+    values = batch_answers(batch, prompts, label_space, with_parts)
     if not isinstance(values, Failure):
         return values
     if len(prompts) == 1 or isinstance(values.cause, errors.MissingDependencyError):
@@ -225,10 +235,10 @@ def _solve_batch(
         reason = f"{values.reason}, asked for {len(prompts)} queries from this one on"
         return [dataclasses.replace(values, reason=reason)]
     half = len(prompts) // 2
-    answers = _solve_batch(batch, prompts[:half], label_space, on_error)
+    answers = _solve_batch(batch, prompts[:half], label_space, on_error, with_parts)
     if ends(answers, on_error):
         return answers
-    return answers + _solve_batch(batch, prompts[half:], label_space, on_error)
+    return answers + _solve_batch(batch, prompts[half:], label_space, on_error, with_parts)
 
 
 # Failure reasons. Kernels and servers have different messages, and a worker process returns only the message, so this

@@ -24,8 +24,19 @@ from typing import Protocol
 from StaICC.arguments import set_integers
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError
 from StaICC.inference import contract
-from StaICC.inference.contract import Answer, Inference, Text, Usage, batch_form, loading_kernel, own_attribute, retried
-from StaICC.inference.prompt_key import PromptKey
+from StaICC.inference.contract import (
+    Answer,
+    Inference,
+    Text,
+    Usage,
+    batch_form,
+    loading_kernel,
+    own_attribute,
+    reads_parts,
+    retried,
+)
+from StaICC.inference.label_mass import low_mass_warning
+from StaICC.inference.prompt_key import PromptKey, refuse_other_parts, structured_key
 from StaICC.inference.recheck import RunCounter
 from StaICC.inference.replies import Failure, OnError, Unparsed, batch_answers, ends, read_reply, solver
 from StaICC.inference.workers import WorkerPool, solve_in_workers
@@ -49,6 +60,34 @@ class AnswerStore(Protocol):
 
     def put_many(self, answers: Iterable[tuple[PromptKey, Answer]]) -> dict[PromptKey, Answer]:
         """Store predictions durably before returning; return those that were stored before and differ."""
+
+
+class StructuredStore:
+    """A prediction store for a function that reads the parts of prompts: they are part of the key.
+
+    Args:
+        store: The store.
+    """
+
+    def __init__(self, store: AnswerStore) -> None:
+        self._store = store
+
+    def get_many(self, keys: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
+        """Return the stored predictions."""
+        by_structure = {structured_key(key): key for key in keys}
+        stored = self._store.get_many(list(by_structure))
+        return {by_structure[structured]: answer for structured, answer in stored.items()}
+
+    def put_many(self, answers: Iterable[tuple[PromptKey, Answer]]) -> dict[PromptKey, Answer]:
+        """Store predictions durably before returning; return those that were stored before and differ."""
+        by_structure = {}
+        structured_answers = []
+        for key, answer in answers:
+            structured = structured_key(key)
+            by_structure[structured] = key
+            structured_answers.append((structured, answer))
+        kept = self._store.put_many(structured_answers)
+        return {by_structure[structured]: answer for structured, answer in kept.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +179,10 @@ def predict_queries(
     options = options or RunOptions()
     if options.batched:
         return _evaluate_in_one_call(function, queries, part, options)
+    if reads_parts(function):
+        refuse_other_parts(queries)
+        if options.store is not None:
+            options = replace(options, store=StructuredStore(options.store))
     numbers: dict[PromptKey, int] = {}
     for number, query in enumerate(queries):
         numbers.setdefault((query.prompt, query.label_space), number)
@@ -174,6 +217,10 @@ def predict_queries(
         for warning in collector.ending_warnings(reply_limit):
             options.warn(f"{part.name}: {warning}")
     collector.refuse_failures(numbers)
+    if options.warn is not None:
+        warning = low_mass_warning(function, [key[0] for key in keys], [collector.answers[key] for key in keys])
+        if warning is not None:
+            options.warn(f"{part.name}: {warning}")
     return [collector.answers[query.prompt, query.label_space] for query in queries]
 
 
@@ -325,7 +372,8 @@ def _evaluate_in_one_call(
         (str(number), label_space) for number in range(len(queries))
     ]  # equal prompts are kept apart
     collector = AnswerCollector(replace(options, store=None), part, len(keys), {})  # nor are they those of prompts
-    values = batch_answers(contract.user_batch_form(function), [query.prompt for query in queries], label_space)
+    batch, prompts = contract.user_batch_form(function), [query.prompt for query in queries]
+    values = batch_answers(batch, prompts, label_space, reads_parts(function))
     if isinstance(values, Failure):
         if ends([values], options.on_error):
             raise _error(part.name, values)

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from StaICC.errors import ArgumentError, EditionError, OutputError, SchemaError, StaICCError
 from StaICC.files.output import is_database
-from StaICC.inference.contract import Answer, Features, Served, Text, check_answer
+from StaICC.inference.contract import Answer, Features, ScoredLabels, Served, Text, check_answer
 from StaICC.inference.prompt_key import PromptKey
 from StaICC.safe_text import logger
 
@@ -109,17 +109,38 @@ def _framed(text: str) -> bytes:
     return len(data).to_bytes(8, "big") + data
 
 
+_KNOWN = struct.Struct("<dI")
+"""What is known of a prompt, after its label scores: the label mass (NaN if unknown), and dropped demonstrations. Its
+size is no multiple of that of a score, so that a row says by its size whether it has it."""
+
+
 def _encode(prediction: Answer) -> bytes | str:
-    """Return what a row holds: numbers as their 64 bits each, a reply with its known ending as a pair, else JSON."""
+    """Return what a row holds: numbers as their 64 bits each, with what is known of the prompt; else JSON.
+
+    A reply is a text, or a list of the text, how it ended, and the number of dropped demonstrations (if any).
+    """
     if isinstance(prediction, list):
-        return struct.pack(f"<{len(prediction)}d", *prediction)
-    reason = prediction.finish_reason if isinstance(prediction, Text) else None
-    return json.dumps(prediction if reason is None else [prediction, reason])
+        numbers = struct.pack(f"<{len(prediction)}d", *prediction)
+        if not isinstance(prediction, ScoredLabels):
+            return numbers
+        mass = math.nan if prediction.label_mass is None else prediction.label_mass
+        return numbers + _KNOWN.pack(mass, prediction.dropped)
+    if not isinstance(prediction, Text):
+        return json.dumps(prediction)
+    if prediction.dropped:
+        return json.dumps([prediction, prediction.finish_reason, prediction.dropped])
+    if prediction.finish_reason is not None:
+        return json.dumps([prediction, prediction.finish_reason])
+    return json.dumps(prediction)
 
 
 def _decode(stored: bytes | str) -> Answer:
     if isinstance(stored, bytes):
-        return list(struct.unpack(f"<{len(stored) // 8}d", stored))
+        count, rest = divmod(len(stored), 8)
+        if not rest:
+            return list(struct.unpack(f"<{count}d", stored))
+        *numbers, mass, dropped = struct.unpack(f"<{count - _KNOWN.size // 8}d{_KNOWN.format[1:]}", stored)
+        return ScoredLabels(numbers, None if math.isnan(mass) else mass, dropped)
     prediction: Any = json.loads(stored)
     if isinstance(prediction, (str, list)):
         return Text(*([prediction] if isinstance(prediction, str) else prediction))

@@ -22,6 +22,7 @@ import enum
 import hashlib
 import math
 from collections.abc import Sequence, Set
+from dataclasses import replace
 from os.path import commonprefix
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -30,6 +31,7 @@ from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError, OutputError, PromptError
 from StaICC.inference.contract import batch_form, own_attribute
 from StaICC.inference.identity import Identity, in_library, replaced_methods
+from StaICC.prompting.prompt_text import PromptText
 
 
 class Capability(enum.Enum):
@@ -180,6 +182,9 @@ def without_blank(prompt: str) -> str:
         >>> without_blank("label: ")
         'label:'
     """
+    question = prompt.parts.question.rstrip(" ") if isinstance(prompt, PromptText) else ""
+    if isinstance(prompt, PromptText) and question:
+        return PromptText(replace(prompt.parts, question=question))
     return prompt.rstrip(" ")
 
 

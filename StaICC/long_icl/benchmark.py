@@ -41,7 +41,7 @@ from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scorer, Scores, 
 from StaICC.benchmarks.verify import refuse_unknown_arguments
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError, DataMissingError, OutputError
-from StaICC.inference.contract import Answer, Inference, own_attribute
+from StaICC.inference.contract import Answer, Inference, dropped_demonstrations, own_attribute
 from StaICC.inference.forecast import forecast_prompts
 from StaICC.inference.replies import Failure, Unparsed, alike, is_too_long, unparsed_reason
 from StaICC.inference.reply_parser import PARSER_VERSION
@@ -68,6 +68,7 @@ from StaICC.metrics.intervals import combine
 from StaICC.metrics.metric_set import MetricSet
 from StaICC.metrics.random_baselines import RandomBaseline, sign_test
 from StaICC.numerics import mean
+from StaICC.prompting.prompt_text import PromptText
 from StaICC.prompting.prompt_writer import Query
 from StaICC.results.details import Baselines, DatasetDetails
 from StaICC.results.result import Result
@@ -176,6 +177,7 @@ class LongICLOutcome(Outcome):
         tallies: ``None`` for failed queries and excluded responses.
         unparsed: The reason of each response without a label, and of each one that the server withheld.
         cut_off: How many responses without a label ended at the maximum number of tokens.
+        dropped: How many demonstrations each prompt lost because it was too long.
         score: The score with its counts; ``None`` if a query failed, or all responses are excluded.
         value: The score.
         note: Why the score is undefined; empty if it is defined.
@@ -190,6 +192,7 @@ class LongICLOutcome(Outcome):
         self, own: LongICLExperimentor, condition: Condition, responses: Sequence[Answer | Failure], assume: Assumed
     ) -> None:
         self.condition, self.responses, self.queries = condition, responses, []
+        self.dropped = [dropped_demonstrations(response) for response in responses]
         self.number = next(number for number in own.rounds if round_name(number) == condition.name)
         readings = [own.read_response(self.number, place, response) for place, response in enumerate(responses)]
         self.tallies, self.parsed = [tally for tally, *_ in readings], [text for _, text, _ in readings]
@@ -233,12 +236,13 @@ class LongICLOutcome(Outcome):
 
     def record(self, own: LongICLExperimentor) -> dict[str, Any]:
         """Return counts, score and counts for each label, as the result has them."""
-        contexts, items, failed = own.contexts[self.number], own.test_items, self.failed
+        contexts, items, failed = own.contexts[self.number].sent(self.dropped), own.test_items, self.failed
         replies = (answer.reply if isinstance(answer, Failure) else answer for answer in self.responses)
         record: dict[str, Any] = {
             "round": self.number,
             "demonstrations": contexts.demonstrations,
             **contexts.coverage([item.gold for item in items]),
+            "dropped": sum(self.dropped),
             "asked": len(items),
             "answered": len(items) - failed.total(),
             "empty": sum(isinstance(reply, str) and not reply.strip() for reply in replies),
@@ -300,6 +304,7 @@ class LongICLExperimentor(Scorer, DatasetTask):
             reasons = "; ".join(f"{name}: {reason}" for name, reason in self.unavailable.items())
             raise ArgumentError(f"{self.card.title}: the experiment has no condition: {reasons}")
         self.rounds = tuple(self.contexts)
+        self._shared_texts: dict[int | str, str] = {}
 
     @property
     def name(self) -> str:
@@ -323,7 +328,12 @@ class LongICLExperimentor(Scorer, DatasetTask):
             number: The round, or the name of a condition.
             place: The test item, for conditions with a context for each.
         """
-        return self.contexts[number].context_of(place)
+        contexts = self.contexts[number]
+        if not contexts.shared:
+            return contexts.context_of(place).text
+        if number not in self._shared_texts:  # one text for the round, not one for each query
+            self._shared_texts[number] = contexts.context_of(place).text
+        return self._shared_texts[number]
 
     def round_queries(self, number: int | str) -> Sequence[Query]:
         """Return the queries of a round for the runner, each written when it is read.
@@ -336,7 +346,8 @@ class LongICLExperimentor(Scorer, DatasetTask):
         def write(place: int) -> Query:
             item = self.test_items[place]
             label = -1 if self.card.structured else labels.index(item.gold[0])
-            prompt = contexts.context_of(place) + self._questions[place]
+            parts = replace(contexts.context_of(place), question=self._questions[place])
+            prompt = PromptText(parts, self.context(number, place) + parts.question if contexts.shared else None)
             return Query(prompt, contexts.labels_of(place) or labels, label, item.row, 0)
 
         return _LazyQueries(write, len(self.test_items))
@@ -502,7 +513,7 @@ class LongICLExperimentor(Scorer, DatasetTask):
             **({} if self.guessing[2] is None else {"majority_label": self.guessing[2]}),
         }
         if self.options.experiment is not None:
-            contexts = {round_name(number): contexts for number, contexts in self.contexts.items()}
+            contexts = {own.condition.name: self.contexts[own.number].sent(own.dropped) for own in run.outcomes}
             tallies = {own.condition.name: () if own.value is None else own.tallies for own in run.outcomes}
             level = self.options.statistics.level if self.options.statistics.intervals else None
             of_task = self.options.experiment, self.card, self.options.variant, self.test_items

@@ -29,13 +29,14 @@ from StaICC.benchmarks.score_intervals import aligned
 from StaICC.errors import ArgumentError
 from StaICC.long_icl.cards import TaskCard, cards
 from StaICC.long_icl.loading import MOST_TURNS, LongICLData
-from StaICC.long_icl.prompts import Item, as_shown, write_answer, write_context, write_query
+from StaICC.long_icl.prompts import Item, as_shown, write_context, write_demonstration, write_instruction
 from StaICC.long_icl.scoring import Tally, score_tallies, scored, value_of
 from StaICC.long_icl.selection import SEED, balanced
 from StaICC.metrics.intervals import MetricTerm, combine, of_difference, ratio_part
 from StaICC.metrics.paired_tests import holm
 from StaICC.metrics.random_baselines import sign_test
 from StaICC.prompting.demonstrations import bm25_scores, rows_by_label
+from StaICC.prompting.prompt_text import PromptParts
 
 _BYTES = 4
 _MOST = 10**9 - 1  # the largest number of an option, which fits into a signature
@@ -61,34 +62,69 @@ def _size(text: str) -> int:
     return len(to_bytes(text))
 
 
+ShownLabels = tuple[tuple[str, ...], ...]
+"""The labels of each demonstration of a context."""
+
+
 @dataclass(frozen=True, slots=True)
 class Contexts:
     """What the prompts of a condition (a round, or a level of an experiment) show before the query."""
 
-    context: str | Callable[[int], str]
-    """The text before the query, for all test items; or a function that writes that of a test item, so that long
+    context: PromptParts | Callable[[int], PromptParts]
+    """What is before the query, for all test items; or a function that writes that of a test item, so that long
     contexts are not in memory together."""
-    demonstrations: int
-    """Number of demonstrations (for a context of each test item: of one context)."""
+    demonstrations: float
+    """Number of demonstrations (for a context of each test item: of one context; the mean, where some were dropped)."""
     labels: tuple[str, ...] | Callable[[int], tuple[str, ...]] = ()
     """Names that replace those of the labels, in the order of the card, or a function that returns those of a test
     item; empty: the card's."""
-    shown: tuple[tuple[str, ...], ...] = ((),)
-    """The labels of the demonstrations, as in the card: of the shared context, or of that of each test item."""
+    shown: tuple[ShownLabels, ...] = ((),)
+    """The labels of each demonstration in the order of the prompt, as in the card: of the shared context, or of that of
+    each test item."""
+    shown_to: Callable[[int], ShownLabels] | None = None
+    """Returns them for a test item, where :attr:`shown` has those of one context for all."""
     compared: str = ""
     """The condition from which the difference is computed; empty: the first one."""
 
-    def context_of(self, place: int) -> str:
-        """Return the context of a test item."""
-        return self.context if isinstance(self.context, str) else self.context(place)
+    @property
+    def shared(self) -> bool:
+        """Whether all test items have one context."""
+        return isinstance(self.context, PromptParts)
+
+    def context_of(self, place: int) -> PromptParts:
+        """Return the context of a test item: instruction and demonstrations, with an empty question."""
+        return self.context if isinstance(self.context, PromptParts) else self.context(place)
 
     def labels_of(self, place: int) -> tuple[str, ...]:
         """Return the names of the labels in the prompt of a test item; empty: the card's."""
         return self.labels if isinstance(self.labels, tuple) else self.labels(place)
 
+    def sent(self, dropped: Sequence[int]) -> Contexts:
+        """Return what the model read, where demonstrations were dropped because prompts were too long.
+
+        Args:
+            dropped: For each test item, how many demonstrations were dropped from the front.
+        """
+        if not any(dropped):
+            return self
+        kept = []
+        lost = 0
+        for place, count in enumerate(dropped):
+            of_item = self.shown_to(place) if self.shown_to else self.shown[0 if len(self.shown) == 1 else place]
+            kept.append(of_item[count:])
+            lost += sum(map(len, of_item[:count]))
+
+        def context(place: int) -> PromptParts:
+            return self.context_of(place).without_first(dropped[place])
+
+        number = self.demonstrations - lost / len(dropped)
+        return replace(self, context=context, demonstrations=number, shown=tuple(kept), shown_to=None)
+
     def shows(self, labels: Sequence[Sequence[str]]) -> list[list[bool]]:
         """Return whether the context of each test item shows its true labels, given those of all test items."""
-        sets = [frozenset(shown) for shown in self.shown] * (len(labels) if len(self.shown) == 1 else 1)
+        sets = [frozenset(chain.from_iterable(shown)) for shown in self.shown]
+        if len(sets) == 1:
+            sets *= len(labels)
         return [[label in shown for label in of_item] for shown, of_item in zip(sets, labels, strict=True)]
 
     def coverage(self, labels: Sequence[Sequence[str]]) -> dict[str, float]:
@@ -97,12 +133,12 @@ class Contexts:
         Args:
             labels: The true labels of each test item.
         """
-        numbers = [len(set(shown)) for shown in self.shown]
+        numbers = [len(set(chain.from_iterable(shown))) for shown in self.shown]
         known = [*chain.from_iterable(self.shows(labels))]
         return {
             "labels_shown": sum(numbers) / len(numbers),
             "share_shown": sum(known) / max(1, len(known)),
-            "per_shown_label": sum(map(len, self.shown)) / max(1, sum(numbers)),
+            "per_shown_label": sum(len(labels) for shown in self.shown for labels in shown) / max(1, sum(numbers)),
         }
 
 
@@ -146,12 +182,14 @@ class Material:
             size: Bytes of the context; a shorter one gets irrelevant text before the demonstrations.
         """
         own = card or self.data.card
-        head, context = (write_context(own, items, instruct=self.instruct) for items in ((), shown))
-        if (room := size - _size(context)) > 0:
-            context = head + _irrelevant_text(room) + context.removeprefix(head)
+        context = write_context(own, shown, instruct=self.instruct)
+        room = size - _size(context.text)
+        if room > 0:
+            context = replace(context, instruction=context.instruction + _irrelevant_text(room))
         true = dict(zip(own.labels, self.data.card.labels, strict=True))
         names = own.labels if own.labels != self.data.card.labels else ()
-        return Contexts(context, len(shown), names, (tuple(true[label] for item in shown for label in item.gold),))
+        labels = tuple(tuple(true[label] for label in item.gold) for item in shown)
+        return Contexts(context, len(shown), names, (labels,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,10 +264,10 @@ def _filled(
     """
     card = material.data.card
     shown: list[Item] = []
-    sizes = [_size(write_context(card, (), instruct=material.instruct))]
+    sizes = [_size(write_instruction(card, instruct=material.instruct))]
     for place in places:
         shown.append(material.data.train[place].item())
-        sizes.append(sizes[-1] + _size(write_query(card, shown[-1]) + write_answer(card, shown[-1])))
+        sizes.append(sizes[-1] + _size(write_demonstration(card, shown[-1]).text))
         if sizes[-1] > _BYTES * budgets[-1]:
             break
     largest = -(-sizes[-1] // _BYTES)
@@ -365,7 +403,7 @@ def _controls(experiment: Experiment, material: Material) -> Conditions:
         name: ([replace(item, gold=(label,)) for item, label in zip(shown, names, strict=True)], own)
         for name, (names, own) in labels.items()
     }
-    size = max(_size(write_context(own, items, instruct=material.instruct)) for items, own in written.values())
+    size = max(_size(write_context(own, items, instruct=material.instruct).text) for items, own in written.values())
     conditions = {name: material.contexts(items, own, size) for name, (items, own) in written.items()}
     normal = conditions.pop("normal")
     others = {"irrelevant text": material.contexts((), size=size)}
@@ -384,17 +422,17 @@ def _retrieval(experiment: Experiment, material: Material) -> Conditions:
         "random": [_shuffled(range(len(pool)), f"{experiment.seed} {item.row}") for item in material.items],
     }
 
-    def context(nearest: Sequence[Sequence[int]], number: int, place: int) -> str:
+    def context(nearest: Sequence[Sequence[int]], number: int, place: int) -> PromptParts:
         shown = [pool[row] for row in reversed(nearest[place][:number])]
         return write_context(material.data.card, shown, instruct=material.instruct)
 
     conditions: Conditions = {"full context": material.contexts(pool)}
     for number in experiment.levels:
         for kind, nearest in orders.items():
-            shown = tuple(tuple(pool[row].gold[0] for row in places[:number]) for places in nearest)
+            shown = tuple(tuple(pool[row].gold for row in reversed(places[:number])) for places in nearest)
             compared = f"{number} retrieved" if kind == "random" else ""
             conditions[f"{number} {kind}"] = (
-                Contexts(partial(context, nearest, number), number, (), shown, compared)
+                Contexts(partial(context, nearest, number), number, (), shown, compared=compared)
                 if number < len(pool)
                 else f"the full context has {len(pool)} demonstrations"
             )
@@ -412,7 +450,7 @@ def _helmet(experiment: Experiment, material: Material) -> Conditions:
         raise ArgumentError(f"experiment helmet: got {got}, expected {expected}, without a label list")
     train = [row.item() for row in material.data.train]
     labels, index = [item.gold[0] for item in train], {label: place for place, label in enumerate(card.labels)}
-    questions, groups = [write_query(card, item) for item in train], rows_by_label(labels)
+    groups = rows_by_label(labels)
 
     def seed(place: int) -> int:
         return (int(hashlib.sha256(to_bytes(material.items[place].texts[0])).hexdigest(), 16) + SEED) % 2**31
@@ -422,18 +460,25 @@ def _helmet(experiment: Experiment, material: Material) -> Conditions:
         random.Random(seed(place)).shuffle(shuffled)
         return tuple(map(str, shuffled))
 
-    def context(count: int, place: int) -> str:
-        answers = [template.answer.format(label=number) for number in numbers(place)]
-        rows = balanced(groups, count, seed(place))
-        return template.plain + "".join(questions[row] + answers[index[labels[row]]] for row in rows)
+    def context(count: int, place: int) -> PromptParts:
+        names = numbers(place)
+        shown = []
+        for row in balanced(groups, count, seed(place)):
+            numbered = replace(train[row], gold=(names[index[labels[row]]],))
+            shown.append(write_demonstration(card, numbered))
+        return PromptParts(template.plain, tuple(shown), "")
+
+    def shown_to(count: int, place: int) -> ShownLabels:
+        return tuple((labels[row],) for row in balanced(groups, count, seed(place)))
 
     counts, conditions = dict(zip(_BUDGETS, card.shots, strict=True)), Conditions()
     for level in experiment.levels:
         count, name = counts.get(level, 0), _budget_name(level)
         conditions[name] = f"HELMET has no such length. Choose from {', '.join(map(_budget_name, _BUDGETS))}"
         if count:  # each context shows every label that has rows
-            shown = tuple(labels[row] for row in balanced(groups, count, seed(0)))
-            conditions[name] = Contexts(partial(context, count), count, numbers, (shown,))
+            shown = tuple((labels[row],) for row in balanced(groups, count, seed(0)))
+            of_items = partial(shown_to, count)
+            conditions[name] = Contexts(partial(context, count), count, numbers, (shown,), shown_to=of_items)
     return conditions
 
 
@@ -570,8 +615,8 @@ def analyse(
         if terms and len(terms) == len(pairs):  # the difference from the mean of the others, on the same items
             change = combine(terms, [1.0, *[-1.0 / len(others)] * len(others)])
         by_row = dict(zip(rows, zip(*same, strict=True), strict=True)) if same else {}  # HELMET may test a row twice
-        contexts_of_items = map(own.context_of, range(1 if isinstance(own.context, str) else len(labels)))
-        sizes = {hashlib.sha256(to_bytes(text)).digest(): reference_tokens(text) for text in contexts_of_items}
+        texts = (own.context_of(place).text for place in range(1 if own.shared else len(labels)))
+        sizes = {hashlib.sha256(to_bytes(text)).digest(): reference_tokens(text) for text in texts}
         shown = [is_shown for (is_shown,) in own.shows(gold)]
         conditions[name] = {
             "items": sum(tally is not None for tally in of_condition),

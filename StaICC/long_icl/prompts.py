@@ -18,6 +18,7 @@ from typing import Any
 
 from StaICC.errors import ArgumentError
 from StaICC.long_icl.cards import TaskCard
+from StaICC.prompting.prompt_text import Demonstration, PromptParts
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "text": ("text",),
@@ -98,20 +99,36 @@ def write_answer(card: TaskCard, item: Item) -> str:
     return card.template.answer.format_map(dict.fromkeys(("label", "relations"), ", ".join(item.gold)))
 
 
-def write_context(card: TaskCard, demonstrations: Iterable[Item], *, instruct: bool = False) -> str:
-    """Return the text before the query.
+def write_instruction(card: TaskCard, *, instruct: bool = False) -> str:
+    """Return the text before the demonstrations.
+
+    Args:
+        card: Card of the data set.
+        instruct: Show the label list.
+    """
+    if not instruct:
+        return card.template.plain
+    before, after = card.template.instruct
+    return before + ", ".join(card.labels) + after
+
+
+def write_demonstration(card: TaskCard, item: Item) -> Demonstration:
+    """Return a demonstration: a query, its answer, and the white space that separates it from the next one."""
+    answer = write_answer(card, item)
+    shown = answer.rstrip()
+    return Demonstration(write_query(card, item), shown, answer[len(shown) :])
+
+
+def write_context(card: TaskCard, demonstrations: Iterable[Item], *, instruct: bool = False) -> PromptParts:
+    """Return what is before the query: instruction and demonstrations, with an empty question.
 
     Args:
         card: Card of the data set.
         demonstrations: The demonstrations, in order.
         instruct: Show the label list.
-
-    Returns:
-        Instruction and demonstrations.
     """
-    before, after = card.template.instruct
-    head = before + ", ".join(card.labels) + after if instruct else card.template.plain
-    return head + "".join(write_query(card, item) + write_answer(card, item) for item in demonstrations)
+    shown = tuple(write_demonstration(card, item) for item in demonstrations)
+    return PromptParts(write_instruction(card, instruct=instruct), shown, "")
 
 
 def as_shown(card: TaskCard, demonstrations: Sequence[Item]) -> list[Item]:

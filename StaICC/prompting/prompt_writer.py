@@ -30,12 +30,14 @@ from StaICC.arguments import known_name, validate_integer, whole_number
 from StaICC.datasets.catalogue import Card, Template
 from StaICC.errors import ArgumentError
 from StaICC.frozen import FixedAttributes, FrozenList
+from StaICC.prompting.prompt_text import Demonstration, PromptParts, PromptText
 from StaICC.prompting.stable_random import StableRandom
 from StaICC.prompting.views import TripletSplit
 from StaICC.safe_text import one_line
 
 Prompt = str | tuple[str, ...]
-"""The prompt of one query: a text, or in the noisy channel one text for each label of the label space."""
+"""The prompt of one query: a text, or in the noisy channel one text for each label of the label space. The prompts of
+benchmarks know their parts (:class:`~StaICC.prompting.prompt_text.PromptText`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,15 @@ class Query:
     last_label: int | None = None
     """Label of the last demonstration; ``None`` without demonstrations, or where labels are falsified."""
 
+    @property
+    def parts(self) -> PromptParts | None:
+        """Instruction, demonstrations and question; in the noisy channel, those of the text for the first label.
+
+        ``None`` for the prompt of a task of the user's own that writes plain texts.
+        """
+        text = self.prompt if isinstance(self.prompt, str) else self.prompt[0]
+        return text.parts if isinstance(text, PromptText) else None
+
 
 class PromptRenderer:
     """Writes prompts with fixed settings.
@@ -80,43 +91,58 @@ class PromptRenderer:
         settings: Everything else.
     """
 
-    __slots__ = ("_demonstration", "_label_parts", "_shown", "settings")
+    __slots__ = ("_demonstration", "_shown", "settings")
 
     def __init__(self, split: TripletSplit, settings: PromptSettings) -> None:
         self.settings = settings
         self._demonstration = split.demonstration
-        template = settings.template
-        self._label_parts = [template.label_prefix + label + template.label_affix for label in settings.label_space]
-        self._shown: dict[int, tuple[str, int]] = {}  # demonstrations as text, with labels, for several prompts
+        self._shown: dict[tuple[int, int], Demonstration] = {}  # by row and label, for several prompts
 
-    def query_part(self, texts: Sequence[str]) -> str:
+    def input_text(self, texts: Sequence[str]) -> str:
         """Return input texts between their prefixes and affixes."""
         template = self.settings.template
-        parts = zip(template.input_text_prefixes, texts, template.input_text_affixes, strict=True)
-        return "".join([prefix + text + affix for prefix, text, affix in parts])
+        pieces = zip(template.input_text_prefixes, texts, template.input_text_affixes, strict=True)
+        return "".join([prefix + text + affix for prefix, text, affix in pieces])
 
-    def assemble(self, demonstrations: Sequence[tuple[str, int]], query: Sequence[str]) -> Prompt:
+    def demonstration(self, texts: Sequence[str], label: int) -> Demonstration:
+        """Return a demonstration as prompts show it; in the noisy channel the label comes first.
+
+        Args:
+            texts: Its input texts.
+            label: The label index to show.
+        """
+        template, shown = self.settings.template, self.input_text(texts)
+        name = self.settings.label_space[label]
+        if self.settings.noisy_channel:
+            return Demonstration(template.label_prefix, name, template.label_affix + shown)
+        return Demonstration(shown + template.label_prefix, name, template.label_affix)
+
+    def assemble(self, demonstrations: Sequence[Demonstration], query: Sequence[str]) -> Prompt:
         """Put a prompt together.
 
         Args:
-            demonstrations: For each, its texts as :meth:`query_part` writes them and the label index to show.
+            demonstrations: The demonstrations.
             query: The query's input texts.
 
         Returns:
             The prompt: a text, or one text for each label in the noisy channel.
         """
-        settings = self.settings
-        template = settings.template
-        parts = self._label_parts
-        if settings.noisy_channel:
-            shown = template.instruction + "".join([parts[label] + text for text, label in demonstrations])
-            query_text = template.query_prefix + self.query_part(query)
-            return tuple(self._cut(shown + candidate + query_text) for candidate in parts)
-        shown = template.instruction + "".join([text + parts[label] for text, label in demonstrations])
-        return self._cut(shown + template.query_prefix + self.query_part(query) + template.label_prefix)
+        template = self.settings.template
+        question = template.query_prefix + self.input_text(query)
+        if not self.settings.noisy_channel:
+            return self._written(demonstrations, question + template.label_prefix)
+        candidates = [template.label_prefix + label + template.label_affix for label in self.settings.label_space]
+        return tuple([self._written(demonstrations, candidate + question) for candidate in candidates])
 
-    def _cut(self, prompt: str) -> str:
-        return prompt[: -self.settings.cut_by_length] if self.settings.cut_by_length else prompt
+    def _written(self, demonstrations: Sequence[Demonstration], question: str) -> str:
+        """Return a prompt, without the characters that the settings cut off; these may be more than the question."""
+        parts = PromptParts(self.settings.template.instruction, tuple(demonstrations), question)
+        cut = self.settings.cut_by_length
+        if not cut:
+            return PromptText(parts)
+        if cut <= len(question):
+            return PromptText(dataclasses.replace(parts, question=question[:-cut]))
+        return parts.text[:-cut]
 
     def render(self, positions: Sequence[int], query: Sequence[str], noise: StableRandom) -> Prompt:
         """Write the prompt of one query.
@@ -129,18 +155,17 @@ class PromptRenderer:
         Returns:
             The prompt.
         """
-        shown, count = self._shown, len(self._label_parts)
+        wrong = int(len(positions) * self.settings.label_wrong_rate)
+        falsified = noise.sample(positions, wrong) if wrong else ()
+        demonstrations = []
         for position in positions:
-            if position not in shown:
-                texts, label = self._demonstration.row(position)
-                shown[position] = self.query_part(texts), label
-        demonstrations = [shown[position] for position in positions]
-        if wrong := int(len(positions) * self.settings.label_wrong_rate):
-            falsified = noise.sample(positions, wrong)
-            demonstrations = [
-                (text, (label + 1) % count if position in falsified else label)
-                for position, (text, label) in zip(positions, demonstrations, strict=True)
-            ]
+            texts, label = self._demonstration.row(position)
+            if position in falsified:
+                label = (label + 1) % len(self.settings.label_space)
+            shown = self._shown.get((position, label))
+            if shown is None:
+                shown = self._shown[position, label] = self.demonstration(texts, label)
+            demonstrations.append(shown)
         return self.assemble(demonstrations, query)
 
 
@@ -413,7 +438,7 @@ class PromptWriter(FixedAttributes):
             query = self._input_texts(pseudo)
         else:
             raise ArgumentError("give query_index, or set pseudo_prompt to an iterator over lists of input texts")
-        return as_argument(PromptRenderer(self._split, self._settings).render(shown, query, self._noise))
+        return _listed(PromptRenderer(self._split, self._settings).render(shown, query, self._noise))
 
     def write_prompt_from_dataline(
         self,
@@ -441,8 +466,8 @@ class PromptWriter(FixedAttributes):
         for number, line in enumerate(demos_lines):
             if isinstance(line, str) or not isinstance(line, Sequence) or len(line) != 2:
                 raise ArgumentError(f"demonstration {number} must be a pair (input texts, label), not {line!r}")
-            lines.append((renderer.query_part(self._input_texts(line[0])), self._label_index(line[1])))
-        return as_argument(renderer.assemble(lines, self._input_texts(query_line)))
+            lines.append(renderer.demonstration(self._input_texts(line[0]), self._label_index(line[1])))
+        return _listed(renderer.assemble(lines, self._input_texts(query_line)))
 
     def _input_texts(self, given: Sequence[str] | str) -> Sequence[str]:
         texts, expected = [given] if isinstance(given, str) else given, self._card.columns
@@ -472,15 +497,27 @@ class PromptWriter(FixedAttributes):
         generator = StableRandom()
         positions = generator.sample_indexes(len(self._split.demonstration), validate_integer("k", k, 0))
         query = self._split.test.texts(generator.integer(0, len(self._split.test)))
-        return as_argument(PromptRenderer(self._split, self._settings).render(positions, query, StableRandom()))
+        return _listed(PromptRenderer(self._split, self._settings).render(positions, query, StableRandom()))
 
     def __repr__(self) -> str:
         changed = "changed" if self.changed else "default"
         return one_line(f"<prompt writer of {self._card.name}, {changed} settings: {self.get_config_dict()!r}>")
 
 
-def as_argument(prompt: Prompt) -> str | list[str]:
-    """Return a prompt as the inference function gets it (a list in the noisy channel, as 0.1.1 has it)."""
+def as_argument(prompt: Prompt, with_parts: bool = False) -> str | list[str]:
+    """Return a prompt as the inference function gets it (a list in the noisy channel, as 0.1.1 has it).
+
+    Args:
+        prompt: The prompt.
+        with_parts: Keep the parts (:class:`~StaICC.prompting.prompt_text.PromptText`), for a function that reads them.
+    """
+    if with_parts:
+        return _listed(prompt)
+    return str(prompt) if isinstance(prompt, str) else [str(text) for text in prompt]
+
+
+def _listed(prompt: Prompt) -> str | list[str]:
+    """Return a prompt, in the noisy channel as a list."""
     return prompt if isinstance(prompt, str) else list(prompt)
 
 

@@ -200,6 +200,11 @@ class DatasetDetails(SavedRecord):
     """Scores that exclude unparsed replies: their values if all of these were wrong, and if all were right."""
     labels: tuple[str, ...] = ()
     """Label names in the order of the label space; empty for LongICL."""
+    label_mass: Mapping[str, float] = field(default_factory=dict)
+    """Mean total probability of the labels, by condition; only where the predictions record it."""
+    dropped: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """By condition, how many prompts were longer than the model reads and lost demonstrations, and how many
+    demonstrations they lost together; only where there are any."""
     data: str | None = None
     """Digest of the test texts, in order, without labels (true labels are in the records); of the whole table where
     queries have no content, of the test file for LongICL."""

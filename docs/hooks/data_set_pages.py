@@ -65,7 +65,7 @@ def layout(card: Card) -> str:
         rows, name="layout", label_space=card.label_space, template=card.template, split=SplitSizes(0, 2, 1)
     )
     renderer = PromptRenderer(split_dataset(dataset), PromptSettings(card.template, card.label_space))
-    shots = [(renderer.query_part(row), label) for row, label in rows[:2]]
+    shots = [renderer.demonstration(row, label) for row, label in rows[:2]]
     prompt = renderer.assemble(shots, rows[2][0])
     assert isinstance(prompt, str)
     return prompt

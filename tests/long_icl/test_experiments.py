@@ -26,6 +26,7 @@ from StaICC.long_icl.scoring import Tally
 from StaICC.metrics.intervals import ratio_part
 from StaICC.metrics.paired_tests import holm
 from StaICC.prompting.demonstrations import turns_of
+from StaICC.prompting.prompt_text import PromptParts
 from StaICC.report.figures import experiment_chart
 from StaICC.report.page import report_html
 from StaICC.results.result import Result
@@ -85,8 +86,8 @@ def test_budgets_are_filled_with_nested_contexts(small_files: Path, name: str, i
         count = condition.demonstrations
         assert condition.context == write_context(own.card, order[:count], instruct=instruct)
         longer = write_context(own.card, order[: count + 1], instruct=instruct)
-        assert len(longer.encode()) > 4 * budget  # no further one fits
-    sizes = [len(write_context(own.card, order[:count], instruct=instruct).encode()) for count in range(40)]
+        assert len(longer.text.encode()) > 4 * budget  # no further one fits
+    sizes = [len(write_context(own.card, order[:count], instruct=instruct).text.encode()) for count in range(40)]
     count = next(count for count in range(1, 40) if sizes[count] % 4 == 0)
     exact = one(small_files, Experiment("context", (sizes[count] // 4,)), name, instruct=instruct)
     assert [condition.demonstrations for condition in exact.contexts.values()] == [count]
@@ -97,7 +98,7 @@ def test_shots_are_the_published_rounds(small_files: Path, name: str) -> None:
     own = one(small_files, Experiment("shots", (0, 1, 2, 5, 7)), name)
     for number in (1, 2, 5):
         assert own.context(f"{number} shots") == rounds_of(small_files, name, number).context(number)
-    assert own.contexts["0 shots"] == Contexts(task_card(name).template.plain, 0, shown=((),))
+    assert own.contexts["0 shots"] == Contexts(PromptParts(task_card(name).template.plain, (), ""), 0, shown=((),))
     assert own.unavailable.keys() == {"7 shots"}
     assert "got 7 shots" in own.unavailable["7 shots"]
     assert "6 demonstrations of every label" in own.unavailable["7 shots"]

@@ -76,7 +76,7 @@ def test_any_strings(parts: tuple[str, ...], shown: list[tuple[str, int]], asked
     instruction, prefix, affix, *rest = parts
     form = Template(instruction, (prefix,), (affix,), *rest)
     renderer = PromptRenderer(SPLIT, PromptSettings(form, LABELS, noisy_channel=noisy))
-    lines = [(renderer.query_part([text]), label) for text, label in shown]
+    lines = [renderer.demonstration([text], label) for text, label in shown]
     expected = naive([([text], LABELS[label]) for text, label in shown], [asked], form, noisy, LABELS)
     assert renderer.assemble(lines, [asked]) == expected
 

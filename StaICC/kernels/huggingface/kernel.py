@@ -42,7 +42,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from StaICC.errors import ArgumentError, PromptError
-from StaICC.inference.contract import LoadsModel, Text
+from StaICC.inference.contract import LoadsModel, ScoredLabels, Text
 from StaICC.inference.forecast import PROBABILITIES, Forecast
 from StaICC.inference.identity import Identity, combined, hub_name, identity_of
 from StaICC.kernels.huggingface import torch
@@ -103,12 +103,22 @@ class LabelScores:
         label_mass: For each prompt, the total probability of all the labels, in [0, 1]; None
             where it was not computed, and for the noisy channel, which scores texts.
         issues: What can spoil the scores.
+        dropped: For each prompt, how many demonstrations were dropped because it was too long.
     """
 
     probabilities: list[list[float]]
     log_scores: list[list[float]]
     label_mass: list[float] | None
     issues: tuple[LabelIssue, ...]
+    dropped: list[int]
+
+    def predictions(self) -> list[list[float]]:
+        """Return the probabilities, each row with its label mass and its number of dropped demonstrations."""
+        masses: Sequence[float | None] = self.label_mass or [None] * len(self.probabilities)
+        return [
+            ScoredLabels(row, mass, dropped)
+            for row, mass, dropped in zip(self.probabilities, masses, self.dropped, strict=True)
+        ]
 
 
 class TokenKernel:
@@ -167,6 +177,11 @@ class TokenKernel:
         return self._can - (TEXT_SCORES if self.options.is_chat else set())
 
     @property
+    def reads_parts(self) -> bool:
+        """Whether the parts of a prompt matter (:func:`~StaICC.inference.contract.reads_parts`)."""
+        return self.options.reads_parts
+
+    @property
     def format(self) -> PromptFormat:
         """How prompts and labels are written for the tokenizer; loads the model."""
         return PromptFormat(self.tokenizer, self.options)
@@ -194,7 +209,7 @@ class TokenKernel:
         Raises:
             PromptError: The model cannot read a prompt; the message names its index.
         """
-        return self.score(prompts, label_space).probabilities
+        return self.score(prompts, label_space).predictions()
 
     def score(self, prompts: Sequence[Any], label_space: Sequence[str]) -> LabelScores:
         """Return the result of :meth:`batch` with the scores, the label mass and label issues."""
@@ -203,7 +218,7 @@ class TokenKernel:
             if isinstance(prompt, str) is not isinstance(prompts[0], str):
                 raise PromptError(f"prompt {index} is a {type(prompt).__name__}, prompt 0 is not", index)
         if not len(prompts):
-            self.last_scores = LabelScores([], [], [], ())
+            self.last_scores = LabelScores([], [], [], (), [])
             return self.last_scores
         with self._running(prompts):
             if not isinstance(prompts[0], str):
@@ -230,7 +245,7 @@ class TokenKernel:
         form = choose("variant", variant or self.options.variant, KernelVariant)
         with self._running(prompts):
             self.last_scores = self._channel(prompts, checked_labels(label_space), form)
-            return self.last_scores.probabilities
+            return self.last_scores.predictions()
 
     def _audit(self, label_space: Sequence[str], silent: bool = False) -> tuple[LabelIssue, ...]:
         """Return the issues of the labels, and log them once."""
@@ -288,21 +303,27 @@ class TokenKernel:
         if totals is not None:
             logs = ([row[place] - total for place in distinct] for row, total in zip(logits, totals, strict=True))
             mass = [min(1.0, math.fsum(map(math.exp, row))) for row in logs]
-        return LabelScores(list(map(label_probabilities, logits)), logits, mass, issues)
+        return LabelScores(list(map(label_probabilities, logits)), logits, mass, issues, reading.dropped)
+
+    def _read_scored(
+        self, prompts: Sequence[Any], label_space: Sequence[str], variant: str, limited: bool = True
+    ) -> Reading:
+        """Return the prompts of a noisy channel as tokens; without a variant, prompts with room for each label."""
+        if variant:
+            return self._read(prompts, limited=limited)
+        return self._read([[prompt] for prompt in prompts], label_space, limited=limited)
 
     def _sequences(
-        self, prompts: Sequence[Any], label_space: Sequence[str], variant: str, limited: bool = True
+        self, reading: Reading, label_space: Sequence[str], variant: str
     ) -> Iterator[tuple[list[Tokens], list[int]]]:
         """Yield, some prompts at a time, token sequences and for each the position before its first scored token.
 
         They are the prompts of a noisy channel; without a variant, prompts followed by each label.
         """
         if variant:
-            reading = self._read(prompts, limited=limited)
             starts = self.format.channel_starts(reading, label_space, variant)
             yield [ids for rows in reading.ids for ids in rows], starts
             return
-        reading = self._read([[prompt] for prompt in prompts], label_space, limited=limited)
         texts = [text for (text,) in reading.texts]
         step = max(1, TOKENS_AT_ONCE // (max(len(row) for (row,) in reading.ids) * len(label_space)))
         for first in range(0, len(texts), step):
@@ -314,14 +335,15 @@ class TokenKernel:
         """Labels scored by all their tokens in context; with a variant, the text scored given each label."""
         issues = () if variant else self._audit(label_space)
         logs: Logs = []
-        for sequences, starts in self._sequences(prompts, label_space, variant):
+        reading = self._read_scored(prompts, label_space, variant)
+        for sequences, starts in self._sequences(reading, label_space, variant):
             logs += self._log_probabilities(sequences, starts, labels=not variant)
         mean = variant == "0.1.1" if variant else self.options.label_normalisation == "mean"
         scores, mass = channel_scores(logs, len(label_space), mean), None
         if self.options.label_mass and not variant:
             sums = channel_scores(logs, len(label_space), False)
-            mass = [math.fsum(map(math.exp, row)) for row in sums]
-        return LabelScores(list(map(label_probabilities, scores)), scores, mass, issues)
+            mass = [min(1.0, math.fsum(map(math.exp, row))) for row in sums]
+        return LabelScores(list(map(label_probabilities, scores)), scores, mass, issues, reading.dropped)
 
     def _channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str) -> LabelScores:
         """The text scored given each label."""
@@ -357,7 +379,8 @@ class TokenKernel:
         with self._running(prompts):
             if channel or full:
                 variant = self.options.variant if channel else ""
-                for whole, starts in self._sequences(prompts, label_space, variant, limited):
+                reading = self._read_scored(prompts, label_space, variant, limited)
+                for whole, starts in self._sequences(reading, label_space, variant):
                     runs.append(self._computed(whole, starts, labels=full))
                     longest = max(longest, max(map(len, whole)) - full * self._least_new)
             if vectors or not runs:
@@ -433,11 +456,12 @@ class TokenKernel:
             reading = self._read([[prompt] for prompt in prompts], new_tokens=max_new_tokens)
             sampling = {"temperature": temperature, "seed": seed}
             texts = self._continued(reading.before(), max_new_tokens, stop, sampling, choices)
-        begun = [self.options.is_chat and prompt.rstrip().endswith(THOUGHT) for (prompt,) in reading.texts]
-        return [
-            Text(THOUGHT + text, getattr(text, "finish_reason", None)) if thinks else text
-            for text, thinks in zip(texts, begun, strict=True)
-        ]
+        replies: list[str] = []
+        for text, (prompt,), dropped in zip(texts, reading.texts, reading.dropped, strict=True):
+            reply = text if isinstance(text, Text) else Text(text)
+            thinks = self.options.is_chat and prompt.rstrip().endswith(THOUGHT)
+            replies.append(Text(THOUGHT + reply if thinks else reply, reply.finish_reason, dropped))
+        return replies
 
     def _continued(
         self, ids: Sequence[Tokens], most: int, stop: Sequence[str], sampling: dict[str, Any], choices: Sequence[str]
@@ -466,7 +490,6 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             the model's limit.
         on_too_long: ``"error"``, or ``"drop-demonstrations"``: remove demonstrations from the front until the prompt
             fits, the same number for every label, and count them in the report.
-        demonstration_separator: The text at the end of each demonstration; used to drop demonstrations only.
         prefix_reuse: Whether to compute shared prefixes once (if the model supports it).
         compile: Whether to compile the layers of a model on a CPU with ``torch.compile``. This needs a C++ compiler and
             some seconds more at the first call.
@@ -697,6 +720,18 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             A float32 NumPy array of shape (prompts, vocabulary).
         """
         return self.features(prompts, (), {"vocabulary"})["vocabulary"]
+
+    def likely_tokens(self, prompt: str, count: int) -> list[tuple[str, float]]:
+        """Return the most probable tokens after a prompt, with their probabilities.
+
+        Args:
+            prompt: The prompt.
+            count: How many tokens.
+        """
+        (logits,) = torch.from_numpy(self.full_vocabulary_logits([prompt]))
+        best = logits.double().softmax(0).topk(count)
+        pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        return [(str(self.tokenizer.decode([token])), share) for token, share in pairs]
 
     def layer_states(self, prompts: Sequence[str]) -> Any:
         """State of each decoder layer at the last position of each prompt.

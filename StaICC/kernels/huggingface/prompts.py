@@ -39,7 +39,7 @@ from StaICC.kernels.huggingface import text_config
 from StaICC.kernels.huggingface.forward import shared_length
 from StaICC.kernels.protocol import LastBlank, after_label, with_blank, without_blank
 from StaICC.kernels.registry import check_types
-from StaICC.safe_text import logger
+from StaICC.prompting.prompt_text import PromptText, parts_of
 
 LEAST_SAVING = 100_000
 """Characters that must be saved before texts are looked at for a common beginning."""
@@ -68,7 +68,6 @@ LabelScoring = Literal["last", "first", "full"]
 IssueKind = Literal["no-token", "shared-token", "special-token"]
 KernelVariant = Literal["paper", "0.1.1"]
 Tokens = tuple[int, ...]
-_log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +103,6 @@ class KernelOptions:
     on_too_long: Literal["error", "drop-demonstrations"] = "error"
     """What to do with a longer prompt: fail, or drop demonstrations from the front."""
 
-    demonstration_separator: str = "\n"
-    """The text at the end of each demonstration."""
-
     prompt_format: Literal["plain", "chat", "chat-turns"] = "plain"
     """The prompt as it is; as one turn of a user, through the chat template; or with demonstrations as turns."""
 
@@ -130,8 +126,6 @@ class KernelOptions:
 
     def __post_init__(self) -> None:
         check_types(self)
-        if not self.demonstration_separator:
-            raise ArgumentError("demonstration_separator must not be empty")
         for name in ("system", "template_arguments"):
             if getattr(self, name) and not self.is_chat:
                 raise ArgumentError(f"{name} is for chat prompts: got prompt_format='plain', expected 'chat'")
@@ -154,6 +148,11 @@ class KernelOptions:
     def is_chat(self) -> bool:
         """Whether prompts are written by the chat template."""
         return self.prompt_format != "plain"
+
+    @property
+    def reads_parts(self) -> bool:
+        """Whether the parts of a prompt matter, not only its text."""
+        return self.prompt_format == "chat-turns" or self.on_too_long == "drop-demonstrations"
 
     @property
     def whole_labels(self) -> bool:
@@ -196,10 +195,12 @@ class Reading:
     Attributes:
         texts: The prompts of each query, shortened where that was needed and allowed.
         ids: Their tokens, in the same order.
+        dropped: How many demonstrations each query lost.
     """
 
     texts: list[list[str]]
     ids: list[list[Tokens]]
+    dropped: list[int]
 
     def before(self, shared: int = 0) -> list[Tokens]:
         """Return the tokens of queries of one prompt each, without those at the end that belong to the labels."""
@@ -255,39 +256,6 @@ def encode(tokenizer: Any, texts: Sequence[str], special: bool = True) -> list[T
     return _whole(tokenizer, texts, special)
 
 
-def split_turns(prompt: str, separator: str = "\n") -> list[str]:
-    r"""Split a prompt into turns of the user and of the assistant, beginning and ending with the user.
-
-    A demonstration ends with the word that ends the prompt (such as ``"label: "``), a label, and the separator.
-
-    Args:
-        prompt: The prompt.
-        separator: The text at the end of each demonstration.
-
-    Raises:
-        PromptError: The prompt seems to have demonstrations, but none ends so.
-
-    Example:
-        >>> split_turns("text: sun label: good\ntext: rain label: ")
-        ['text: sun label: ', 'good', 'text: rain label: ']
-    """
-    word = re.search(r"\S+\s*$", prompt)
-    if word is None:
-        return [prompt]
-    end = re.escape(separator)
-    turns, start = [], 0
-    for match in re.finditer(f"{re.escape(word[0])}((?:(?!{end}).)+){end}", prompt, re.DOTALL):
-        turns += [prompt[start : match.start(1)], match[1]]
-        start = match.end()
-    if not turns and prompt.count(word[0].strip()) > 1:
-        raise PromptError(
-            f"prompt_format='chat-turns': no demonstration ends with {word[0]!r}, a label and {separator!r}: got "
-            f"{prompt[:80]!r}. Set demonstration_separator, or use prompt_format='chat'",
-            0,
-        )
-    return [*turns, prompt[start:]]
-
-
 @dataclass(frozen=True, slots=True)
 class PromptFormat:
     """How a kernel writes prompts and labels for a tokenizer."""
@@ -316,11 +284,16 @@ class PromptFormat:
 
     def messages(self, prompt: str) -> list[dict[str, str]]:
         """Return a prompt as the messages of a conversation."""
-        turns = [prompt]
-        if self.options.prompt_format == "chat-turns":
-            turns = split_turns(prompt, self.options.demonstration_separator)
-        messages = [{"role": ("user", "assistant")[n % 2], "content": turn} for n, turn in enumerate(turns)]
-        return [{"role": "system", "content": self.options.system}] * bool(self.options.system) + messages
+        messages = []
+        if self.options.system:
+            messages.append({"role": "system", "content": self.options.system})
+        if self.options.prompt_format == "chat":
+            return [*messages, {"role": "user", "content": prompt}]
+        turns = parts_of(prompt, "prompt_format='chat-turns'").turns()
+        for number, turn in enumerate(turns):
+            role = "assistant" if number % 2 else "user"
+            messages.append({"role": role, "content": turn})
+        return messages
 
     def render(self, prompt: str) -> str:
         """Return the text that the model reads.
@@ -378,20 +351,17 @@ class PromptFormat:
         labels = self.labels(label_space) if label_space else []
         # A label rarely has more tokens in context than alone, never many more.
         room = 2 * max(map(len, encode(self.tokenizer, labels, special=False)), default=0)
-        dropped: list[int] = []
+        dropped = [0] * len(texts)
         for index, rows in enumerate(ids):
             for row in rows:
                 self._check_start(row, index)
             if limit is not None and max(map(len, rows)) + room > limit:
                 shorter, count = self._fitted(queries[index], labels or [""], limit, index)
                 if count:
-                    dropped.append(count)
+                    dropped[index] = count
                     texts[index] = [self.render(prompt) for prompt in shorter]
                     ids[index] = self.encode(texts[index])
-        if dropped:
-            counts = len(dropped), len(texts), sum(dropped)
-            _log.warning("%d of %d prompts were too long and lost %d demonstrations in all", *counts)
-        return Reading(texts, ids)
+        return Reading(texts, ids, dropped)
 
     def _check_start(self, ids: Tokens, index: int) -> None:
         """Refuse a prompt whose beginning-of-sequence token is doubled or missing, and an empty one."""
@@ -412,29 +382,40 @@ class PromptFormat:
             )
 
     def _fitted(self, query: Sequence[str], labels: Sequence[str], limit: int, index: int) -> tuple[Sequence[str], int]:
-        """A query's prompts without as few demonstrations as possible, the same number for all; and that number."""
-        separator = self.options.demonstration_separator
-        parts = []
-        for prompt in query:
-            body = prompt.rstrip(separator) if not separator.strip() else prompt
-            *demonstrations, last = body.split(separator)
-            parts.append(([text + separator for text in demonstrations], last + prompt[len(body) :]))
-        most = min(len(demonstrations) for demonstrations, _ in parts)
+        """Drop as few demonstrations as possible from the front, so that a query fits.
 
-        def without(count: int) -> list[str]:
-            return ["".join(demonstrations[count:]) + rest for demonstrations, rest in parts]
+        Args:
+            query: Its prompts: one, or one for each label of a noisy channel, which lose the same demonstrations.
+            labels: Labels that follow each prompt.
+            limit: The maximum number of tokens.
+            index: Number of the query, for messages.
+
+        Returns:
+            The prompts, and how many demonstrations were dropped.
+        """
+        drops = self.options.on_too_long == "drop-demonstrations"
+        parts = [parts_of(prompt, "on_too_long='drop-demonstrations'") for prompt in query] if drops else []
+
+        def without(count: int) -> Sequence[str]:
+            return query if count == 0 else [PromptText(of_prompt.without_first(count)) for of_prompt in parts]
 
         def longest(count: int) -> int:
-            return max(map(len, self.encode([self.render(p) + label for p in without(count) for label in labels])))
+            texts = [self.render(prompt) + label for prompt in without(count) for label in labels]
+            return max(map(len, self.encode(texts)))
 
-        count = bisect_left(range(most + 1), True, key=lambda count: longest(count) <= limit)
-        if not count:
+        size = longest(0)
+        if size <= limit:
             return query, 0
         what = "tokens with its label" if any(labels) else "tokens"
-        problem = f"prompt {index} has {longest(0)} {what}, but the model reads {limit} at most"
-        if self.options.on_too_long == "error":
-            remedy = "use fewer demonstrations, a model with a longer context, or on_too_long='drop-demonstrations'"
+        problem = f"prompt {index} has {size} {what}, but the model reads {limit} at most"
+        if not drops:
+            remedy = (
+                "use fewer demonstrations, a model with a longer context, a larger max_length if the model can read "
+                "it, or on_too_long='drop-demonstrations'"
+            )
             raise PromptError(f"{problem}; {remedy}", index)
+        most = len(parts[0].demonstrations)
+        count = bisect_left(range(most + 1), True, key=lambda count: longest(count) <= limit)
         if count > most:
             raise PromptError(f"{problem}, and its query alone is too long", index)
         return without(count), count

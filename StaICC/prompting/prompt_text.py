@@ -1,0 +1,112 @@
+"""The text of a prompt, which knows its parts: instruction, demonstrations, question.
+
+An inference function reads the text. What has to know where a demonstration begins (chat turns, a prompt that is too
+long) reads the parts; nothing splits the text of a prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from StaICC.errors import PromptError
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """A demonstration (in-context example) as a prompt shows it; its text is the three fields together."""
+
+    before: str
+    """Everything before the label."""
+    label: str
+    """The label, or the answer of a task without labels."""
+    after: str
+    """Everything after the label, such as the line feed that ends the demonstration."""
+
+    @property
+    def text(self) -> str:
+        """The demonstration in the prompt."""
+        return self.before + self.label + self.after
+
+
+@dataclass(frozen=True, slots=True)
+class PromptParts:
+    """The parts of a prompt; its text is all of them together."""
+
+    instruction: str
+    """Everything before the first demonstration."""
+    demonstrations: Sequence[Demonstration]
+    """The demonstrations, in order."""
+    question: str
+    """Everything after the last demonstration: the query, up to the place where the model continues."""
+
+    @property
+    def text(self) -> str:
+        """The prompt."""
+        pieces = [self.instruction]
+        for shown in self.demonstrations:
+            pieces += (shown.before, shown.label, shown.after)
+        pieces.append(self.question)
+        return "".join(pieces)
+
+    def without_first(self, count: int) -> PromptParts:
+        """Return the parts without the first demonstrations."""
+        return replace(self, demonstrations=self.demonstrations[count:])
+
+    def turns(self) -> list[str]:
+        r"""Return the contents of a conversation, of the user and the assistant in turn; the last one is the user's.
+
+        The assistant says the labels. White space after a label separates the demonstrations in a text, and is left
+        out here; other text after a label begins the next turn of the user.
+
+        Example:
+            >>> shown = Demonstration("text: sun label: ", "good", "\n")
+            >>> PromptParts("Classify. ", [shown], "text: rain label: ").turns()
+            ['Classify. text: sun label: ', 'good', 'text: rain label: ']
+        """
+        turns = []
+        begun = self.instruction
+        for shown in self.demonstrations:
+            turns += [begun + shown.before, shown.label]
+            begun = shown.after if shown.after.strip() else ""
+        return [*turns, begun + self.question]
+
+
+class PromptText(str):
+    """The text of a prompt with its parts. It equals its text.
+
+    Args:
+        parts: The parts.
+        text: The text, where it is at hand; it must be that of the parts.
+    """
+
+    __slots__ = ("parts",)
+    parts: PromptParts
+
+    def __new__(cls, parts: PromptParts, text: str | None = None) -> PromptText:
+        """Make a prompt."""
+        prompt = super().__new__(cls, parts.text if text is None else text)
+        prompt.parts = parts
+        return prompt
+
+    def __reduce__(self) -> tuple[type[PromptText], tuple[PromptParts]]:
+        return PromptText, (self.parts,)
+
+
+def parts_of(prompt: str, needed_for: str) -> PromptParts:
+    """Return the parts of a prompt.
+
+    Args:
+        prompt: The prompt.
+        needed_for: What needs them, for the message.
+
+    Raises:
+        PromptError: It is a plain text.
+    """
+    if isinstance(prompt, PromptText):
+        return prompt.parts
+    raise PromptError(
+        f"{needed_for} needs a prompt with its parts, and {prompt[:80]!r} is a plain text. Pass the kernel itself to "
+        "the benchmark (a function around it has to declare reads_parts = True), or make a StaICC.PromptText",
+        0,
+    )
