@@ -113,10 +113,11 @@ def write_instruction(card: TaskCard, *, instruct: bool = False) -> str:
 
 
 def write_demonstration(card: TaskCard, item: Item) -> Demonstration:
-    """Return a demonstration: a query, its answer, and the white space that separates it from the next one."""
-    answer = write_answer(card, item)
-    shown = answer.rstrip()
-    return Demonstration(write_query(card, item), shown, answer[len(shown) :])
+    """Return a demonstration; white space around its answer belongs to what is before and after it."""
+    text = write_answer(card, item)
+    answer = text.strip()
+    before, after = text.split(answer, 1) if answer else (text, "")
+    return Demonstration(write_query(card, item) + before, answer, after)
 
 
 def write_context(card: TaskCard, demonstrations: Iterable[Item], *, instruct: bool = False) -> PromptParts:

@@ -81,7 +81,6 @@ OTHER = {
     "token_budget": "64",
     "max_length": "99",
     "on_too_long": "drop-demonstrations",
-    "demonstration_separator": "#",
     "prefix_reuse": "false",
     "compile": "true",
     "add_special_tokens": "false",
@@ -158,7 +157,7 @@ def test_an_option_is_read_and_is_in_the_identity(kind: str, fact: OptionFact) -
 
 TORCH = {
     **{"label_scoring": "last", "label_normalisation": "sum", "variant": "paper", "max_length": "None"},
-    **{"on_too_long": "error", "demonstration_separator": r"'\n'", "prompt_format": "plain", "compile": "False"},
+    **{"on_too_long": "error", "prompt_format": "plain", "compile": "False"},
     "add_special_tokens": "True",
 }
 REPLY = {"scoring": "text", "api": "completions", "max_tokens": "100 (with reasoning 8192)", "temperature": "0"}

@@ -86,6 +86,20 @@ def test_prompts_and_answers_are_those_of_helmet(tables: Path, name: str) -> Non
     assert every.test_number is one(tables, name, (4096,), test_number=len(queries)).test_number is None
 
 
+@pytest.mark.parametrize("name", TASKS)
+def test_the_parts_of_a_prompt_are_those_of_helmet(tables: Path, name: str) -> None:
+    own = one(tables, name, (4096,))
+    for place, query in enumerate(own.round_queries(own.rounds[0])):
+        parts = query.parts
+        assert parts is not None
+        assert parts.instruction == own.card.template.plain
+        assert parts.text == query.prompt
+        assert {shown.label for shown in parts.demonstrations} <= set(query.label_space)
+        assert len(parts.demonstrations) == own.contexts[own.rounds[0]].demonstrations
+        rest = own.contexts[own.rounds[0]].sent([2] * len(own.test_items)).context_of(place)
+        assert rest.demonstrations == parts.demonstrations[2:]
+
+
 def test_replies_are_parsed_and_scored_as_helmet_does(tables: Path) -> None:
     own = one(tables, "helmet_trec_fine", (4096,))
     queries = own.round_queries("4K")

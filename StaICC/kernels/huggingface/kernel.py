@@ -278,9 +278,11 @@ class TokenKernel:
         longest = self.format.encode(self.rendered(sorted(texts, key=lambda text: (len(text), text))[-MEASURED:]))
         size = max(map(len, longest), default=0)
         if limit is not None and size > NEAR_LIMIT * limit:
+            drops = self.options.on_too_long == "drop-demonstrations"
+            longer = "Longer prompts lose demonstrations" if drops else "Longer prompts fail"
             warnings.append(
-                f"the longest prompt has {size} tokens, and the model reads {limit} at most. Longer prompts fail; use "
-                "a smaller k or a model with a longer context"
+                f"the longest prompt has {size} tokens, and the model reads {limit} at most. {longer}; use a smaller k "
+                "or a model with a longer context"
             )
         return warnings
 

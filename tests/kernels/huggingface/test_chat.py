@@ -11,6 +11,7 @@ transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
 from StaICC.kernels.huggingface.kernel import CausalLMKernel  # noqa: E402
+from StaICC.prompting.prompt_text import Demonstration, PromptParts, PromptText  # noqa: E402
 
 SMOLLM2 = (
     "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou "
@@ -34,7 +35,14 @@ TEMPLATES = {
 }
 LABELS = ["person", "location", "number of people", "number"]
 DEMONSTRATIONS = "question: the city? answer: location\nquestion: how many? answer: number of people\n"
-PROMPTS = [f"{DEMONSTRATIONS}question: who wrote {n} plays? answer: " for n in range(5)] + ["question: who? answer: "]
+SHOWN = [
+    Demonstration("question: the city? answer: ", "location", "\n"),
+    Demonstration("question: how many? answer: ", "number of people", "\n"),
+]
+PROMPTS = [
+    *(PromptText(PromptParts("", SHOWN, f"question: who wrote {n} plays? answer: ")) for n in range(5)),
+    PromptText(PromptParts("", (), "question: who? answer: ")),
+]
 TURN_LISTS = [["question: the city? answer: ", "location", "question: how many? answer: ", "number of people"]] * 5 + [
     []
 ]

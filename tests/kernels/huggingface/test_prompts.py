@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from StaICC.errors import ArgumentError, PromptError
 from StaICC.kernels.huggingface import prompts
 from StaICC.kernels.huggingface.prompts import KernelOptions, PromptFormat, encode
+from StaICC.prompting.prompt_text import Demonstration, PromptParts, PromptText
 
 tokenizers = pytest.importorskip("tokenizers")
 transformers = pytest.importorskip("transformers")
@@ -37,25 +38,49 @@ def read(queries: Any, limit: int | None = None, labels: Any = (), tokenizer: An
 DROP: dict[str, Any] = {"on_too_long": "drop-demonstrations"}
 
 
-def test_whole_demonstrations_are_dropped_and_counted(caplog: pytest.LogCaptureFixture) -> None:
-    found = read([["aaa\nbb\ncc\nq "], ["short"]], 8, **DROP)
+def parted(demonstrations: list[str], question: str, instruction: str = "") -> PromptText:
+    """A prompt whose demonstrations have a label of one character, and end with a line feed."""
+    shown = [Demonstration(text[:-1], text[-1:], "\n") for text in demonstrations]
+    return PromptText(PromptParts(instruction, shown, question))
+
+
+def test_whole_demonstrations_are_dropped_and_counted() -> None:
+    found = read([[parted(["aaa", "bb", "cc"], "q ")], ["short"]], 8, **DROP)
     assert (found.texts, found.ids) == ([["bb\ncc\nq "], ["short"]], [[ids("bb\ncc\nq ")], [ids("short")]])
-    assert "1 of 2 prompts" in caplog.text
-    found = read([["aaaa\nbbbb\nx q\n", "aaaa\nbbbb\nlong q\n"]], 12, **DROP)
+    assert found.dropped == [1, 0]
+    found = read([[parted(["aaaa", "bbbb"], "x q\n"), parted(["aaaa", "bbbb"], "long q\n")]], 12, **DROP)
     assert found.texts == [["bbbb\nx q\n", "bbbb\nlong q\n"]]  # equally for every label
     with pytest.raises(PromptError, match="begins twice with the beginning-of-sequence token '\\^'"):
         read([["^^q"]])
 
 
+def test_an_instruction_is_never_dropped() -> None:
+    lines = "Answer with a label.\nLabels:\na\nb\n"
+    found = read([[parted(["long\nlong\na", "two\nb"], "q", lines)]], len(lines) + 8, **DROP)
+    assert found.texts == [[lines + "two\nb\nq"]]
+    assert found.dropped == [1]
+
+
+@pytest.mark.parametrize("options", [DROP, {"prompt_format": "chat-turns"}])
+def test_a_plain_text_is_not_split_by_guess(options: dict[str, Any]) -> None:
+    with pytest.raises(PromptError, match=r"needs a prompt with its parts, and 'aaa.* is a plain text"):
+        read([["aaa\nbb\ncc\nq "]], 8, **options)
+    if options is DROP:
+        assert read([["aaa\nbb"]], 8, **options).texts == [["aaa\nbb"]]  # it fits
+
+
 @given(
-    st.lists(st.text("ab", max_size=5), max_size=6),
-    st.lists(st.text("q", min_size=1, max_size=5), min_size=1, max_size=3),
+    st.lists(st.text("ab\n", min_size=1, max_size=5), max_size=6),
+    st.lists(st.text("q\n", min_size=1, max_size=5), min_size=1, max_size=3),
     st.sampled_from([(), ("x",), ("x", "yyyy"), ("yyyy", "x")]),
+    st.text("i\n", max_size=4),
     st.integers(1, 30),
 )
-def test_as_few_are_dropped_as_possible(demonstrations: Any, queries: list[str], labels: Any, limit: int) -> None:
+def test_as_few_are_dropped_as_possible(
+    demonstrations: Any, queries: list[str], labels: Any, instruction: str, limit: int
+) -> None:
     def without(count: int) -> list[str]:
-        return ["".join(text + "\n" for text in demonstrations[count:]) + query for query in queries]
+        return [parted(demonstrations[count:], query, instruction) for query in queries]
 
     def longest(count: int) -> int:
         return max(map(len, without(count))) + max(map(len, labels), default=0)
@@ -65,7 +90,7 @@ def test_as_few_are_dropped_as_possible(demonstrations: Any, queries: list[str],
             read([without(0)], limit, labels, **DROP)
         return
     found = read([without(0)], limit, labels, **DROP)
-    count = len(demonstrations) - found.texts[0][0].count("\n")
+    (count,) = found.dropped
     assert found.texts == [without(count)]
     assert longest(count) <= limit
     assert not count or longest(count - 1) > limit

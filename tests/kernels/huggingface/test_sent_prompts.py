@@ -1,0 +1,162 @@
+"""What a model reads, against the parts of the prompts: every benchmark, kind of label, prompt format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC.datasets.dataset import Dataset
+from StaICC.inference.contract import ScoredLabels, Text
+from StaICC.inference.store import PredictionStore
+from StaICC.prompting.prompt_text import PromptParts
+from tests.long_icl.conftest import make, write_small
+from tests.tiny_models import random_llama, train_tokenizer
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+tokenizers = pytest.importorskip("tokenizers")
+
+from StaICC.kernels.huggingface.kernel import CausalLMKernel  # noqa: E402
+from StaICC.kernels.text_inference import text_inference  # noqa: E402
+
+TURNS = "{% for m in messages %}<{{ m.role }}>{{ m.content }}</{{ m.role }}>{% endfor %}"
+TEMPLATE = TURNS + "{% if add_generation_prompt %}<assistant>{% endif %}"
+LABEL_KINDS = {
+    "words": ["positive", "negative"],
+    "one a prefix of the other": ["good", "goodness"],
+    "the label word of the template": ["label", "text"],
+    "the label prefix itself": ["label: ", "text: "],
+    "with the separator within": ["a\nb", "a"],
+    "ending with a line feed": ["yes\n", "no"],
+    "beginning with blanks": ["  yes", " no"],
+    "several words": ["not at all", "very much so"],
+    "numbers": ["1", "0"],
+    "signs": ["+", "-"],
+    "brackets and markup": ["<user>", "{{ x }}"],
+    "the role names": ["assistant", "user"],
+    "quotes": ['"', "'"],
+    "another script": ["да", "нет"],
+    "emoji": ["😀", "😡"],
+    "combining characters": ["e\u0301", "é"],
+    "upper and lower case": ["A", "a"],
+    "right to left": ["نعم", "لا"],
+    "regular expression": [".*", "[a-z]+$"],
+    "long": ["x" * 300, "y" * 300],
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    made = train_tokenizer(["text: a film label: positive\n"] * 3, 600)
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=made)
+    fast.chat_template = TEMPLATE
+    return fast
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer: Any) -> Any:
+    return random_llama(tokenizer, max_position_embeddings=131072, bos_token_id=None, eos_token_id=None)
+
+
+def conversation(parts: PromptParts) -> str:
+    """The turns of a prompt, written here again from its parts."""
+    text, before = "", parts.instruction
+    for shown in parts.demonstrations:
+        text += f"<user>{before}{shown.before}</user><assistant>{shown.label}</assistant>"
+        before = shown.after if shown.after.strip() else ""
+    return f"{text}<user>{before}{parts.question}</user><assistant>"
+
+
+def check_read(kernel: Any, queries: Any, style: str) -> int:
+    """Compare what the model reads with the parts of each query; return the number of prompts."""
+    prompts = [query.prompt for query in queries]
+    reading = kernel._read([[prompt] for prompt in prompts])
+    for query, (text,), (ids,) in zip(queries, reading.texts, reading.ids, strict=True):
+        if style == "chat":
+            expected = f"<user>{query.parts.text}</user><assistant>"
+        else:
+            expected = conversation(query.parts) if style == "chat-turns" else query.parts.text
+        assert text == expected
+        assert kernel.tokenizer.decode(ids) == expected
+    return len(prompts)
+
+
+def own_data(labels: list[str]) -> Dataset:
+    """Texts that contain the words of the template and the labels, and line feeds."""
+    rows = [(f"row {n}\ntext: x label: {labels[n % 2]}\n{'label: ' * (n % 3)}", n % 2) for n in range(60)]
+    return Dataset.from_rows(rows, name="hostile", label_space=labels)
+
+
+@pytest.mark.parametrize("style", ["plain", "chat", "chat-turns"])
+@pytest.mark.parametrize("kind", LABEL_KINDS)
+def test_every_kind_of_label(tokenizer: Any, model: Any, kind: str, style: Any) -> None:
+    kernel = CausalLMKernel(model, tokenizer, prompt_format=style)
+    data = own_data(LABEL_KINDS[kind])
+    for benchmark in (StaICC.Normal(k=3, datasets=data, limit=4), StaICC.GLER(k=3, datasets=data, limit=2)):
+        queries = benchmark[0].all_queries()
+        assert check_read(kernel, queries, style) == len(queries)
+        shown = queries[0].parts.demonstrations
+        assert all(own.label in LABEL_KINDS[kind] for own in shown)
+
+
+@pytest.mark.parametrize("style", ["plain", "chat", "chat-turns"])
+def test_long_icl(tmp_path: Path, tokenizer: Any, model: Any, style: Any) -> None:
+    benchmark = make(write_small(tmp_path), rounds=(2,), test_number=2)
+    kernel = CausalLMKernel(model, tokenizer, prompt_format=style)
+    for experimentor in benchmark:
+        queries = [query for condition in experimentor.conditions() for query in condition.queries]
+        assert check_read(kernel, queries, style) == len(queries) > 0
+        assert queries[0].parts.instruction == experimentor.card.template.plain
+        assert len(queries[0].parts.demonstrations) > 1
+
+
+def test_dropped_demonstrations_are_recorded(tokenizer: Any, model: Any, tmp_path: Path) -> None:
+    benchmark = StaICC.Normal(k=3, datasets=[own_data(["good", "bad"])], limit=8)
+    sizes = [len(tokenizer(str(query.prompt)).input_ids) for query in benchmark[0].all_queries()]
+    limit = sorted(sizes)[len(sizes) // 2]
+    options: dict[str, Any] = {"max_length": limit, "on_too_long": "drop-demonstrations"}
+    kernel = CausalLMKernel(model, tokenizer, **options)
+    shortened = sum(size > limit for size in sizes)
+    with PredictionStore(tmp_path / "store.db") as store:
+        result = benchmark(kernel, store=store)
+        again = benchmark(kernel, store=store)
+    for run in (result, again):
+        prompts, demonstrations = run.details["hostile"].dropped["normal"]
+        assert prompts == shortened
+        assert demonstrations >= prompts
+        assert f"{shortened} of {len(sizes)} prompts were longer than the model reads" in str(run)
+    assert again.details == result.details
+    result.save(tmp_path / "result.json")
+    loaded = StaICC.load(tmp_path / "result.json")
+    assert loaded.details["hostile"].dropped == result.details["hostile"].dropped
+
+
+def test_long_icl_states_what_was_sent(tmp_path: Path, tokenizer: Any, model: Any) -> None:
+    benchmark = make(write_small(tmp_path), ["banking77"], (2,), 3, unparsed="wrong")
+    experimentor = benchmark[0]
+    size = max(len(tokenizer(str(prompt)).input_ids) for prompt in experimentor.prompt_set())
+    options: dict[str, Any] = {"max_length": size // 2, "on_too_long": "drop-demonstrations"}
+    result = benchmark(text_inference(CausalLMKernel(model, tokenizer, **options), 4))
+    (of_round,) = result.divided["banking77"]["rounds"].values()
+    whole = experimentor.contexts[2]
+    assert of_round["dropped"] > 0
+    assert of_round["demonstrations"] == pytest.approx(whole.demonstrations - of_round["dropped"] / 3)
+    assert of_round["labels_shown"] < whole.coverage([item.gold for item in experimentor.test_items])["labels_shown"]
+    assert "prompts were longer than the model reads" in str(result)
+
+
+def test_predictions_record_the_label_mass(tokenizer: Any, model: Any) -> None:
+    kernel = CausalLMKernel(model, tokenizer)
+    (row,) = kernel.batch(["text: a label: "], ["good", "bad"])
+    assert isinstance(row, ScoredLabels)
+    logits = torch.from_numpy(kernel.full_vocabulary_logits(["text: a label: "]))[0].double().softmax(0)
+    tokens = {tokenizer(label).input_ids[-1] for label in ("good", "bad")}
+    assert row.label_mass == pytest.approx(sum(logits[token].item() for token in tokens), rel=1e-4)
+    best = kernel.likely_tokens("text: a label: ", 3)
+    assert [share for _, share in best] == pytest.approx(logits.topk(3).values.tolist(), rel=1e-4)
+    (reply,) = kernel.generate(["text: a label: "], max_new_tokens=2)
+    assert isinstance(reply, Text)
+    assert reply.dropped == 0
