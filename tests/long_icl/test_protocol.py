@@ -100,9 +100,9 @@ CASES: dict[str, tuple[Item, Item, str, str, str]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_prompts(name: str) -> None:
     own, (shown, asked, plain, instruct, rest) = task_card(name), CASES[name]
-    assert write_context(own, [shown]) + write_query(own, asked) == plain + rest
+    assert write_context(own, [shown]).text + write_query(own, asked) == plain + rest
     labels = ", ".join(own.labels)
-    assert write_context(own, [shown], instruct=True) + write_query(own, asked) == instruct.format(labels) + rest
+    assert write_context(own, [shown], instruct=True).text + write_query(own, asked) == instruct.format(labels) + rest
     assert plain + rest.removesuffix(write_query(own, asked)) == plain + write_query(own, shown) + write_answer(
         own, shown
     )
