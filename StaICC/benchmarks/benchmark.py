@@ -85,7 +85,7 @@ class Benchmark(BaseBenchmark[Experimentor]):
             metric.
     """
 
-    __slots__ = ("_settings", "metrics", "task")
+    __slots__ = ("_datasets", "_settings", "metrics", "task")
     task_name: ClassVar[str]
     """The name that results carry."""
 
@@ -112,6 +112,7 @@ class Benchmark(BaseBenchmark[Experimentor]):
         self.metrics = MetricTable(metrics)
         self._settings = settings
         self.experimentor = self._make(_read_datasets(datasets), k, noisy_channel)
+        self._datasets = [experimentor.dataset for experimentor in self.experimentor]
         for first, second in combinations(self.dataset_names, 2):
             if first.casefold() == second.casefold():
                 raise errors.ArgumentError(f"datasets: got {first!r} and {second!r}, expected each once, case ignored")
@@ -133,16 +134,17 @@ class Benchmark(BaseBenchmark[Experimentor]):
             noisy_channel: Score the text given the label (noisy channel).
             keep_prompter: Keep the prompt writers with their changes.
         """
-        before = self.experimentor
-        self.experimentor = self._make([experimentor.dataset for experimentor in before], k, noisy_channel)
+        before = {experimentor.name: experimentor for experimentor in self.experimentor}
+        self.experimentor = self._make(self._datasets, k, noisy_channel)
         if keep_prompter:
-            for old, new in zip(before, self.experimentor, strict=True):
-                new.prompt_former = old.prompt_former
+            for experimentor in self.experimentor:
+                if experimentor.name in before:
+                    experimentor.prompt_former = before[experimentor.name].prompt_former
 
     @property
     def _original_data(self) -> list[AllRows]:
-        """All rows of each data set, under the name of 0.1.1."""
-        return [AllRows(experimentor.dataset) for experimentor in self.experimentor]
+        """All rows of each data set that the benchmark was made with, under the name of 0.1.1."""
+        return [AllRows(dataset) for dataset in self._datasets]
 
     def get_experiment_data(self) -> list[Any]:
         """Return the split of each data set."""
@@ -195,6 +197,8 @@ class Benchmark(BaseBenchmark[Experimentor]):
         of_datasets = [experimentor.arguments() for experimentor in self.experimentor]
         first = of_datasets[0]
         by_hand = [name for arguments in of_datasets for name in arguments["changed"]]
+        if any(experimentor.task != self.task for experimentor in self.experimentor):
+            by_hand.append("task")
         differ = [key for key in first.keys() - {"changed"} if any(other[key] != first[key] for other in of_datasets)]
         options = {
             key: value if isinstance(value, (int, str)) else str(value) for key, value in self.task.options().items()

@@ -217,7 +217,8 @@ class Experimentor(FixedAttributes, DatasetTask):
     """
 
     __slots__ = (
-        *("_k", "_manual", "_mode", "_outputs", "_repeats", "_rows", "_sampler", "_triplet", "_writer"),
+        *("_domain_lists", "_drawn_sizes", "_k", "_manual", "_mode", "_outputs", "_repeats", "_rows", "_sampler"),
+        *("_triplet", "_writer"),
         *("dataset", "limit", "metrics", "starts_noisy", "statistics", "task", "unparsed"),
     )
 
@@ -251,6 +252,8 @@ class Experimentor(FixedAttributes, DatasetTask):
         self._sampler = known_name("sampler", sampler, SAMPLERS)
         self._mode = sampler
         self._manual: DemonstrationLists = ()
+        self._domain_lists: DemonstrationLists = ()
+        self._drawn_sizes: tuple[int, int] | None = None
         self._repeats: int | None = None
         self._rows: frozenset[int] | None = None
         self._triplet: TripletSplit | None = None
@@ -272,7 +275,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         """The prompt writer; it may be replaced."""
         if self._writer is None:
             self._writer = PromptWriter(self.card, self.triplet_dataset, self.starts_noisy)
-            self._writer.pseudo_prompt = self.task.pseudo_queries(self.card, self.triplet_dataset.demonstration)
+            self._writer.set_pseudo_queries(self.task.pseudo_queries(self.card, self.triplet_dataset.demonstration))
         return self._writer
 
     @prompt_former.setter
@@ -339,6 +342,7 @@ class Experimentor(FixedAttributes, DatasetTask):
             ArgumentError: ``k`` is not an integer of at least 0.
         """
         self._k = validate_integer("k", k, 0)
+        self._drawn_sizes = len(self.triplet_dataset.demonstration), len(self.triplet_dataset.test)
         self.reset_demonstration_sampler()
 
     def get_repeat_times(self) -> int:
@@ -383,9 +387,28 @@ class Experimentor(FixedAttributes, DatasetTask):
         self._draw_by_label("out-of-domain")
 
     def _draw_by_label(self, mode: str) -> None:
-        self.copy_with(_mode=mode).demonstration_lists()  # raises where there are none
+        shown, test = self.triplet_dataset.demonstration, self.triplet_dataset.test
+        labels = tuple(shown.label(position) for position in range(len(shown)))
+        query_labels = tuple(test.label(row) for row in range(len(test))) * self.task.repeats
+        _, drawn_rows = self._sizes_of_draw()
+        self._domain_lists = restrict_to_domain(
+            labels, self._k, query_labels, mode == "in-domain", self.name, self.task.repeats * drawn_rows
+        )
         self._mode = mode
         self._repeats = None
+
+    def _sizes_of_draw(self) -> tuple[int, int]:
+        """Return how many demonstrations and test rows there were when the demonstrations were drawn.
+
+        As in 0.1.1, a set that is cut later does not redraw them; :meth:`set_k` does.
+        """
+        if self._drawn_sizes is not None:
+            return self._drawn_sizes
+        return self.card.split.demonstration, self._uncut_test_rows()
+
+    def _uncut_test_rows(self) -> int:
+        rows, most = self.card.split.test, self.task.test_rows
+        return rows if most is None else min(rows, most)
 
     def reset_demonstration_sampler(self) -> None:
         """Go back to the benchmark's demonstrations."""
@@ -395,21 +418,26 @@ class Experimentor(FixedAttributes, DatasetTask):
 
     def demonstration_lists(self) -> DemonstrationLists:
         """Return the demonstrations of each prompt; prompt ``i + r * rows`` is for test row ``i`` in repeat ``r``."""
-        return self._drawn_lists()[: self.get_repeat_times() * len(self.triplet_dataset.test)]
+        lists = self._drawn_lists()[: self.get_repeat_times() * len(self.triplet_dataset.test)]
+        size, (drawn_from, _) = len(self.triplet_dataset.demonstration), self._sizes_of_draw()
+        if size < drawn_from and any(position >= size for positions in lists for position in positions):
+            raise ArgumentError(
+                f"{self.name}: the demonstration set was cut to {size} rows, and demonstrations were drawn from "
+                f"{drawn_from}; set_k({self._k}) draws from those that are left"
+            )
+        return lists
 
     def _drawn_lists(self) -> DemonstrationLists:
         """Return the demonstrations for all repeats of the benchmark."""
         if self._mode == "manual":
             return self._manual
-        shown, test = self.triplet_dataset.demonstration, self.triplet_dataset.test
-        prompts = self.task.repeats * len(test)
+        if self._mode != self._sampler:
+            return self._domain_lists
+        pool, rows = self._sizes_of_draw()
+        prompts = self.task.repeats * rows
         if self._mode == "default":
-            return sample_demonstrations(len(shown), self._k, prompts)
-        if self._mode == self._sampler:
-            shared = len(test) if self._mode == "nested-shared" else 1
-            return sample_nested(len(shown), self._k, prompts, shared)
-        labels, inside = tuple(test.label(number % len(test)) for number in range(prompts)), self._mode == "in-domain"
-        return restrict_to_domain(tuple(map(shown.label, range(len(shown)))), self._k, labels, inside, self.name)
+            return sample_demonstrations(pool, self._k, prompts)
+        return sample_nested(pool, self._k, prompts, rows if self._mode == "nested-shared" else 1)
 
     @property
     def demonstration_sampler(self) -> DemonstrationSampler:
@@ -423,7 +451,16 @@ class Experimentor(FixedAttributes, DatasetTask):
     # -- queries
 
     def task_input(self) -> TaskInput:
-        """Return the input of the task's conditions."""
+        """Return the input of the task's conditions.
+
+        Raises:
+            ArgumentError: The user assigned pseudo-queries, which only prompts written one by one use.
+        """
+        if self.prompt_former.has_own_pseudo_queries:
+            raise ArgumentError(
+                f"{self.name}: prompt_former.pseudo_prompt was assigned; the prompts of a run do not use it. Write "
+                "them with prompt_former.write_prompt(positions), use Contextual_bias or Domain_bias, or set it to None"
+            )
         return TaskInput(
             card=self.card,
             split=self.triplet_dataset,
@@ -585,7 +622,9 @@ class Experimentor(FixedAttributes, DatasetTask):
         scores, success = dict(run.values), run.details.failed == 0
         return (scores, success, outputs_of(run.outcomes)) if return_outputs else (scores, success)
 
-    __call__ = auto_run
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Run the experiment; arguments as for :meth:`auto_run`, also that of a class derived from this one."""
+        return self.auto_run(*arguments, **keywords)
 
     def __repr__(self) -> str:
         return one_line(f"<{self.task.name} on {self.name}: k = {self._k}, {self._mode} demonstrations>")
@@ -614,26 +653,29 @@ class Experimentor(FixedAttributes, DatasetTask):
             changed.append("demonstrations")
         if self._repeats is not None:
             changed.append("repeats")
-        if self._cut_sets():
+        resized = isinstance(self.dataset.source, (BuiltIn, ReleasedWheel)) and not self._published_split()
+        if self._cut_sets() or resized:
             changed.append("split")
         return changed
 
     def _cut_sets(self) -> bool:
         """Return whether a set was cut (:meth:`~StaICC.prompting.views.SubsetView.cut_by_index`)."""
         split = self.card.split
-        test_rows = split.test if self.task.test_rows is None else min(split.test, self.task.test_rows)
-        return self.triplet_dataset.sizes != (split.calibration, split.demonstration, test_rows)
+        return self.triplet_dataset.sizes != (split.calibration, split.demonstration, self._uncut_test_rows())
+
+    def _published_split(self) -> bool:
+        """Return whether the split is the one that the benchmark publishes for the data set."""
+        split = self.card.split
+        if not isinstance(self.dataset.source, (BuiltIn, ReleasedWheel)):
+            return split == PUBLISHED_SPLIT
+        return split == get_card(self.name).split
 
     def _split_field(self) -> str | None:
         """Return the split for the signature; ``None`` for the published one."""
         if self._cut_sets():
             sizes = "+".join(map(str, self.triplet_dataset.sizes))
             return f"{self.card.split}-cut-to-{sizes}"
-        split = self.card.split
-        if split == PUBLISHED_SPLIT:
-            return None
-        published = isinstance(self.dataset.source, (BuiltIn, ReleasedWheel)) and split == get_card(self.name).split
-        return None if published else str(split)
+        return None if self._published_split() else str(self.card.split)
 
     def settings_for_signature(self) -> dict[str, str | None]:
         """Return every setting that can change a number of this data set, as text by signature field."""

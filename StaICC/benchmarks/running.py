@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from StaICC.errors import ArgumentError, unknown_name
 from StaICC.frozen import FixedAttributes
+from StaICC.inference.contract import without_overridden_arguments
 from StaICC.layout import Displayed, Line, TextTable
 from StaICC.numerics import mean
 from StaICC.prompting.prompt_writer import as_argument
@@ -193,7 +195,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         if isinstance(functions, Sequence) and not isinstance(functions, (str, bytes)) and len(functions) == 1:
             functions = functions[0]
         if callable(functions):
-            return [functions] * len(self)
+            return [without_overridden_arguments(functions)] * len(self)
         if isinstance(functions, (str, bytes)) or not isinstance(functions, (Sequence, Mapping)):
             loading = f". For a model by its name, pass load_kernel({functions!r:.80})" * isinstance(functions, str)
             raise ArgumentError(f"the inference function must be callable, not {type(functions).__name__}{loading}")
@@ -201,7 +203,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         for number, function in enumerate(chosen):
             if not callable(function):
                 raise ArgumentError(f"inference function {number} must be callable, not {type(function).__name__}")
-        return chosen
+        return [without_overridden_arguments(function) for function in chosen]
 
     def _for_datasets(self, values: Any, what: str) -> Sequence[Any]:
         """Return one value for each data set, from a list in their order or from a mapping by their names."""
@@ -273,6 +275,11 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
                 f"got {'neither' if given is None else 'both'}, expected an inference function (the function itself, "
                 "not what it returns), a list with one for each data set, or preentered_prediction"
             )
+        for name, count in Counter(self.dataset_names).items():
+            if count > 1:
+                raise ArgumentError(
+                    f"{self.benchmark_name} has {count} data sets named {name!r}; expected each name once"
+                )
         nothing: Sequence[Any] = [None] * len(self)
         functions = nothing if given is None else self.functions_for_datasets(given)
         what = "lists of predictions (preentered_prediction)"
@@ -292,7 +299,9 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         predictions = context.predictions(dict(zip(runs, functions, strict=True)))
         return context.deliver(self.collect(runs, predictions, return_outputs, return_divided_results))
 
-    __call__ = auto_run
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Run the benchmark; arguments as for :meth:`auto_run`, also that of a class derived from this one."""
+        return self.auto_run(*arguments, **keywords)
 
     def run_to_precision(self, goal: Goal, functions: Sequence[Inference], settings: EarlySettings) -> Result:
         """Run until half the width of the interval of a score is at most ``precision``; arguments as for a run.

@@ -433,6 +433,16 @@ _PASSED_BY_NAME = ("prompt", "label_space")
 """The parameters of each call: a call overrides what a partial binds to them, so a batched form ignores that, too."""
 
 
+def without_overridden_arguments(function: Inference) -> Inference:
+    """Return the function within a partial that binds nothing but what each call overrides; else the function.
+
+    So ``functools.partial(kernel, label_space=[...])`` is the kernel, with its identity.
+    """
+    while type(function) is functools.partial and not function.args and {*_PASSED_BY_NAME} >= function.keywords.keys():
+        function = function.func
+    return function
+
+
 def batch_form(function: Inference) -> BatchForm | None:
     """Find the batched form that a kernel declares.
 

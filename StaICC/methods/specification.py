@@ -99,7 +99,7 @@ def without_labels(experimentor: Experimentor) -> Experimentor:
     """Return a copy of an experimentor without the labels of the test rows; its prompts are the same."""
     split = _unlabelled(experimentor.triplet_dataset, experimentor.triplet_dataset.sizes)
     writer = experimentor.prompt_former.copy_with(_split=split)
-    writer.pseudo_prompt = experimentor.task.pseudo_queries(experimentor.card, split.demonstration)
+    writer.set_pseudo_queries(experimentor.task.pseudo_queries(experimentor.card, split.demonstration))
     copied = experimentor.copy_with(_triplet=split, dataset=SimpleNamespace(card=experimentor.card), _writer=writer)
     if experimentor._mode in _DRAWN_BY_LABELS:
         copied = copied.copy_with(_mode="manual", _manual=experimentor.demonstration_lists())

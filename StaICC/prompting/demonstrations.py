@@ -154,7 +154,7 @@ def bm25_scores(queries: Sequence[str], texts: Sequence[str]) -> list[list[float
 
 @lru_cache(maxsize=32)  # called before every run, and slow where most draws do not fit
 def restrict_to_domain(
-    labels: tuple[int, ...], k: int, query_labels: tuple[int, ...], inside: bool, where: str
+    labels: tuple[int, ...], k: int, query_labels: tuple[int, ...], inside: bool, where: str, prompts: int = 0
 ) -> DemonstrationLists:
     """Draw demonstrations that contain (or lack) the query's own label.
 
@@ -167,15 +167,16 @@ def restrict_to_domain(
         query_labels: The true label index of each prompt's query.
         inside: ``True``: each query's label must occur among its demonstrations; ``False``: it must not.
         where: Name of the data set, for the message.
+        prompts: How many prompts the first lists are drawn for, where the test set was cut since; else 0.
 
     Returns:
-        One tuple of ``k`` positions per prompt.
+        One tuple of ``k`` positions per prompt; those of further prompts are not redrawn.
 
     Raises:
         ArgumentError: A label cannot be made to occur (or to be missing), whatever is drawn.
     """
     _check_feasible(labels, k, query_labels, inside, where)
-    lists, state = _draw(len(labels), k, len(query_labels))
+    lists, state = _draw(len(labels), k, prompts or len(query_labels))
     generator = StableRandom(state)
     redrawn = list(lists)
     refused = {own: [not inside and label == own for label in labels] for own in set(query_labels)}

@@ -203,22 +203,46 @@ class PromptWriter(FixedAttributes):
         noisy_channel: Start in the noisy channel.
 
     Attributes:
-        pseudo_prompt: An iterator over query texts (one list of input texts each), used by :meth:`write_prompt` when
-            no query index is given; ``None`` at first.
         label_wrong_rate: The share of falsified labels; see :meth:`change_label_wrong_rate`.
     """
 
-    __slots__ = ("_before_noisy", "_card", "_noise", "_settings", "_split", "_starts_noisy", "_warned", "pseudo_prompt")
-    _assignable = ("pseudo_prompt",)
-    pseudo_prompt: Iterator[Sequence[str]] | None
+    __slots__ = (
+        *("_before_noisy", "_card", "_noise", "_own_pseudo", "_pseudo", "_settings", "_split", "_starts_noisy"),
+        "_warned",
+    )
 
     def __init__(self, card: Card, split: TripletSplit, noisy_channel: bool = False) -> None:
         self._card = card
         self._split = split
         self._starts_noisy = noisy_channel
         self._warned = False
-        self.pseudo_prompt = None
+        self._pseudo: Iterator[Sequence[str]] | None = None
+        self._own_pseudo = False
         self.reset()
+
+    @property
+    def pseudo_prompt(self) -> Iterator[Sequence[str]] | None:
+        """An iterator over query texts (one list of input texts each); ``None`` at first.
+
+        :meth:`write_prompt` uses it when no query index is given. The prompts of a run do not, and an experimentor
+        refuses to run while another iterator than its benchmark's is assigned.
+        """
+        return self._pseudo
+
+    @pseudo_prompt.setter
+    def pseudo_prompt(self, queries: Iterator[Sequence[str]] | None) -> None:
+        self._pseudo = queries
+        self._own_pseudo = queries is not None
+
+    @property
+    def has_own_pseudo_queries(self) -> bool:
+        """Whether the user assigned :attr:`pseudo_prompt`."""
+        return self._own_pseudo
+
+    def set_pseudo_queries(self, queries: Iterator[Sequence[str]] | None) -> None:
+        """Set the benchmark's own :attr:`pseudo_prompt`."""
+        self._pseudo = queries
+        self._own_pseudo = False
 
     # -- settings
 

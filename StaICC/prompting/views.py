@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING, NoReturn, SupportsIndex
 
 from StaICC.arguments import validate_integer
 from StaICC.datasets.dataset import Dataset
@@ -136,11 +136,11 @@ class SubsetView(FixedAttributes):
         """Return the name of this set."""
         return self.name
 
-    def cut_by_index(self, n: int) -> Self:
-        """Keep the first ``n`` rows of this set, for everything that uses it, as StaICC 0.1.1 does.
+    def cut_by_index(self, index: int) -> Self:
+        """Keep the first rows of this set, for everything that uses it, as StaICC 0.1.1 does.
 
         Args:
-            n: How many rows to keep.
+            index: How many rows to keep.
 
         Returns:
             This set.
@@ -148,7 +148,7 @@ class SubsetView(FixedAttributes):
         Raises:
             ArgumentError: There are fewer rows.
         """
-        kept = self.indexes[: validate_integer("n", n, 0, len(self))]
+        kept = self.indexes[: validate_integer("index", index, 0, len(self))]
         object.__setattr__(self, "indexes", kept)
         return self
 
@@ -175,6 +175,17 @@ class AllRows(SubsetView):
     def __init__(self, dataset: Dataset) -> None:
         super().__init__(dataset.card.name, dataset.table, range(len(dataset.table)), dataset.card.label_space)
         self.dataset = dataset
+
+    def cut_by_index(self, index: int) -> NoReturn:
+        """Refuse to cut a data set, whose rows are frozen.
+
+        Raises:
+            ArgumentError: Always.
+        """
+        raise ArgumentError(
+            f"the rows of {self.name} are frozen. Make a data set of the first ones: "
+            f"StaICC.Dataset.from_rows(list(rows)[:{index!r}], name='...', label_space=rows.get_label_space())"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,4 +10,5 @@ from StaICC.optional import lazy_names
 
 _MODULES = "configs dataset_interface experimentor functional hgf_dataset_loader load_data stable_random"
 
+__all__ = _MODULES.split()
 __getattr__ = lazy_names(__name__, {}, submodules=_MODULES)

@@ -67,10 +67,8 @@ def triplet_dataset(
     )
 
 
-def demonstration_sampler(
-    k: int, demonstration_set_size: int, query_numbers: int, seed: int = SEED
-) -> DemonstrationSampler:
-    """Draw the demonstrations of each query.
+class demonstration_sampler(DemonstrationSampler):
+    """The demonstrations of each query: ``k`` positions of the demonstration set, as a list that cannot be changed.
 
     Args:
         k: Demonstrations of a query.
@@ -78,15 +76,16 @@ def demonstration_sampler(
         query_numbers: How many queries there are.
         seed: The state of the generator before the first draw.
 
-    Returns:
-        For each query, ``k`` positions of the demonstration set.
-
     Example:
         >>> list(demonstration_sampler(2, 10, 3))
         [[2, 0], [5, 2], [3, 0]]
     """
-    lists = sample_demonstrations(demonstration_set_size, k, query_numbers, seed)
-    return DemonstrationSampler(FrozenList(positions) for positions in lists)
+
+    __slots__ = ()
+
+    def __init__(self, k: int, demonstration_set_size: int, query_numbers: int, seed: int = SEED) -> None:
+        lists = sample_demonstrations(demonstration_set_size, k, query_numbers, seed)
+        super().__init__(FrozenList(positions) for positions in lists)
 
 
 def prompt_writter(triplet_dataset: TripletSplit, use_noisy_channel: bool = False) -> PromptWriter:

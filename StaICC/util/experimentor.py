@@ -14,7 +14,14 @@ from StaICC.removed import removed_names
 from StaICC.util.dataset_interface import OriginalDataset, dataset_of
 
 
-class single_experimentor(Experimentor):
+class _AnyExperimentor(type(Experimentor)):  # type: ignore[misc]
+    """In 0.1.1, every experimentor is an instance of ``single_experimentor``."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Experimentor)
+
+
+class single_experimentor(Experimentor, metaclass=_AnyExperimentor):
     """An experimentor of StaICC-Normal, with the arguments of 0.1.1.
 
     Args:
@@ -57,7 +64,7 @@ class single_experimentor(Experimentor):
         super().__init__(dataset, NormalTask(repeat_times), k=k, noisy_channel=noisy_channel, metrics=metrics)
         if triplet_dataset is not None:
             self._triplet = triplet_dataset
-        self.demonstration_lists()  # raises where the data set has too few rows
+        self.demonstration_lists()  # raises where there are too few rows
 
 
 __getattr__ = removed_names(

@@ -4,24 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from StaICC.benchmarks.task import argmax as argmax
+from StaICC.benchmarks import task
 from StaICC.errors import ArgumentError
+from StaICC.metrics import released
 from StaICC.metrics.released import accuracy as accuracy
 from StaICC.metrics.released import averaged_truelabel_likelihood as averaged_truelabel_likelihood
-from StaICC.metrics.released import entropy as entropy
 from StaICC.metrics.released import expected_calibration_error_1 as expected_calibration_error_1
-from StaICC.metrics.released import kl_divergence as kl_divergence
 from StaICC.metrics.released import macro_F1 as macro_F1
-from StaICC.metrics.released import softmax as softmax
 from StaICC.removed import removed_names
 
 
-def argmin(values: Sequence[float]) -> int:
+def softmax(x: Sequence[float]) -> list[float]:
+    """Return the softmax of a list of numbers."""
+    return released.softmax(x)
+
+
+def entropy(x: Sequence[float]) -> float:
+    """Return the entropy of a list of probabilities, in nats."""
+    return released.entropy(x)
+
+
+def kl_divergence(x: Sequence[float], y: Sequence[float]) -> float:
+    """Return the Kullback-Leibler divergence of ``x`` from ``y``, in nats."""
+    return released.kl_divergence(x, y)
+
+
+def argmax(x: Sequence[float]) -> int:
+    """Return the position of the largest value, the first of equals."""
+    return task.argmax(x)
+
+
+def argmin(x: Sequence[float]) -> int:
     """Return the position of the smallest value, the first of equals."""
-    return min(range(len(values)), key=values.__getitem__)
+    return min(range(len(x)), key=x.__getitem__)
 
 
-def L2_dist(first: Sequence[float], second: Sequence[float]) -> float:
+def L2_dist(x: Sequence[float], y: Sequence[float]) -> float:
     """Return the Euclidean distance of two vectors, as the root of the sum from left to right.
 
     Raises:
@@ -31,11 +49,11 @@ def L2_dist(first: Sequence[float], second: Sequence[float]) -> float:
         >>> L2_dist([0.0, 0.0], [3.0, 4.0])
         5.0
     """
-    if len(first) != len(second):
-        raise ArgumentError(f"the vectors have {len(first)} and {len(second)} components, expected the same number")
+    if len(x) != len(y):
+        raise ArgumentError(f"the vectors have {len(x)} and {len(y)} components, expected the same number")
     total = 0.0
-    for one, other in zip(first, second, strict=True):
-        total += (one - other) ** 2
+    for first, second in zip(x, y, strict=True):
+        total += (first - second) ** 2
     return float(total**0.5)
 
 

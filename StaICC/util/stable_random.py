@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -38,12 +39,12 @@ class stable_random:
         return list[self._generator.integer(0, len(list))]
 
     def sample_n_elements_from_list(self, list: Sequence[T], n: int, allow_repetition: bool = False) -> list[T]:
-        """Draw ``n`` elements, each element at most once unless ``allow_repetition``.
+        """Draw copies of ``n`` elements, each element at most once unless ``allow_repetition``.
 
         Raises:
             ArgumentError: There are fewer elements than ``n``, and they may not repeat.
         """
-        return [list[index] for index in self.sample_index_set(n, len(list), allow_repetition)]
+        return [copy.deepcopy(list[index]) for index in self.sample_index_set(n, len(list), allow_repetition)]
 
     def sample_index_set(self, sample_number: int, max_index: int, allow_repetition: bool = False) -> list[int]:
         """Draw ``sample_number`` of the positions ``0``, ..., ``max_index - 1``.
@@ -63,5 +64,5 @@ class stable_random:
         return self._generator.sample_indexes(max_index, sample_number)
 
     def shuffle_list(self, list: Sequence[T]) -> list[T]:
-        """Return the elements in a random order; the given list is not changed."""
-        return self._generator.sample(list, len(list))
+        """Return copies of the elements in a random order; the given list is not changed."""
+        return copy.deepcopy(self._generator.sample(list, len(list)))

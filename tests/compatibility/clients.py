@@ -130,6 +130,25 @@ show('kinds', [type(sampler[0]), type(sampler[0][0])])
 #: demonstration_sampler: by position, with a seed
 from StaICC.util.dataset_interface import demonstration_sampler
 show('lists', [demonstration_sampler(2, 10, 3)[1], demonstration_sampler(2, 10, 3, seed=7)[1], demonstration_sampler(0, 10, 2)[1]])
+#: demonstration_sampler: a class derived from it
+from StaICC.util.dataset_interface import demonstration_sampler
+class mine(demonstration_sampler):
+    pass
+made = mine(2, 10, 3)
+show('lists', [isinstance(made, demonstration_sampler), made[1], len(made)])
+#: functional: arguments by name
+from StaICC.util import functional
+show('values', [functional.softmax(x=[1.0, 2.0]), functional.argmax(x=[1, 2]), functional.argmin(x=[1, 2])])
+show('of two', [functional.L2_dist(x=[1.0], y=[3.0]), functional.kl_divergence(x=[0.5, 0.5], y=[0.25, 0.75])])
+#: imports: all modules by a star
+from StaICC.util import *
+show('row', functional.softmax([1.0, 2.0]))
+#: stable_random: copies of elements
+from StaICC.util import stable_random
+rows = [['a'], ['b'], ['c']]
+for row in stable_random.stable_random().sample_n_elements_from_list(rows, 2):
+    row.append('x')
+show('rows', rows)
 #: demonstration_sampler: more demonstrations than there are
 from StaICC.util.dataset_interface import demonstration_sampler
 sampler = demonstration_sampler(4, 3, 2)
@@ -258,6 +277,24 @@ show('result', [sha(experimentor.prompt_set()), experimentor(logits)])
 #: cut_by_index: fewer test rows
 experimentor.test_set().cut_by_index(8)
 show('prompts', [len(experimentor.prompt_set()), sha(experimentor.prompt_set()), experimentor(probabilities)[0]['accuracy']])
+#: cut_by_index: test rows, then a mode
+experimentor.test_set().cut_by_index(8)
+experimentor.set_in_domain_mode()
+show('prompts', [experimentor.demonstration_sampler[3], sha(experimentor.prompt_set())])
+experimentor.reset_demonstration_sampler()
+experimentor.set_out_of_domain_mode()
+show('out of domain', sha(experimentor.prompt_set()))
+#: cut_by_index: a mode, then test rows
+experimentor.set_in_domain_mode()
+experimentor.test_set().cut_by_index(8)
+show('prompts', sha(experimentor.prompt_set()))
+#: cut_by_index: demonstrations that were drawn before
+experimentor.demonstration_set().cut_by_index(4000)
+show('list', experimentor.demonstration_sampler[0])
+experimentor.demonstration_set().cut_by_index(64)
+fails('prompts', lambda: experimentor.prompt_set())
+#: cut_by_index: by its keyword
+show('rows', len(experimentor.demonstration_set().cut_by_index(index=20)))
 #: cut_by_index: beyond the end
 fails('too many', lambda: experimentor.demonstration_set().cut_by_index(10**6))
 fails('negative', lambda: experimentor.demonstration_set().cut_by_index(-1))
@@ -313,6 +350,26 @@ show('result', benchmark.auto_run([functools.partial(lambda prompt, label_space,
 #: runs: data sets removed from the list
 del benchmark.experimentor[0]
 show('result', benchmark(probabilities))
+#: runs: data sets removed, then made again
+del benchmark.experimentor[0]
+show('original', [rows.get_dataset_name() for rows in benchmark._original_data])
+benchmark.re_initialize(k=2)
+show('prompts', [sha(one.prompt_set()) for one in benchmark])
+#: runs: a class with another auto_run
+from StaICC.util.experimentor import single_experimentor
+from StaICC import Normal
+class mine(single_experimentor):
+    def auto_run(self, *arguments, **keywords):
+        return 'mine'
+class benchmark_of_mine(Normal):
+    def auto_run(self, *arguments, **keywords):
+        return 'mine'
+show('results', [mine(Normal()[0].triplet_dataset)(probabilities), benchmark_of_mine()(probabilities)])
+#: classes: every experimentor is a single_experimentor
+from StaICC import GLER, Normal
+from StaICC.util.experimentor import single_experimentor
+show('instances', [isinstance(kind()[0], single_experimentor) for kind in (Normal, GLER)])
+show('another', isinstance(1, single_experimentor))
 #: runs: data sets replaced
 from StaICC import Normal
 from StaICC.util import experimentor as module

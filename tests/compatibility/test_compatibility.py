@@ -7,6 +7,7 @@ made from the workflows; ``STAICC_WRITE_TABLES=1`` writes it.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -224,3 +225,39 @@ def test_an_argument_under_both_names_is_refused() -> None:
     rows = [0] * len(experimentor)
     with pytest.raises(StaICC.ArgumentError, match="got preentered_prediction and input_prediction"):
         experimentor(preentered_prediction=rows, input_prediction=rows)
+
+
+def test_assigned_pseudo_queries_are_refused_in_a_run() -> None:
+    experimentor = StaICC.Normal(datasets=["mini"])[0]
+    experimentor.prompt_former.pseudo_prompt = iter([["N/A"]])
+    with pytest.raises(StaICC.ArgumentError, match="pseudo_prompt was assigned; the prompts of a run do not use it"):
+        experimentor.prompt_set()
+    experimentor.prompt_former.pseudo_prompt = None
+    assert experimentor.prompt_set()
+
+
+def test_a_replaced_data_set_of_a_benchmark_is_unchecked_and_not_contradicted(tmp_path: Path) -> None:
+    for sizes in ({"repeat_times": 1}, {"dividing": [10, 20, 30]}):
+        benchmark = StaICC.Normal(datasets=["mini"])
+        whole = benchmark[0].triplet_dataset.sizes
+        arguments = {"dividing": whole, "metrics": benchmark.metrics, **sizes}
+        benchmark.experimentor[0] = StaICC.util.experimentor.single_experimentor(None, "mini", **arguments)
+        benchmark(lambda prompt, label_space: 0).save(tmp_path / "result.json")
+        verification = StaICC.verify_file(tmp_path / "result.json")
+        assert isinstance(StaICC.status_of(verification), StaICC.Unchecked)
+
+
+def test_data_sets_of_one_name_are_refused() -> None:
+    benchmark = StaICC.Normal(datasets=["mini"])
+    benchmark.experimentor.append(benchmark[0])
+    with pytest.raises(StaICC.ArgumentError, match="has 2 data sets named 'mini'"):
+        benchmark(lambda prompt, label_space: 0)
+
+
+def test_a_partial_that_binds_only_what_calls_override_is_the_function(tmp_path: Path) -> None:
+    kernel = StaICC.PPMKernel()
+    benchmark = StaICC.Normal(datasets=["mini"], limit=2)
+    direct = benchmark(kernel)
+    bound = benchmark(functools.partial(kernel, label_space=["x"]), store=tmp_path / "store.db")
+    assert bound == direct
+    assert bound.signature == direct.signature

@@ -252,6 +252,13 @@ show('mean', benchmark(probabilities)['Averaged results']['mine'])
 #: a metric: by the keywords of the code
 experimentor.add_metric(metric_name='mine', metric_function=lambda ground_truth, prediction: 1.0)
 show('value', experimentor.auto_run(probabilities)[0]['mine'])
+#: a metric: of logits [own-metrics]
+experimentor.add_metric('largest', lambda ground_truth, prediction: max(map(max, prediction)))
+show('value', experimentor.auto_run(logits)[0]['largest'])
+#> now
+import StaICC
+experimentor.add_metric('largest', StaICC.Metric('largest', lambda ground_truth, prediction: max(map(max, prediction))))
+show('value', experimentor.auto_run(logits)[0]['largest'])
 #: a metric: a list as its value [metric-values]
 experimentor.add_metric('mine', lambda ground_truth, prediction: [0.5, 1.0])
 show('value', experimentor.auto_run(probabilities)[0]['mine'])
