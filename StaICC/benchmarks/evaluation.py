@@ -156,13 +156,6 @@ def evaluate(
         examples = "; ".join(dict.fromkeys(reply.reason.removeprefix("unparsed reply ") for reply in replies[:3]))
         how = "count as wrong" if unparsed == "wrong" else "are excluded"
         notes += (f"{len(replies)} of {len(seen)} replies are unparsed and {how}, such as {examples}",)
-    dropped = _dropped(conditions, predictions)
-    if dropped:
-        counts = [sum(numbers) for numbers in zip(*dropped.values(), strict=True)]
-        notes += (
-            f"{counts[0]} of {len(seen)} prompts were longer than the model reads and were sent without "
-            f"{counts[1]} demonstrations in all",
-        )
     details = DatasetDetails(
         asked=len(seen),
         distinct=len({written[:2] for written in seen}),
@@ -183,7 +176,7 @@ def evaluate(
         unparsed=replies,
         bounds=bounds,
         label_mass=_label_masses(outcomes),
-        dropped=dropped,
+        dropped=_dropped(conditions, predictions),
         labels=next((own.queries[0].label_space for own in conditions if own.queries and not task.free_text), ()),
     )
     own = {key: intervals[place] for key, place in places.items() if place in intervals}

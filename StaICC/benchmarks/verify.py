@@ -718,13 +718,16 @@ class _Scored:
         else:
             self.runs[name] = run
             unrecorded = None if absent is not None else self.benchmark[name].unrecorded
+            if details.dropped and self.benchmark[name].free_text:
+                unrecorded = "prompts lost demonstrations, and the file does not record which ones"
             values = run.values if unrecorded is None else Unchecked(unrecorded)
-            compared = {"prompts": details.prompts, "query_digests": details.query_digests}
+            saved = self.saved["details"][name]
+            recorded = {key: saved[key] for key in ("prompts", "query_digests", "label_mass", "dropped")}
             findings += compare_values(
                 f"{self.where}{DIVIDED} / {name}", self.saved[DIVIDED][name], values, self.unknown
             )
-            expected = run.details.to_dict() | compared
-            findings += compare_values(place, self.saved["details"][name], expected, self.unknown)
+            expected = run.details.to_dict() | recorded  # compared before, or recorded with the predictions
+            findings += compare_values(place, saved, expected, self.unknown)
             if same and run.answers and self.sources is not None:
                 self.sources.append((self, name))
         return Verification(self.result.benchmark, name, message, limited(place, findings), same, first)

@@ -220,6 +220,19 @@ class DatasetDetails(SavedRecord):
                 raise SchemaError(f"{name} has the label index {wrong.pop()}, expected 0 to {len(self.labels) - 1}")
             if record.scores is not None:
                 _numbers(record.scores)
+        self._check_recorded(where)
+
+    def _check_recorded(self, where: str) -> None:
+        """Raise a SchemaError for a label mass that is no probability, and for impossible counts of dropped ones."""
+        for name, mass in self.label_mass.items():
+            if not 0 <= mass <= 1:
+                raise SchemaError(f"{where}, condition {name!r:.60} has the label mass {mass!r}, expected 0 to 1")
+        for name, (prompts, demonstrations) in self.dropped.items():
+            if not 1 <= prompts <= min(demonstrations, self.asked):
+                raise SchemaError(
+                    f"{where}, condition {name!r:.60}: {prompts} prompts lost {demonstrations} demonstrations, "
+                    f"expected at most {self.asked} prompts, and at least one demonstration for each"
+                )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -222,6 +223,32 @@ def _not_beaten(result: TabledResult) -> list[str]:
     return sentences
 
 
+def _dropped(details: DatasetDetails) -> list[str]:
+    """Return one note about prompts that lost demonstrations because they were too long, if there are any."""
+    if not details.dropped:
+        return []
+    prompts = sum(shortened for shortened, _ in details.dropped.values())
+    demonstrations = sum(lost for _, lost in details.dropped.values())
+    return [
+        f"{prompts} of {details.asked} prompts were longer than the model reads and were sent without "
+        f"{demonstrations} demonstrations in all"
+    ]
+
+
+def _label_mass(result: TabledResult) -> list[str]:
+    """Return one sentence about the total probability of the labels, where the predictions record it."""
+    masses = {}
+    for name, details in result.details.items():
+        if details.label_mass:
+            masses[name] = math.fsum(details.label_mass.values()) / len(details.label_mass)
+    if not masses:
+        return []
+    least = min(masses, key=masses.__getitem__)
+    whole = math.fsum(masses.values()) / len(masses)
+    lowest = f"; lowest on {least}: {masses[least]:.2g}" if len(masses) > 1 else ""
+    return [f"Label mass (mean total probability of the labels): {whole:.2g}{lowest}."]
+
+
 def remarks(result: TabledResult) -> list[str]:
     """Return remarks about the scores, one sentence each.
 
@@ -241,7 +268,7 @@ def remarks(result: TabledResult) -> list[str]:
     said: dict[str, list[str]] = {}
     for name, details in result.details.items():
         undefined = (f"{key} is undefined: {reason}" for key, reason in details.missing.items())
-        for note in (*undefined, *details.notes):
+        for note in (*undefined, *_dropped(details), *details.notes):
             said.setdefault(note, []).append(name)
     for key, reason in result.means.missing.items():
         if len(result.details) > 1:
@@ -249,7 +276,7 @@ def remarks(result: TabledResult) -> list[str]:
     sentences += [
         f"{', '.join(names) if len(names) < 4 else f'{len(names)} data sets'}: {note}" for note, names in said.items()
     ]
-    return sentences + _not_beaten(result) + _experiment_notes(result) + bracket_note([result])
+    return sentences + _label_mass(result) + _not_beaten(result) + _experiment_notes(result) + bracket_note([result])
 
 
 def result_blocks(result: TabledResult) -> list[Block]:
