@@ -66,7 +66,7 @@ def low_mass_warning(function: object, prompts: Sequence[Prompt], predictions: S
     if kernel is not None and isinstance(prompt, str):
         likely = ", ".join(f"{token!r} ({share:.2g})" for token, share in kernel.likely_tokens(prompt, LIKELY_TOKENS))
         text += f"; after one of the prompts, the model would rather write {likely}"
-    return f"{text}. Check the prompt format, the chat template and the label words"
+    return f"{text}. Check the prompt format (last_blank, the chat template) and the label words"
 
 
 def _kernel_with_tokens(function: object) -> NamesTokens | None:
