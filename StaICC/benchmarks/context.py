@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from StaICC.errors import ArgumentError, IdentityError
-from StaICC.inference.contract import Inference, served_function
+from StaICC.inference.contract import Inference, reads_parts, served_function
 from StaICC.inference.identity import Identity, display_name, identity_of
 from StaICC.inference.model_name import check_model_name, name_in_store
 from StaICC.inference.recheck import RunCounter, RunRecord, tolerance_of
@@ -273,7 +273,7 @@ class RunContext:
             return options
         tracked = self._track(function)
         if tracked.bound is None and tracked.name_in_store is not None:
-            tracked.bound = BoundStore(self._store, tracked.name_in_store)
+            tracked.bound = BoundStore(self._store, tracked.name_in_store, reads_parts(function))
         return replace(options, store=tracked.bound, before_computing=tracked.pin_edition, counter=tracked.counter)
 
     def warn(self, *warnings: str) -> None:

@@ -36,7 +36,7 @@ from StaICC.inference.contract import (
     retried,
 )
 from StaICC.inference.label_mass import low_mass_warning
-from StaICC.inference.prompt_key import PromptKey, refuse_other_parts, structured_key
+from StaICC.inference.prompt_key import PromptKey, refuse_other_parts
 from StaICC.inference.recheck import RunCounter
 from StaICC.inference.replies import Failure, OnError, Unparsed, batch_answers, ends, read_reply, solver
 from StaICC.inference.workers import WorkerPool, solve_in_workers
@@ -60,34 +60,6 @@ class AnswerStore(Protocol):
 
     def put_many(self, answers: Iterable[tuple[PromptKey, Answer]]) -> dict[PromptKey, Answer]:
         """Store predictions durably before returning; return those that were stored before and differ."""
-
-
-class StructuredStore:
-    """A prediction store for a function that reads the parts of prompts: they are part of the key.
-
-    Args:
-        store: The store.
-    """
-
-    def __init__(self, store: AnswerStore) -> None:
-        self._store = store
-
-    def get_many(self, keys: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
-        """Return the stored predictions."""
-        by_structure = {structured_key(key): key for key in keys}
-        stored = self._store.get_many(list(by_structure))
-        return {by_structure[structured]: answer for structured, answer in stored.items()}
-
-    def put_many(self, answers: Iterable[tuple[PromptKey, Answer]]) -> dict[PromptKey, Answer]:
-        """Store predictions durably before returning; return those that were stored before and differ."""
-        by_structure = {}
-        structured_answers = []
-        for key, answer in answers:
-            structured = structured_key(key)
-            by_structure[structured] = key
-            structured_answers.append((structured, answer))
-        kept = self._store.put_many(structured_answers)
-        return {by_structure[structured]: answer for structured, answer in kept.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +153,6 @@ def predict_queries(
         return _evaluate_in_one_call(function, queries, part, options)
     if reads_parts(function):
         refuse_other_parts(queries)
-        if options.store is not None:
-            options = replace(options, store=StructuredStore(options.store))
     numbers: dict[PromptKey, int] = {}
     for number, query in enumerate(queries):
         numbers.setdefault((query.prompt, query.label_space), number)

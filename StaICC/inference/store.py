@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 from StaICC.errors import ArgumentError, EditionError, OutputError, SchemaError, StaICCError
 from StaICC.files.output import is_database
 from StaICC.inference.contract import Answer, Features, ScoredLabels, Served, Text, check_answer
-from StaICC.inference.prompt_key import PromptKey
+from StaICC.inference.prompt_key import PromptKey, structured_key
 from StaICC.safe_text import logger
 
 if TYPE_CHECKING:
@@ -566,16 +566,18 @@ class BoundStore:
     Args:
         store: The store.
         name: See :func:`~StaICC.inference.model_name.name_in_store`.
+        with_parts: Whether the function reads the parts of prompts, which are part of the cache key then.
     """
 
-    def __init__(self, store: PredictionStore, name: str) -> None:
+    def __init__(self, store: PredictionStore, name: str, with_parts: bool = False) -> None:
         self.store = store
         self.name = name
+        self._with_parts = with_parts
         self._written: set[bytes] = set()
 
     def get_many(self, queries: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
         """Return the cached predictions."""
-        keys = {query_key(*query): query for query in queries}
+        keys = {self._key(query): query for query in queries}
         return self._checked(keys, self.store.get_many(self.name, list(keys)))
 
     def put_many(self, predictions: Iterable[tuple[PromptKey, Answer]]) -> dict[PromptKey, Answer]:
@@ -585,11 +587,14 @@ class BoundStore:
             Predictions that another process stored earlier and that differ. They stay in the store, and the run uses
             them, so that its result equals that of the next run.
         """
-        items = {query_key(*query): (query, prediction) for query, prediction in predictions}
+        items = {self._key(query): (query, prediction) for query, prediction in predictions}
         self._written.update(items)  # before: an interruption may come right after they are on the disk
         kept = self.store.put_many(self.name, [(key, prediction) for key, (_, prediction) in items.items()])
         self._written.difference_update(kept)
         return self._checked({key: query for key, (query, _) in items.items()}, kept)
+
+    def _key(self, query: PromptKey) -> bytes:
+        return query_key(*(structured_key(query) if self._with_parts else query))
 
     def remove_written(self) -> int:
         """Remove the predictions that were stored through this object; return their number."""

@@ -27,6 +27,7 @@ from StaICC.kernels.text_inference import TextInference
 from StaICC.methods.calibration.prior import batch_calibration
 from StaICC.methods.features import Request, feature_keys
 from StaICC.methods.specification import MethodData, MethodSpec, Steps
+from StaICC.prompting.prompt_text import extended
 
 REASONING = "Let's think step by step."
 ANSWER = "\nTherefore, among {labels}, the answer is"
@@ -76,13 +77,17 @@ def generate(data: MethodData) -> Steps:
     writers = data.options.writers()
     data.facts.update({name: str(value) for name, value in asdict(data.options).items()}, parser=PARSER_VERSION)
     queries = data.experimentor.all_queries()
-    starts = [without_blank(str(query.prompt)) + f" {REASONING}" * data.options.reasoning for query in queries]
+    starts = []
+    for query in queries:
+        assert isinstance(query.prompt, str)  # the noisy channel is refused above
+        start = without_blank(query.prompt)
+        starts.append(extended(start, f" {REASONING}") if data.options.reasoning else start)
     samples = yield [Request(writer, feature_keys(starts)) for writer in writers]
     if data.options.reasoning:
         ends = [ANSWER.format(labels=", ".join(query.label_space)) for query in queries]
         reader = TextInference(None, _ANSWER_TOKENS, ("\n",))
         prompts = [
-            start + text + end
+            extended(start, text + end)
             for texts in samples
             for start, text, end in zip(starts, texts, ends, strict=True)
             if isinstance(text, str)

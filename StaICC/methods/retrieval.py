@@ -32,6 +32,7 @@ from StaICC.methods.features import check_answered, numpy, present
 from StaICC.metrics import released
 from StaICC.optional import require
 from StaICC.prompting.demonstrations import bm25_scores, turns_of
+from StaICC.prompting.prompt_text import question_only
 from StaICC.prompting.stable_random import StableRandom
 
 HIDDEN_STATES = frozenset({Capability.HIDDEN_STATES})
@@ -81,7 +82,7 @@ def near_demonstrations(data: spec.MethodData, count: int, at_least: int) -> Gen
     distances: Distances = bm25_distances
     if options.encoder != "bm25":
         distinct = [text for text in dict.fromkeys([*texts, *query_texts]) if text]
-        (states,) = yield [data.training(encoder(options.encoder), distinct, "encoding")]
+        (states,) = yield [data.training(encoder(options.encoder), list(map(question_only, distinct)), "encoding")]
         distances = vector_distances(distinct, states)
     settings = min(count, usable), data.variant, options.rule, options.exclude_duplicates
     lists = nearest_demonstrations(distances, pool, queries, *settings)

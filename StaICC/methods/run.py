@@ -32,7 +32,7 @@ from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.forecast import ForecastOptions, Tasks
 from StaICC.benchmarks.group import BenchmarkGroup, members
-from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name
+from StaICC.errors import ArgumentError, OutputError, PromptError, StaICCError, unknown_name
 from StaICC.inference.contract import Answer, Features, Inference, ReplyLabel, Text, own_attribute, retried, tokens_used
 from StaICC.inference.forecast import Forecast
 from StaICC.inference.identity import Identity, code_mark
@@ -200,7 +200,10 @@ class Method:
         except (ArgumentError, OutputError) as error:
             if str(error).startswith(self.spec.title):
                 raise
-            raise type(error)(f"{self.spec.title}, {experimentor.name}: {error}") from error
+            message = f"{self.spec.title}, {experimentor.name}: {error}"
+            if isinstance(error, PromptError):
+                raise PromptError(message, error.index) from error
+            raise type(error)(message) from error
 
     def run(
         self, benchmark: Benchmark | BenchmarkGroup, *, return_outputs: bool = False, **run: Any

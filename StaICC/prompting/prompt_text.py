@@ -93,6 +93,11 @@ class PromptText(str):
         return PromptText, (self.parts,)
 
 
+def question_only(text: str) -> PromptText:
+    """Return a text as a prompt without instruction and demonstrations."""
+    return PromptText(PromptParts("", (), text))
+
+
 def parts_of(prompt: str, needed_for: str) -> PromptParts:
     """Return the parts of a prompt.
 
@@ -110,3 +115,10 @@ def parts_of(prompt: str, needed_for: str) -> PromptParts:
         "the benchmark (a function around it has to declare reads_parts = True), or make a StaICC.PromptText",
         0,
     )
+
+
+def extended(prompt: str, text: str) -> str:
+    """Return a prompt with text after its question; it keeps its parts."""
+    if isinstance(prompt, PromptText):
+        return PromptText(replace(prompt.parts, question=prompt.parts.question + text))
+    return prompt + text

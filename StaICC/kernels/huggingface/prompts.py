@@ -39,7 +39,7 @@ from StaICC.kernels.huggingface import text_config
 from StaICC.kernels.huggingface.forward import shared_length
 from StaICC.kernels.protocol import LastBlank, after_label, with_blank, without_blank
 from StaICC.kernels.registry import check_types
-from StaICC.prompting.prompt_text import PromptText, parts_of
+from StaICC.prompting.prompt_text import PromptText, parts_of, question_only
 
 LEAST_SAVING = 100_000
 """Characters that must be saved before texts are looked at for a common beginning."""
@@ -58,7 +58,9 @@ DATE = datetime.datetime(2024, 7, 26)
 _DATED = f"{{%- macro strftime_now(form) -%}}{DATE:%d %b %Y}{{%- endmacro %}}"
 """What is put before a template, for formats that are no literals."""
 _NOW = re.compile(r"strftime_now\(\s*(['\"])(.*?)\1\s*\)")
-_PROBE, _REPLY = "text: a label: ", "reply"
+_PROBE = question_only("text: a label: ")
+"""A prompt after which it is seen how labels are written and tokenized."""
+_REPLY = "reply"
 _UNLIMITED = 10**9
 """Tokenizers that know no limit give a very large number instead."""
 _DECIDES = {"last": slice(-1, None), "first": slice(1), "full": slice(None)}

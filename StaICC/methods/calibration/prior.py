@@ -25,6 +25,7 @@ from StaICC.methods.calibration import base
 from StaICC.methods.features import apply_present
 from StaICC.methods.specification import MethodData, MethodSpec, PromptMaker, Steps, check_variant, with_query
 from StaICC.metrics.classification import softmax
+from StaICC.prompting.prompt_text import question_only
 from StaICC.prompting.pseudo_queries import domain_queries
 from StaICC.prompting.stable_random import StableRandom
 from StaICC.prompting.views import SubsetView
@@ -268,7 +269,7 @@ class DomainPMI(PriorCalibration):
             premise = commonprefix(prompts)[::-1]  # noqa: RUF071 - characters are meant
         if not (isinstance(premise, str) and premise.strip()):  # in the noisy channel, prompts are lists
             raise ArgumentError("no text between query and label for the domain premise. Give the option premise")
-        return base.LabelledPrompts([premise], [])
+        return base.LabelledPrompts([question_only(premise)], [])
 
 
 def one_prior(options: ContextOptions, variant: str) -> bool:

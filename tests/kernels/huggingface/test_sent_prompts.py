@@ -160,3 +160,57 @@ def test_predictions_record_the_label_mass(tokenizer: Any, model: Any) -> None:
     (reply,) = kernel.generate(["text: a label: "], max_new_tokens=2)
     assert isinstance(reply, Text)
     assert reply.dropped == 0
+
+
+@pytest.mark.parametrize("scoring", ["last", "first", "full"])
+def test_turns_are_scored_where_the_reply_starts(tokenizer: Any, model: Any, scoring: Any) -> None:
+    kernel = CausalLMKernel(model, tokenizer, prompt_format="chat-turns", label_scoring=scoring)
+    labels = ["good", "bad film"]
+    queries = StaICC.Normal(k=2, datasets=[own_data(labels)], limit=2)[0].all_queries()
+    rows = kernel.batch([query.prompt for query in queries], labels)
+    for query, row in zip(queries, rows, strict=True):
+        assert query.parts is not None
+        start = tokenizer(conversation(query.parts), add_special_tokens=False).input_ids
+        scores = []
+        for label in labels:
+            tokens = tokenizer(label, add_special_tokens=False).input_ids
+            tokens = {"last": tokens[-1:], "first": tokens[:1], "full": tokens}[scoring]
+            with torch.inference_mode():
+                logs = model(torch.tensor([[*start, *tokens]])).logits[0].log_softmax(-1)
+            scores.append(sum(logs[len(start) - 1 + n, token].item() for n, token in enumerate(tokens)))
+        assert row == pytest.approx(torch.tensor(scores).softmax(-1).tolist(), abs=1e-5)
+
+
+SKIPPED_IN_CHAT = {"noisy_channel", "ppl_icl", "sa_icl"}
+"""Methods that score the text of a prompt."""
+
+
+@pytest.mark.parametrize("name", sorted(StaICC.METHODS.names()))
+def test_every_method_sends_turns(tokenizer: Any, model: Any, name: str, tmp_path: Path) -> None:
+    """Through a model that says which texts it read."""
+    if name in SKIPPED_IN_CHAT:
+        pytest.skip("it scores the text of a prompt, which a conversation refuses")
+    kernel = CausalLMKernel(model, tokenizer, prompt_format="chat-turns", label_scoring="first")
+    benchmark = StaICC.Normal(k=2, datasets=[own_data(["yes", "no"])], limit=2, unparsed="wrong")
+    method = StaICC.Method(name, kernel, calibration_number=4)
+    with PredictionStore(tmp_path / "store.db") as store:
+        first = method.run(benchmark, store=store, on_error="collect")
+        again = method.run(benchmark, store=store, on_error="collect")
+    assert first.details["hostile"].failures == ()
+    assert again.divided == first.divided
+
+
+def test_the_store_distinguishes_parts(tokenizer: Any, model: Any, tmp_path: Path) -> None:
+    kernel = CausalLMKernel(model, tokenizer, prompt_format="chat-turns", label_scoring="first")
+    benchmark = StaICC.Normal(k=2, datasets=[own_data(["yes", "no"])], limit=2)
+    shifted = StaICC.Normal(k=2, datasets=[own_data(["yes", "no"])], limit=2)
+    benchmark[0].prompt_former.change_instruction("\n")
+    shifted[0].prompt_former.change_input_text_prefixes(["\ntext: "])
+    shifted[0].prompt_former.change_label_affix("")
+    texts = [[str(query.prompt) for query in own[0].all_queries()] for own in (benchmark, shifted)]
+    assert texts[0] == texts[1]
+    with PredictionStore(tmp_path / "store.db") as store:
+        benchmark(kernel, store=store)
+        mixed = shifted(kernel, store=store)
+    assert mixed.divided == shifted(kernel).divided
+    assert [predictor.reused for predictor in mixed.provenance.predictors] == [0]
