@@ -100,10 +100,7 @@ def without_labels(experimentor: Experimentor) -> Experimentor:
     split = _unlabelled(experimentor.triplet_dataset, experimentor.triplet_dataset.sizes)
     writer = experimentor.prompt_former.copy_with(_split=split)
     writer.set_pseudo_queries(experimentor.task.pseudo_queries(experimentor.card, split.demonstration))
-    copied = experimentor.copy_with(_triplet=split, dataset=SimpleNamespace(card=experimentor.card), _writer=writer)
-    if experimentor._mode in _DRAWN_BY_LABELS:
-        copied = copied.copy_with(_mode="manual", _manual=experimentor.demonstration_lists())
-    return copied
+    return experimentor.copy_with(_triplet=split, dataset=SimpleNamespace(card=experimentor.card), _writer=writer)
 
 
 _DRAWN_BY_LABELS = ("in-domain", "out-of-domain")
@@ -116,13 +113,13 @@ def with_labels(changed: Experimentor, original: Experimentor) -> Experimentor:
     Raises:
         ArgumentError: The demonstrations of the copy are drawn by labels that it does not have.
     """
-    if changed._mode in _DRAWN_BY_LABELS:
+    redrawn = changed._mode in _DRAWN_BY_LABELS and changed._domain_lists != original._domain_lists
+    if redrawn:
         drawn = f"{changed._mode} demonstrations are drawn by the labels of test rows, which a method does not know"
         raise ArgumentError(f"{original.name}: {drawn}. Set the mode of the benchmark's data set instead")
     copied = changed.copy_with(_triplet=original.triplet_dataset, dataset=original.dataset)
     copied.prompt_former = changed.prompt_former.copy_with(_split=original.triplet_dataset)
-    unchanged = original._mode in _DRAWN_BY_LABELS and changed._manual == original.demonstration_lists()
-    return copied.copy_with(_mode=original._mode, _manual=()) if unchanged else copied
+    return copied
 
 
 def with_query(experimentor: Experimentor, texts: Sequence[str]) -> Experimentor:

@@ -724,13 +724,15 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         return self.features(prompts, (), {"vocabulary"})["vocabulary"]
 
     def likely_tokens(self, prompt: str, count: int) -> list[tuple[str, float]]:
-        """Return the most probable tokens after a prompt, with their probabilities.
+        """Return the most probable tokens after a prompt, with their probabilities; not counted as tokens of a run.
 
         Args:
             prompt: The prompt.
             count: How many tokens.
         """
+        counted = self.tokens_used
         (logits,) = torch.from_numpy(self.full_vocabulary_logits([prompt]))
+        self.tokens_used = counted
         best = logits.double().softmax(0).topk(count)
         pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
         return [(str(self.tokenizer.decode([token])), share) for token, share in pairs]
