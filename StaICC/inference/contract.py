@@ -424,6 +424,12 @@ def tokens_used(function: object) -> tuple[int, int] | None:
     return _counted(function, "tokens_used")  # type: ignore[no-any-return]
 
 
+def run_warnings(function: object) -> list[str]:
+    """Return what an inference function warns of after it computed predictions; empty if it has no such warnings."""
+    warnings = _counted(function, "run_warnings")
+    return [] if warnings is None else list(warnings())
+
+
 def usage(function: object) -> Usage:
     """Return requests that were sent again, and tokens that were read and generated."""
     return retried(function), *(tokens_used(function) or (0, 0))

@@ -34,6 +34,7 @@ from StaICC.inference.contract import (
     own_attribute,
     reads_parts,
     retried,
+    run_warnings,
 )
 from StaICC.inference.label_mass import low_mass_warning
 from StaICC.inference.prompt_key import PromptKey, refuse_other_parts
@@ -185,6 +186,9 @@ def predict_queries(
     reply_limit = own_attribute(function, "reply_limit")
     if options.warn is not None and reply_limit is not None:
         for warning in collector.ending_warnings(reply_limit):
+            options.warn(f"{part.name}: {warning}")
+    if options.warn is not None and computes:
+        for warning in run_warnings(function):
             options.warn(f"{part.name}: {warning}")
     collector.refuse_failures(numbers)
     if options.warn is not None:

@@ -25,6 +25,9 @@ response is compared with the first one; a change is an :class:`~StaICC.errors.E
 
 Needs the package ``openai`` (extra ``endpoint``), imported with the first query.
 
+A server may also cut long prompts silently. Echoes show that; otherwise, the tokens that the server counts do
+(:mod:`StaICC.kernels.server.prompt_cuts`), and the query fails.
+
 A server may return invalid content with status 200, so everything is checked: the tokens must spell the text that was
 sent, every used number must be a log-probability, and missing values are errors, never defaults.
 
@@ -34,11 +37,13 @@ and the start of the label (a space, mostly), the sum starts at the last border 
 common, so that all are scored given the same text; this is what ``label_scoring="full"`` of the local kernel does.
 
 *Top log-probabilities* (``next_token_scores``). The server lists the N most probable next tokens. A label's score
-is the probability that the next token begins this label and no other: the sum over the listed tokens whose text,
-without white space in front, is a beginning of it. Tokens that begin several labels count for none; where they weigh
-more than what tells the labels apart, the query has no answer. A label none of whose tokens is listed is either a
-:class:`NoMatch` (the default), or gets an upper bound: it can have no more than the least probable listed token, and
-no more than what the list leaves over.
+is the probability that the next token begins this label and no other: the sum over the listed tokens that
+:func:`~StaICC.kernels.server.label_tokens.begun_labels` counts for it, in all spellings. Tokens that may begin several
+labels, or be another word, count for none; where they weigh more than what tells the labels apart, the query has no
+prediction. Tokens without visible text (blanks, line breaks) begin no label and are left out. Where they have much of
+the probability, the run has a warning (:meth:`EndpointKernel.run_warnings`). A label none of whose tokens is listed is
+either a :class:`NoMatch` (the default), or gets an upper bound: it can have no more than the least probable listed
+token, and no more than what the list leaves over.
 
 Some servers echo a prompt with log-probabilities that belong to other tokens (llama-cpp-python: those of the token
 before, where a model has no start token). No single echo shows it. But a token can be asked for twice: generated
@@ -70,6 +75,8 @@ from StaICC.kernels.protocol import (
     without_blank,
 )
 from StaICC.kernels.registry import option_types, split_options
+from StaICC.kernels.server.label_tokens import mass_without_text, token_masses
+from StaICC.kernels.server.prompt_cuts import PromptCheck
 from StaICC.kernels.server.transport import (
     KEY_VARIABLE,
     Api,
@@ -91,6 +98,7 @@ from StaICC.safe_text import logger
 Unlisted = Literal["refuse", "bound"]
 
 _SPECIAL = re.compile(r"(?:<\|[^<>|\s]+\|>|</?[A-Za-z_]+>|\[[A-Z]+\])$")  # <|im_start|>, </s>, [BOS]
+_MOSTLY = 0.5
 _SLACK = 1e-3  # servers compute in 16 bits: a log-probability may come out this much above zero
 
 
@@ -301,30 +309,42 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
         >>> [round(math.exp(score), 6) for score in next_token_scores(tokens, ["negative", "positive"], "refuse")]
         [0.125, 0.75]
     """
-    own: list[list[float]] = [[] for _ in label_space]
-    shared: list[list[float]] = [[] for _ in label_space]
-    for token, value in tokens.items():
-        start = token.lstrip(" \t")  # a line break begins no label: it ends the answer
-        begun = [place for place, label in enumerate(label_space) if label.lstrip().startswith(start)]
-        for place in begun if token else ():  # without text: a special token, or a piece of a character
-            (own if len(begun) == 1 else shared)[place].append(value)
-    for label, mine, others in zip(label_space, own, shared, strict=True):
-        if others and (not mine or log_sum_exp(others) > log_sum_exp(mine)):
+    own, shared = token_masses(tokens, label_space)
+    left = 1 - math.fsum(map(math.exp, tokens.values()))
+    # Where the list leaves nothing over, an unlisted label is as good as ruled out, and its score is still finite.
+    bound = min(*tokens.values(), math.log(max(left, math.ulp(0.0))))
+    scores = []
+    for own_values, shared_values in zip(own, shared, strict=True):
+        if own_values:
+            scores.append(log_sum_exp(own_values))
+        else:
+            scores.append(log_sum_exp([bound, *shared_values]))
+
+    best = max((score for score, own_values in zip(scores, own, strict=True) if own_values), default=-math.inf)
+    for label, score, own_values, shared_values in zip(label_space, scores, own, shared, strict=True):
+        if not shared_values:
+            continue
+        if own_values:
+            doubtful = log_sum_exp(shared_values) > score
+        else:
+            doubtful = unlisted == "refuse" or score > best
+        if doubtful:
             raise NoMatch(
-                f"the next token does not tell the label {label!r} from others that begin alike (listed: "
-                f"{_shown(tokens)}); use scoring='prompt-logprobs' or 'text' for these labels"
+                f"the next token does not tell the label {label!r} from others that begin alike, or from another word "
+                f"(listed: {_shown(tokens)}); use scoring='prompt-logprobs' or 'text' for these labels"
             )
     missing = [label for label, parts in zip(label_space, own, strict=True) if not parts]
     if missing and (unlisted == "refuse" or len(missing) == len(label_space)):
-        advice = "" if len(missing) == len(label_space) else "; raise top_n, or take the bound with unlisted='bound'"
+        advice = ""
+        if math.exp(mass_without_text(tokens)) > _MOSTLY:
+            advice = "; most of the probability is of tokens without visible text, such as a blank or a line break"
+        elif len(missing) < len(label_space):
+            advice = "; raise top_n, or take the bound with unlisted='bound'"
         raise NoMatch(
             f"{', '.join(map(repr, missing))} not among the {len(tokens)} most probable next tokens "
             f"({_shown(tokens)}){advice}"
         )
-    left = 1 - math.fsum(map(math.exp, tokens.values()))
-    # Where the list leaves nothing over, an unlisted label is as good as ruled out, and its score is still finite.
-    bound = min(*tokens.values(), math.log(max(left, math.ulp(0.0))))
-    return [log_sum_exp(parts) if parts else bound for parts in own]
+    return scores
 
 
 def _shown(tokens: Mapping[str, float]) -> str:
@@ -393,9 +413,12 @@ ServerScoring = Literal["prompt-logprobs", "top-logprobs", "text"]
 Guided = Literal["", "choice", "json"]
 ScoresOrReply = list[float] | str
 
+MUCH_WITHOUT_TEXT = 0.1
+"""Mean probability of next tokens without visible text from which on a run has a warning."""
+
 _TIES = 8  # from this many queries on, exact ties in all of them are no accident
 
-_VERSION = 3  # part of the identity; raise it with any change that can move a score
+_VERSION = 4  # part of the identity; raise it with any change that can move a score
 
 WHO = frozenset({"base_url", "model", "served_model"})
 """The options that identify the model."""
@@ -452,11 +475,14 @@ class EndpointKernel(ReplyKernel, ServerOptions):
     Example:
         >>> kernel = EndpointKernel("http://localhost:8000/v1/", "my-model", scoring="text")
         >>> kernel.identity().who
-        {'kernel': 'endpoint 3', 'server': 'http://localhost:8000/v1', 'model': 'my-model'}
+        {'kernel': 'endpoint 4', 'server': 'http://localhost:8000/v1', 'model': 'my-model'}
     """
 
     _transport: ClassVar[Transport]
     """Connections, counts and editions of this process and object; not an option, so not a field."""
+
+    _prompt_check: ClassVar[PromptCheck]
+    """How long the prompts are that the server is known to read in full, in this process."""
 
     _: KW_ONLY
 
@@ -488,6 +514,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         super().__post_init__()
         options = ServerOptions(**{field.name: getattr(self, field.name) for field in fields(ServerOptions)})
         object.__setattr__(self, "_transport", Transport(options))
+        object.__setattr__(self, "_prompt_check", PromptCheck())
         if not self.model:
             raise ArgumentError("model must be the name of a model as the server calls it, not empty")
         for name in ("base_url", "model", "served_model", "system"):
@@ -613,6 +640,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         if self.scoring == "text":
             return list(self.replies(prompts, sampling=self._guide(labels)))
 
+        self._prompt_check.announce(prompts)
         outcomes = self._transport.all(prompts, lambda prompt: self._scores(prompt, labels))
         scored = [outcome for outcome in outcomes if isinstance(outcome, list)]
         if len(labels) > 1 and len(scored) >= _TIES and all(len(set(row)) == 1 for row in scored):
@@ -628,7 +656,10 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             stop = ["\n"] if self.api == "completions" else []
         settings = {**self.reply_request(most, stop), **more}
 
+        self._prompt_check.announce(prompts)
+
         def work(prompt: str) -> Text:
+            self._refuse_if_cut(prompt)
             text = reply(self._transport.request(self.api, self._request(prompt, settings)))
             if has_key(text):
                 raise EndpointError(f"the reply holds the key from {KEY_VARIABLE}, so it is not used: {clip(text)}")
@@ -652,6 +683,26 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         sent = [next(iter(self._request(prompt, {}).values())) for prompt in prompts]
         return [part if isinstance(part, str) else json.dumps(part, ensure_ascii=False) for part in sent]
 
+    def run_warnings(self) -> list[str]:
+        """Return warnings about the responses in this process since the last call; a run calls it after each part."""
+        warnings = []
+        masses = self._transport.take_masses_without_text()
+        if masses and math.fsum(masses) / len(masses) >= MUCH_WITHOUT_TEXT:
+            mean = math.fsum(masses) / len(masses)
+            mostly = sum(mass > _MOSTLY for mass in masses)
+            advice = ""
+            if self.api == "completions" and self.last_blank == "prompt":
+                advice = ". With last_blank='label' the model can write the blank and the label in one token"
+            warnings.append(
+                f"next tokens without visible text, such as blanks and line breaks, have probability {mean:.2f} on "
+                f"average, and more than {_MOSTLY} in {mostly} of {len(masses)} prompts. They begin no label, and the "
+                f"scores leave them out{advice}"
+            )
+        cannot_count = self._prompt_check.take_warning()
+        if cannot_count is not None:
+            warnings.append(cannot_count)
+        return warnings
+
     def close(self) -> None:
         """Close the connections of this process; the next query opens them again."""
         self._transport.close()
@@ -662,12 +713,36 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         content = {"prompt": prompt} if self.api == "completions" else {"messages": self.messages(prompt)}
         return {**content, **settings}
 
+    def _refuse_if_cut(self, prompt: str) -> None:
+        """Raise an error if the server cuts the prompt (:mod:`StaICC.kernels.server.prompt_cuts`)."""
+        if not self._prompt_check.is_known_to_be_read(prompt):
+            with self._transport.checking:
+                self._prompt_check.refuse_if_cut(prompt, self._count_tokens)
+
+    def _count_tokens(self, text: str) -> int | None:
+        """Return the tokens of a prompt as the server counts them, with a request for one token."""
+        body = self._transport.request(self.api, self._request(text, self.reply_request(1, ())))
+        return token_counts(body).get("prompt_tokens")
+
+    def prompt_warnings(self, prompts: Sequence[str], label_space: Sequence[str]) -> list[str]:
+        """Note the longest prompt of a run, which is the first that is measured; there are no warnings yet.
+
+        Args:
+            prompts: The prompts of a run.
+            label_space: Their labels.
+        """
+        self._prompt_check.announce(prompts)
+        return []
+
     def _scores(self, prompt: str, labels: Sequence[str]) -> list[float]:
         transport = self._transport
         if self.scoring == "top-logprobs":
+            self._refuse_if_cut(prompt)
             listed = {"logprobs": True, "top_logprobs": self.top_n} if self.api == "chat" else {"logprobs": self.top_n}
             body = transport.request(self.api, self._request(prompt, self.reply_request(1, ()) | listed))
-            return label_probabilities(next_token_scores(next_tokens(body, self.top_n), labels, self.unlisted))
+            tokens = next_tokens(body, self.top_n)
+            transport.record_mass_without_text(math.exp(mass_without_text(tokens)))
+            return label_probabilities(next_token_scores(tokens, labels, self.unlisted))
         complete = functools.partial(transport.request, "completions")
         if self.last_blank == "label":
             prompt, labels = without_blank(prompt), with_blank(labels)

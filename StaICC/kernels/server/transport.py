@@ -134,6 +134,10 @@ class UnusableEndpointError(EndpointError, RunEndingError):
     """Every other query would fail in the same way."""
 
 
+class PromptTooLongError(EndpointError):
+    """The server refuses a prompt that is longer than the model's context length."""
+
+
 def clip(text: object, length: int = 160) -> str:
     r"""Show a piece of a text in a message: one line, not too long, without the API key.
 
@@ -336,6 +340,7 @@ class Transport(Requests):
         """The editions seen so far."""
         self.counts: Counter[str] = Counter()
         """The fields of :class:`EndpointUsage` so far, in this process."""
+        self._masses_without_text: list[float] = []
         self._process: int | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -370,6 +375,15 @@ class Transport(Requests):
         """Why the server's echo is wrong, if it is; empty before the check."""
         redact_logs()
         self.understood, self._process = False, os.getpid()
+
+    def record_mass_without_text(self, mass: float) -> None:
+        """Keep the probability that a response gives to next tokens without visible text."""
+        self._masses_without_text.append(mass)
+
+    def take_masses_without_text(self) -> list[float]:
+        """Return what was recorded since the last call."""
+        masses, self._masses_without_text = self._masses_without_text, []
+        return masses
 
     def close(self) -> None:
         """Close the connections of this process; the next query opens them again."""
@@ -501,7 +515,7 @@ class Transport(Requests):
         if status in (400, 403) and _WITHHELD.search(f"{code} {text}"):
             return "the server withheld the reply, by a content filter", WithheldReplyError
         if status in (400, 413, 422, 500) and is_too_long(f"{code.replace('_', ' ')} {text}"):
-            return "the prompt is longer than the model's context length; shorten it or use fewer k", EndpointError
+            return "the prompt is longer than the model's context length; shorten it or use fewer k", PromptTooLongError
         if status == 402 or (status in (400, 403, 429) and _QUOTA.search(code if status == 429 else text)):
             return "the quota is used up", UnusableEndpointError
         if status in (401, 403):

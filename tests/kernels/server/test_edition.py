@@ -155,7 +155,7 @@ def test_identity_asks_nothing_and_shows_no_secret(make, server):
     kernel = make("text", api="chat", system="Say\nyes.")
     identity = kernel.identity()
     assert server.requests == []
-    assert identity.who == {"kernel": "endpoint 3", "server": server.url, "model": "words"}
+    assert identity.who == {"kernel": "endpoint 4", "server": server.url, "model": "words"}
     assert identity.settings == REPLY | {"api": "chat", "system": '"Say\\nyes."'}
     kernel.generate(PROMPTS)
     assert kernel.identity() == identity == pickle.loads(pickle.dumps(kernel)).identity()

@@ -188,8 +188,8 @@ def logs(**masses):
 def test_a_label_is_the_mass_of_the_tokens_that_begin_it():
     tokens = logs(_positive=0.3, pos=0.2, negative=0.1, the=0.2, Positive=0.05)
     scores = next_token_scores(tokens, ["negative", "positive"], "refuse")
-    assert [round(math.exp(score), 12) for score in scores] == [0.1, 0.5]
-    assert [round(p, 12) for p in label_probabilities(scores)] == [round(1 / 6, 12), round(5 / 6, 12)]
+    assert [round(math.exp(score), 12) for score in scores] == [0.1, 0.55]
+    assert [round(p, 12) for p in label_probabilities(scores)] == [round(2 / 13, 12), round(11 / 13, 12)]
 
 
 def test_a_token_that_goes_beyond_the_label_is_not_the_label():
@@ -230,7 +230,62 @@ def test_probabilities_that_underflow_are_still_scored():
 def test_a_beginning_that_labels_share_tells_nothing(unlisted):
     with pytest.raises(NoMatch, match="does not tell the label 'very bad' from others that begin alike"):
         next_token_scores(logs(very=0.8, good=0.1, bad=0.02), ["very bad", "very good", "good", "bad"], unlisted)
-    with pytest.raises(NoMatch, match="does not tell"):
-        next_token_scores({" ": -0.1, "yes": -3.0, "no": -4.0}, ["yes", "no"], unlisted)
     scores = next_token_scores(logs(n=0.01, ne=0.5, no=0.25), ["neutral", "no"], unlisted)
     assert [round(math.exp(score), 12) for score in scores] == [0.5, 0.25]
+
+
+# -- spellings of a label -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", "▁", "Ġ", "\n", "Ċ", "\u200b", ""])
+@pytest.mark.parametrize("unlisted", ["refuse", "bound"])
+def test_a_token_without_visible_text_is_left_out(blank, unlisted):
+    """It was taken for a beginning of every label, and the query was refused."""
+    assert next_token_scores({blank: -0.1, "yes": -3.0, "no": -4.0}, ["yes", "no"], unlisted) == [-3.0, -4.0]
+
+
+def test_only_blanks_in_the_list_leave_every_label_unlisted_and_the_message_says_so():
+    with pytest.raises(NoMatch, match="most of the probability is of tokens without visible text"):
+        next_token_scores({" ": -0.1, "\n": -3.0}, ["yes", "no"], "bound")
+
+
+@pytest.mark.parametrize("spelling", ["Food", "FOOD", " Food", "▁food", "Ġfood", "▁Food", "foo", "Fo"])
+def test_all_spellings_of_a_label_are_added_up(spelling):
+    """The first spelling has nearly all of the probability, and was not counted."""
+    tokens = {spelling: math.log(0.82), "food": math.log(0.018), "travel": math.log(0.02)}
+    food, travel = next_token_scores(tokens, ["food", "travel"], "refuse")
+    assert (math.exp(food), math.exp(travel)) == (pytest.approx(0.838), pytest.approx(0.02))
+
+
+def test_case_tells_labels_apart_that_differ_in_nothing_else():
+    tokens = {"US": math.log(0.5), "us": math.log(0.25), "Us": math.log(0.125)}
+    scores = next_token_scores(tokens, ["US", "us"], "refuse")
+    assert [math.exp(score) for score in scores] == [pytest.approx(0.5), pytest.approx(0.25)]
+
+
+@pytest.mark.parametrize(
+    ("token", "labels"),
+    [
+        ("N", ["Negative", "neutral"]),  # N begins the one, or the other in capitals
+        ("No", ["no", "North"]),
+        ("Ġa", ["Ġa", "a"]),  # the letter itself, or a blank
+        ("A", ["animal", "plant"]),  # an article, or the letter of an option
+    ],
+)
+def test_a_token_with_two_readings_counts_for_none_and_refuses_where_it_outweighs(token, labels):
+    first, second = labels
+    light = {first: math.log(0.5), second: math.log(0.25), token: math.log(0.125)}
+    if token != first:
+        scores = next_token_scores(light, labels, "refuse")
+        assert [math.exp(score) for score in scores] == [pytest.approx(0.5), pytest.approx(0.25)]
+    heavy = {first: math.log(0.05), second: math.log(0.02), token: math.log(0.9)}
+    with pytest.raises(NoMatch, match="does not tell the label"):
+        next_token_scores(heavy, labels, "refuse")
+
+
+def test_the_bound_of_an_unlisted_label_includes_what_may_begin_it():
+    tokens = {"plant": math.log(0.5), "A": math.log(0.2), "the": math.log(0.1)}
+    animal, plant = next_token_scores(tokens, ["animal", "plant"], "bound")
+    assert (math.exp(animal), math.exp(plant)) == (pytest.approx(0.3), pytest.approx(0.5))
+    with pytest.raises(NoMatch, match="does not tell the label 'animal'"):
+        next_token_scores({**tokens, "A": math.log(0.55), "plant": math.log(0.3)}, ["animal", "plant"], "bound")

@@ -1,0 +1,127 @@
+"""Which label a next token begins: the spellings of a label in a server's list of the most probable next tokens.
+
+A list may have several spellings of one label: ``food``, `` food``, ``▁food`` and ``Food``. :func:`begun_labels` is the
+one rule that says which of them count for a label. All that count are added up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from StaICC.numerics import log_sum_exp
+
+_BLANK_MARKS = "▁Ġ"  # what SentencePiece and byte-level BPE write for a blank
+_WITHOUT_TEXT = re.compile(r"[\s▁ĠĊĉč\u200b-\u200f\u2060\ufeff]*")
+
+
+def has_visible_text(token: str) -> bool:
+    r"""Return whether a token has more than blanks, line breaks, marks of them, and characters without width.
+
+    Example:
+        >>> [has_visible_text(token) for token in ("food", " food", " ", "\n", "▁", "")]
+        [True, True, False, False, False, False]
+    """
+    return _WITHOUT_TEXT.fullmatch(token) is None
+
+
+class BegunLabels(NamedTuple):
+    """The labels that a token may begin."""
+
+    indexes: list[int]
+    """Their indexes in the label space, ascending."""
+
+    certain: bool
+    """Whether the token begins a label, and cannot as well be a word of its own."""
+
+    @property
+    def only_label(self) -> int | None:
+        """The index of the label that the token counts for; ``None`` if it begins none, or may begin several."""
+        if self.certain and len(self.indexes) == 1:
+            return self.indexes[0]
+        return None
+
+
+def begun_labels(token: str, label_space: Sequence[str]) -> BegunLabels:
+    """Return the labels that a token begins.
+
+    A token begins a label if the label starts with the token's text, or is equal to it. Three things are ignored:
+
+    * Blanks and tabs in front of either. A line break is not ignored, since it ends a reply.
+    * The marks that tokenizers write for blanks, ``▁`` and ``Ġ``, in front of the token. Where a label itself starts
+      with such a letter, the token is read both ways, and may begin two labels.
+    * Upper and lower case, unless the token is exactly a label. So ``no`` is the label ``no`` and not the beginning of
+      ``North``, while ``No`` may be either.
+
+    One letter in the other case, such as ``A`` for the label ``animal``, may be a word of its own or the letter of an
+    option. It is not certain, unless it is the complete label.
+
+    Example:
+        >>> [begun_labels(token, ["food", "travel"]).only_label for token in ("food", "▁food", " Food", "tra", "foods")]
+        [0, 0, 0, 1, None]
+        >>> begun_labels("us", ["US", "us"]).indexes, begun_labels("Us", ["US", "us"]).indexes
+        ([1], [0, 1])
+    """
+    labels = [label.lstrip() for label in label_space]
+    verbatim = token.lstrip(" \t")
+    without_marks = token.lstrip(" \t" + _BLANK_MARKS)
+
+    begun: set[int] = set()
+    certain = True
+    for reading in {verbatim, without_marks} - {""}:
+        is_a_label = reading in labels
+        folded_reading = reading.casefold()
+        for index, label in enumerate(labels):
+            folded_label = label.casefold()
+            if label.startswith(reading):
+                begun.add(index)
+            elif not is_a_label and folded_label.startswith(folded_reading):
+                begun.add(index)
+                if len(reading) == 1 and folded_label != folded_reading:
+                    certain = False
+    return BegunLabels(sorted(begun), certain)
+
+
+class TokenMasses(NamedTuple):
+    """Log-probabilities of listed tokens, for each label."""
+
+    own: list[list[float]]
+    """Of the tokens that count for the label."""
+
+    shared: list[list[float]]
+    """Of the tokens that may begin it, but also another label or a word of its own."""
+
+
+def token_masses(tokens: Mapping[str, float], label_space: Sequence[str]) -> TokenMasses:
+    """Assign listed tokens to labels. Tokens without visible text are left out.
+
+    Args:
+        tokens: Log-probabilities of the listed tokens.
+        label_space: The labels.
+    """
+    own: list[list[float]] = [[] for _ in label_space]
+    shared: list[list[float]] = [[] for _ in label_space]
+    for token, log_probability in tokens.items():
+        if not has_visible_text(token):
+            continue
+        begun = begun_labels(token, label_space)
+        if begun.only_label is not None:
+            own[begun.only_label].append(log_probability)
+            continue
+        for index in begun.indexes:
+            shared[index].append(log_probability)
+    return TokenMasses(own, shared)
+
+
+def mass_without_text(tokens: Mapping[str, float]) -> float:
+    r"""Return the log-probability that the next token has no visible text; minus infinity if none is listed.
+
+    Example:
+        >>> mass_without_text({" ": -1.0, "food": -2.0})
+        -1.0
+    """
+    values = [value for token, value in tokens.items() if not has_visible_text(token)]
+    if not values:
+        return float("-inf")
+    return log_sum_exp(values)

@@ -1,0 +1,211 @@
+"""Servers that read only a part of long prompts are noticed, and servers that read all of them are not suspected."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import re
+
+import pytest
+
+pytest.importorskip("openai")
+
+import endpoint_server as wrong
+
+from StaICC import Normal
+from StaICC.kernels.server.prompt_cuts import NEVER_CUT, PromptCheck, PromptCutError, chunks, measure
+from StaICC.kernels.server.transport import PromptTooLongError
+
+LABELS = ["negative", "positive"]
+WORDS = {
+    "English": ["the", "film", "was", "long", "but", "never", "dull", "and", "its", "actors", "were", "good"],
+    "German": ["die", "Donaudampfschifffahrtsgesellschaft", "war", "groß", "und", "häufig", "überraschend"],
+    "Russian": ["фильм", "был", "длинным", "но", "никогда", "не", "скучным"],
+    "digits": ["3", "14159", "26535", "8979", "323846"],
+}
+
+
+class TokenCounter:
+    """Counts tokens as a server does that pieces words with a tokenizer, writes a template, caches and cuts."""
+
+    def __init__(self, limit=None, *, keeps="limit", template=0, cached="included", replicas=1, piece=4, noise=None):
+        self.limit, self.keeps, self.template, self.cached, self.piece = limit, keeps, template, cached, piece
+        self.caches = [[] for _ in range(replicas)]
+        self.noise = noise or random.Random(0)
+        self.requests = 0
+
+    def tokens(self, text):
+        pieces = re.findall(rf"\s?[^\s]{{1,{self.piece}}}|\s", text)
+        return ["<template>"] * self.template + pieces
+
+    def __call__(self, text):
+        self.requests += 1
+        tokens = self.tokens(text)
+        if self.limit is not None and len(tokens) > self.limit:
+            kept = self.limit if self.keeps == "limit" else self.limit // 2 + 2
+            tokens = tokens[-kept:]
+        cache = self.noise.choice(self.caches)
+        in_cache = max((common_prefix(tokens, other) for other in cache), default=0)
+        cache.append(tokens)
+        return len(tokens) - (in_cache if self.cached == "left out" else 0)
+
+
+def common_prefix(tokens, other):
+    length = 0
+    for token, other_token in zip(tokens, other, strict=False):
+        if token != other_token:
+            break
+        length += 1
+    return length
+
+
+def text_of(size, language="English", seed=0, separator=" "):
+    draw = random.Random(seed)
+    text = ""
+    while len(text.encode()) < size:
+        text += draw.choice(WORDS[language]) + separator
+    return text
+
+
+@pytest.mark.parametrize("keeps", ["limit", "half"])
+@pytest.mark.parametrize("cached", ["included", "left out"])
+@pytest.mark.parametrize("template", [0, 40])
+@pytest.mark.parametrize("size", [2_500, 6_000, 60_000])
+def test_a_server_that_cuts_is_noticed_with_and_without_a_cache(keeps, cached, template, size):
+    count = TokenCounter(400, keeps=keeps, cached=cached, template=template)
+    prompt = text_of(size)
+    for _ in range(3):
+        count(prompt)  # the prompt is in the cache
+    with pytest.raises(PromptCutError, match=r"the server reads [\d,]+ tokens of a prompt of about [\d,]+"):
+        PromptCheck().refuse_if_cut(prompt, count)
+
+
+@pytest.mark.parametrize("cached", ["included", "left out"])
+@pytest.mark.parametrize("language", WORDS)
+def test_a_server_that_reads_all_is_never_suspected(cached, language):
+    """2,000 simulated runs in all, from one word to 4,000 bytes, of several tokenizers, templates and replicas."""
+    draw = random.Random(language + cached)
+    for run in range(250):
+        count = TokenCounter(
+            template=draw.choice([0, 3, 40]),
+            cached=cached,
+            replicas=draw.choice([1, 1, 2]),
+            piece=draw.choice([1, 2, 4, 12]),
+            noise=draw,
+        )
+        size = int(10 ** draw.uniform(0.5, 3.6))
+        shared = text_of(size, language, run, draw.choice([" ", "\n", ""]))  # without blanks, as in Chinese
+        check = PromptCheck()
+        prompts = [shared + text_of(draw.randrange(5, 100), language, number) for number in range(4)]
+        check.announce(prompts)
+        for prompt in prompts:
+            if not check.is_known_to_be_read(prompt):
+                check.refuse_if_cut(prompt, count)
+            count(prompt)
+        assert count.requests <= len(prompts) + 8
+
+
+def test_only_prompts_that_are_longer_than_all_measured_ones_are_measured():
+    count, check = TokenCounter(), PromptCheck()
+    prompts = [text_of(size) for size in (900, 3_000, 1_000, 2_000)]
+    check.announce(prompts)
+    for prompt in prompts:
+        if not check.is_known_to_be_read(prompt):
+            check.refuse_if_cut(prompt, count)
+    assert count.requests == 4  # of the longest; they hold for all
+    assert pickle.loads(pickle.dumps(check)).is_known_to_be_read(prompts[1])
+    assert PromptCheck().is_known_to_be_read("x" * NEVER_CUT)
+
+
+def test_short_prompts_of_a_server_that_cuts_long_ones_have_predictions():
+    count, check = TokenCounter(400), PromptCheck()
+    prompts = {size: text_of(size) for size in (600, 1_000, 4_000, 4_100, 9_000)}
+    check.announce([*prompts.values()])
+    for size, prompt in prompts.items():
+        if size < 2_000:
+            check.refuse_if_cut(prompt, count)
+        else:
+            with pytest.raises(PromptCutError):
+                check.refuse_if_cut(prompt, count)
+
+
+def test_a_longest_prompt_that_the_server_refuses_is_no_fault_of_the_others():
+    count, check = TokenCounter(), PromptCheck()
+
+    def refuse_long_ones(text):
+        if len(text) > 5_000:
+            raise PromptTooLongError("too long")
+        return count(text)
+
+    check.announce([text_of(9_000)])
+    check.refuse_if_cut(text_of(1_000), refuse_long_ones)
+    assert check.is_known_to_be_read(text_of(1_000))
+
+
+@pytest.mark.parametrize("stated", [None, 0, 9])
+def test_a_server_that_does_not_count_is_a_warning_and_not_measured_again(stated):
+    check = PromptCheck()
+    check.refuse_if_cut(text_of(2_000), lambda text: stated)
+    assert check.is_known_to_be_read(text_of(9_000))
+    assert "does not state how many tokens" in check.take_warning()
+    assert check.take_warning() is None
+
+
+@pytest.mark.parametrize("text", ["a" * 500, "one two " * 70, "x" * 999, "日本語" * 300, "a " * 5000])
+def test_chunks_make_the_text(text):
+    parts = chunks(text)
+    assert "".join(parts) == text
+    assert len(parts) >= 2
+    assert len(max(parts, key=len)) <= 1250
+
+
+def test_a_measured_prompt_has_about_the_tokens_of_its_halves():
+    tokens = measure(text_of(5_000), TokenCounter(template=30))
+    assert abs(tokens.read - tokens.expected) <= 3
+    assert not tokens.cut
+
+
+# -- with the kernel --------------------------------------------------------------------------------------------------
+
+
+def cutting_to(limit):
+    """Answer as a server that reads the last ``limit`` words and says so in its usage."""
+
+    def answer(handler, right):
+        words = wrong.split(handler.body["prompt"])[-limit:]
+        usage = {"prompt_tokens": len(words), "completion_tokens": 1}
+        wrong.send(handler, {**right, "usage": usage})
+
+    return answer
+
+
+@pytest.mark.parametrize("scoring", ["top-logprobs", "text"])
+def test_the_kernel_fails_long_queries_of_a_server_that_cuts(make, server, scoring):
+    server.always = cutting_to(200)
+    outcomes = make(scoring).batch([text_of(600), text_of(3_000), "short: "], LABELS)
+    assert [isinstance(outcome, PromptCutError) for outcome in outcomes] == [False, True, False]
+
+
+def test_a_run_ends_with_the_limit_and_what_to_do(make, server):
+    server.always = cutting_to(40)
+    with pytest.raises(Exception, match=r"reads \d+ tokens of a prompt of about .* num_ctx"):
+        Normal(datasets=["mini"], k=40, limit=3)(make())
+
+
+def test_the_check_costs_four_requests_of_a_run(make, server):
+    kernel = make()
+    kernel.batch([text_of(600 + number) for number in range(20)], LABELS)
+    assert len(server.requests) == 20 + 4
+
+
+def test_a_run_warns_of_next_tokens_without_visible_text(make, server):
+    def answer(handler, right):
+        listed = {" ": -0.5, "food": -2.0, "travel": -3.0, "weather": -3.5}
+        logprobs = {"tokens": [" "], "token_logprobs": [-0.5], "top_logprobs": [listed]}
+        wrong.send(handler, {**right, "choices": [{**right["choices"][0], "logprobs": logprobs}]})
+
+    server.always = answer
+    result = Normal(datasets=["mini"], limit=5)(make())
+    (warning,) = [text for text in result.warnings if "without visible text" in text]
+    assert "probability 0.61 on average, and more than 0.5 in 10 of 10 prompts" in warning
+    assert "last_blank='label'" in warning
