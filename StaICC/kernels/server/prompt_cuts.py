@@ -76,8 +76,8 @@ class PromptTokens(NamedTuple):
 def tolerance(tokens: int) -> int:
     """Return how many tokens a prompt and its halves may differ by, although the server reads them in full.
 
-    The tokenizers of SmolLM2 and Gemma 3 differ by none, in 780 texts of ten languages and scripts; others may piece the
-    border in another way, and ten-thousands of tokens have more lines of digits.
+    With the tokenizers of SmolLM2 and Gemma 3 they differ by none, in 780 texts of ten languages and scripts. Other
+    tokenizers may split the text at a line of digits in another way, and long prompts have many such lines.
 
     Example:
         >>> tolerance(100), tolerance(4000)
