@@ -20,7 +20,8 @@ end: :meth:`PromptFormat.audit` finds these before anything is run.
 **Chat.** A chat prompt is the text of the tokenizer's own template, with the beginning of the reply
 (``add_generation_prompt=True``), tokenized without further special tokens. Labels are scored where the reply starts,
 with the tokens that they have there: with a blank before them if the template writes one before a reply. A template
-that shows the current date gets a constant one, so that the same prompt has the same tokens on every day.
+that shows the current date gets a constant one, so that the same prompt has the same tokens on every day. What a
+template wrote is compared with the messages (:mod:`~StaICC.kernels.huggingface.template_check`).
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ import datetime
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from os.path import commonprefix
 from typing import Any, Literal
 
-from StaICC.errors import ArgumentError, PromptError, StaICCError
+from StaICC.errors import ArgumentError, PromptError, RunEndingError, StaICCError
 from StaICC.kernels.huggingface import text_config
 from StaICC.kernels.huggingface.forward import shared_length
+from StaICC.kernels.huggingface.template_check import ConversationLayout, in_parts, known_layout
 from StaICC.kernels.protocol import LastBlank, after_label, with_blank, without_blank
 from StaICC.kernels.registry import check_types
 from StaICC.prompting.prompt_text import PromptText, parts_of, question_only
@@ -301,13 +303,25 @@ class PromptFormat:
         """Return the text that the model reads.
 
         Raises:
+            RunEndingError: The chat template does not write each message once, unchanged, in its place.
             StaICCError: The tokenizer has no chat template, or the template refuses the messages.
         """
         if self.options.is_chat:
-            return self._written(self.messages(prompt), True)
+            messages = self.messages(prompt)
+            layout = self.layout(messages)
+            text = self._written(in_parts(messages) if layout.needs_parts else messages, True)
+            layout.check(messages, text)
+            return text
         return without_blank(prompt) if self.options.last_blank == "label" else prompt
 
-    def _written(self, messages: list[dict[str, str]], begins_reply: bool) -> str:
+    def layout(self, messages: Sequence[dict[str, str]]) -> ConversationLayout:
+        """Return what the chat template writes around messages, by their roles."""
+        words = getattr(self.tokenizer, "special_tokens_map", None)
+        template = json.dumps([self._template(), self.options.template_arguments, words], default=str)
+        roles = [message["role"] for message in messages]
+        return known_layout(template, lambda marked: self._written(marked, True), roles)
+
+    def _template(self) -> str:
         template = getattr(self.tokenizer, "chat_template", None)
         if isinstance(template, dict):  # several by name
             template = template.get("default")
@@ -316,11 +330,15 @@ class PromptFormat:
                 f"prompt_format={self.options.prompt_format!r} needs a chat template: the tokenizer has none. Use a "
                 "model that was trained on conversations, or prompt_format='plain'"
             )
+        return str(template)
+
+    def _written(self, messages: Sequence[Mapping[str, Any]], begins_reply: bool) -> str:
+        template = self._template()
         more = {"add_generation_prompt": begins_reply, **json.loads(self.options.template_arguments or "{}")}
         if "strftime_now" in template:
             more["chat_template"] = _DATED + _NOW.sub(lambda match: json.dumps(DATE.strftime(match[2])), template)
         try:
-            return str(self.tokenizer.apply_chat_template(messages, tokenize=False, **more))
+            return str(self.tokenizer.apply_chat_template(list(messages), tokenize=False, **more))
         except Exception as error:  # of the template, which is a program
             raise StaICCError(f"the chat template cannot write this prompt: {error}") from error
 
@@ -348,6 +366,8 @@ class PromptFormat:
                 texts.append([self.render(prompt) for prompt in query])
             except PromptError as error:
                 raise PromptError(f"prompt {index}: {error}", index) from None
+            except RunEndingError as error:
+                raise RunEndingError(f"prompt {index}: {error}") from None
         flat = iter(self.encode([text for query in texts for text in query]))
         ids = [[next(flat) for _ in query] for query in texts]
         labels = self.labels(label_space) if label_space else []
@@ -432,9 +452,10 @@ class PromptFormat:
         if not self.options.is_chat:
             return with_blank(label_space) if self.options.last_blank == "label" else list(label_space)
         messages = self.messages(_PROBE)
-        begun = self._written(messages, True)
+        begun = self.render(_PROBE)
+        reply = [*messages, {"role": "assistant", "content": _REPLY}]
         try:
-            whole = self._written([*messages, {"role": "assistant", "content": _REPLY}], False)
+            whole = self._written(in_parts(reply) if self.layout(messages).needs_parts else reply, False)
         except StaICCError:  # a template may refuse to end with a reply
             whole = ""
         before = whole[len(begun) :].partition(_REPLY)[0] if whole.startswith(begun) else ""

@@ -1,0 +1,316 @@
+"""Whether a chat template writes each message of a conversation once, in full, in its place.
+
+A chat template is a program that comes with a model. Some drop the system text, cut or change contents, repeat or
+reorder turns, or expect each content as a list of parts. A model would then read something else than the prompt that
+the signature states.
+
+**The layout of a shape.** The roles of the messages are the shape of a conversation. For each shape, a conversation is
+written once with a unique mark in place of each content (:func:`find_layout`). Each mark must occur exactly once, and
+the turns must be in order. The system text may be anywhere: some templates write it before the last turn of the user.
+What is between the marks is what the template adds.
+
+**The check of a prompt.** A written prompt must be its layout with the contents in place of the marks
+(:meth:`ConversationLayout.check`). White space at the ends of a content may be missing, since many templates strip it.
+Every prompt is checked: a template may change some contents only, such as those that are long or contain ``</think>``.
+
+What a template adds, such as a system text of its own, is logged once for each template (:func:`known_layout`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from os.path import commonprefix
+from typing import Any
+
+from StaICC.errors import RunEndingError, StaICCError
+from StaICC.safe_text import logger
+
+Messages = Sequence[Mapping[str, str]]
+Write = Callable[[Sequence[Mapping[str, Any]]], str]
+"""Writes messages, whose contents are texts or lists of parts, by the chat template."""
+
+EXCERPT = 60
+"""Maximum number of characters of a text in a message."""
+LONGEST_DESCRIPTION = 600
+"""Maximum number of characters that are logged of what a template adds."""
+LEAST_TRACE = 6
+"""Characters of a mark that show, without the others, that the template cut it."""
+KEPT_LAYOUTS = 1000
+"""Layouts that are kept in memory; with demonstrations as turns, each number of them is a shape."""
+_LIST = re.compile(r"""['"]type['"]\s*:""")
+"""What shows that a template wrote a list of parts as it is, not the texts in it."""
+
+_log = logger(__name__)
+_layouts: dict[tuple[str, tuple[str, ...]], ConversationLayout] = {}
+_described: set[str] = set()
+"""Templates whose layout was logged."""
+
+
+def in_parts(messages: Messages) -> list[dict[str, Any]]:
+    """Return messages whose contents are lists with one part, as templates of models with images expect them."""
+    return [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in messages]
+
+
+def message_name(roles: Sequence[str], number: int) -> str:
+    """Return the name of a message for error messages.
+
+    Example:
+        >>> message_name(["system", "user", "assistant", "user"], 3)
+        'turn 2 of the user'
+    """
+    role = roles[number]
+    if role == "system":
+        return "the system text"
+    return f"turn {roles[: number + 1].count(role)} of the {role}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationLayout:
+    """What a chat template writes around the messages of one shape of conversation."""
+
+    roles: Sequence[str]
+    """The roles of the messages."""
+    order: Sequence[int]
+    """The numbers of the messages, in the order in which the template writes them."""
+    around: Sequence[str]
+    """The text before the first written message, between each two, and after the last one."""
+    needs_parts: bool
+    """Whether the template reads each content as a list of parts."""
+
+    def written(self, contents: Sequence[str]) -> str:
+        """Return the text of a conversation with these contents, one for each message."""
+        pieces = [self.around[0]]
+        for number, after in zip(self.order, self.around[1:], strict=True):
+            pieces += (contents[number], after)
+        return "".join(pieces)
+
+    def description(self) -> str:
+        """Return what the template adds, with the names of the messages in brackets."""
+        names = [f"[{message_name(self.roles, number)}]" for number in range(len(self.roles))]
+        return self.written(names)
+
+    def check(self, messages: Messages, text: str) -> None:
+        """Refuse a written conversation that differs from its messages.
+
+        Args:
+            messages: The messages.
+            text: What the template wrote.
+
+        Raises:
+            RunEndingError: A message was dropped, cut, repeated or changed.
+        """
+        contents = [message["content"] for message in messages]
+        if text == self.written(contents):
+            return
+        if text == self.written([content.strip() for content in contents]):
+            return
+        self._check_each(contents, text)
+
+    def _check_each(self, contents: Sequence[str], text: str) -> None:
+        """Compare the text part by part, with any of the blanks at the ends of a content missing."""
+        begin = self.around[0]
+        if not text.startswith(begin):
+            raise RunEndingError(
+                f"the chat template begins this prompt with {_excerpt(text)}, and others with {_excerpt(begin)}"
+            )
+        position = len(begin)
+        for number, after in zip(self.order, self.around[1:], strict=True):
+            content = contents[number]
+            is_last = number == self.order[-1]
+            end = _end_of(content, after, text, position, is_last)
+            if end is None:
+                raise RunEndingError(
+                    f"the chat template {_difference(content, after, text[position:], message_name(self.roles, number))}"
+                    ". Use another template, or prompt_format='plain'"
+                )
+            position = end
+
+
+def _end_of(content: str, after: str, text: str, position: int, is_last: bool) -> int | None:
+    """Return where a content, and the template's text after it, end in a written conversation.
+
+    Args:
+        content: The content. White space at its ends may be missing in the text.
+        after: What the template writes after it.
+        text: The written conversation.
+        position: Where the content begins.
+        is_last: Whether nothing may follow.
+
+    Returns:
+        The position, or ``None`` if the text has something else there.
+    """
+    core = content.strip()
+    first = content.find(core)
+    spaces_before = content[:first]
+    spaces_after = content[first + len(core) :]
+    for missing_before in range(len(spaces_before) + 1):
+        for kept_after in range(len(spaces_after), -1, -1):
+            expected = spaces_before[missing_before:] + core + spaces_after[:kept_after] + after
+            end = position + len(expected)
+            if text.startswith(expected, position) and (not is_last or end == len(text)):
+                return end
+    return None
+
+
+def _difference(content: str, after: str, text: str, name: str) -> str:
+    """Say what a template did with a content.
+
+    Args:
+        content: The content.
+        after: What the template writes after other contents in this place.
+        text: What it wrote from this content on.
+        name: The name of the message.
+    """
+    content, text = content.strip(), text.lstrip()
+    got = f"got {_excerpt(text)} for the content {_excerpt(content)}"
+    if text.startswith(content):
+        rest = text[len(content) :]
+        if content and content in rest:
+            return f"repeats {name}: {got}"
+        return f"writes {_excerpt(rest)} after {name} of this prompt, and {_excerpt(after)} after those of others"
+    if text[: len(content)].casefold() == content.casefold():
+        return f"changes the case of {name}: {got}"
+    shared = len(commonprefix([content, text]))
+    continues = text[shared:].lstrip().startswith(after.lstrip())
+    if continues and shared == 0:
+        return f"drops {name}: {got}"
+    if continues:
+        return f"cuts {len(content) - shared} of {len(content)} characters at the end of {name}: {got}"
+    if after and content.endswith(text.partition(after)[0].rstrip()):
+        return f"cuts the beginning of {name}: {got}"
+    if content in text:
+        return f"adds text before {name}: {got}"
+    return f"changes {name} from character {shared + 1} on: {got}"
+
+
+def _excerpt(text: str) -> str:
+    if len(text) > EXCERPT:
+        return f"{text[:EXCERPT]!r}..."
+    return repr(text)
+
+
+def _marks(count: int) -> list[str]:
+    """Return marks that no template contains or treats specially: letters of both cases and digits."""
+    return [f"qZ{number}xMarkOfMessage{number}Kw" for number in range(count)]
+
+
+def find_layout(write: Write, roles: Sequence[str]) -> ConversationLayout:
+    """Return what a chat template writes around messages.
+
+    Contents are texts. If the template does not write them, it gets lists of parts.
+
+    Args:
+        write: Writes messages by the template.
+        roles: The roles of the messages.
+
+    Raises:
+        RunEndingError: It drops, cuts, repeats, changes or reorders messages, in both forms.
+        StaICCError: It refuses both forms.
+    """
+    marks = _marks(len(roles))
+    messages = [{"role": role, "content": mark} for role, mark in zip(roles, marks, strict=True)]
+    try:
+        return _layout_of(write(messages), marks, roles, needs_parts=False)
+    except StaICCError as error:
+        problem = error
+    try:
+        layout = _layout_of(write(in_parts(messages)), marks, roles, needs_parts=True)
+    except StaICCError:  # the form that all templates should know explains more
+        raise problem from None
+    if any(_LIST.search(text) for text in layout.around):
+        raise problem
+    return layout
+
+
+def known_layout(template: str, write: Write, roles: Sequence[str]) -> ConversationLayout:
+    """Return the layout of a shape, found at the first call for this template.
+
+    Args:
+        template: Everything that determines what the template writes around contents, as a text.
+        write: Writes messages by the template.
+        roles: The roles of the messages.
+
+    Raises:
+        RunEndingError: The template does not write each message once, unchanged, in order.
+        StaICCError: It refuses the messages.
+    """
+    key = template, tuple(roles)
+    layout = _layouts.get(key)
+    if layout is None:
+        layout = find_layout(write, roles)
+        if len(_layouts) >= KEPT_LAYOUTS:
+            _layouts.clear()
+        _layouts[key] = layout
+        if template not in _described:
+            _described.add(template)
+            _log.warning("the chat template writes a prompt as %r", _shortened(layout.description()))
+    return layout
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= LONGEST_DESCRIPTION:
+        return text
+    half = LONGEST_DESCRIPTION // 2
+    return f"{text[:half]} ... {text[-half:]}"
+
+
+def _layout_of(text: str, marks: Sequence[str], roles: Sequence[str], needs_parts: bool) -> ConversationLayout:
+    """Return the layout of a conversation of marks.
+
+    Raises:
+        RunEndingError: A mark does not occur exactly once, or turns are in another order.
+    """
+    for number, mark in enumerate(marks):
+        problem = _problem_of_mark(mark, text)
+        if problem:
+            raise RunEndingError(
+                f"the chat template {problem} {message_name(roles, number)}: it writes a conversation of "
+                f"{', '.join(roles)} as {_without_marks(text, marks, roles)!r}. {_remedy(roles[number])}"
+            )
+    order = sorted(range(len(marks)), key=lambda number: text.index(marks[number]))
+    turns = [number for number in order if roles[number] != "system"]
+    if turns != sorted(turns):
+        names = ", ".join(message_name(roles, number) for number in turns)
+        raise RunEndingError(
+            f"the chat template reorders the turns of a conversation: it writes {names}. Use another template, or "
+            "prompt_format='plain'"
+        )
+    around = []
+    position = 0
+    for number in order:
+        begin = text.index(marks[number])
+        around.append(text[position:begin])
+        position = begin + len(marks[number])
+    around.append(text[position:])
+    return ConversationLayout(tuple(roles), tuple(order), tuple(around), needs_parts)
+
+
+def _problem_of_mark(mark: str, text: str) -> str:
+    """Return what a template did with a mark; an empty text if the mark occurs exactly once."""
+    count = text.count(mark)
+    if count == 1:
+        return ""
+    if count > 1:
+        return "repeats"
+    if mark.casefold() in text.casefold():
+        return "changes the case of"
+    if mark[:LEAST_TRACE] in text or mark[-LEAST_TRACE:] in text:
+        return "cuts or changes"
+    return "drops"
+
+
+def _without_marks(text: str, marks: Sequence[str], roles: Sequence[str]) -> str:
+    """Return a written conversation with the names of messages in place of the marks."""
+    for number, mark in enumerate(marks):
+        text = text.replace(mark, f"[{message_name(roles, number)}]")
+    return _shortened(text)
+
+
+def _remedy(role: str) -> str:
+    if role == "system":
+        return "Leave out the option system, and write its text into the prompts"
+    if role == "assistant":
+        return "Use prompt_format='chat', which has one turn, or 'plain'"
+    return "Use another template, or prompt_format='plain'"
