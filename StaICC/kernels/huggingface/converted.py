@@ -220,7 +220,7 @@ def _save(model: Any, tokenizer: Any, folder: Path) -> None:
 
 def load_tokenizer(folder: Path) -> Any:
     """Return the tokenizer of a copy."""
-    return require("transformers", "hf", FEATURE).AutoTokenizer.from_pretrained(folder)
+    return require("transformers", "hf", FEATURE).AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
 
 
 def _read_back(model: Any, tokenizer: Any, folder: Path) -> Any:
@@ -230,7 +230,9 @@ def _read_back(model: Any, tokenizer: Any, folder: Path) -> Any:
         OSError: A weight or the tokenizer is not what was written.
     """
     transformers = require("transformers", "hf", FEATURE)
-    again = transformers.AutoModelForCausalLM.from_pretrained(folder, **{dtype_option(): torch.float32})
+    again = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, trust_remote_code=False, **{dtype_option(): torch.float32}
+    )
     tokens = load_tokenizer(folder)
     difference = _difference_of_weights(model, again) or _difference_of_tokenizers(tokenizer, tokens)
     if difference is not None:

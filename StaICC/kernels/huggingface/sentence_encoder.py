@@ -50,7 +50,7 @@ class SentenceEncoder:
             transformers = require("transformers", "hf", "a sentence encoder")
             try:  # loading downloads what is missing
                 for auto in (transformers.AutoTokenizer, transformers.AutoModel):
-                    auto.from_pretrained(name, revision=revision)
+                    auto.from_pretrained(name, revision=revision, trust_remote_code=False)
             except (OSError, ValueError) as error:
                 raise StaICCError(f"the encoder {name!r} could not be loaded: {error}") from error
         folder = str(source._folder())
@@ -83,5 +83,5 @@ class SentenceEncoder:
 def _loaded_encoder(folder: str, files: str) -> tuple[Any, Any]:
     """Return model and tokenizer of files with this digest."""
     transformers = require("transformers", "hf", "a sentence encoder")
-    model = transformers.AutoModel.from_pretrained(folder).float().eval()
-    return model, transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModel.from_pretrained(folder, trust_remote_code=False).float().eval()
+    return model, transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)

@@ -185,7 +185,8 @@ class ModelSource:
     """Attention function of transformers, such as ``"eager"``, ``"sdpa"`` or ``"flash_attention_2"``."""
 
     trust_remote_code: bool = False
-    """Run Python code that the checkpoint contains. The identity records it."""
+    """Run Python code that the checkpoint contains. The identity records it. If it is false, the code is not run, and
+    nothing is asked on the terminal."""
 
     adapter: str | None = None
     """Adapter of peft to add to the model: a folder or the name of a model of the hub."""
@@ -383,9 +384,9 @@ def number_type(name: str) -> Any:
 def _read(source: ModelSource) -> tuple[Any, Any]:
     transformers = require("transformers", "hf", FEATURE)
     kind, name, revision = source.where()
-    arguments: dict[str, Any] = {"revision": revision} if revision else {}
-    if source.trust_remote_code:
-        arguments["trust_remote_code"] = True
+    arguments: dict[str, Any] = {"trust_remote_code": source.trust_remote_code}
+    if revision:
+        arguments["revision"] = revision
     dtype = source.resolved_dtype()
     options = {dtype_option(): dtype if dtype == "auto" else number_type(dtype)}
     options |= {name: value for name in ("device_map", "attn_implementation") if (value := getattr(source, name))}
@@ -445,7 +446,7 @@ def _read_gguf(path: Path, options: Mapping[str, Any]) -> tuple[Any, Any]:
         return _dequantise(path, digest_of_file(path), options)
     folder, tokenizer = copy
     transformers = require("transformers", "hf", FEATURE)
-    return tokenizer, transformers.AutoModelForCausalLM.from_pretrained(folder, **options)
+    return tokenizer, transformers.AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False, **options)
 
 
 def _dequantise(path: Path, sha256: str, options: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -460,7 +461,8 @@ def _dequantise(path: Path, sha256: str, options: Mapping[str, Any]) -> tuple[An
         OSError: The bytes that were read have another digest.
     """
     transformers = require("transformers", "hf", FEATURE)
-    name, arguments = str(path.parent), {"gguf_file": path.name}
+    name = str(path.parent)
+    arguments: dict[str, Any] = {"gguf_file": path.name, "trust_remote_code": False}
     if hasattr(transformers, "GgufConfig"):  # packed weights would compute other numbers
         options = {**options, "quantization_config": transformers.GgufConfig(dequantize=True)}
     with read_once() as contents:

@@ -121,10 +121,9 @@ class ConversationLayout:
             is_last = number == self.order[-1]
             end = _end_of(content, after, text, position, is_last)
             if end is None:
-                raise RunEndingError(
-                    f"the chat template {_difference(content, after, text[position:], message_name(self.roles, number))}"
-                    ". Use another template, or prompt_format='plain'"
-                )
+                name = message_name(self.roles, number)
+                difference = _difference(content, after, text[position:], name)
+                raise RunEndingError(f"the chat template {difference}. Use another template, or prompt_format='plain'")
             position = end
 
 
@@ -172,7 +171,7 @@ def _difference(content: str, after: str, text: str, name: str) -> str:
         return f"writes {_excerpt(rest)} after {name} of this prompt, and {_excerpt(after)} after those of others"
     if text[: len(content)].casefold() == content.casefold():
         return f"changes the case of {name}: {got}"
-    shared = len(commonprefix([content, text]))
+    shared = len(commonprefix([content, text]))  # noqa: RUF071 - characters are meant
     continues = text[shared:].lstrip().startswith(after.lstrip())
     if continues and shared == 0:
         return f"drops {name}: {got}"
