@@ -22,6 +22,7 @@ from StaICC.inference.reply_parser import is_cut_thought
 from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed, without_blank
 from StaICC.kernels.registry import check_types, load_kernel, names_option
 from StaICC.kernels.server.transport import EndpointError, clip, only_choice, token_counts
+from StaICC.prompting.prompt_text import parts_of
 
 Value = TypeVar("Value")
 
@@ -56,8 +57,16 @@ class ReplySettings:
     system: str = ""
     """A system message before the prompt."""
 
+    turns: bool = False
+    """Send each demonstration as two messages, the text of the user and the label of the assistant."""
+
+    cache_control: bool = False
+    """Mark the end of the demonstrations for the provider's prompt cache (the field ``cache_control`` of Anthropic)."""
+
     def __post_init__(self) -> None:
         check_types(self)
+        if self.cache_control and not self.turns:
+            raise ArgumentError("cache_control marks the last demonstration: got turns=False, expected turns=True")
         if self.stop is not None:
             check_generation(1, self.stop)
             object.__setattr__(self, "stop", tuple(self.stop))
@@ -65,6 +74,7 @@ class ReplySettings:
     def reply_settings(self) -> dict[str, str]:
         """Return the settings that are sent, as text, for the identity."""
         values = {**self.reply_request(None, ()), "stop": self.stop, "system": self.system or None}
+        values["turns"] = self.turns or None
         whole = {name: int(value) for name, value in values.items() if isinstance(value, float) and value.is_integer()}
         texts = {name: json.dumps(value) for name, value in (values | whole).items() if value is not None}
         if self._thinks(None):
@@ -92,10 +102,24 @@ class ReplySettings:
         request["stop"] = list(stop) or None
         return {name: value for name, value in request.items() if value is not None}
 
-    def messages(self, prompt: str) -> list[Mapping[str, str]]:
-        """Return the messages of a chat: the system message, if there is one, and the prompt."""
-        messages = [{"role": "system", "content": self.system}] if self.system else []
-        return [*messages, {"role": "user", "content": prompt}]
+    @property
+    def reads_parts(self) -> bool:
+        """Whether the parts of a prompt matter (:func:`~StaICC.inference.contract.reads_parts`)."""
+        return self.turns
+
+    def messages(self, prompt: str) -> list[Mapping[str, Any]]:
+        """Return the messages of a chat: the system message, if there is one, and the prompt, or its turns."""
+        messages: list[dict[str, Any]] = []
+        if self.system:
+            messages.append({"role": "system", "content": self.system})
+        if not self.turns:
+            return [*messages, {"role": "user", "content": str(prompt)}]
+        for number, turn in enumerate(parts_of(prompt, "turns=True").turns()):
+            messages.append({"role": "assistant" if number % 2 else "user", "content": turn})
+        if self.cache_control and len(messages) > 1 and messages[-2]["role"] == "assistant":
+            marked = {"type": "text", "text": messages[-2]["content"], "cache_control": {"type": "ephemeral"}}
+            messages[-2]["content"] = [marked]
+        return [*messages]
 
 
 _THOUGHTS = f" (with reasoning {THINKING_TOKENS})"

@@ -49,7 +49,7 @@ def test_the_prompt_format_of_a_served_model() -> None:
         '[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a: "}]'
     ]
     assert load_kernel("openai:http://localhost:1/v1#m;prompt_format=plain").rendered(["a: "]) == ["a: "]
-    for wrong, message in (("chat-turns", "expected plain or chat"), ("chat;api=chat", "one of the two")):
+    for wrong, message in (("turns", "expected plain, chat, chat-turns"), ("chat;api=chat", "one of the two")):
         with pytest.raises(ArgumentError, match=message):
             load_kernel(f"openai:http://localhost:1/v1#m;scoring=text;prompt_format={wrong}")
 
@@ -72,6 +72,8 @@ def test_a_setting_of_a_server_without_an_effect_is_refused(written: str) -> Non
 
 LOADING = {fact.name for fact in declared_options(KERNELS["hf"])} & set(ModelSource.__dataclass_fields__)
 OTHER = {
+    "turns": "true",
+    "cache_control": "true",
     "escape": "A",
     "order": "3",
     "label_scoring": "full",
@@ -140,6 +142,10 @@ def test_an_option_is_read_and_is_in_the_identity(kind: str, fact: OptionFact) -
     wanted = {} if kind == "litellm" or (kind, fact.name) == ("vllm", "guided") else NEEDS.get(fact.name, {})
     if fact.name == "system":
         wanted = {"openai": {"scoring": "text", "api": "chat"}, "litellm": {}}.get(kind, CHAT)
+    if fact.name in ("turns", "cache_control"):
+        wanted = {"scoring": "text", "api": "chat"} if kind == "openai" else {}
+        if fact.name == "cache_control":
+            wanted = {**wanted, "turns": "true"}
     needs = "".join(f";{name}={text}" for name, text in wanted.items())
     plain, changed = load_kernel(NAMES[kind] + needs), load_kernel(f"{NAMES[kind]}{needs};{fact.name}={value}")
     holder = (lambda kernel: kernel.options) if kind in ("hf", "vllm", "llama") else (lambda kernel: kernel)

@@ -7,6 +7,7 @@ requests (one in each line here) and returns a file of results. Lines are matche
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from StaICC.errors import ArgumentError, OutputError, SchemaError, WithheldReplyError
@@ -47,7 +48,7 @@ def batch_requests(provider: Provider, model: str, prompts: Mapping[str, Any]) -
             raise ArgumentError("max_tokens: got none, expected a number: Anthropic needs one")
         fields = {ANTHROPIC_FIELDS[field]: value for field, value in fields.items()}
         fields |= {"system": settings.system} if settings.system else {}
-        settings = ReplySettings()
+        settings = replace(settings, system="")
     check_prompts([*prompts.values()])
     for key, prompt in prompts.items():
         body = {"model": name, **fields, "messages": settings.messages(prompt)}

@@ -93,6 +93,7 @@ from StaICC.kernels.server.transport import EndpointError as EndpointError
 from StaICC.kernels.server.transport import EndpointUsage as EndpointUsage
 from StaICC.kernels.text_inference import ReplyKernel, ReplySettings, first_result, reply
 from StaICC.numerics import log_sum_exp
+from StaICC.prompting.prompt_text import PromptText, question_only
 from StaICC.safe_text import logger
 
 Unlisted = Literal["refuse", "bound"]
@@ -423,10 +424,13 @@ _VERSION = 4  # part of the identity; raise it with any change that can move a s
 WHO = frozenset({"base_url", "model", "served_model"})
 """The options that identify the model."""
 
-NO_NUMBERS = frozenset({"allow_edition_change", "backoff", "concurrency", "longest_wait", "retries", "timeout"})
+NO_NUMBERS = frozenset(
+    {"allow_edition_change", "backoff", "cache_control", "concurrency", "longest_wait", "retries", "timeout"}
+)
 """The options that change no number. All others are settings of the identity."""
 
-_FORMATS = {"plain": "completions", "chat": "chat"}
+_FORMATS = {"plain": "completions", "chat": "chat", "chat-turns": "chat"}
+"""The interface for each prompt format of the other kernels."""
 
 _NEEDS = (
     ("guided", "scoring", ("text",)),
@@ -436,6 +440,7 @@ _NEEDS = (
     ("last_blank", "scoring", ("prompt-logprobs", "top-logprobs")),
     ("last_blank", "api", ("completions",)),
     ("system", "api", ("chat",)),
+    ("turns", "api", ("chat",)),
 )
 """Options that change numbers only where another option has one of these values."""
 
@@ -552,9 +557,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         model, given = split_options(rest, types, False, "a served model", options)
         if (written := given.pop("prompt_format", None)) is not None:  # the other kernels' word for it
             if "api" in given or written not in _FORMATS:
-                both = " and api: give one of the two" if "api" in given else ", expected plain or chat"
+                both = " and api: give one of the two" if "api" in given else f", expected {', '.join(_FORMATS)}"
                 raise ArgumentError(f"got prompt_format={written!r}{both}")
             given["api"] = _FORMATS[written]
+            if written == "chat-turns":
+                given["turns"] = True
         if not mark or not model or not address:
             missing = "the model" if address else "the address"  # what was given may hold a password
             example = "openai:BASE_URL#MODEL, such as openai:http://localhost:8000/v1#my-model"
@@ -592,7 +599,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             EndpointError: The server failed.
         """
         self._transport.editions.clear()
-        request = self._request("a", self.reply_request(1, ()))
+        request = self._request(question_only("a"), self.reply_request(1, ()))
         first_result(self._transport.all(["a"], lambda _: self._transport.request(self.api, request)))
         return next(iter(self.editions), None)
 
@@ -710,7 +717,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
     def _request(self, prompt: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         if self.last_blank == "label":
             prompt = without_blank(prompt)
-        content = {"prompt": prompt} if self.api == "completions" else {"messages": self.messages(prompt)}
+        content = {"prompt": str(prompt)} if self.api == "completions" else {"messages": self.messages(prompt)}
         return {**content, **settings}
 
     def _refuse_if_cut(self, prompt: str) -> None:
@@ -721,7 +728,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
     def _count_tokens(self, text: str) -> int | None:
         """Return the tokens of a prompt as the server counts them, with a request for one token."""
-        body = self._transport.request(self.api, self._request(text, self.reply_request(1, ())))
+        prompt = text if isinstance(text, PromptText) else question_only(text)
+        body = self._transport.request(self.api, self._request(prompt, self.reply_request(1, ())))
         return token_counts(body).get("prompt_tokens")
 
     def prompt_warnings(self, prompts: Sequence[str], label_space: Sequence[str]) -> list[str]:

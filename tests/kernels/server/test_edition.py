@@ -18,10 +18,12 @@ from StaICC.errors import ArgumentError, EditionError, OutputError
 from StaICC.inference.store import PredictionStore
 from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.server.endpoint import EndpointKernel
+from StaICC.prompting.prompt_text import Demonstration, PromptParts, PromptText
 from tests.kernels.test_model_options import OTHER, REPLY
 
 LABELS = ["the", "very", "good"]
 PROMPTS = [f"film {number} is " for number in range(12)]
+SHOWN = PromptText(PromptParts("", (Demonstration("film 1 is ", "good", "\n"),), "film 2 is "))
 
 
 def served_by(**names):
@@ -133,7 +135,7 @@ def test_what_is_sent_is_what_the_identity_says(make, server):
     def observe(given):
         kernel = load_kernel(f"openai:{server.url}#{wrong.MODEL}" + "".join(f";{name}={given[name]}" for name in given))
         server.requests.clear()
-        kernel.batch(PROMPTS[:1], LABELS)
+        kernel.batch([SHOWN], LABELS)
         kernel.close()
         digest, sent = kernel.identity().digest, str(sorted(map(str, server.requests)))
         assert seen.setdefault(digest, sent) == sent, given
@@ -148,7 +150,7 @@ def test_what_is_sent_is_what_the_identity_says(make, server):
                 effects.setdefault(name, set()).add((digest != usual[0], sent != usual[1]))
     tried = {name: effect for name, effect in effects.items() if any(stated for stated, _ in effect)}
     assert {name for name, effect in tried.items() if (True, True) not in effect} <= READ_ONLY
-    assert {"guided", "temperature", "stop", "max_tokens", "top_n", "system"} <= tried.keys()
+    assert {"guided", "temperature", "stop", "max_tokens", "top_n", "system", "turns"} <= tried.keys()
 
 
 def test_identity_asks_nothing_and_shows_no_secret(make, server):
