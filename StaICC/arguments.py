@@ -71,11 +71,11 @@ def set_integers(record: object, **minima: int) -> None:
         object.__setattr__(record, name, validate_integer(name, getattr(record, name), minimum))
 
 
-def keywords_of_release(**names: str) -> Callable[[_Function], _Function]:
-    """Return a decorator: the function takes arguments by their names in the code of 0.1.1, too.
+def keywords_of_release(**today_by_released: str) -> Callable[[_Function], _Function]:
+    """Return a decorator: the function also accepts arguments by their names in the code of 0.1.1.
 
     Args:
-        **names: Today's name of each argument, by the name of 0.1.1.
+        **today_by_released: The name of each argument, by its name in 0.1.1.
 
     Example:
         >>> @keywords_of_release(metric_name="name")
@@ -88,7 +88,7 @@ def keywords_of_release(**names: str) -> Callable[[_Function], _Function]:
     def decorate(function: _Function) -> _Function:
         @functools.wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
-            for released, today in names.items():
+            for released, today in today_by_released.items():
                 if released not in keywords:
                     continue
                 if today in keywords:

@@ -38,11 +38,13 @@ class RemovedName:
             f"{self._name} of StaICC 0.1.1 is gone. Write: {self._instead} (see 'Removed names' in docs/migration.md)"
         )
 
-    __call__ = __getitem__ = __setitem__ = __contains__ = __iter__ = __len__ = __bool__ = refuse
+    __call__ = __getitem__ = __setitem__ = __contains__ = __iter__ = __len__ = refuse
+    __bool__ = __eq__ = __ne__ = refuse  # such as: if configs.STRICT_MODE == True
     __instancecheck__ = __subclasscheck__ = __mro_entries__ = refuse
+    __hash__ = object.__hash__
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):  # of tools that look at every object of a module, such as doctest
+        if name.startswith("__"):  # doctest and inspect look for such attributes in every object of a module
             raise AttributeError(name)
         self.refuse()
 

@@ -91,8 +91,8 @@ def metrics_record(metrics: MetricSet) -> dict[str, Any]:
     """
     of_library, others = [], []
     for metric in metrics.metrics:
-        released_alone = metric.of_release and "0.1.1" not in metrics.parts  # its name is that of a standard metric
-        if metric.of_library and not released_alone:
+        read_as_standard = metric.of_release and "0.1.1" not in metrics.parts  # the name alone would be read so
+        if metric.of_library and not read_as_standard:
             of_library.append(metric.name)
         else:
             others.append(metric.name)
@@ -361,8 +361,9 @@ class Experimentor(FixedAttributes, DatasetTask):
 
     @_repeat_times.setter
     def _repeat_times(self, times: int) -> None:
-        most = 1 if self._mode == "manual" else self.task.repeats
-        self._repeats = validate_integer("_repeat_times", times, 1, most)
+        largest = 1 if self._mode == "manual" else self.task.repeats
+        repeats = validate_integer("_repeat_times", times, 1, largest)
+        self._repeats = None if repeats == largest else repeats
 
     def set_demonstration_sampler(self, sampler: Sequence[Sequence[int]]) -> None:
         """Set the demonstrations by hand; each test row is then used once.
@@ -441,7 +442,10 @@ class Experimentor(FixedAttributes, DatasetTask):
 
     @property
     def demonstration_sampler(self) -> DemonstrationSampler:
-        """The demonstrations of each prompt; assigning it is the same as :meth:`set_demonstration_sampler`."""
+        """The demonstrations for all repeats, whatever :attr:`_repeat_times` is.
+
+        Assigning one list for each test row is the same as :meth:`set_demonstration_sampler`.
+        """
         return DemonstrationSampler(FrozenList(positions) for positions in self._drawn_lists())
 
     @demonstration_sampler.setter
@@ -526,7 +530,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         replaced = name in self.metrics
         self.metrics[name] = metric
         if replaced:
-            warnings.warn(f"the metric {name!r} is replaced", stacklevel=3)  # the decorator is a call, too
+            warnings.warn(f"the metric {name!r} is replaced", stacklevel=3)  # 2 is the decorator
 
     def run(
         self,
@@ -653,8 +657,8 @@ class Experimentor(FixedAttributes, DatasetTask):
             changed.append("demonstrations")
         if self._repeats is not None:
             changed.append("repeats")
-        resized = isinstance(self.dataset.source, (BuiltIn, ReleasedWheel)) and not self._published_split()
-        if self._cut_sets() or resized:
+        built_in = isinstance(self.dataset.source, (BuiltIn, ReleasedWheel))
+        if self._cut_sets() or (built_in and not self._published_split()):  # own data record their split
             changed.append("split")
         return changed
 

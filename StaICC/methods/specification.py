@@ -91,7 +91,7 @@ def _rows(view: SubsetView, texts: tuple[str, ...] | None = None, labelled: bool
 
 @lru_cache(maxsize=16)  # all methods of a run use the same data sets
 def _unlabelled(split: TripletSplit, sizes: tuple[int, int, int]) -> TripletSplit:
-    """Return the three sets without test labels; ``sizes``, of the sets, is part of the cache key: they may be cut."""
+    """Return the three sets without test labels; ``sizes`` is not read: it makes a cut set another cache entry."""
     return TripletSplit(_rows(split.calibration), _rows(split.demonstration), _rows(split.test, labelled=False))
 
 

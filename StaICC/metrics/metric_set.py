@@ -186,7 +186,9 @@ class MetricSet:
         """
         kept = tuple(old for old in self.metrics if old.name != metric.name)
         parts = (*self.parts, metric.label)
-        return replace(self, name="+".join(parts), metrics=(*kept, metric), parts=parts)
+        metrics = (*kept, metric)
+        as_released = self.parts[0] == "0.1.1" or scored_as_released(metrics)
+        return replace(self, name="+".join(parts), metrics=metrics, parts=parts, as_released=as_released)
 
     def score(
         self,
@@ -254,13 +256,27 @@ class MetricSet:
         return scores
 
 
+def scored_as_released(metrics: Sequence[Metric]) -> bool:
+    """Return whether metrics get what the inference function returned, as in 0.1.1.
+
+    They do if there is a metric of 0.1.1 among them, and none of the standard ones, which need probabilities.
+    """
+    standard = [metric.function for metric in _STANDARD.metrics]
+    has_standard = any(metric.function in standard for metric in metrics)
+    return any(metric.of_release for metric in metrics) and not has_standard
+
+
 def _own_set(name: str, module: ModuleType, as_released: bool = False) -> MetricSet:
     """Return the library's metrics of classification as a module defines them."""
-    span, metrics = None if as_released else (0.0, 1.0), []
+    metrics = []
     for key, statistic in STATISTICS.items():
-        if statistic.of_classification:
-            reads = statistic.reads == "probabilities" and not as_released  # the release's metrics get raw rows
-            metrics.append(Metric(key, getattr(module, key), reads, SCORES[key].higher_is_better, span))
+        if not statistic.of_classification:
+            continue
+        function, higher_is_better = getattr(module, key), SCORES[key].higher_is_better
+        if as_released:  # it gets what the inference function returned, and has no range
+            metrics.append(Metric(key, function, False, higher_is_better))
+        else:
+            metrics.append(Metric(key, function, statistic.reads == "probabilities", higher_is_better, (0.0, 1.0)))
     return MetricSet(name, tuple(metrics), as_released)
 
 
@@ -298,7 +314,8 @@ def metric_set(metrics: str | MetricSet | Mapping[str, MetricFunction | Metric] 
             several names joined by ``+`` (``"standard+my_metric"``); a set (returned as it is); or functions by name,
             as StaICC 0.1.1 took them. Functions get probabilities where there are any (see :class:`Metric`,
             ``None``). The standard metrics keep what is known about them. If a function is one of 0.1.1
-            (``StaICC.util.functional.accuracy``), all of them get what 0.1.1 gives them.
+            (``StaICC.util.functional.accuracy``) and none a standard metric, all get what the inference function
+            returned.
 
     Returns:
         The set. One made of functions is called ``custom`` with their names.
@@ -322,7 +339,7 @@ def metric_set(metrics: str | MetricSet | Mapping[str, MetricFunction | Metric] 
         made = MetricSet("custom", ())
         for name, function in metrics.items():
             made = made.adding(_read_metric(name, function))
-        return replace(made, as_released=any(metric.of_release for metric in made.metrics))
+        return made
     if not isinstance(metrics, str):
         raise ArgumentError(f"metrics: got {metrics!r:.80}, expected the name of a metric set, or functions by name")
     first, *others = metrics.split("+")

@@ -67,7 +67,14 @@ def triplet_dataset(
     )
 
 
-class demonstration_sampler(DemonstrationSampler):
+class _AnySampler(type):
+    """The demonstrations of every experimentor are instances of ``demonstration_sampler``, as in 0.1.1."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, DemonstrationSampler)
+
+
+class demonstration_sampler(DemonstrationSampler, metaclass=_AnySampler):
     """The demonstrations of each query: ``k`` positions of the demonstration set, as a list that cannot be changed.
 
     Args:

@@ -53,14 +53,24 @@ class single_experimentor(Experimentor, metaclass=_AnyExperimentor):
         dividing: Sequence[int] = (1024, 4096, 512),
         noisy_channel: bool = False,
     ) -> None:
-        if (triplet_dataset is None) == (original_dataset is None):
-            raise ArgumentError("got neither or both, expected one of triplet_dataset and original_dataset")
+        if triplet_dataset is not None and original_dataset is not None:
+            raise ArgumentError("got triplet_dataset and original_dataset, expected one of them")
         if triplet_dataset is not None:
+            if not isinstance(triplet_dataset, TripletSplit):
+                raise ArgumentError(
+                    f"triplet_dataset: got {triplet_dataset!r:.60}, expected benchmark[i].triplet_dataset. Pass a data "
+                    "set as original_dataset=..."
+                )
             dataset = triplet_dataset.require_dataset()
-        else:
-            assert original_dataset is not None
+        elif original_dataset is not None:
+            if len(dividing) != 3:
+                raise ArgumentError(
+                    f"dividing: got {len(dividing)} numbers, expected 3: calibration, demonstration and test rows"
+                )
             calibration, demonstration, test = dividing
             dataset = dataset_of(original_dataset, SplitSizes(calibration, demonstration, test))
+        else:
+            raise ArgumentError("got no data set, expected triplet_dataset or original_dataset")
         super().__init__(dataset, NormalTask(repeat_times), k=k, noisy_channel=noisy_channel, metrics=metrics)
         if triplet_dataset is not None:
             self._triplet = triplet_dataset
