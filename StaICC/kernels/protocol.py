@@ -163,8 +163,8 @@ def label_probabilities(scores: Sequence[float]) -> list[float]:
         >>> label_probabilities([1.0, 1.0])
         [0.5, 0.5]
     """
-    if not math.isfinite(max(scores)):
-        raise OutputError(f"the model's scores {list(scores)} are not finite; use a wider number type, such as float32")
+    if any(map(math.isnan, scores)) or not math.isfinite(max(scores)):
+        raise OutputError(f"the model's scores {list(scores)} are not finite")
     return numerics.softmax(scores)
 
 

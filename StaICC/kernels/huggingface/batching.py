@@ -38,6 +38,7 @@ from StaICC.kernels.huggingface.forward import (
     Forward,
     Picks,
     TrieRow,
+    check_range,
     guard,
     is_out_of_memory,
     joined,
@@ -342,6 +343,7 @@ class BatchRunner:
             # The state at the last position predicts what follows the sequence, which is not needed.
             wanted = {number: list(zip(own, targets[number], strict=False)) for number, own in picks.items()}
             pairs = sorted({pair for own in wanted.values() for pair in own})
+            check_range([token for _, token in pairs], self.forward.can.vocabulary)
             values: list[float] = []
             with torch.inference_mode():
                 places, tokens = torch.tensor(pairs, dtype=torch.long, device=hidden.device).reshape(-1, 2).t()

@@ -509,6 +509,9 @@ class Forward:
             positions: The position numbers, with a mask.
             cache: What the tokens continue; it grows by them.
         """
+        embedding = getattr(self.model, "get_input_embeddings", lambda: None)()
+        if embedding is not None and hasattr(embedding, "weight"):
+            check_range([max(row) for row in ids], len(embedding.weight))
         tensor = functools.partial(torch.tensor, device=self.device)
         arguments: dict[str, Any] = {"input_ids": tensor(ids), "use_cache": cache is not None}
         if mask is not None:
@@ -575,7 +578,11 @@ class Forward:
             if head is None or self.can.head == "module" or tokens is None:
                 whole = hidden[..., -self.can.vocabulary :] if head is None else head(hidden)
                 whole = self.transformed(whole.float())
-                return whole if tokens is None else whole[:, list(tokens)]
+                if tokens is None:
+                    return whole
+                check_range(tokens, whole.shape[-1])
+                return whole[:, list(tokens)]
+            check_range(tokens, len(head.weight))
             rows = torch.tensor(list(tokens), device=head.weight.device)
             product = hidden.float() @ head.weight[rows].float().t()
             return self.transformed(product if head.bias is None else product + head.bias[rows].float())
@@ -635,6 +642,20 @@ class Forward:
             raise RunEndingError(
                 f"got compile=True, but {name} cannot be compiled here ({reason}). Leave the option out"
             ) from error
+
+
+def check_range(tokens: Sequence[int], size: int) -> None:
+    """Refuse tokens that an embedding or an output matrix of this size has no row for.
+
+    Raises:
+        RunEndingError: The tokenizer has more tokens than the model.
+    """
+    largest = max(tokens, default=0)
+    if largest >= size:
+        raise RunEndingError(
+            f"the tokenizer has a token with the number {largest}, but the model knows {size} tokens only. Load the "
+            "tokenizer that belongs to the model, or train it after model.resize_token_embeddings(len(tokenizer))"
+        )
 
 
 def _body(model: Any) -> Any:

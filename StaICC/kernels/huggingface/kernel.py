@@ -41,16 +41,18 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from StaICC.errors import ArgumentError, PromptError
+from StaICC.errors import ArgumentError, OutputError, PromptError
 from StaICC.inference.contract import LoadsModel, ScoredLabels, Text
 from StaICC.inference.forecast import PROBABILITIES, Forecast
 from StaICC.inference.identity import Identity, combined, hub_name, identity_of
 from StaICC.kernels.huggingface import torch
 from StaICC.kernels.huggingface.batching import BatchRunner, Ending, Tokens, examined
+from StaICC.kernels.huggingface.finite_check import why_not_finite
 from StaICC.kernels.huggingface.forward import Forward, distinct_positions, guard, without_last
 from StaICC.kernels.huggingface.live_state import digest_of_weights, live_state, numerics
 from StaICC.kernels.huggingface.prompts import KernelOptions, KernelVariant, LabelIssue, PromptFormat, Reading
 from StaICC.kernels.huggingface.source import Loaded, ModelSource, number_type
+from StaICC.kernels.huggingface.tokenizer_check import COMPARED, loss_warning, spread
 from StaICC.kernels.protocol import (
     TEXT_SCORES,
     Capability,
@@ -273,6 +275,7 @@ class TokenKernel:
                 f"{number} of {len(label_space)} labels are scored by the same token as another label, such as "
                 f"{names}, and are not distinguished. Use label_scoring='full' or other label words"
             )
+        warnings += self._loss_warnings(prompts)
         limit = self._limit()
         texts = {text for prompt in prompts for text in ([prompt] if isinstance(prompt, str) else prompt)}
         longest = self.format.encode(self.rendered(sorted(texts, key=lambda text: (len(text), text))[-MEASURED:]))
@@ -281,10 +284,32 @@ class TokenKernel:
             drops = self.options.on_too_long == "drop-demonstrations"
             longer = "Longer prompts lose demonstrations" if drops else "Longer prompts fail"
             warnings.append(
-                f"the longest prompt has {size} tokens, and the model reads {limit} at most. {longer}; use a smaller k "
-                "or a model with a longer context"
+                f"the longest prompt has {size} tokens, and the model reads {limit} at most. {longer}; use a smaller "
+                "k, a model with a longer context, or a larger max_length if the model can read it"
             )
         return warnings
+
+    def _loss_warnings(self, prompts: Sequence[Prompt]) -> list[str]:
+        """Return a warning if the tokenizer loses characters of some prompts."""
+        chosen = [prompts[number] for number in spread(len(prompts), COMPARED)]
+        texts = self.rendered([prompt if isinstance(prompt, str) else prompt[0] for prompt in chosen])
+        warning = loss_warning(self.tokenizer, texts, self.format.encode(texts))
+        return [] if warning is None else [warning]
+
+    def _why_not_finite(self) -> str:
+        """Return a sentence on why scores are not finite; an empty text if it is not known."""
+        return ""
+
+    def _probabilities(self, scores: Logs) -> list[list[float]]:
+        """Return the probabilities of labels, one row for each row of scores.
+
+        Raises:
+            OutputError: Scores are not finite.
+        """
+        try:
+            return list(map(label_probabilities, scores))
+        except OutputError as error:
+            raise OutputError(f"{error}. {self._why_not_finite()}".removesuffix(". ")) from None
 
     def _read(
         self, queries: Sequence[Sequence[str]], labels: Sequence[str] = (), new_tokens: int = 0, limited: bool = True
@@ -305,7 +330,7 @@ class TokenKernel:
         if totals is not None:
             logs = ([row[place] - total for place in distinct] for row, total in zip(logits, totals, strict=True))
             mass = [min(1.0, math.fsum(map(math.exp, row))) for row in logs]
-        return LabelScores(list(map(label_probabilities, logits)), logits, mass, issues, reading.dropped)
+        return LabelScores(self._probabilities(logits), logits, mass, issues, reading.dropped)
 
     def _read_scored(
         self, prompts: Sequence[Any], label_space: Sequence[str], variant: str, limited: bool = True
@@ -345,7 +370,7 @@ class TokenKernel:
         if self.options.label_mass and not variant:
             sums = channel_scores(logs, len(label_space), False)
             mass = [min(1.0, math.fsum(map(math.exp, row))) for row in sums]
-        return LabelScores(list(map(label_probabilities, scores)), scores, mass, issues, reading.dropped)
+        return LabelScores(self._probabilities(scores), scores, mass, issues, reading.dropped)
 
     def _channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str) -> LabelScores:
         """The text scored given each label."""
@@ -689,6 +714,9 @@ class CausalLMKernel(TokenKernel, LoadsModel):
     def _limit(self) -> int | None:
         return self.format.limit(self.model.config)
 
+    def _why_not_finite(self) -> str:
+        return why_not_finite(self.model)
+
     def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
         return sequences if self.runner().forward.can.reason else super()._computed(sequences, starts, labels)
 
@@ -772,7 +800,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             sequences = self._read([[prompt] for prompt in prompts]).before(shared)
             self._count(sequences)
             hidden = self.runner().patched(sequences, layer, state)
-            return list(map(label_probabilities, self.runner().forward.rows(hidden, tokens, False)[0]))
+            return self._probabilities(self.runner().forward.rows(hidden, tokens, False)[0])
 
     def score_in_detail(self, prompts: Sequence[str], label_space: Sequence[str]) -> tuple[list[list[float]], Any, Any]:
         """Probabilities of the labels, whole logits and hidden states, all from one run.
@@ -818,7 +846,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
                 self._audit(label_space)
                 hidden = self._last(reading.before(shared))
                 logits, totals = self.runner().forward.rows(hidden, tokens, "log_probabilities" in wanted)
-                features["probabilities"] = list(map(label_probabilities, logits))
+                features["probabilities"] = self._probabilities(logits)
                 if totals is not None:
                     pairs = zip(logits, totals, strict=True)
                     features["log_probabilities"] = [[value - total for value in row] for row, total in pairs]

@@ -2,8 +2,9 @@
 
 **Prompts.** A prompt may come out of a tokenizer with its beginning-of-sequence token doubled (the text has one and the
 tokenizer adds another) or missing (the tokenizer should add it and does not); it may be longer than the model can read;
-it may be empty. All four are errors that name the prompt. Nothing is cut off: a prompt that is too long can only be
-shortened by whole demonstrations, from the front, if the user says so.
+it may be empty. All four are errors that name the prompt. So is an end token that the tokenizer appends, and text
+that it drops or changes (:mod:`~StaICC.kernels.huggingface.tokenizer_check`). Nothing is cut off: a prompt that is too
+long can only be shortened by whole demonstrations, from the front, if the user says so.
 
 **Shared beginnings.** Prompts with long contexts begin with the same thousands of tokens; scoring whole labels repeats
 them for each label. They are tokenized once. Tokenizers are not made to be cut, so a cut is made only
@@ -39,6 +40,7 @@ from StaICC.errors import ArgumentError, PromptError, RunEndingError, StaICCErro
 from StaICC.kernels.huggingface import text_config
 from StaICC.kernels.huggingface.forward import shared_length
 from StaICC.kernels.huggingface.template_check import ConversationLayout, in_parts, known_layout
+from StaICC.kernels.huggingface.tokenizer_check import check_special_tokens, refuse_damage
 from StaICC.kernels.protocol import LastBlank, after_label, with_blank, without_blank
 from StaICC.kernels.registry import check_types
 from StaICC.prompting.prompt_text import PromptText, parts_of, question_only
@@ -375,33 +377,16 @@ class PromptFormat:
         room = 2 * max(map(len, encode(self.tokenizer, labels, special=False)), default=0)
         dropped = [0] * len(texts)
         for index, rows in enumerate(ids):
-            for row in rows:
-                self._check_start(row, index)
+            for text, row in zip(texts[index], rows, strict=True):
+                check_special_tokens(self.tokenizer, text, row, self.special, index)
             if limit is not None and max(map(len, rows)) + room > limit:
                 shorter, count = self._fitted(queries[index], labels or [""], limit, index)
                 if count:
                     dropped[index] = count
                     texts[index] = [self.render(prompt) for prompt in shorter]
                     ids[index] = self.encode(texts[index])
+        refuse_damage(self.tokenizer, [query[0] for query in texts], [rows[0] for rows in ids])
         return Reading(texts, ids, dropped)
-
-    def _check_start(self, ids: Tokens, index: int) -> None:
-        """Refuse a prompt whose beginning-of-sequence token is doubled or missing, and an empty one."""
-        if not ids:
-            raise PromptError(
-                f"prompt {index} has no tokens; a model needs at least one to predict what follows", index
-            )
-        start = getattr(self.tokenizer, "bos_token_id", None)
-        if start is None or not self.special:
-            return
-        doubled = ids[:2] == (start, start)
-        if doubled or (getattr(self.tokenizer, "add_bos_token", False) is True and ids[0] != start):
-            name, problem = getattr(self.tokenizer, "bos_token", start), "twice" if doubled else "not"
-            raise PromptError(
-                f"prompt {index} begins {problem} with the beginning-of-sequence token {name!r}, which the tokenizer "
-                "should add once. Change the text or the tokenizer, or pass add_special_tokens=False",
-                index,
-            )
 
     def _fitted(self, query: Sequence[str], labels: Sequence[str], limit: int, index: int) -> tuple[Sequence[str], int]:
         """Drop as few demonstrations as possible from the front, so that a query fits.
@@ -439,7 +424,9 @@ class PromptFormat:
         most = len(parts[0].demonstrations)
         count = bisect_left(range(most + 1), True, key=lambda count: longest(count) <= limit)
         if count > most:
-            raise PromptError(f"{problem}, and its query alone is too long", index)
+            raise PromptError(
+                f"{problem}, and its query alone is too long; pass a larger max_length if the model can read it", index
+            )
         return without(count), count
 
     # Labels
@@ -464,13 +451,9 @@ class PromptFormat:
     def _joined(self, texts: Sequence[str], label_space: Sequence[str]) -> list[tuple[int, list[Tokens]]]:
         labels = self.labels(label_space)
         joined = iter(self.encode([text + label for text in texts for label in labels]))
-        (bare,) = self.encode([""])
-        end = getattr(self.tokenizer, "eos_token_id", None)
-        closes = bare[-1:] == (end,) and end != getattr(self.tokenizer, "bos_token_id", None)
         sequences = []
         for alone in self.encode(texts):
             rows = [next(joined) for _ in labels]
-            alone, *rows = [row[:-1] for row in (alone, *rows)] if closes else [alone, *rows]
             sequences.append((min(len(alone), *(shared_length(alone, row) for row in rows)), rows))
         return sequences
 
@@ -505,7 +488,7 @@ class PromptFormat:
     def _label_tokens(self, label_space: Sequence[str]) -> tuple[list[Tokens], int]:
         """Tokens of each label where it is scored, and how many tokens at the end of a prompt belong to the labels."""
         if not self.options.is_chat and self.options.last_blank == "prompt":
-            return encode(self.tokenizer, label_space, special=self.options.label_scoring == "last"), 0
+            return encode(self.tokenizer, label_space, special=False), 0
         context = self.render(_PROBE)
         ((given, rows),) = self._joined([context], label_space)
         return [row[given:] for row in rows], len(self.encode([context])[0]) - given
@@ -513,9 +496,9 @@ class PromptFormat:
     def deciding(self, label_space: Sequence[str]) -> tuple[list[int], int]:
         """Return the token that decides each label, and how many tokens at the end of a prompt belong to the labels.
 
-        ``"last"`` is the last token of ``tokenizer(label)``, special tokens included, as in 0.1.1; ``"first"`` the
-        first without special tokens; in chat prompts and for labels that begin with the last blank, those after a
-        prompt. The second number is 0, except where a prompt ends with a blank that the tokenizer joins to a label.
+        ``"last"`` is the last token of the label alone, without special tokens; ``"first"`` the first. In chat prompts,
+        and for labels that begin with the last blank, they are those after a prompt. The second number is 0, except
+        where a prompt ends with a blank that the tokenizer joins to a label.
 
         Raises:
             ArgumentError: A label has no token.

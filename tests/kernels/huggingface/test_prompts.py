@@ -140,7 +140,7 @@ def words(scoring: Any = "last", ends: bool = False) -> PromptFormat:
     [
         ("last", False, [" good", "bad"]),
         ("first", False, ["very", "bad"]),
-        ("last", True, ["</s>", "</s>"]),  # as in 0.1.1
+        ("last", True, [" good", "bad"]),  # in 0.1.1 the end token of both
         ("first", True, ["very", "bad"]),
     ],
 )

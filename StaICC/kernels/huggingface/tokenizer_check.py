@@ -1,0 +1,216 @@
+"""Whether the tokens of a prompt are those of its text, with the special tokens that belong there.
+
+**Special tokens** (:func:`check_special_tokens`). A prompt begins with the beginning-of-sequence token at most once. It
+does not end with a special token that is not in its text: after an end token a model begins another text, so the
+labels, the reply and the hidden state would not belong to the prompt. Both are errors, for plain and chat prompts.
+
+**Text** (:func:`compare_texts`). The tokens are decoded and compared with the prompt. White space within a line is not
+compared, since tokenizers decode it differently.
+
+* ``"loses"``: some characters are always lost or replaced (case, accents, unknown characters, line feeds). Models are
+  trained with such tokenizers, so it is a warning with the share of prompts (:func:`loss_warning`).
+* ``"damages"``: letters or digits are missing in one place and kept in another, are repeated or in another order. That
+  is an error (:func:`refuse_damage`).
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from os.path import commonprefix
+from typing import Any, Literal
+
+from StaICC.errors import PromptError, RunEndingError
+
+COMPARED = 50
+"""Maximum number of prompts of a run whose texts are compared for the warning; they are spread evenly."""
+COMPARED_PER_CALL = 4
+"""Maximum number of prompts of each call that are compared to refuse damage."""
+EXCERPT = 30
+"""Maximum number of characters of a text in a message."""
+
+Tokens = tuple[int, ...]
+Difference = Literal["", "loses", "damages"]
+
+
+def spread(count: int, most: int) -> list[int]:
+    """Return some of the numbers below a count, spread evenly.
+
+    Example:
+        >>> spread(10, 4), spread(2, 4)
+        ([0, 2, 5, 7], [0, 1])
+    """
+    chosen = min(count, most)
+    return [number * count // chosen for number in range(chosen)]
+
+
+def check_special_tokens(tokenizer: Any, text: str, ids: Tokens, adds_special: bool, index: int) -> None:
+    """Refuse a prompt without tokens, or with a wrong special token at one of its ends.
+
+    Args:
+        tokenizer: The tokenizer.
+        text: The prompt as the model reads it.
+        ids: Its tokens.
+        adds_special: Whether the tokenizer was to add its special tokens; a chat template writes them itself.
+        index: The number of the prompt, for messages.
+
+    Raises:
+        PromptError: The prompt is empty, or begins wrongly.
+        RunEndingError: It ends with a special token that is not in the text.
+    """
+    if not ids:
+        raise PromptError(f"prompt {index} has no tokens; a model needs at least one to predict what follows", index)
+    _check_start(tokenizer, ids, adds_special, index)
+    _check_end(tokenizer, text, ids, index)
+
+
+def _check_start(tokenizer: Any, ids: Tokens, adds_special: bool, index: int) -> None:
+    start = getattr(tokenizer, "bos_token_id", None)
+    if start is None:
+        return
+    if ids[:2] == (start, start):
+        problem = "twice"
+    elif adds_special and getattr(tokenizer, "add_bos_token", False) is True and ids[0] != start:
+        problem = "not"
+    else:
+        return
+    name = getattr(tokenizer, "bos_token", start)
+    raise PromptError(
+        f"prompt {index} begins {problem} with the beginning-of-sequence token {name!r}, which the tokenizer "
+        "should add once. Change the text, the chat template or the tokenizer, or pass add_special_tokens=False",
+        index,
+    )
+
+
+def _check_end(tokenizer: Any, text: str, ids: Tokens, index: int) -> None:
+    last = ids[-1]
+    special = set(getattr(tokenizer, "all_special_ids", ()))
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    if len(ids) == 1 or last not in special or last == unknown:
+        return
+    (name,) = tokenizer.convert_ids_to_tokens([last])
+    if not text.rstrip().endswith(str(name)):
+        raise RunEndingError(
+            f"prompt {index} ends with the special token {name!r}, which the tokenizer appends to every text: labels "
+            'and replies would follow the end of the prompt. Set "add_eos_token": false in tokenizer_config.json (or '
+            "remove the token from the post-processor of tokenizer.json), or pass add_special_tokens=False, which "
+            "leaves out all special tokens"
+        )
+
+
+def decoded(tokenizer: Any, text: str, ids: Tokens) -> str | None:
+    """Return the text of tokens without special tokens that the tokenizer put before it; ``None`` if it cannot."""
+    decode = getattr(tokenizer, "decode", None)
+    if decode is None:
+        return None
+    special = set(getattr(tokenizer, "all_special_ids", ()))
+    start = 0
+    while start < len(ids) and ids[start] in special:
+        (name,) = tokenizer.convert_ids_to_tokens([ids[start]])
+        if text.lstrip().startswith(str(name)):
+            break
+        start += 1
+    return str(decode(list(ids[start:]), skip_special_tokens=False))
+
+
+def compare_texts(text: str, back: str, unknown: str | None = None) -> Difference:
+    """Compare a text with what its tokens say.
+
+    Args:
+        text: The text.
+        back: The text of its tokens.
+        unknown: The name of the token for unknown words, if there is one.
+
+    Returns:
+        ``""`` if both are equal but for white space within lines, ``"loses"`` or ``"damages"``.
+
+    Example:
+        >>> compare_texts("One  two", "One two"), compare_texts("Ein Käse", "ein kase"), compare_texts("abc b", "abc")
+        ('', 'loses', 'damages')
+    """
+    if "".join(text.split()) == "".join(back.split()) and text.strip().count("\n") == back.strip().count("\n"):
+        return ""
+    if unknown and unknown in back and unknown not in text:
+        pieces = [_letters(piece) for piece in back.split(unknown)]
+        return "loses" if _in_order(pieces, _letters(text)) else "damages"
+    whole = _letters(text)
+    kept = _letters(back)
+    known = set(kept)
+    expected = "".join(character for character in whole if character in known)
+    return "loses" if expected == kept else "damages"
+
+
+def _letters(text: str) -> str:
+    """Return the letters and digits of a text without case and accents."""
+    plain = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(character for character in plain if character.isalnum())
+
+
+def _in_order(pieces: Sequence[str], text: str) -> bool:
+    """Return whether a text begins with the first piece, ends with the last, and has all of them in order."""
+    if not text.startswith(pieces[0]) or not text.endswith(pieces[-1]):
+        return False
+    position = 0
+    for piece in pieces:
+        found = text.find(piece, position)
+        if found < 0:
+            return False
+        position = found + len(piece)
+    return True
+
+
+def difference_of(tokenizer: Any, text: str, ids: Tokens) -> tuple[Difference, str]:
+    """Return how the tokens of a text differ from it, with an excerpt for messages."""
+    back = decoded(tokenizer, text, ids)
+    if back is None:
+        return "", ""
+    difference = compare_texts(text, back, getattr(tokenizer, "unk_token", None))
+    if not difference:
+        return "", ""
+    place = len(commonprefix([text.strip(), back.strip()]))  # noqa: RUF071 - characters are meant
+    begin = max(0, place - EXCERPT // 2)
+    expected = text.strip()[begin : begin + EXCERPT]
+    got = back.strip()[begin : begin + EXCERPT]
+    return difference, f"{got!r} for {expected!r}"
+
+
+def refuse_damage(tokenizer: Any, texts: Sequence[str], ids: Sequence[Tokens]) -> None:
+    """Refuse a tokenizer that drops, cuts, repeats or reorders text.
+
+    Args:
+        tokenizer: The tokenizer.
+        texts: The prompts of a call, as the model reads them; some of them are compared.
+        ids: Their tokens.
+
+    Raises:
+        RunEndingError: It does.
+    """
+    for number in spread(len(texts), COMPARED_PER_CALL):
+        difference, excerpt = difference_of(tokenizer, texts[number], ids[number])
+        if difference == "damages":
+            raise RunEndingError(
+                f"the tokenizer drops, repeats or reorders text: the tokens of a prompt say {excerpt}. Repair the "
+                "files of the tokenizer, or load the one that belongs to the model"
+            )
+
+
+def loss_warning(tokenizer: Any, texts: Sequence[str], ids: Sequence[Tokens]) -> str | None:
+    """Return a warning with the share of prompts whose text the tokenizer does not keep; ``None`` if it keeps all.
+
+    Args:
+        tokenizer: The tokenizer.
+        texts: The prompts that are compared, as the model reads them.
+        ids: Their tokens.
+    """
+    excerpts = []
+    for text, row in zip(texts, ids, strict=True):
+        difference, excerpt = difference_of(tokenizer, text, row)
+        if difference:
+            excerpts.append(excerpt)
+    if not excerpts:
+        return None
+    share = len(excerpts) / len(texts)
+    return (
+        f"the tokenizer loses characters of {len(excerpts)} of {len(texts)} prompts that were compared ({share:.0%}), "
+        f"such as case, accents, line feeds or unknown characters: the model reads {excerpts[0]}"
+    )
