@@ -15,12 +15,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from StaICC.arguments import validate_integer
@@ -46,6 +48,10 @@ _GRACE_SECONDS = 0.8  # for threads to finish their query when a run ends early
 # The inference function in a worker.
 
 _LOADED: dict[str, Any] = {}  # in a worker process: the latest function by its identifier
+NO_GUARD = (
+    'The script has no `if __name__ == "__main__":`, and worker processes import it: put everything but imports and '
+    "definitions below that line"
+)
 _LOADING = threading.Lock()
 
 
@@ -218,6 +224,18 @@ def _interrupts_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _lacks_guard() -> bool:
+    """Return whether the running script has no ``if __name__ == "__main__":``; workers run its file again."""
+    path = getattr(sys.modules.get("__main__"), "__file__", None)
+    if path is None:
+        return False
+    try:
+        source = Path(path).read_text("utf-8")
+    except (OSError, ValueError):
+        return False
+    return re.search(r"""__name__\s*==\s*['"]__main__['"]""", source) is None
+
+
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
     """Turn what an executor raises into an error that says what to do.
@@ -234,6 +252,8 @@ def _explained() -> Iterator[None]:
         raise ArgumentError("the executor cancelled a chunk: was it shut down, the cluster restarted?") from error
     except Exception as error:
         reason = f"({type(error).__name__}: {error})"
+        if isinstance(error, BrokenExecutor) and _lacks_guard():
+            raise RunEndingError(f"a worker died {reason}. {NO_GUARD}") from error
         if isinstance(error, BrokenExecutor) or type(error).__name__ in _LOST:
             raise RunEndingError(
                 f"a worker died {reason}. Look at its messages on stderr and at the free memory. Completed predictions "
@@ -356,6 +376,8 @@ def worker_processes(workers: int, devices: Sequence[str | int] | None = None) -
         import multiprocessing  # most runs do not need it
         from concurrent.futures import ProcessPoolExecutor
 
+        if getattr(multiprocessing.process.current_process(), "_inheriting", False):  # it still imports the script
+            raise ArgumentError(f"a worker process cannot start workers. {NO_GUARD}")
         context = multiprocessing.get_context("spawn")
         return ProcessPoolExecutor(workers, context, _begin, (context.Value("i", 0), names, threads))
 
