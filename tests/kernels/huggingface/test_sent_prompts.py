@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.datasets.dataset import Dataset
 from StaICC.inference.contract import ScoredLabels, Text
 from StaICC.inference.store import PredictionStore
 from StaICC.prompting.prompt_text import PromptParts
+from tests.kernels.label_kinds import LABEL_KINDS, own_data
 from tests.long_icl.conftest import make, write_small
 from tests.tiny_models import random_llama, train_tokenizer
 
@@ -24,28 +24,6 @@ from StaICC.kernels.text_inference import text_inference  # noqa: E402
 
 TURNS = "{% for m in messages %}<{{ m.role }}>{{ m.content }}</{{ m.role }}>{% endfor %}"
 TEMPLATE = TURNS + "{% if add_generation_prompt %}<assistant>{% endif %}"
-LABEL_KINDS = {
-    "words": ["positive", "negative"],
-    "one a prefix of the other": ["good", "goodness"],
-    "the label word of the template": ["label", "text"],
-    "the label prefix itself": ["label: ", "text: "],
-    "with the separator within": ["a\nb", "a"],
-    "ending with a line feed": ["yes\n", "no"],
-    "beginning with blanks": ["  yes", " no"],
-    "several words": ["not at all", "very much so"],
-    "numbers": ["1", "0"],
-    "signs": ["+", "-"],
-    "brackets and markup": ["<user>", "{{ x }}"],
-    "the role names": ["assistant", "user"],
-    "quotes": ['"', "'"],
-    "another script": ["да", "нет"],
-    "emoji": ["😀", "😡"],
-    "combining characters": ["e\u0301", "é"],
-    "upper and lower case": ["A", "a"],
-    "right to left": ["نعم", "لا"],
-    "regular expression": [".*", "[a-z]+$"],
-    "long": ["x" * 300, "y" * 300],
-}
 
 
 @pytest.fixture(scope="module")
@@ -84,12 +62,6 @@ def check_read(kernel: Any, queries: Any, style: str) -> int:
     return len(prompts)
 
 
-def own_data(labels: list[str]) -> Dataset:
-    """Texts that contain the words of the template and the labels, and line feeds."""
-    rows = [(f"row {n}\ntext: x label: {labels[n % 2]}\n{'label: ' * (n % 3)}", n % 2) for n in range(60)]
-    return Dataset.from_rows(rows, name="hostile", label_space=labels)
-
-
 @pytest.mark.parametrize("style", ["plain", "chat", "chat-turns"])
 @pytest.mark.parametrize("kind", LABEL_KINDS)
 def test_every_kind_of_label(tokenizer: Any, model: Any, kind: str, style: Any) -> None:
@@ -100,6 +72,24 @@ def test_every_kind_of_label(tokenizer: Any, model: Any, kind: str, style: Any) 
         assert check_read(kernel, queries, style) == len(queries)
         shown = queries[0].parts.demonstrations
         assert all(own.label in LABEL_KINDS[kind] for own in shown)
+
+
+@pytest.mark.parametrize("kind", LABEL_KINDS)
+def test_every_kind_of_label_where_demonstrations_are_dropped(tokenizer: Any, model: Any, kind: str) -> None:
+    queries = StaICC.Normal(k=3, datasets=own_data(LABEL_KINDS[kind]), limit=4)[0].all_queries()
+    sizes = [len(tokenizer(str(query.prompt)).input_ids) for query in queries]
+    limit = sorted(sizes)[len(sizes) // 2]
+    kernel = CausalLMKernel(model, tokenizer, max_length=limit, on_too_long="drop-demonstrations")
+    reading = kernel._read([[query.prompt] for query in queries])
+    for query, size, (text,), dropped in zip(queries, sizes, reading.texts, reading.dropped, strict=True):
+        assert query.parts is not None
+        assert (
+            text
+            == query.parts.instruction
+            + "".join(shown.text for shown in query.parts.demonstrations[dropped:])
+            + query.parts.question
+        )
+        assert (dropped > 0) is (size > limit)
 
 
 @pytest.mark.parametrize("style", ["plain", "chat", "chat-turns"])

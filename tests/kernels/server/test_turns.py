@@ -10,6 +10,7 @@ import StaICC
 from StaICC.kernels.server.endpoint import EndpointKernel
 from StaICC.kernels.server.litellm import LiteLLMKernel
 from StaICC.prompting.prompt_text import Demonstration, PromptParts, PromptText
+from tests.kernels.label_kinds import LABEL_KINDS, own_data
 
 PROMPT = PromptText(
     PromptParts(
@@ -48,6 +49,18 @@ def test_whole_benchmarks_send_turns(make: Any, server: Any) -> None:
         expected.append(list(zip(roles, query.parts.turns(), strict=True)))
     received = list(map(sent, server.requests))
     assert all(turns in received for turns in expected)
+
+
+@pytest.mark.parametrize("kind", LABEL_KINDS)
+def test_every_kind_of_label_is_sent_as_it_is(make: Any, server: Any, kind: str) -> None:
+    kernel = make("text", api="chat", turns=True)
+    queries = StaICC.Normal(k=2, datasets=own_data(LABEL_KINDS[kind]), limit=2)[0].all_queries()
+    kernel.batch([query.prompt for query in queries], LABEL_KINDS[kind])
+    received = list(map(sent, server.requests))
+    for query in queries:
+        assert query.parts is not None
+        turns = query.parts.turns()
+        assert list(zip(("user", "assistant") * 2 + ("user",), turns, strict=True)) in received
 
 
 def test_turns_are_another_identity_and_are_needed_for_a_marked_cache() -> None:
