@@ -15,6 +15,7 @@ from StaICC.benchmarks.experimentor import SAMPLERS
 from StaICC.benchmarks.task import Statistics
 from StaICC.cli.parser import converted, flag
 from StaICC.datasets.dataset import Dataset
+from StaICC.datasets.delimited import QUOTING
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.inference.replies import Unparsed
 from StaICC.inference.workers import worker_processes
@@ -86,6 +87,8 @@ def add_prompt_options(parser: argparse.ArgumentParser, several: bool = False) -
     own("--label", metavar="COLUMN", help="its label column (default: label, as for --text)")
     own("--card", type=Path, metavar="FILE", help="its card (default: NAME.card.toml or .json next to it)")
     own("--encoding", metavar="NAME", help="its encoding (default: utf-8)")
+    text = "double quotes of a CSV or TSV file: around fields (standard), or ordinary characters (none)"
+    own("--quoting", choices=QUOTING, help=text)
 
 
 def add_scoring_options(parser: argparse.ArgumentParser) -> None:
@@ -99,7 +102,7 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
     add("--tried", type=int, default=1, metavar="T", help=text)
 
 
-_OF_DATA = ("text", "label", "card", "encoding")
+_OF_DATA = ("text", "label", "card", "encoding", "quoting")
 _OF_BENCHMARK = ("k", "sampler", "noisy_channel", "limit", "metrics", "outputs", "unparsed", "draws", "templates")
 
 
@@ -115,10 +118,12 @@ def datasets_of(args: argparse.Namespace) -> list[Any] | None:
             raise ArgumentError(f"--{given} describes a file of own data. Name the file with --data FILE")
         return None if args.datasets is None else list(args.datasets)
     try:
-        own = Dataset.from_file(args.data, args.text, args.label, card=args.card, encoding=args.encoding)
+        reading = {"card": args.card, "encoding": args.encoding, "quoting": args.quoting}
+        own = Dataset.from_file(args.data, args.text, args.label, **reading)
     except StaICCError as error:  # with options of the command line for arguments of from_file
         message = str(error).replace("texts=['text'], label='label'", "--text text --label label")
-        raise type(error)(message.replace("encoding=", "--encoding ")) from error.__cause__
+        message = re.sub(r"quoting='(\w+)'", r"--quoting \1", message.replace("encoding=", "--encoding "))
+        raise type(error)(message) from error.__cause__
     split = own.card.split
     print(
         f"{one_line(own.card.name)}: {own.card.rows} rows, {len(own.card.label_space)} labels; {split.test} test, "

@@ -20,6 +20,7 @@ from typing import Any
 from StaICC.datasets import catalogue as cards
 from StaICC.datasets import source as reading
 from StaICC.datasets.catalogue import Card, Digests, SplitSizes, Template, TemplateAlternatives
+from StaICC.datasets.delimited import check_quoting
 from StaICC.datasets.source import FileSource, HubSource, Labels, Records, Source, TableFile, label_text
 from StaICC.datasets.table import FrozenTable, MemoryTable, Table
 from StaICC.errors import ArgumentError, DataDamagedError, DataError, SchemaError, UnknownNameError, unknown_name
@@ -383,6 +384,7 @@ class Dataset(Displayed):
         template: Template | Mapping[str, Any] | None = None,
         card: str | os.PathLike[str] | None = None,
         encoding: str | None = None,
+        quoting: str | None = None,
     ) -> Dataset:
         """Make a data set of a CSV, TSV, JSON Lines, JSON or Parquet file.
 
@@ -400,23 +402,27 @@ class Dataset(Displayed):
             template: As for :meth:`from_rows`.
             card: The card file, if it is elsewhere.
             encoding: Of a text file (default: UTF-8).
+            quoting: How double quotes of a CSV or TSV file are read: ``"standard"``, or ``"none"``: as ordinary
+                characters. By default, files that could be read in two ways are refused.
 
         Raises:
             StaICCError: The file cannot be read without guessing; the message names the place and what to do.
         """
         file = Path(path)
         given: dict[str, Any] = {"name": name, "texts": texts, "label": label, "encoding": encoding}
+        given["quoting"] = quoting
         given |= {"labels": labels, "split": split, "template": template}
         stated = [*reading.read_card(file, card).items(), *given.items()]
         facts = {key: value for key, value in stated if value is not None}
+        check_quoting(facts.get("quoting"))
         if not {"texts", "label"} <= facts.keys() and file.is_file():
-            columns = reading.listed_columns(file, facts.get("encoding"))
+            columns = reading.listed_columns(file, facts.get("encoding"), facts.get("quoting"))
             if sorted(columns) not in (["label", "text"], ["label", "sentence"]):
                 known = f". There are: {', '.join(columns)}" if 0 < len(columns) <= 30 else ""
                 raise ArgumentError(f"{file.name}: name the columns, as texts=['text'], label='label'{known}")
             facts = {"texts": [name for name in columns if name != "label"], "label": "label", **facts}
         texts, label = reading.column_names(facts.get("texts", ["text"]), facts.get("label", "label"), file.name)
-        read = reading.read_records(file, [*texts, label], facts.get("encoding"))
+        read = reading.read_records(file, [*texts, label], facts.get("encoding"), quoting=facts.get("quoting"))
         if not facts.get("name"):
             facts["name"] = (
                 file.name if fold(file.stem) in cards.catalogue().folded or not file.stem.strip() else file.stem
@@ -462,7 +468,7 @@ class Dataset(Displayed):
         if not isinstance(self.source, TableFile):
             return None
         source = cards.plain_values(self.source)
-        kept = {key: source[key] for key in ("sha256", "texts", "label", "values", "encoding")}
+        kept = {key: source[key] for key in ("sha256", "texts", "label", "values", "encoding", "quoting")}
         return {"file": Path(self.source.path).name, **kept, "card": self.card.to_dict()}
 
     @classmethod
@@ -508,7 +514,7 @@ class Dataset(Displayed):
 def _arguments(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts of a card as arguments of :meth:`Dataset.from_rows`."""
     reading.check_keys("the arguments", facts, reading.CARD_KEYS)
-    of_file = ("texts", "label", "encoding")
+    of_file = ("texts", "label", "encoding", "quoting")
     renamed = {"labels": "label_space"}
     return {renamed.get(key, key): value for key, value in facts.items() if value is not None and key not in of_file}
 

@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from StaICC.arguments import whole_number
+from StaICC.datasets.delimited import check_quoting, read_delimited, read_header
 from StaICC.datasets.table import split_pair
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, SchemaError, unknown_name
 from StaICC.files.json_reading import parse_json, read_json, refuse_device
@@ -46,7 +47,7 @@ from StaICC.safe_text import has_lone_surrogate
 
 _CARD_SUFFIXES = (".card.toml", ".card.json")
 CARD_KEYS = (
-    *("name", "texts", "label", "labels", "encoding", "template", "alternatives", "split"),
+    *("name", "texts", "label", "labels", "encoding", "quoting", "template", "alternatives", "split"),
     *("task", "source", "licence", "citation", "offensive", "notes"),
 )
 """What a card file may state."""
@@ -190,6 +191,8 @@ class TableFile:
     encoding: str | None = None
     suffix: str | None = None
     """The suffix that names the format, if the path has another."""
+    quoting: str | None = None
+    """How double quotes were read, if the user stated it."""
 
     def rows(self, labels: Sequence[str]) -> list[tuple[tuple[Any, ...], int]]:
         """Read the rows; any other file than the pinned one is refused.
@@ -198,7 +201,8 @@ class TableFile:
             DataMissingError: The file cannot be read.
             SchemaError: The file is not the pinned one, or has another label.
         """
-        records = read_records(self.path, (*self.texts, self.label), self.encoding, self.suffix)
+        columns = (*self.texts, self.label)
+        records = read_records(self.path, columns, self.encoding, self.suffix, self.quoting)
         digest = records.file.sha256 if records.file else None
         if digest != self.sha256:
             raise SchemaError(f"{self.path} has changed: its SHA-256 is {digest}, expected {self.sha256}")
@@ -284,7 +288,11 @@ def choose(names: Sequence[object], wanted: Sequence[str], source: str) -> list[
 
 
 def read_records(
-    path: str | os.PathLike[str], columns: Sequence[str], encoding: str | None, suffix: str | None = None
+    path: str | os.PathLike[str],
+    columns: Sequence[str],
+    encoding: str | None,
+    suffix: str | None = None,
+    quoting: str | None = None,
 ) -> Records:
     """Read columns of a file.
 
@@ -293,6 +301,7 @@ def read_records(
         columns: Names of the columns, that of the label last.
         encoding: Of a text file; ``None`` for UTF-8, or UTF-16 with a byte-order mark.
         suffix: The suffix that names the format; ``None`` for that of the file.
+        quoting: How double quotes of a delimited file are read; ``None`` refuses files that could be read in two ways.
 
     Returns:
         The rows, with the file and its SHA-256.
@@ -303,6 +312,7 @@ def read_records(
         SchemaError: The file cannot be read without guessing; the message names the place.
         MissingDependencyError: The file is Parquet, and pyarrow is not installed.
     """
+    check_quoting(quoting)
     file = Path(path)
     data = _bytes(file)
     suffix = (suffix or file.suffix).lower()
@@ -311,7 +321,7 @@ def read_records(
     elif suffix in _SEPARATORS or suffix in _LINES:
         text = _decode(file, data, encoding)
         if suffix in _SEPARATORS:
-            records = _separated(file.name, text, columns, _SEPARATORS[suffix])
+            records = _separated(file.name, text, columns, _SEPARATORS[suffix], quoting)
         else:
             records = _json(file.name, text, columns)
     else:
@@ -319,7 +329,7 @@ def read_records(
     if not records.rows:
         raise SchemaError(f"{file.name} has no rows")
     digest = hashlib.sha256(data).hexdigest()
-    pinned = TableFile(os.fspath(path), digest, tuple(columns[:-1]), columns[-1], {}, encoding)
+    pinned = TableFile(os.fspath(path), digest, tuple(columns[:-1]), columns[-1], {}, encoding, quoting=quoting)
     return dataclasses.replace(records, columns=columns, file=pinned)
 
 
@@ -375,39 +385,18 @@ def _decode(file: Path, data: bytes, encoding: str | None) -> str:
     return text
 
 
-def _separated(name: str, text: str, columns: Sequence[str], separators: Sequence[str]) -> Records:
+def _separated(name: str, text: str, columns: Sequence[str], separators: Sequence[str], quoting: str | None) -> Records:
     """Read CSV or TSV. The separator is the first one with which the header has all columns."""
-    import csv
-
-    def reader(separator: str, strict: bool = True) -> Any:
-        return csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=strict)
-
-    lines = reader(separators[0])
-    try:
-        # Not strict: in quotes, the header is an error for every separator but its own.
-        heads = {
-            separator: [column.strip() for column in next(reader(separator, False), [])] for separator in separators
-        }
-        used = next((separator for separator, head in heads.items() if {*columns} <= {*head}), None)
-        if used is None:
-            used = max(heads, key=lambda separator: len(heads[separator]))
-        head = heads[used]
-        positions = choose(head, columns, name)
-        rows, numbers = [], []
-        lines = reader(used)
-        next(lines, None)
-        for row in lines:
-            if not row:  # a blank line
-                continue
-            if len(row) != len(head):
-                counts = f"has {len(row)} fields, but the header has {len(head)}"
-                raise SchemaError(f"{name}, line {lines.line_num} {counts}. Put a text with {used!r} in double quotes")
-            *texts, label = (row[position] for position in positions)
-            rows.append((tuple(texts), label))
-            numbers.append(lines.line_num)
-    except csv.Error as error:
-        advice = 'A double quote may not be closed: write quotes within a quoted text twice ("")'
-        raise SchemaError(f"{name}, up to line {lines.line_num}: {error}. {advice}") from error
+    heads = {separator: read_header(text, separator) for separator in separators}
+    used = next((separator for separator, head in heads.items() if {*columns} <= {*head}), None)
+    if used is None:
+        used = max(heads, key=lambda separator: len(heads[separator]))
+    head = heads[used]
+    *places, label = choose(head, columns, name)
+    rows, numbers = [], []
+    for record in read_delimited(name, text, used, head, label, quoting):
+        rows.append((tuple(record.fields[place] for place in places), record.fields[label]))
+        numbers.append(record.last_line)
     return Records(name, rows, numbers)
 
 
@@ -537,10 +526,10 @@ def given_rows(rows: Any, labels: Labels, name: str) -> Records:
     return Records("", pairs, range(len(pairs)), "row")
 
 
-def listed_columns(file: Path, encoding: str | None) -> Sequence[str]:
+def listed_columns(file: Path, encoding: str | None, quoting: str | None = None) -> Sequence[str]:
     """Return the columns of a file, which the error about a column that no file has lists; none if it has another."""
     try:
-        read_records(file, ["\0"], encoding)
+        read_records(file, ["\0"], encoding, quoting=quoting)
     except Exception as error:  # also of a file that cannot be read: reading it with names says why
         return getattr(error, "legal", ())
     return ()

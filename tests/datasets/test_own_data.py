@@ -180,7 +180,8 @@ def saved() -> Path:
 def test_verification_where_the_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved()
     assert any(finding.message == "the 8 prompts are the same" for finding in verify_file("r.json"))
-    assert set(load("r.json").files["a"]) == {"file", "sha256", "texts", "label", "values", "encoding", "card"}
+    of_file = {"file", "sha256", "texts", "label", "values", "encoding", "quoting", "card"}
+    assert set(load("r.json").files["a"]) == of_file
     assert str(tmp_path) not in Path("r.json").read_text("utf-8"), "folders are private"
     Path("elsewhere").mkdir()
     Path("a.csv").rename("elsewhere/a.csv")
