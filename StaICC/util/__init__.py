@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from StaICC.optional import lazy_names
 
-_MODULES = "configs dataset_interface experimentor functional hgf_dataset_loader load_data stable_random"
-
-__all__ = _MODULES.split()
-__getattr__ = lazy_names(__name__, {}, submodules=_MODULES)
+__all__ = [
+    "configs",
+    "dataset_interface",
+    "experimentor",
+    "functional",
+    "hgf_dataset_loader",
+    "load_data",
+    "stable_random",
+]
+__getattr__ = lazy_names(__name__, {}, submodules=" ".join(__all__))
