@@ -147,7 +147,7 @@ def prompt_records(benchmark: Benchmark | BenchmarkGroup, with_truth: bool = Fal
         query, record = identified.query, asdict(identified)
         del record["query"]
         record |= {"row": query.row, "repeat": query.repeat, "label_space": list(query.label_space)}
-        record["prompt"] = as_argument(query.prompt)
+        record["prompt"] = as_argument(query.prompt, with_parts=True)  # for kernels that show what they read
         yield record | {"ground_truth": query.label} if with_truth else record
 
 

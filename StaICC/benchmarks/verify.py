@@ -488,7 +488,8 @@ def predict_again(rerun: Rerun, name: str, sources: Sequence[tuple[_Scored, str]
 
 
 RECORDED = (
-    "times, counts of computed and repeated predictions, versions of packages, warnings of the run, reasons of failed "
+    "times, counts of computed and repeated predictions, label mass and dropped demonstrations, versions of packages, "
+    "warnings of the run, reasons of failed "
     "queries and beginnings of unparsed replies, the name of a data file and the texts of its card, and who predicted: "
     "model, method and how its scores are computed"
 )

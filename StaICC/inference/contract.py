@@ -166,7 +166,9 @@ def check_answer(value: object, label_space: Sequence[str], free_text: bool = Fa
     plain = _plain(_by_position(value, label_space))
     if isinstance(plain, (list, tuple)):
         row = _row(plain, label_space)
-        return ScoredLabels(row, value.label_mass, value.dropped) if isinstance(value, ScoredLabels) else row
+        if not isinstance(value, ScoredLabels):
+            return row
+        return ScoredLabels(row, *_checked_facts(value))
     if (index := whole_number(plain)) is None:
         raise OutputError(
             f"got {_describe(value)}; expected a sequence of {len(label_space)} numbers (a probability or logit for "
@@ -176,6 +178,20 @@ def check_answer(value: object, label_space: Sequence[str], free_text: bool = Fa
         shown = index if index.bit_length() < 64 else f"of {index.bit_length()} bits"
         raise OutputError(f"got label index {shown}, expected 0 to {len(label_space) - 1}: {_labels(label_space)}")
     return index
+
+
+def _checked_facts(scored: ScoredLabels) -> tuple[float | None, int]:
+    """Return label mass and dropped demonstrations of label scores.
+
+    Raises:
+        OutputError: The label mass is no probability, or the number is negative or no integer.
+    """
+    mass, dropped = scored.label_mass, whole_number(scored.dropped)
+    if mass is not None and not (isinstance(mass, (int, float)) and 0 <= mass <= 1):
+        raise OutputError(f"got the label mass {mass!r}, expected None or a number from 0 to 1")
+    if dropped is None or not 0 <= dropped < 2**32:
+        raise OutputError(f"got {scored.dropped!r} dropped demonstrations, expected a number of at least 0")
+    return None if mass is None else float(mass), dropped
 
 
 def _by_position(value: object, label_space: Sequence[str]) -> object:

@@ -112,7 +112,8 @@ class Contexts:
         for place, count in enumerate(dropped):
             of_item = self.shown_to(place) if self.shown_to else self.shown[0 if len(self.shown) == 1 else place]
             kept.append(of_item[count:])
-            lost += sum(map(len, of_item[:count]))
+            counts_labels = len(of_item) != self.demonstrations  # merged dialogues: a demonstration is a label of one
+            lost += sum(map(len, of_item[:count])) if counts_labels else count
 
         def context(place: int) -> PromptParts:
             return self.context_of(place).without_first(dropped[place])

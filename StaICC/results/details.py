@@ -224,6 +224,10 @@ class DatasetDetails(SavedRecord):
 
     def _check_recorded(self, where: str) -> None:
         """Raise a SchemaError for a label mass that is no probability, and for impossible counts of dropped ones."""
+        names = {record.name for record in self.conditions}
+        for name in {*self.label_mass, *self.dropped}:
+            if names and name not in names:  # LongICL's sets with several labels have no records
+                raise SchemaError(f"{where} has facts of the condition {name!r:.60}, which it does not have")
         for name, mass in self.label_mass.items():
             if not 0 <= mass <= 1:
                 raise SchemaError(f"{where}, condition {name!r:.60} has the label mass {mass!r}, expected 0 to 1")

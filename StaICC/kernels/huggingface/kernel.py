@@ -37,7 +37,7 @@ import dataclasses
 import math
 import threading
 import weakref
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -145,6 +145,9 @@ class TokenKernel:
     """Tokens of prompts and of continuations that this object processed so far, in this process. A prefix that prompts
     share counts for each of them, as in forecasts."""
 
+    _dropped: Sequence[int] = ()
+    """Of each prompt that lost demonstrations since the last :meth:`run_warnings`, how many."""
+
     def _count(self, sequences: Sequence[Tokens], continuations: Sequence[Sequence[int]] = ()) -> None:
         read, generated = self.tokens_used
         self.tokens_used = read + sum(map(len, sequences)), generated + sum(map(len, continuations))
@@ -189,8 +192,16 @@ class TokenKernel:
         return PromptFormat(self.tokenizer, self.options)
 
     def rendered(self, prompts: Sequence[str]) -> list[str]:
-        """Return prompts as the model reads them."""
-        return [self.format.render(prompt) for prompt in prompts]
+        """Return prompts as the model reads them, without dropped demonstrations.
+
+        Where all tokens of a label are scored, a prompt that only just fits loses one more, to have room for its label.
+        """
+        if self.options.on_too_long == "error":
+            return [self.format.render(prompt) for prompt in prompts]
+        dropped = self._dropped
+        reading = self._read([[prompt] for prompt in prompts])
+        self._dropped = dropped  # nothing was sent
+        return [text for (text,) in reading.texts]
 
     # Scoring labels
 
@@ -311,13 +322,43 @@ class TokenKernel:
         except OutputError as error:
             raise OutputError(f"{error}. {self._why_not_finite()}".removesuffix(". ")) from None
 
+    def _masses(self, logs: Iterable[Sequence[float]]) -> list[float]:
+        """Return the total probability of the labels for rows of their log-probabilities.
+
+        Raises:
+            OutputError: A row is not finite.
+        """
+        masses = []
+        for row in logs:
+            mass = math.fsum(map(math.exp, row))
+            if math.isnan(mass):
+                message = f"the model's scores of the vocabulary are not finite. {self._why_not_finite()}"
+                raise OutputError(message.removesuffix(". "))
+            masses.append(min(1.0, mass))
+        return masses
+
     def _read(
         self, queries: Sequence[Sequence[str]], labels: Sequence[str] = (), new_tokens: int = 0, limited: bool = True
     ) -> Reading:
         """Return queries, each a list of prompts, as tokens, with room for labels or for some more tokens."""
         limit = self._limit() if limited else None
         room = max(new_tokens, self._least_new)
-        return self.format.read(queries, None if limit is None else limit - room, labels)
+        reading = self.format.read(queries, None if limit is None else limit - room, labels)
+        self._dropped = [*self._dropped, *(count for count in reading.dropped if count)]
+        return reading
+
+    def run_warnings(self) -> list[str]:
+        """Return, once, how many prompts were sent without demonstrations since the last call.
+
+        Results of the kernel's own predictions record it, too; those of methods do not.
+        """
+        prompts, demonstrations = len(self._dropped), sum(self._dropped)
+        self._dropped = ()
+        if not prompts:
+            return []
+        return [
+            f"{prompts} prompts were longer than the model reads and were sent without {demonstrations} demonstrations"
+        ]
 
     def _single(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
         """Labels scored by one token each."""
@@ -329,7 +370,7 @@ class TokenKernel:
         mass = None
         if totals is not None:
             logs = ([row[place] - total for place in distinct] for row, total in zip(logits, totals, strict=True))
-            mass = [min(1.0, math.fsum(map(math.exp, row))) for row in logs]
+            mass = self._masses(logs)
         return LabelScores(self._probabilities(logits), logits, mass, issues, reading.dropped)
 
     def _read_scored(
@@ -369,7 +410,7 @@ class TokenKernel:
         scores, mass = channel_scores(logs, len(label_space), mean), None
         if self.options.label_mass and not variant:
             sums = channel_scores(logs, len(label_space), False)
-            mass = [min(1.0, math.fsum(map(math.exp, row))) for row in sums]
+            mass = self._masses(sums)
         return LabelScores(self._probabilities(scores), scores, mass, issues, reading.dropped)
 
     def _channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str) -> LabelScores:

@@ -40,7 +40,7 @@ from StaICC.errors import ArgumentError, PromptError, RunEndingError, StaICCErro
 from StaICC.kernels.huggingface import text_config
 from StaICC.kernels.huggingface.forward import shared_length
 from StaICC.kernels.huggingface.template_check import ConversationLayout, in_parts, known_layout
-from StaICC.kernels.huggingface.tokenizer_check import check_special_tokens, refuse_damage
+from StaICC.kernels.huggingface.tokenizer_check import check_reply_begins, check_special_tokens, refuse_damage
 from StaICC.kernels.protocol import LastBlank, after_label, with_blank, without_blank
 from StaICC.kernels.registry import check_types
 from StaICC.prompting.prompt_text import PromptText, parts_of, question_only
@@ -379,6 +379,8 @@ class PromptFormat:
         for index, rows in enumerate(ids):
             for text, row in zip(texts[index], rows, strict=True):
                 check_special_tokens(self.tokenizer, text, row, self.special, index)
+                if self.options.is_chat:
+                    check_reply_begins(self.tokenizer, text, row, index)
             if limit is not None and max(map(len, rows)) + room > limit:
                 shorter, count = self._fitted(queries[index], labels or [""], limit, index)
                 if count:

@@ -82,11 +82,33 @@ def _check_start(tokenizer: Any, ids: Tokens, adds_special: bool, index: int) ->
     )
 
 
+def check_reply_begins(tokenizer: Any, text: str, ids: Tokens, index: int) -> None:
+    """Refuse a conversation that the chat template ends with the end token, so that the reply would follow the end.
+
+    Args:
+        tokenizer: The tokenizer.
+        text: The conversation as the template wrote it.
+        ids: Its tokens.
+        index: The number of the prompt, for messages.
+
+    Raises:
+        RunEndingError: It ends so.
+    """
+    end = getattr(tokenizer, "eos_token_id", None)
+    if len(ids) > 1 and end is not None and ids[-1] == end:
+        name = getattr(tokenizer, "eos_token", end)
+        raise RunEndingError(
+            f"the chat template ends prompt {index} with the end token {name!r}: labels and replies would follow the "
+            f"end, got {text[-EXCERPT:]!r}. Use another template, or prompt_format='plain'"
+        )
+
+
 def _check_end(tokenizer: Any, text: str, ids: Tokens, index: int) -> None:
     last = ids[-1]
     special = set(getattr(tokenizer, "all_special_ids", ()))
-    unknown = getattr(tokenizer, "unk_token_id", None)
-    if len(ids) == 1 or last not in special or last == unknown:
+    unknown, end = getattr(tokenizer, "unk_token_id", None), getattr(tokenizer, "eos_token_id", None)
+    is_unknown_word = last == unknown and last != end  # some tokenizers have one token for both
+    if len(ids) == 1 or last not in special or is_unknown_word:
         return
     (name,) = tokenizer.convert_ids_to_tokens([last])
     if not text.rstrip().endswith(str(name)):
@@ -142,7 +164,7 @@ def compare_texts(text: str, back: str, unknown: str | None = None) -> Differenc
 
 def _letters(text: str) -> str:
     """Return the letters and digits of a text without case and accents."""
-    plain = unicodedata.normalize("NFKD", text.casefold())
+    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())  # compatible forms first
     return "".join(character for character in plain if character.isalnum())
 
 

@@ -93,7 +93,7 @@ from StaICC.kernels.server.transport import EndpointError as EndpointError
 from StaICC.kernels.server.transport import EndpointUsage as EndpointUsage
 from StaICC.kernels.text_inference import ReplyKernel, ReplySettings, first_result, reply
 from StaICC.numerics import log_sum_exp
-from StaICC.prompting.prompt_text import PromptText, question_only
+from StaICC.prompting.prompt_text import Demonstration, PromptParts, PromptText, question_only
 from StaICC.safe_text import logger
 
 Unlisted = Literal["refuse", "bound"]
@@ -728,7 +728,10 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
     def _count_tokens(self, text: str) -> int | None:
         """Return the tokens of a prompt as the server counts them, with a request for one token."""
-        prompt = text if isinstance(text, PromptText) else question_only(text)
+        shown = [
+            Demonstration("a", "a", "")
+        ] * self._prompt_check.most_demonstrations  # a message has tokens of its own
+        prompt = PromptText(PromptParts(text, shown, "a")) if self.turns else text
         body = self._transport.request(self.api, self._request(prompt, self.reply_request(1, ())))
         return token_counts(body).get("prompt_tokens")
 

@@ -35,6 +35,7 @@ from typing import NamedTuple
 
 from StaICC.errors import WithheldReplyError
 from StaICC.kernels.server.transport import EndpointError, PromptTooLongError
+from StaICC.prompting.prompt_text import PromptText
 
 NEVER_CUT = 500
 """Prompts of fewer UTF-8 bytes have fewer tokens than this, which is less than any context length in use."""
@@ -163,6 +164,8 @@ class PromptCheck:
     def __init__(self, longest_read: int = NEVER_CUT) -> None:
         self.longest_read = longest_read
         """Length of the longest prompt that is known to be read in full, in bytes."""
+        self.most_demonstrations = 0
+        """The most demonstrations of a prompt: sent as messages, each has tokens of the template."""
         self._shortest_cut: int | None = None
         self._shortest_cut_tokens = PromptTokens(0, 0)
         self._longest_announced = ""
@@ -175,7 +178,13 @@ class PromptCheck:
     def announce(self, prompts: Sequence[object]) -> None:
         """Note the longest of the prompts that follow. It is measured before the first of them."""
         texts = [prompt for prompt in prompts if isinstance(prompt, str)]
+        for text in texts:
+            self._note_demonstrations(text)
         self._longest_announced = max([self._longest_announced, *texts], key=size)
+
+    def _note_demonstrations(self, prompt: str) -> None:
+        if isinstance(prompt, PromptText):
+            self.most_demonstrations = max(self.most_demonstrations, len(prompt.parts.demonstrations))
 
     def take_warning(self) -> str | None:
         """Return, once, that the server counts no tokens, if that is so."""
@@ -197,6 +206,7 @@ class PromptCheck:
             PromptCutError: The server reads less than this prompt.
             EndpointError: The server failed.
         """
+        self._note_demonstrations(prompt)
         longest, self._longest_announced = self._longest_announced, ""
         tokens: PromptTokens | None = None
         if not self.is_known_to_be_read(longest):

@@ -204,3 +204,71 @@ def test_the_store_distinguishes_parts(tokenizer: Any, model: Any, tmp_path: Pat
         mixed = shifted(kernel, store=store)
     assert mixed.divided == shifted(kernel).divided
     assert [predictor.reused for predictor in mixed.provenance.predictors] == [0]
+
+
+def test_methods_say_that_demonstrations_were_dropped(tokenizer: Any, model: Any) -> None:
+    benchmark = StaICC.Normal(k=3, datasets=own_data(["good", "bad"]), limit=4)
+    sizes = [len(tokenizer(str(query.prompt)).input_ids) for query in benchmark[0].all_queries()]
+    limit = sorted(sizes)[len(sizes) // 2]
+    options: dict[str, Any] = {"max_length": limit, "on_too_long": "drop-demonstrations", "label_scoring": "first"}
+    result = StaICC.Method("batch_calibration", CausalLMKernel(model, tokenizer, **options)).run(benchmark)
+    assert any("were longer than the model reads and were sent without" in warning for warning in result.warnings)
+
+
+def test_rendered_prompts_are_those_that_are_sent(tokenizer: Any, model: Any) -> None:
+    queries = StaICC.Normal(k=3, datasets=own_data(["good", "bad"]), limit=4)[0].all_queries()
+    prompts = [query.prompt for query in queries]
+    limit = min(len(tokenizer(str(prompt)).input_ids) for prompt in prompts) - 1
+    options: dict[str, Any] = {"max_length": limit, "on_too_long": "drop-demonstrations"}
+    kernel = CausalLMKernel(model, tokenizer, **options)
+    reading = kernel._read([[prompt] for prompt in prompts])
+    assert kernel.rendered(prompts) == [text for (text,) in reading.texts]
+    assert all(reading.dropped)
+
+
+def test_a_damaged_row_of_the_vocabulary_is_no_label_mass(tokenizer: Any) -> None:
+    damaged = random_llama(tokenizer, max_position_embeddings=512, bos_token_id=None, eos_token_id=None)
+    with torch.no_grad():
+        damaged.lm_head.weight[7] = float("nan")
+    kernel = CausalLMKernel(damaged, tokenizer, label_scoring="first")
+    with pytest.raises(StaICC.OutputError, match=r"not finite.*lm_head\.weight"):
+        kernel.batch(["text: a label: "], ["good", "bad"])
+
+
+def test_a_template_that_ends_with_the_end_token_is_refused(tokenizer: Any, model: Any) -> None:
+    other = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer.backend_tokenizer, eos_token="</assistant>")
+    other.chat_template = TURNS + "{% if add_generation_prompt %}<assistant>{{ eos_token }}{% endif %}"
+    kernel = CausalLMKernel(model, other, prompt_format="chat")
+    with pytest.raises(StaICC.StaICCError, match="the chat template ends prompt 0 with the end token"):
+        kernel._read([["text: a label: "]])
+
+
+def test_an_end_token_that_is_the_unknown_token_is_found(tokenizer: Any, model: Any) -> None:
+    both = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=train_tokenizer(["text: a film"] * 3, 400, ["<|end|>"]),
+        eos_token="<|end|>",
+        unk_token="<|end|>",
+    )
+    both.backend_tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single="$A <|end|>", special_tokens=[("<|end|>", both.eos_token_id)]
+    )
+    with pytest.raises(StaICC.StaICCError, match="ends with the special token"):
+        CausalLMKernel(model, both)._read([["text: a"]])
+
+
+@pytest.mark.parametrize("facts", [(5.0, 0), (-1.0, 0), (float("nan"), 0), (0.5, -1), (0.5, 2**40)])
+def test_impossible_facts_of_a_prediction_are_refused(facts: Any) -> None:
+    with pytest.raises(StaICC.OutputError, match=r"label mass|dropped demonstrations"):
+        StaICC.Normal(datasets=["mini"], limit=2)(
+            lambda prompt, label_space: ScoredLabels([1.0, *[0.0] * (len(label_space) - 1)], *facts)
+        )
+
+
+def test_the_unit_of_dropped_demonstrations_is_that_of_the_benchmark(tmp_path: Path) -> None:
+    """Of merged dialogues, demonstrations are the pairs; of sentences with several entities, the sentences."""
+    for experimentor in make(write_small(tmp_path), rounds=(2,), test_number=2):
+        contexts = experimentor.contexts[2]
+        (shown,) = contexts.shown
+        left = contexts.sent([1] * len(experimentor.test_items)).demonstrations
+        lost = len(shown[0]) if experimentor.name == "dialogre" else 1
+        assert left == contexts.demonstrations - lost, experimentor.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,12 +34,14 @@ def sent(request: Any) -> list[tuple[str, Any]]:
 
 
 def test_a_server_gets_the_parts_as_messages(make: Any, server: Any) -> None:
+    pytest.importorskip("openai")
     kernel = make("text", api="chat", turns=True, system="Be brief.")
     kernel.batch([PROMPT], ["good", "bad"])
     assert [("system", "Be brief."), *TURNS] in list(map(sent, server.requests))
 
 
 def test_whole_benchmarks_send_turns(make: Any, server: Any) -> None:
+    pytest.importorskip("openai")
     kernel = make("text", api="chat", turns=True)
     benchmark = StaICC.Normal(k=2, datasets=["mini"], limit=2, unparsed="wrong")
     benchmark(kernel)
@@ -53,6 +56,7 @@ def test_whole_benchmarks_send_turns(make: Any, server: Any) -> None:
 
 @pytest.mark.parametrize("kind", LABEL_KINDS)
 def test_every_kind_of_label_is_sent_as_it_is(make: Any, server: Any, kind: str) -> None:
+    pytest.importorskip("openai")
     kernel = make("text", api="chat", turns=True)
     queries = StaICC.Normal(k=2, datasets=own_data(LABEL_KINDS[kind]), limit=2)[0].all_queries()
     kernel.batch([query.prompt for query in queries], LABEL_KINDS[kind])
@@ -90,3 +94,12 @@ def test_batch_files_have_turns() -> None:
     messages = request["params"]["messages"]
     assert [message["role"] for message in messages] == [role for role, _ in TURNS]
     assert messages[-2]["content"][0]["cache_control"] == {"type": "ephemeral"}
+
+
+def test_prompts_are_measured_with_as_many_messages_as_they_have(make: Any, server: Any) -> None:
+    pytest.importorskip("openai")
+    kernel = make("text", api="chat", turns=True)
+    kernel.batch([PromptText(replace(PROMPT.parts, instruction="a long text " * 100))], ["good", "bad"])
+    roles = [[role for role, _ in sent(request)] for request in server.requests]
+    assert len(roles) > 1
+    assert all(each == [role for role, _ in TURNS] for each in roles)
