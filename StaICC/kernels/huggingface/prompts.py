@@ -342,7 +342,10 @@ class PromptFormat:
         try:
             return str(self.tokenizer.apply_chat_template(list(messages), tokenize=False, **more))
         except Exception as error:  # of the template, which is a program
-            raise StaICCError(f"the chat template cannot write this prompt: {error}") from error
+            raise StaICCError(
+                f"the chat template cannot write this prompt: {error}. What it needs besides messages, such as a list "
+                "of tools, is given as template_arguments"
+            ) from error
 
     def read(self, queries: Sequence[Sequence[str]], limit: int | None, label_space: Sequence[str] = ()) -> Reading:
         """Tokenize queries, all in one call; shorten those that are too long where the options say so.

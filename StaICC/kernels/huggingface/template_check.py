@@ -112,8 +112,11 @@ class ConversationLayout:
         """Compare the text part by part, with any of the blanks at the ends of a content missing."""
         begin = self.around[0]
         if not text.startswith(begin):
+            shared = len(commonprefix([begin, text]))  # noqa: RUF071 - characters are meant
             raise RunEndingError(
-                f"the chat template begins this prompt with {_excerpt(text)}, and others with {_excerpt(begin)}"
+                f"the chat template begins this prompt differently than others, from character {shared + 1} on: got "
+                f"{_excerpt(text[shared:])}, expected {_excerpt(begin[shared:])}. It may read words of the system text "
+                "as a command: write another one, use another template, or prompt_format='plain'"
             )
         position = len(begin)
         for number, after in zip(self.order, self.around[1:], strict=True):

@@ -85,7 +85,7 @@ HOSTILE = {
     "writes contents as JSON": (turns("m.content | tojson"), "changes turn 1 of the user from character"),
     "begins some prompts in another way": (
         "{% if 'Hail' in messages[-1].content %}!{% endif %}" + turns("m.content"),
-        "begins this prompt with '!",
+        "begins this prompt differently than others, from character 1 on: got '!",
     ),
 }
 SYSTEM = "Classify weather."
@@ -138,6 +138,21 @@ def test_the_refusal_of_a_template_is_shown(tokenizer: Any) -> None:
     template = "{{ raise_exception('System role not supported') if messages[0].role == 'system' }}"
     with pytest.raises(StaICCError, match="System role not supported"):
         rendered(tokenizer, template + turns("m.content"))
+
+
+def test_a_template_that_needs_tools_says_how_to_give_them(tokenizer: Any) -> None:
+    template = "{% for tool in tools %}{{ tool }}{% endfor %}" + turns("m.content")
+    with pytest.raises(StaICCError, match="is given as template_arguments"):
+        rendered(tokenizer, template)
+    assert rendered(tokenizer, template, template_arguments='{"tools": []}').startswith("[system]")
+
+
+def test_a_command_in_the_system_text_is_shown_where_the_prompts_begin_to_differ(tokenizer: Any) -> None:
+    begin = "[developer]" + "Be kind. " * 10
+    thinks = "{% if '/think' in messages[0].content %}Think.{% else %}Reply.{% endif %}"
+    template = begin + thinks + turns("m.content")
+    with pytest.raises(RunEndingError, match=rf"from character {len(begin) + 1} on: got 'Think.*expected 'Reply"):
+        rendered(tokenizer, template, system="/think")
 
 
 def test_blanks_at_the_ends_of_contents_may_be_missing_one_by_one() -> None:
