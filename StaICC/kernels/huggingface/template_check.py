@@ -13,7 +13,8 @@ What is between the marks is what the template adds.
 (:meth:`ConversationLayout.check`). White space at the ends of a content may be missing, since many templates strip it.
 Every prompt is checked: a template may change some contents only, such as those that are long or contain ``</think>``.
 
-What a template adds, such as a system text of its own, is logged once for each template (:func:`known_layout`).
+What a template adds, such as a system text of its own, is logged once for each template (:func:`known_layout`), and
+so is a beginning of the reply that differs from that of replies in the prompt.
 """
 
 from __future__ import annotations
@@ -248,7 +249,27 @@ def known_layout(template: str, write: Write, roles: Sequence[str]) -> Conversat
         if template not in _described:
             _described.add(template)
             _log.warning("the chat template writes a prompt as %r", _shortened(layout.description()))
+            _warn_of_other_beginning(write)
     return layout
+
+
+def _warn_of_other_beginning(write: Write) -> None:
+    """Log how a template begins the reply that the model is to write, if it begins the replies it is given otherwise.
+
+    Templates of models that reason often end a prompt within the reasoning, where no model would write a label.
+    """
+    try:
+        conversation = find_layout(write, ["user", "assistant", "user"])
+    except StaICCError:  # only a prompt with such turns must be written
+        return
+    given, to_write = conversation.around[1], conversation.around[3]
+    if given != to_write:
+        _log.warning(
+            "the chat template writes %r where the model is to reply, and %r before a reply that it is given. If the "
+            "first ends within reasoning, labels are scored there: template_arguments may turn reasoning off",
+            _shortened(to_write),
+            _shortened(given),
+        )
 
 
 def _shortened(text: str) -> str:

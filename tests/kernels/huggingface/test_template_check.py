@@ -188,6 +188,15 @@ def test_what_a_template_adds_is_shown_once(tokenizer: Any, caplog: pytest.LogCa
     assert [re.sub(r"^.* as ", "", message) for message in shown] == [repr(expected).replace("\\\\", "\\")]
 
 
+def test_a_reply_that_begins_within_reasoning_is_shown_once(tokenizer: Any, caplog: pytest.LogCaptureFixture) -> None:
+    template = turns("m.content") + "<think>"
+    with caplog.at_level(logging.WARNING):
+        for prompt in ("one", "two"):
+            rendered(tokenizer, template, prompt, prompt_format="chat", system="")
+    (shown,) = [record.getMessage() for record in caplog.records if "is to reply" in record.getMessage()]
+    assert r"[assistant]<think>' where the model is to reply, and '\n[assistant]' before a reply" in shown
+
+
 def test_changed_special_tokens_are_another_template(tokenizer: Any) -> None:
     template = "{{ eos_token }}" + turns("m.content")
     assert rendered(tokenizer, template).startswith("<|end|>")
