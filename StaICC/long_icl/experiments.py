@@ -99,6 +99,14 @@ class Contexts:
         """Return the names of the labels in the prompt of a test item; empty: the card's."""
         return self.labels if isinstance(self.labels, tuple) else self.labels(place)
 
+    def shown_labels(self, place: int) -> ShownLabels:
+        """Return the labels of each demonstration in the context of a test item."""
+        if self.shown_to:
+            return self.shown_to(place)
+        if len(self.shown) == 1:
+            return self.shown[0]
+        return self.shown[place]
+
     def sent(self, dropped: Sequence[int]) -> Contexts:
         """Return what the model read, where demonstrations were dropped because prompts were too long.
 
@@ -110,10 +118,12 @@ class Contexts:
         kept = []
         lost = 0
         for place, count in enumerate(dropped):
-            of_item = self.shown_to(place) if self.shown_to else self.shown[0 if len(self.shown) == 1 else place]
+            of_item = self.shown_labels(place)
             kept.append(of_item[count:])
-            counts_labels = len(of_item) != self.demonstrations  # merged dialogues: a demonstration is a label of one
-            lost += sum(map(len, of_item[:count])) if counts_labels else count
+            if len(of_item) == self.demonstrations:
+                lost += count
+            else:  # merged dialogues: the number of demonstrations is that of their labels
+                lost += sum(map(len, of_item[:count]))
 
         def context(place: int) -> PromptParts:
             return self.context_of(place).without_first(dropped[place])

@@ -77,7 +77,7 @@ class PromptText(str):
 
     Args:
         parts: The parts.
-        text: The text, where it is at hand; it must be that of the parts.
+        text: The text, if the caller has it; it must be that of the parts.
     """
 
     __slots__ = ("parts",)

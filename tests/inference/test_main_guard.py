@@ -1,4 +1,4 @@
-"""A script without the guard that worker processes need is told so."""
+"""A script without the guard that worker processes need gets an error that says so."""
 
 from __future__ import annotations
 

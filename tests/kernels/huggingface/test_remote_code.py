@@ -1,4 +1,4 @@
-"""Code of a checkpoint runs only if trust_remote_code is given; nobody is asked on standard input."""
+"""Code of a checkpoint runs only if trust_remote_code is given; standard input is never read."""
 
 from __future__ import annotations
 

@@ -171,15 +171,21 @@ def test_turns_are_scored_where_the_reply_starts(tokenizer: Any, model: Any, sco
         assert row == pytest.approx(torch.tensor(scores).softmax(-1).tolist(), abs=1e-5)
 
 
-SKIPPED_IN_CHAT = {"noisy_channel", "ppl_icl", "sa_icl"}
+SCORE_PROMPT_TEXTS = {"noisy_channel", "ppl_icl"}
 """Methods that score the text of a prompt."""
 
 
-@pytest.mark.parametrize("name", sorted(StaICC.METHODS.names()))
-def test_every_method_sends_turns(tokenizer: Any, model: Any, name: str, tmp_path: Path) -> None:
-    """Through a model that says which texts it read."""
-    if name in SKIPPED_IN_CHAT:
-        pytest.skip("it scores the text of a prompt, which a conversation refuses")
+@pytest.mark.parametrize("name", sorted(SCORE_PROMPT_TEXTS))
+def test_a_method_that_scores_prompt_texts_refuses_turns(tokenizer: Any, model: Any, name: str) -> None:
+    kernel = CausalLMKernel(model, tokenizer, prompt_format="chat-turns", label_scoring="first")
+    benchmark = StaICC.Normal(k=2, datasets=[own_data(["yes", "no"])], limit=2)
+    with pytest.raises(StaICC.StaICCError, match="which CausalLMKernel does not provide"):
+        StaICC.Method(name, kernel, calibration_number=4).run(benchmark)
+
+
+@pytest.mark.parametrize("name", sorted(set(StaICC.METHODS.names()) - SCORE_PROMPT_TEXTS))
+def test_every_other_method_sends_turns(tokenizer: Any, model: Any, name: str, tmp_path: Path) -> None:
+    """The kernel refuses prompts without parts: a method that lost them would have failures."""
     kernel = CausalLMKernel(model, tokenizer, prompt_format="chat-turns", label_scoring="first")
     benchmark = StaICC.Normal(k=2, datasets=[own_data(["yes", "no"])], limit=2, unparsed="wrong")
     method = StaICC.Method(name, kernel, calibration_number=4)
