@@ -89,6 +89,7 @@ def add_prompt_options(parser: argparse.ArgumentParser, several: bool = False) -
     own("--encoding", metavar="NAME", help="its encoding (default: utf-8)")
     text = "double quotes of a CSV or TSV file: around fields (standard), or ordinary characters (none)"
     own("--quoting", choices=QUOTING, help=text)
+    own("--columns", nargs="+", metavar="COLUMN", help="names of all columns of a CSV or TSV file without a header")
 
 
 def add_scoring_options(parser: argparse.ArgumentParser) -> None:
@@ -102,7 +103,7 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
     add("--tried", type=int, default=1, metavar="T", help=text)
 
 
-_OF_DATA = ("text", "label", "card", "encoding", "quoting")
+_OF_DATA = ("text", "label", "card", "encoding", "quoting", "columns")
 _OF_BENCHMARK = ("k", "sampler", "noisy_channel", "limit", "metrics", "outputs", "unparsed", "draws", "templates")
 
 
@@ -118,12 +119,10 @@ def datasets_of(args: argparse.Namespace) -> list[Any] | None:
             raise ArgumentError(f"--{given} describes a file of own data. Name the file with --data FILE")
         return None if args.datasets is None else list(args.datasets)
     try:
-        reading = {"card": args.card, "encoding": args.encoding, "quoting": args.quoting}
+        reading = {"card": args.card, "encoding": args.encoding, "quoting": args.quoting, "columns": args.columns}
         own = Dataset.from_file(args.data, args.text, args.label, **reading)
-    except StaICCError as error:  # with options of the command line for arguments of from_file
-        message = str(error).replace("texts=['text'], label='label'", "--text text --label label")
-        message = re.sub(r"quoting='(\w+)'", r"--quoting \1", message.replace("encoding=", "--encoding "))
-        raise type(error)(message) from error.__cause__
+    except StaICCError as error:
+        raise type(error)(_with_options(str(error))) from error.__cause__
     split = own.card.split
     print(
         f"{one_line(own.card.name)}: {own.card.rows} rows, {len(own.card.label_space)} labels; {split.test} test, "
@@ -131,6 +130,19 @@ def datasets_of(args: argparse.Namespace) -> list[Any] | None:
         file=sys.stderr,
     )
     return [*(args.datasets or []), own]
+
+
+def _with_options(message: str) -> str:
+    """Return a message of :meth:`Dataset.from_file` with options of the command line for its arguments."""
+    message = message.replace("texts=['text'], label='label'", "--text text --label label")
+    message = message.replace("encoding=", "--encoding ")
+    message = re.sub(r"quoting='(\w+)'", r"--quoting \1", message)
+    return re.sub(r"columns=\[([^]]*)\]", _as_columns_option, message)
+
+
+def _as_columns_option(argument: re.Match[str]) -> str:
+    names = argument[1].replace("'", "").replace(",", "")
+    return f"--columns {names}"
 
 
 def inputs_of(args: argparse.Namespace) -> list[Path]:

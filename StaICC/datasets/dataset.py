@@ -7,11 +7,8 @@ with any number of input texts (pairs such as premise and hypothesis work), whic
 from __future__ import annotations
 
 import dataclasses
-import math
 import operator
 import os
-import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +18,22 @@ from StaICC.datasets import catalogue as cards
 from StaICC.datasets import source as reading
 from StaICC.datasets.catalogue import Card, Digests, SplitSizes, Template, TemplateAlternatives
 from StaICC.datasets.delimited import check_quoting
-from StaICC.datasets.source import FileSource, HubSource, Labels, Records, Source, TableFile, label_text
+from StaICC.datasets.label_values import (
+    Labels,
+    label_text,
+    names_by_value,
+    read_labels,
+    refuse_numbers_with_two_meanings,
+)
+from StaICC.datasets.remarks import ReadRows, remarks_on
+from StaICC.datasets.row_problems import RowProblem, refuse_rows
+from StaICC.datasets.source import FileSource, HubSource, Records, Source, TableFile
 from StaICC.datasets.table import FrozenTable, MemoryTable, Table
-from StaICC.errors import ArgumentError, DataDamagedError, DataError, SchemaError, UnknownNameError, unknown_name
+from StaICC.errors import ArgumentError, DataDamagedError, DataError, SchemaError, UnknownNameError
 from StaICC.files.json_reading import read_value
 from StaICC.layout import Block, Displayed, Line
 from StaICC.registry import Registry, fold
+from StaICC.safe_text import has_lone_surrogate
 
 
 def default_template(columns: int) -> Template:
@@ -132,102 +139,69 @@ def _check_labels(labels: Labels) -> Labels:
     return labels if isinstance(labels, Mapping) else names
 
 
-def _label_indexes(records: Records, labels: Labels) -> tuple[list[int], list[str], dict[str, str]]:
-    """Return the label index of each row, the label space, and the label name of each value of the rows.
-
-    Args:
-        records: The rows.
-        labels: The names of the labels, checked.
+def _checked_labels(records: Records, labels: Labels) -> list[str]:
+    """Return the labels of rows as texts, after checking their texts and labels.
 
     Raises:
-        ArgumentError: A label is missing or has no name, or the labels are not those of a classification.
+        ArgumentError: A row cannot be used. All problems are in the message, each kind with its first rows. Or a label
+            is a number with two meanings.
     """
-    names = {name: name for name in labels or ()}
-    if isinstance(labels, Mapping):
-        names = {label_text(value): str(name) for value, name in labels.items()}
+    names = names_by_value(labels)
     values = []
+    wrong_label: dict[int, str] = {}
     for number, (_, label) in enumerate(records.rows):
+        refuse_numbers_with_two_meanings(label, labels, records.place(number))
         try:
             values.append(label_text(label, names))
         except ArgumentError as error:
             column = f", column {records.columns[-1]!r}" if records.columns else ""
-            raise ArgumentError(f"{records.place(number)}{column}: {error}") from error
-    if "" in values:
-        share = f"({values.count('')} of {len(values)} rows have none)"
-        raise ArgumentError(f"{records.place(values.index(''))} has no label {share}. Remove or fill in these rows")
-    counts = Counter(values)
-    if labels is None:
-        names = {value: value for value in _own_names(records, counts)}
-    elif isinstance(labels, Sequence) and not counts.keys() <= names.keys():
-        by_index = {str(number): name for number, name in enumerate(labels)}
-        names = by_index if counts.keys() <= by_index.keys() else names
-    unknown = next((number for number, value in enumerate(values) if value not in names), None)
-    if unknown is not None:
-        message = unknown_name("label", values[unknown], names)
-        raise ArgumentError(f"{records.place(unknown)}: {message} Add it to the labels")
-    space = list(dict.fromkeys(names.values()))
-    positions = {name: number for number, name in enumerate(space)}
-    used = {value: names[value] for value in sorted(counts, key=lambda value: positions[names[value]])}
-    return [positions[names[value]] for value in values], space, used
+            wrong_label[number] = f"{records.place(number)}{column}: {error}"
+            values.append("?")
+    problems = [] if records.malformed is None else [records.malformed]
+    if wrong_label:
+        first = next(iter(wrong_label.values()))
+        problems.append(_problem(records, list(wrong_label), first, "Correct or remove these rows"))
+    missing = [number for number, value in enumerate(values) if not value]
+    if missing:
+        first = f"{records.place(missing[0])} has no label"
+        problems.append(_problem(records, missing, first, "Remove or fill in these rows"))
+    problems += _problems_of_texts(records)
+    rows = len(records.rows) + (len(records.malformed.numbers) if records.malformed else 0)
+    refuse_rows(problems, rows, records.unit)
+    return values
 
 
-def _own_names(records: Records, counts: Counter[str]) -> list[str]:
-    """Return the labels as they are, in the order of the alphabet or of their numbers."""
-    source = f"{records.source}: " if records.source else ""
-    if len(counts) < 2:
-        advice = "Classification needs at least two labels: choose another label column, or name labels=[...]"
-        raise ArgumentError(f"{source}all {len(records.rows)} rows have the label {next(iter(counts))!r}. {advice}")
-    if len(counts) == len(records.rows) > 2:
-        shown = f"each of the {len(counts)} rows has a label of its own, such as {next(iter(counts))!r}"
-        raise ArgumentError(f"{source}{shown}. Choose the column of the classes as the label column")
-    numbers = all(_number(value) is not None and math.isfinite(float(value)) for value in counts)
-    return sorted(counts, key=lambda value: (float(value), value) if numbers else value)
-
-
-def _remarks(records: Records, table: Table, space: Sequence[str]) -> tuple[str, ...]:
-    """Return what is suspicious about the rows, one sentence each.
-
-    Raises:
-        ArgumentError: A row has no text.
-    """
-    blank = [number for number, row in enumerate(table) if not all(map(str.strip, row.texts))]
-    empty = [number for number in blank if not "".join(table[number].texts).strip()]
+def _problems_of_texts(records: Records) -> list[RowProblem]:
+    """Return what is wrong with the texts of rows: no text, no string, or no Unicode text."""
+    wrong_type: dict[int, str] = {}
+    surrogates: dict[int, str] = {}
+    empty: list[int] = []
+    for number, (given, _) in enumerate(records.rows):
+        texts = (given,) if isinstance(given, str) else given
+        if not isinstance(texts, Sequence) or isinstance(texts, bytes | bytearray):
+            continue  # the table refuses it
+        place = records.place(number)
+        for column, text in enumerate(texts):
+            name = f"column {records.columns[column]!r}" if records.columns else f"text {column}"
+            if not isinstance(text, str):
+                wrong_type[number] = f"{place}: {name} must be a string, not {text!r:.80}"
+            elif has_lone_surrogate(text):
+                surrogates[number] = f"{place}: {name} holds a lone surrogate: {text!r:.80}"
+        if texts and all(isinstance(text, str) and not text.strip() for text in texts):
+            empty.append(number)
+    advice = "Correct or remove these rows"
+    problems = []
     if empty:
-        share = f"({len(empty)} of {len(table)} rows have none)"
-        raise ArgumentError(f"{records.place(empty[0])} has no text {share}. Remove these rows")
-    remarks = []
-    given = Counter(label for _, label in records.rows if isinstance(label, str))
-    spaced = sum(count for label, count in given.items() if label != label.strip() and label not in space)
-    if spaced:
-        remarks.append(f"{spaced} labels have surrounding spaces, which are not part of the label")
-    folded: dict[str, list[str]] = {}
-    for name in space:
-        folded.setdefault(_number(name) or _spelling(name), []).append(name)
-    for same in folded.values():
-        if len(same) > 1:
-            listed = ", ".join(map(repr, same))
-            remarks.append(f"the labels {listed} differ only in spelling; they are different labels. Is one a mistake?")
-    if all(_number(name) is not None for name in space):
-        remarks.append("the labels are numbers, which say little to a model. Name them: labels={'0': 'negative', ...}")
-    elif len(records.rows) < 2 * len(space):
-        remarks.append(f"there are {len(space)} labels in {len(records.rows)} rows: most labels have one row")
-    if blank:
-        first = records.place(blank[0])
-        remarks.append(f"{len(blank)} rows have an empty text in one of their columns (first: {first})")
-    return tuple(remarks)
+        first = f"{records.place(empty[0])} has no text"
+        problems.append(_problem(records, empty, first, "Remove these rows"))
+    for found in (wrong_type, surrogates):
+        if found:
+            problems.append(_problem(records, list(found), next(iter(found.values())), advice))
+    return problems
 
 
-def _spelling(name: str) -> str:
-    """Return a label name without case, spaces, zero-width characters and composition of letters."""
-    shown = (letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) != "Cf")
-    return unicodedata.normalize("NFKC", " ".join("".join(shown).casefold().split()))
-
-
-def _number(text: str) -> str | None:
-    try:
-        return repr(float(text))
-    except ValueError:
-        return None
+def _problem(records: Records, rows: Sequence[int], first: str, advice: str) -> RowProblem:
+    return RowProblem(first, advice, [records.numbers[row] for row in rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,9 +313,10 @@ class Dataset(Displayed):
         if isinstance(rows, (FileSource, HubSource)):
             rows = rows.rows(label_space if isinstance(label_space, Sequence) else ())
         read = rows if isinstance(rows, Records) else reading.given_rows(rows, label_space, name)
-        if not read.rows:
+        if not read.rows and read.malformed is None:
             raise ArgumentError(f"{read.source or 'rows'}: there is no row")
-        indexes, space, used = _label_indexes(read, label_space)
+        values = _checked_labels(read, label_space)
+        indexes, space, used = read_labels(values, label_space, read.source, read.place)
         pairs = [(texts, index) for (texts, _), index in zip(read.rows, indexes, strict=True)]
         table = MemoryTable(pairs, read.place, read.columns)
         where = f"card {name!r}"
@@ -369,7 +344,14 @@ class Dataset(Displayed):
         )
         if pinned is None and read.file is not None:
             pinned = dataclasses.replace(read.file, values=used)
-        return cls(card, table, pinned, remarks=_remarks(read, table, card.label_space))
+        rows_read = ReadRows(
+            texts=[row.texts for row in table],
+            given_labels=[label for _, label in read.rows],
+            indexes=indexes,
+            space=card.label_space,
+            place=read.place,
+        )
+        return cls(card, table, pinned, remarks=remarks_on(rows_read))
 
     @classmethod
     def from_file(
@@ -385,6 +367,7 @@ class Dataset(Displayed):
         card: str | os.PathLike[str] | None = None,
         encoding: str | None = None,
         quoting: str | None = None,
+        columns: Sequence[str] | None = None,
     ) -> Dataset:
         """Make a data set of a CSV, TSV, JSON Lines, JSON or Parquet file.
 
@@ -404,29 +387,31 @@ class Dataset(Displayed):
             encoding: Of a text file (default: UTF-8).
             quoting: How double quotes of a CSV or TSV file are read: ``"standard"``, or ``"none"``: as ordinary
                 characters. By default, files that could be read in two ways are refused.
+            columns: The names of all columns of a CSV or TSV file without a header, in order.
 
         Raises:
             StaICCError: The file cannot be read without guessing; the message names the place and what to do.
         """
         file = Path(path)
         given: dict[str, Any] = {"name": name, "texts": texts, "label": label, "encoding": encoding}
-        given["quoting"] = quoting
+        given |= {"quoting": quoting, "columns": columns}
         given |= {"labels": labels, "split": split, "template": template}
         stated = [*reading.read_card(file, card).items(), *given.items()]
         facts = {key: value for key, value in stated if value is not None}
         check_quoting(facts.get("quoting"))
+        header = reading.column_header(facts.get("columns"), file.name)
         if not {"texts", "label"} <= facts.keys() and file.is_file():
-            columns = reading.listed_columns(file, facts.get("encoding"), facts.get("quoting"))
-            if sorted(columns) not in (["label", "text"], ["label", "sentence"]):
-                known = f". There are: {', '.join(columns)}" if 0 < len(columns) <= 30 else ""
-                raise ArgumentError(f"{file.name}: name the columns, as texts=['text'], label='label'{known}")
-            facts = {"texts": [name for name in columns if name != "label"], "label": "label", **facts}
+            names = reading.listed_columns(file, facts.get("encoding"), facts.get("quoting"), header)
+            if sorted(names) not in (["label", "text"], ["label", "sentence"]):
+                advice = reading.naming_advice(names, header)
+                raise ArgumentError(f"{file.name}: name the columns, as texts=['text'], label='label'{advice}")
+            facts = {"texts": [name for name in names if name != "label"], "label": "label", **facts}
         texts, label = reading.column_names(facts.get("texts", ["text"]), facts.get("label", "label"), file.name)
-        read = reading.read_records(file, [*texts, label], facts.get("encoding"), quoting=facts.get("quoting"))
+        read = reading.read_records(
+            file, [*texts, label], facts.get("encoding"), quoting=facts.get("quoting"), header=header
+        )
         if not facts.get("name"):
-            facts["name"] = (
-                file.name if fold(file.stem) in cards.catalogue().folded or not file.stem.strip() else file.stem
-            )
+            facts["name"] = _name_of_file(file)
         return cls.from_rows(read, **_arguments(facts))
 
     @classmethod
@@ -468,7 +453,7 @@ class Dataset(Displayed):
         if not isinstance(self.source, TableFile):
             return None
         source = cards.plain_values(self.source)
-        kept = {key: source[key] for key in ("sha256", "texts", "label", "values", "encoding", "quoting")}
+        kept = {key: source[key] for key in ("sha256", "texts", "label", "values", "encoding", "quoting", "columns")}
         return {"file": Path(self.source.path).name, **kept, "card": self.card.to_dict()}
 
     @classmethod
@@ -501,7 +486,7 @@ class Dataset(Displayed):
         else:
             advice = "Put it next to the result, or name it with --data"
             raise ArgumentError(f"the file {name} is not here, or has changed: none has the SHA-256 {digest}. {advice}")
-        source = dataclasses.replace(source, path=os.fspath(file), suffix=Path(name).suffix)
+        source = dataclasses.replace(source, path=os.fspath(file), suffix=reading.format_suffix(Path(name)))
         try:
             table = MemoryTable(source.rows(card.label_space))
         except (ArgumentError, SchemaError, UnknownNameError) as error:
@@ -511,10 +496,16 @@ class Dataset(Displayed):
         return cls(card, table, source)
 
 
+def _name_of_file(file: Path) -> str:
+    """Return the name of the data set of a file: without its suffix, unless a built-in data set has that name."""
+    stem = reading.uncompressed_name(file).stem
+    return file.name if not stem.strip() or fold(stem) in cards.catalogue().folded else stem
+
+
 def _arguments(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts of a card as arguments of :meth:`Dataset.from_rows`."""
     reading.check_keys("the arguments", facts, reading.CARD_KEYS)
-    of_file = ("texts", "label", "encoding", "quoting")
+    of_file = ("texts", "label", "encoding", "quoting", "columns")
     renamed = {"labels": "label_space"}
     return {renamed.get(key, key): value for key, value in facts.items() if value is not None and key not in of_file}
 

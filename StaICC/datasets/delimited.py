@@ -7,18 +7,24 @@ one text of everything between. So three kinds of files are refused until ``quot
 * a record that spans several lines, of which two or more are rows of the table when they are split without quoting;
 * a field that holds a double quote without being quoted, in a file in which another field is quoted;
 * a file that is a table only without quoting.
+
+Blanks between a separator and an opening quote (``1, "a text"``) are not part of the field. In a file that has such
+fields, blanks at the beginning of fields without quotes are not part of them either.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import re
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from StaICC.arguments import known_name
+from StaICC.datasets.row_problems import RowProblem
 from StaICC.errors import SchemaError
 
 QUOTING = ("standard", "none")
@@ -46,80 +52,186 @@ class DelimitedRow(NamedTuple):
     last_line: int
 
 
+class DelimitedTable(NamedTuple):
+    """The records of a file that have as many fields as the header, and the problem of those that have not."""
+
+    rows: Sequence[DelimitedRow]
+    wrong_width: RowProblem | None
+
+
+class _Dialect(NamedTuple):
+    """How the characters of a file are read."""
+
+    separator: str
+    quoted: bool
+    """Whether a double quote at the beginning of a field opens a quoted text."""
+    blanks_before_quotes: bool = False
+    """Whether blanks at the beginning of a field are not part of it."""
+
+
+_field_size_limit = threading.Lock()
+"""Held while the limit of the module :mod:`csv`, which is one for the whole process, is another."""
+
+
+@contextlib.contextmanager
+def _fields_of_any_length(text: str) -> Iterator[None]:
+    """Let the module :mod:`csv` read fields as long as the text; its own limit is 131,072 characters."""
+    with _field_size_limit:
+        before = csv.field_size_limit()
+        csv.field_size_limit(max(before, len(text) + 1))
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
+
+
 def read_header(text: str, separator: str) -> list[str]:
-    """Return the names of the columns, in quotes or not; none for an empty file."""
+    """Return the names of the columns, in quotes or not: the first line that is not blank; none for an empty file."""
     # Not strict: in quotes, the header is an error for every separator but its own.
-    first = next(csv.reader(io.StringIO(text, newline=""), delimiter=separator), [])
-    return [column.strip() for column in first]
+    with _fields_of_any_length(text):
+        records = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True)
+        for fields in records:
+            if any(map(str.strip, fields)):
+                return [column.strip() for column in fields]
+    return []
 
 
 def read_delimited(
-    name: str, text: str, separator: str, header: Sequence[str], label: int, quoting: str | None
-) -> list[DelimitedRow]:
-    """Read the records after the header.
+    name: str,
+    text: str,
+    separator: str,
+    width: int,
+    label: int,
+    quoting: str | None = None,
+    has_header: bool = True,
+) -> DelimitedTable:
+    """Read the records of a file.
 
     Args:
         name: The file, for messages.
         text: Its text.
         separator: The character between fields.
-        header: The names of the columns.
+        width: The number of columns.
         label: The position of the label column.
         quoting: How double quotes are read; ``None`` refuses files that could be read in two ways.
+        has_header: Whether the first record, which is left out then, has the names of the columns.
 
     Raises:
-        SchemaError: A record has another number of fields than the header, a quote is not closed, or the file could be
-            read in two ways.
+        SchemaError: A quote is not closed, or the file could be read in two ways.
     """
-    if quoting == "none":
-        return list(_records(name, text, separator, len(header), quoted=False))
-    try:
-        records = list(_records(name, text, separator, len(header), quoted=True))
-    except SchemaError as error:
-        if quoting is None and '"' in text and _is_table_without_quoting(name, text, separator, len(header)):
-            raise SchemaError(
-                f"{error}. Without quoting, every line has {len(header)} fields: quoting='none' reads double quotes as "
-                "ordinary characters"
-            ) from error
-        raise
-    if quoting is None and '"' in text:
-        _refuse_swallowed_rows(name, text, separator, len(header), label, records)
-        _refuse_bare_quotes(name, text, separator)
-    return records
+    with _fields_of_any_length(text):
+        if quoting == "none":
+            return _read_table(name, text, _Dialect(separator, quoted=False), width, has_header)
+        dialect = _quoted_dialect(text, separator)
+        try:
+            table = _read_table(name, text, dialect, width, has_header)
+        except SchemaError as error:
+            if quoting is None and _is_table_without_quoting(name, text, separator, width, has_header):
+                raise _only_without_quoting(str(error), width) from error
+            raise
+        if quoting is None and '"' in text:
+            if table.wrong_width and _is_table_without_quoting(name, text, separator, width, has_header):
+                raise _only_without_quoting(table.wrong_width.message, width)
+            _refuse_swallowed_rows(name, text, separator, width, label, table.rows)
+            _refuse_bare_quotes(name, text, dialect)
+    return table
 
 
-def _records(name: str, text: str, separator: str, width: int, quoted: bool) -> Iterator[DelimitedRow]:
-    """Yield the records after the header, without blank lines."""
-    rule: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=quoted, quoting=rule)
+def _only_without_quoting(problem: str, width: int) -> SchemaError:
+    advice = "quoting='none' reads double quotes as ordinary characters"
+    return SchemaError(f"{problem}. Without quoting, every line has {width} fields: {advice}")
+
+
+def _read_table(name: str, text: str, dialect: _Dialect, width: int, has_header: bool) -> DelimitedTable:
+    """Read the records, and set those aside whose number of fields is not that of the header."""
+    rows, wrong = [], []
+    for record in _records(name, text, dialect, has_header):
+        if len(record.fields) == width:
+            rows.append(record)
+        else:
+            wrong.append(record)
+    if not wrong:
+        return DelimitedTable(rows, None)
+    first = wrong[0]
+    message = f"{name}, line {first.last_line} has {len(first.fields)} fields, but the header has {width}"
+    advice = f"Put a text with {dialect.separator!r} in double quotes"
+    return DelimitedTable(rows, RowProblem(message, advice, [record.last_line for record in wrong]))
+
+
+def _records(name: str, text: str, dialect: _Dialect, has_header: bool) -> Iterator[DelimitedRow]:
+    """Yield the records after the header, without blank lines.
+
+    Raises:
+        SchemaError: A quote is not closed, or closed within a field.
+    """
+    rule: Literal[0, 3] = csv.QUOTE_MINIMAL if dialect.quoted else csv.QUOTE_NONE
+    reader = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=dialect.separator,
+        strict=dialect.quoted,
+        quoting=rule,
+        skipinitialspace=dialect.blanks_before_quotes,
+    )
+    header_follows = has_header
+    last_line = 0
     try:
-        next(lines, None)
-        before = lines.line_num
-        for fields in lines:
-            first, before = before + 1, lines.line_num
+        for fields in reader:
+            first_line, last_line = last_line + 1, reader.line_num
             if not fields:
                 continue
-            if len(fields) != width:
-                raise SchemaError(
-                    f"{name}, line {lines.line_num} has {len(fields)} fields, but the header has {width}. Put a text "
-                    f"with {separator!r} in double quotes"
-                )
-            yield DelimitedRow(fields, first, lines.line_num)
+            if header_follows:
+                header_follows = not any(map(str.strip, fields))  # a line of separators and blanks is none
+                continue
+            yield DelimitedRow(fields, first_line, last_line)
     except csv.Error as error:
-        advice = 'A double quote may not be closed: write quotes within a quoted text twice ("")'
-        raise SchemaError(f"{name}, up to line {lines.line_num}: {error}. {advice}") from error
+        advice = (
+            'A double quote may not be closed: write quotes within a quoted text twice (""), or read them as ordinary '
+            "characters with quoting='none'"
+        )
+        raise SchemaError(f"{name}, up to line {reader.line_num}: {error}. {advice}") from error
 
 
-def _is_table_without_quoting(name: str, text: str, separator: str, width: int) -> bool:
+def _quoted_dialect(text: str, separator: str) -> _Dialect:
+    """Return how a file with quoting is read: with or without blanks before opening quotes.
+
+    There are such blanks if fields begin with blanks and a quote, and the whole file is well formed without the blanks.
+    """
+    plain = _Dialect(separator, quoted=True)
+    if not re.search(rf'(?:^|[{re.escape(separator)}\r\n]) +"', text):
+        return plain
+    without_blanks = _Dialect(separator, quoted=True, blanks_before_quotes=True)
     try:
-        return sum(1 for _ in _records(name, text, separator, width, quoted=False)) > 0
+        without = list(_records("", text, without_blanks, has_header=False))
     except SchemaError:
+        return plain
+    try:
+        records = list(_records("", text, plain, has_header=False))
+    except SchemaError:
+        return without_blanks
+    if [len(record.fields) for record in records] != [len(record.fields) for record in without]:
+        return without_blanks
+    for record, other in zip(records, without, strict=True):
+        for field, field_without in zip(record.fields, other.fields, strict=True):
+            # A field in quotes is the same in both readings, even if it begins with blanks and a quote.
+            if field != field_without and field.lstrip(" ").startswith('"'):
+                return without_blanks
+    return plain
+
+
+def _is_table_without_quoting(name: str, text: str, separator: str, width: int, has_header: bool) -> bool:
+    if '"' not in text:
         return False
+    table = _read_table(name, text, _Dialect(separator, quoted=False), width, has_header)
+    return len(table.rows) > 0 and table.wrong_width is None
 
 
 def _refuse_swallowed_rows(
     name: str, text: str, separator: str, width: int, label: int, records: Sequence[DelimitedRow]
 ) -> None:
     """Refuse a record of several lines that are rows of the table when they are split without quoting.
+
+    A line is such a row if it has as many fields as the header, and a label that other rows have. Where one record has
+    most of the file's lines, its own lines are other rows, too: all of the file may be one text.
 
     Raises:
         SchemaError: There is one; the message has its first and last line.
@@ -130,16 +242,17 @@ def _refuse_swallowed_rows(
     counts = Counter(record.fields[label].strip() for record in records)
     lines = [line.rstrip("\r\n") for line in io.StringIO(text, newline="")]
     for record in several:
-        own = record.fields[label].strip()
+        own_label = record.fields[label].strip()
+        split_lines = [line.split(separator) for line in lines[record.first_line - 1 : record.last_line]]
+        labels = [fields[label].strip().strip('"') for fields in split_lines if len(fields) == width]
         rows = 0
-        for line in lines[record.first_line - 1 : record.last_line]:
-            fields = line.split(separator)
-            if len(fields) != width:
-                continue
-            found = fields[label].strip().strip('"')
-            known = counts[found] - (found == own)  # labels of other records
-            if known > 0:
+        for found in labels:
+            other_rows = counts[found] - (found == own_label)
+            if other_rows > 0:
                 rows += 1
+        if rows < LEAST_ROWS and len(split_lines) > len(lines) / 2:
+            repeated = Counter(labels)
+            rows = sum(count for count in repeated.values() if count > 1)
         if rows >= LEAST_ROWS:
             raise SchemaError(
                 f"{name}, lines {record.first_line} to {record.last_line} are one row with quoting, but {rows} of "
@@ -148,13 +261,15 @@ def _refuse_swallowed_rows(
             )
 
 
-def _refuse_bare_quotes(name: str, text: str, separator: str) -> None:
+def _refuse_bare_quotes(name: str, text: str, dialect: _Dialect) -> None:
     """Refuse a field that holds a double quote without being quoted, where another field is quoted.
 
     Raises:
         SchemaError: There is one.
     """
-    quoted_field = re.compile(rf'(?:^|(?<=[{re.escape(separator)}\r\n]))"[^"]*(?:""[^"]*)*"')
+    blanks = " *" if dialect.blanks_before_quotes else ""
+    begins_field = rf"(?:^|(?<=[{re.escape(dialect.separator)}\r\n]))"
+    quoted_field = re.compile(rf'{begins_field}{blanks}"[^"]*(?:""[^"]*)*"')
     rest, quoted = quoted_field.subn("", text)
     if not quoted or '"' not in rest:
         return

@@ -24,36 +24,36 @@ from __future__ import annotations
 
 import codecs
 import dataclasses
+import gzip
 import hashlib
 import importlib
 import io
 import json
-import math
 import os
 import sys
-from collections.abc import Container, Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from StaICC.arguments import whole_number
-from StaICC.datasets.delimited import check_quoting, read_delimited, read_header
+from StaICC.datasets.delimited import DelimitedTable, check_quoting, read_delimited, read_header
+from StaICC.datasets.json_tables import read_json_table
+from StaICC.datasets.label_values import Labels, label_text, refuse_numbers_with_two_meanings
+from StaICC.datasets.row_problems import RowProblem
 from StaICC.datasets.table import split_pair
-from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, SchemaError, unknown_name
-from StaICC.files.json_reading import parse_json, read_json, refuse_device
+from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, SchemaError, UnknownNameError, unknown_name
+from StaICC.files.json_reading import read_json, refuse_device
 from StaICC.files.output import StrPath
 from StaICC.optional import require
-from StaICC.safe_text import has_lone_surrogate
 
 _CARD_SUFFIXES = (".card.toml", ".card.json")
 CARD_KEYS = (
-    *("name", "texts", "label", "labels", "encoding", "quoting", "template", "alternatives", "split"),
+    *("name", "texts", "label", "labels", "encoding", "quoting", "columns", "template", "alternatives", "split"),
     *("task", "source", "licence", "citation", "offensive", "notes"),
 )
 """What a card file may state."""
-
-Labels = Sequence[str] | Mapping[Any, str] | None
-"""Label names in the order of the label space, or by the labels of the rows; ``None`` for the labels of the rows."""
 
 RowsOfSource = Iterable[tuple[str | Sequence[str], int]]
 
@@ -169,10 +169,32 @@ def _check_digest(digest: object) -> None:
         raise ArgumentError(f"source: got the SHA-256 {digest!r}, expected 64 lower-case hexadecimal digits")
 
 
-_SEPARATORS = {".csv": (",", ";", "\t"), ".tsv": ("\t", ",", ";"), ".tab": ("\t", ",", ";")}
+_SEPARATORS = {
+    ".csv": (",", ";", "\t", "|", "~"),
+    ".tsv": ("\t", ",", ";", "|", "~"),
+    ".tab": ("\t", ",", ";", "|", "~"),
+}
+"""The separators that are tried, in order, by the suffix of the file."""
 _LINES = (".jsonl", ".ndjson", ".json")
 _PARQUET = (".parquet", ".pq")
-_KINDS = "CSV (.csv), TSV (.tsv), JSON Lines (.jsonl), JSON (.json) or Parquet (.parquet)"
+_COMPRESSED = ".gz"
+"""A suffix after that of the format."""
+_KINDS = "CSV (.csv), TSV (.tsv), JSON Lines (.jsonl), JSON (.json) or Parquet (.parquet), each also with .gz"
+
+
+def format_suffix(path: Path) -> str:
+    """Return the suffix that names the format of a file, in lower case, without that of its compression.
+
+    Example:
+        >>> format_suffix(Path("tickets.CSV.gz")), format_suffix(Path("tickets.jsonl"))
+        ('.csv', '.jsonl')
+    """
+    return uncompressed_name(path).suffix.lower()
+
+
+def uncompressed_name(path: Path) -> Path:
+    """Return the name that a file has without the suffix of its compression."""
+    return path.with_suffix("") if path.suffix.lower() == _COMPRESSED else path
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +215,8 @@ class TableFile:
     """The suffix that names the format, if the path has another."""
     quoting: str | None = None
     """How double quotes were read, if the user stated it."""
+    columns: tuple[str, ...] | None = None
+    """The names of all columns of a file without a header."""
 
     def rows(self, labels: Sequence[str]) -> list[tuple[tuple[Any, ...], int]]:
         """Read the rows; any other file than the pinned one is refused.
@@ -201,8 +225,8 @@ class TableFile:
             DataMissingError: The file cannot be read.
             SchemaError: The file is not the pinned one, or has another label.
         """
-        columns = (*self.texts, self.label)
-        records = read_records(self.path, columns, self.encoding, self.suffix, self.quoting)
+        wanted = (*self.texts, self.label)
+        records = read_records(self.path, wanted, self.encoding, self.suffix, self.quoting, self.columns)
         digest = records.file.sha256 if records.file else None
         if digest != self.sha256:
             raise SchemaError(f"{self.path} has changed: its SHA-256 is {digest}, expected {self.sha256}")
@@ -227,39 +251,13 @@ class Records:
     """The file that they are from, without the names of the labels."""
     columns: Sequence[str] = ()
     """Names of the columns, that of the label last; none for rows of a program."""
+    malformed: RowProblem | None = None
+    """The rows that could not be read."""
 
     def place(self, row: int) -> str:
         """Return where a row is, for messages."""
-        return f"{self.source}{', ' * bool(self.source)}{self.unit} {self.numbers[row]}"
-
-
-def label_text(value: object, known: Container[object] = ()) -> str:
-    """Return the label of a row as text; empty if it is missing (nothing, NaN, blanks only).
-
-    Args:
-        value: The label.
-        known: Labels with surrounding spaces, which are kept; those of other labels are removed.
-
-    Example:
-        >>> [label_text(value) for value in (" spam ", 1, 1.0, True, None, float("nan"), " ")]
-        ['spam', '1', '1', 'true', '', '', '']
-
-    Raises:
-        ArgumentError: The value is neither a text nor a number.
-    """
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, str):
-        if has_lone_surrogate(value):
-            raise ArgumentError(f"a label holds a lone surrogate: {value!r:.60}")
-        return str(value) if value in known else value.strip()
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float):
-        return str(int(value)) if value.is_integer() else repr(value)
-    if (whole := whole_number(value)) is not None:
-        return str(whole)
-    raise ArgumentError(f"a label must be a text or a number: got {value!r:.60}")
+        position = f"{self.unit} {self.numbers[row]}"
+        return f"{self.source}, {position}" if self.source else position
 
 
 def choose(names: Sequence[object], wanted: Sequence[str], source: str) -> list[int]:
@@ -293,15 +291,17 @@ def read_records(
     encoding: str | None,
     suffix: str | None = None,
     quoting: str | None = None,
+    header: Sequence[str] | None = None,
 ) -> Records:
     """Read columns of a file.
 
     Args:
         path: The file.
-        columns: Names of the columns, that of the label last.
+        columns: Names of the columns to read, that of the label last.
         encoding: Of a text file; ``None`` for UTF-8, or UTF-16 with a byte-order mark.
         suffix: The suffix that names the format; ``None`` for that of the file.
         quoting: How double quotes of a delimited file are read; ``None`` refuses files that could be read in two ways.
+        header: The names of all columns of a delimited file without a header; ``None`` if its first line has them.
 
     Returns:
         The rows, with the file and its SHA-256.
@@ -315,21 +315,30 @@ def read_records(
     check_quoting(quoting)
     file = Path(path)
     data = _bytes(file)
-    suffix = (suffix or file.suffix).lower()
+    content = _uncompressed(file, data)
+    suffix = suffix or format_suffix(file)
+    if header is not None and suffix not in _SEPARATORS:
+        raise ArgumentError(f"{file.name}: columns= names the columns of a CSV or TSV file without a header")
     if suffix in _PARQUET:
-        records = _parquet(file, data, columns)
-    elif suffix in _SEPARATORS or suffix in _LINES:
-        text = _decode(file, data, encoding)
-        if suffix in _SEPARATORS:
-            records = _separated(file.name, text, columns, _SEPARATORS[suffix], quoting)
-        else:
-            records = _json(file.name, text, columns)
+        records = _parquet(file, content, columns)
+    elif suffix in _SEPARATORS:
+        records = _separated(file.name, _decode(file, content, encoding), columns, suffix, quoting, header)
+    elif suffix in _LINES:
+        records = _json(file.name, _decode(file, content, encoding), columns)
     else:
         raise ArgumentError(f"{file.name}: the format {suffix or 'without a suffix'} is not known. Save it as {_KINDS}")
-    if not records.rows:
+    if not records.rows and records.malformed is None:
         raise SchemaError(f"{file.name} has no rows")
-    digest = hashlib.sha256(data).hexdigest()
-    pinned = TableFile(os.fspath(path), digest, tuple(columns[:-1]), columns[-1], {}, encoding, quoting=quoting)
+    pinned = TableFile(
+        os.fspath(path),
+        hashlib.sha256(data).hexdigest(),
+        tuple(columns[:-1]),
+        columns[-1],
+        {},
+        encoding,
+        quoting=quoting,
+        columns=None if header is None else tuple(header),
+    )
     return dataclasses.replace(records, columns=columns, file=pinned)
 
 
@@ -345,10 +354,7 @@ def data_file_digest(path: str | os.PathLike[str]) -> str:
 def _bytes(file: Path) -> bytes:
     try:
         if file.is_dir():
-            known = (*_SEPARATORS, *_LINES, *_PARQUET)
-            inside = sorted(path.name for path in file.iterdir() if path.suffix.lower() in known)
-            hint = f". It contains {', '.join(inside[:5])}" if inside else ""
-            raise ArgumentError(f"{file} is a folder, expected a file{hint}")
+            raise ArgumentError(f"{file} is a folder, expected a file. {_about_folder(file)}".rstrip(". "))
         refuse_device(file)
         data = file.read_bytes()
     except FileNotFoundError as error:
@@ -363,9 +369,36 @@ def _bytes(file: Path) -> bytes:
         raise DataMissingError(f"{str(file)!r} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if not data.strip():
         raise SchemaError(f"{file.name} is empty")
-    if data.startswith((b"PK\x03\x04", b"\x1f\x8b")):
+    if data.startswith(b"PK\x03\x04"):
         raise SchemaError(f"{file.name} is a compressed file or an Excel file. Save it as {_KINDS}")
     return data
+
+
+def _about_folder(folder: Path) -> str:
+    """Return what to do with a folder that was given in the place of a file; empty if nothing is known."""
+    names = {path.name for path in folder.iterdir()}
+    if "dataset_dict.json" in names or {"dataset_info.json", "state.json"} <= names:
+        return (
+            "It was written by save_to_disk of the library datasets: pass datasets.load_from_disk(FOLDER), or one of "
+            "its splits, to Dataset.from_huggingface"
+        )
+    known = (*_SEPARATORS, *_LINES, *_PARQUET)
+    inside = sorted(name for name in names if format_suffix(Path(name)) in known)
+    return f"It contains {', '.join(inside[:5])}" if inside else ""
+
+
+def _uncompressed(file: Path, data: bytes) -> bytes:
+    """Return the content of a file, which may be compressed with gzip.
+
+    Raises:
+        SchemaError: It is not what gzip writes, or it ends too early.
+    """
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error) as error:
+        raise SchemaError(f"{file.name} cannot be decompressed: {error}. Copy it again") from error
 
 
 def _decode(file: Path, data: bytes, encoding: str | None) -> str:
@@ -385,39 +418,101 @@ def _decode(file: Path, data: bytes, encoding: str | None) -> str:
     return text
 
 
-def _separated(name: str, text: str, columns: Sequence[str], separators: Sequence[str], quoting: str | None) -> Records:
-    """Read CSV or TSV. The separator is the first one with which the header has all columns."""
-    heads = {separator: read_header(text, separator) for separator in separators}
-    used = next((separator for separator, head in heads.items() if {*columns} <= {*head}), None)
-    if used is None:
-        used = max(heads, key=lambda separator: len(heads[separator]))
-    head = heads[used]
-    *places, label = choose(head, columns, name)
+def _separated(
+    name: str,
+    text: str,
+    columns: Sequence[str],
+    suffix: str,
+    quoting: str | None,
+    header: Sequence[str] | None,
+) -> Records:
+    """Read CSV or TSV.
+
+    Args:
+        name: The file, for messages.
+        text: Its text.
+        columns: The columns to read, that of the label last.
+        suffix: The suffix of the format, which says which separators are tried first.
+        quoting: How double quotes are read.
+        header: The names of all columns of a file without a header.
+    """
+    separator, first_line = _find_separator(text, _SEPARATORS[suffix], columns, header)
+    names = first_line if header is None else list(header)
+    if header is not None and len(header) != len(first_line):
+        given = f"columns= names {len(header)} columns"
+        raise ArgumentError(f"{name}: {given}, but the first line has {len(first_line)} fields: {first_line!r:.120}")
+    *text_columns, label = choose(names, columns, name)
+    table = read_delimited(name, text, separator, len(names), label, quoting, has_header=header is None)
+    if header is None:
+        _refuse_missing_header(name, names, label, table)
+    _refuse_single_quotes(name, table, [*text_columns, label])
     rows, numbers = [], []
-    for record in read_delimited(name, text, used, head, label, quoting):
-        rows.append((tuple(record.fields[place] for place in places), record.fields[label]))
+    for record in table.rows:
+        rows.append((tuple(record.fields[column] for column in text_columns), record.fields[label]))
         numbers.append(record.last_line)
-    return Records(name, rows, numbers)
+    return Records(name, rows, numbers, malformed=table.wrong_width)
+
+
+def _find_separator(
+    text: str, separators: Sequence[str], columns: Sequence[str], header: Sequence[str] | None
+) -> tuple[str, list[str]]:
+    """Return the separator of a file, and the fields of its first line.
+
+    It is the first separator with which the header has all columns (without a header, with which the first line has as
+    many fields); otherwise the one that makes the most fields.
+    """
+    first_lines = {separator: read_header(text, separator) for separator in separators}
+    for separator, fields in first_lines.items():
+        fits = set(columns) <= set(fields) if header is None else len(fields) == len(header)
+        if fits:
+            return separator, fields
+    separator = max(first_lines, key=lambda separator: len(first_lines[separator]))
+    return separator, first_lines[separator]
+
+
+def _refuse_missing_header(name: str, header: Sequence[str], label: int, table: DelimitedTable) -> None:
+    """Refuse a file whose label column is named like one of its labels: its first line is a row, and would be lost.
+
+    A row that repeats the whole header, as in files that were put together, is none of these.
+
+    Raises:
+        SchemaError: The file has no header.
+    """
+    for record in table.rows:
+        fields = [field.strip() for field in record.fields]
+        if fields[label] == header[label] and fields != list(header):
+            columns = ", ".join(repr(f"column{number}") for number in range(1, len(header) + 1))
+            raise SchemaError(
+                f"{name}: the label column is named {header[label]!r}, which is also a label (line "
+                f"{record.last_line}), so the first line seems to be a row and no header. Name all columns: "
+                f"columns=[{columns}], and use these names"
+            )
+
+
+def _refuse_single_quotes(name: str, table: DelimitedTable, columns: Sequence[int]) -> None:
+    """Refuse a file that quotes its fields with apostrophes, which would be part of texts and labels.
+
+    Raises:
+        SchemaError: All fields of a column are in apostrophes.
+    """
+    for column in columns:
+        fields = [record.fields[column].strip() for record in table.rows]
+        if fields and all(len(field) > 1 and field[0] == field[-1] == "'" for field in fields):
+            raise SchemaError(
+                f"{name}: all fields of column {column + 1} are in apostrophes, such as {fields[0]!r:.60} (line "
+                f"{table.rows[0].last_line}). Save the file with double quotes, or without quotes"
+            )
 
 
 def _json(name: str, text: str, columns: Sequence[str]) -> Records:
-    """Read JSON Lines, or one JSON list of objects."""
-    records: Sequence[tuple[int, Any]]
-    unit = "line"
-    if text.lstrip().startswith("["):
-        records, unit = list(enumerate(parse_json(text, name))), "row"
-    else:
-        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-        records = [(number, parse_json(line, f"{name}, line {number}")) for number, line in lines]
+    """Read JSON Lines, or JSON of one table."""
+    table = read_json_table(name, text)
     rows = []
-    for number, record in records:
-        place = f"{name}, {unit} {number}"
-        if not isinstance(record, Mapping):
-            raise SchemaError(f'{place}: got {record!r:.60}, expected an object such as {{"text": ..., "label": ...}}')
-        choose(list(record), columns, place)
+    for number, record in table.rows:
+        choose(list(record), columns, f"{name}, {table.unit} {number}")
         *texts, label = (record[column] for column in columns)
         rows.append((tuple(texts), label))
-    return Records(name, rows, [number for number, _ in records], unit)
+    return Records(name, rows, [row.number for row in table.rows], table.unit)
 
 
 def _parquet(file: Path, data: bytes, columns: Sequence[str]) -> Records:
@@ -453,7 +548,8 @@ def read_card(data: Path, given: StrPath | None) -> dict[str, Any]:
         ArgumentError: There are two cards, or its format is unknown.
         SchemaError: It cannot be read.
     """
-    cards = [data.with_name(data.stem + suffix) for suffix in _CARD_SUFFIXES] if data.name else []  # not of a folder
+    stem = uncompressed_name(data).stem
+    cards = [data.with_name(stem + suffix) for suffix in _CARD_SUFFIXES] if data.name else []  # not of a folder
     cards = [card for card in cards if card.is_file()] if given is None else [Path(given)]
     if len(cards) > 1:
         raise ArgumentError(f"{data.name} has two cards: {cards[0].name} and {cards[1].name}. Remove one")
@@ -502,6 +598,31 @@ def column_names(texts: object, label: object, where: str) -> tuple[list[str], s
     return list(chosen), label
 
 
+def column_header(columns: object, where: str) -> list[str] | None:
+    """Return the names of all columns of a file without a header, checked; ``None`` if the file has a header.
+
+    Raises:
+        ArgumentError: They are no list of different names.
+    """
+    if columns is None:
+        return None
+    if isinstance(columns, Sequence) and not isinstance(columns, str):
+        names = list(columns)
+        if names and all(isinstance(name, str) for name in names):
+            return names
+    raise ArgumentError(f"{where}: columns: got {columns!r:.60}, expected the names of all columns of the file")
+
+
+def naming_advice(columns: Sequence[str], header: Sequence[str] | None) -> str:
+    """Return which columns a file has, and what to do if these are no names, as the end of a message."""
+    if not 0 < len(columns) <= 30:
+        return ""
+    advice = f". There are: {', '.join(columns)}"
+    if header is None:
+        advice += ". If these are a row and no names, name all columns, as columns=['text', 'label']"
+    return advice
+
+
 def given_rows(rows: Any, labels: Labels, name: str) -> Records:
     """Return the rows of a program.
 
@@ -518,6 +639,7 @@ def given_rows(rows: Any, labels: Labels, name: str) -> Records:
     pairs = [split_pair(f"row {number}", row) for number, row in enumerate(rows)]
     if isinstance(labels, Sequence):
         for number, (texts, label) in enumerate(pairs):
+            refuse_numbers_with_two_meanings(label, labels, f"row {number}")
             index = None if isinstance(label, str) else whole_number(label)
             if index is not None and not 0 <= index < len(labels):
                 known = f"the label space of {name!r} has {len(labels)} labels (indexes 0 to {len(labels) - 1})"
@@ -526,12 +648,18 @@ def given_rows(rows: Any, labels: Labels, name: str) -> Records:
     return Records("", pairs, range(len(pairs)), "row")
 
 
-def listed_columns(file: Path, encoding: str | None, quoting: str | None = None) -> Sequence[str]:
-    """Return the columns of a file, which the error about a column that no file has lists; none if it has another."""
+def listed_columns(
+    file: Path, encoding: str | None, quoting: str | None = None, header: Sequence[str] | None = None
+) -> Sequence[str]:
+    """Return the columns of a file, which the error about a column that no file has lists; none if it has another.
+
+    Raises:
+        StaICCError: The file cannot be read, whatever its columns are.
+    """
     try:
-        read_records(file, ["\0"], encoding, quoting=quoting)
-    except Exception as error:  # also of a file that cannot be read: reading it with names says why
-        return getattr(error, "legal", ())
+        read_records(file, ["\0"], encoding, quoting=quoting, header=header)
+    except UnknownNameError as error:
+        return error.legal
     return ()
 
 
@@ -554,6 +682,9 @@ def huggingface_records(data: Any, texts: Sequence[str] | str, label: str) -> tu
     if isinstance(data, library.DatasetDict):
         splits = ", ".join(map(str, data))
         raise ArgumentError(f"from_huggingface: got a DatasetDict. Choose one of its splits: {splits}")
+    if isinstance(data, library.IterableDataset | library.IterableDatasetDict):
+        advice = "Load it without streaming=True, or pass datasets.Dataset.from_list(list(data)) of a split"
+        raise ArgumentError(f"from_huggingface: got {type(data).__name__}, which has no number of rows. {advice}")
     if not isinstance(data, library.Dataset):
         raise ArgumentError(f"from_huggingface: got {type(data).__name__}, expected a datasets.Dataset")
     texts, label = column_names(texts, label, "the data set")

@@ -180,7 +180,7 @@ def saved() -> Path:
 def test_verification_where_the_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved()
     assert any(finding.message == "the 8 prompts are the same" for finding in verify_file("r.json"))
-    of_file = {"file", "sha256", "texts", "label", "values", "encoding", "quoting", "card"}
+    of_file = {"file", "sha256", "texts", "label", "values", "encoding", "quoting", "columns", "card"}
     assert set(load("r.json").files["a"]) == of_file
     assert str(tmp_path) not in Path("r.json").read_text("utf-8"), "folders are private"
     Path("elsewhere").mkdir()
@@ -253,12 +253,12 @@ def test_label_names_that_are_refused(labels: Any, message: str) -> None:
         Dataset("GLUE-SST2", [], None)
 
 
-PLAIN: list[Any] = [(f"t{i}", "no" if i % 2 else "yes") for i in range(20)]
+PLAIN: list[Any] = [(f"text {i}", "no" if i % 2 else "yes") for i in range(20)]
 REMARKS: list[tuple[list[Any], Any, list[str]]] = [
     (PLAIN, None, []),
     ([*PLAIN, ("a", " yes"), ("b", "no ")], None, ["2 labels have surrounding spaces"]),
-    ([*PLAIN, ("a", " yes")], ["no", " yes", "yes"], ["the labels ' yes', 'yes' differ only in spelling"]),
-    ([*PLAIN, ("a", "7")], None, []),
+    ([*PLAIN, *[("a", " yes")] * 2], ["no", " yes", "yes"], ["the labels ' yes', 'yes' differ only in spelling"]),
+    ([*PLAIN, ("a", "7")], None, ["one label has one row: '7' (row 20). Is it a mistake, a row of totals"]),
     ([("a", "7"), *[("b", "07")] * 3], None, ["the labels '07', '7' differ only in", "the labels are numbers"]),
     ([("a", "x"), ("b", "y"), ("c", "z")] * 2, None, []),
     ([("a", "x"), ("b", "y")], None, ["there are 2 labels in 2 rows: most labels have one row"]),

@@ -1,0 +1,135 @@
+"""Tables in JSON: JSON Lines, a list of objects, and the objects of columns that pandas writes.
+
+========================== ==========================================================================
+shape                      example
+========================== ==========================================================================
+one object in each line    ``{"text": "a", "label": "b"}``
+a list of objects          ``[{"text": "a", "label": "b"}]``
+an object of columns       ``{"text": {"0": "a"}, "label": {"0": "b"}}`` (``DataFrame.to_json``)
+split                      ``{"columns": ["text", "label"], "index": [0], "data": [["a", "b"]]}``
+table                      ``{"schema": ..., "data": [{"text": "a", "label": "b"}]}``
+========================== ==========================================================================
+
+Any other object is refused, and the message names its keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from StaICC.errors import SchemaError
+from StaICC.files.json_reading import parse_json
+
+_EXAMPLE = '{"text": ..., "label": ...}'
+
+
+class JsonRow(NamedTuple):
+    """A row, and its number in messages: of its line, or of its place in the list from 0."""
+
+    number: int
+    values: Mapping[str, Any]
+
+
+class JsonTable(NamedTuple):
+    """The rows of a file."""
+
+    rows: Sequence[JsonRow]
+    unit: str
+    """What the numbers count: ``"line"`` or ``"row"``."""
+
+
+def read_json_table(name: str, text: str) -> JsonTable:
+    """Read the rows of a file in one of the shapes above.
+
+    Args:
+        name: The file, for messages.
+        text: Its text.
+
+    Raises:
+        SchemaError: It is not JSON, or has another shape.
+    """
+    start = text.lstrip()[:1]
+    if start == "[":
+        return _rows_of_list(name, parse_json(text, name))
+    if start == "{" and not _is_json_lines(text):
+        return _rows_of_object(name, parse_json(text, _several_lines(name)))
+    numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    values = [(number, parse_json(line, f"{name}, line {number}")) for number, line in numbered]
+    if len(values) == 1 and isinstance(values[0][1], Mapping) and _shape_of(values[0][1]) is not None:
+        return _rows_of_object(name, values[0][1])
+    rows = []
+    for number, value in values:
+        rows.append(JsonRow(number, _checked_object(value, f"{name}, line {number}")))
+    return JsonTable(rows, "line")
+
+
+def _is_json_lines(text: str) -> bool:
+    """Return whether the first line that is not blank is one object, or ends like one."""
+    first = text.lstrip().partition("\n")[0].rstrip()
+    return first.endswith("}")
+
+
+def _several_lines(name: str) -> str:
+    return f"{name}: an object of several lines, which must be the only one of the file"
+
+
+def _checked_object(value: Any, place: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise SchemaError(f"{place}: got {value!r:.60}, expected an object such as {_EXAMPLE}")
+    return value
+
+
+def _rows_of_list(name: str, values: Sequence[Any]) -> JsonTable:
+    rows = []
+    for number, value in enumerate(values):
+        rows.append(JsonRow(number, _checked_object(value, f"{name}, row {number}")))
+    return JsonTable(rows, "row")
+
+
+def _rows_of_object(name: str, table: Mapping[str, Any]) -> JsonTable:
+    read = _shape_of(table)
+    if read is not None:
+        return read(name, table)
+    keys = ", ".join(map(repr, list(table)[:10]))
+    lists = [key for key, value in table.items() if isinstance(value, list)]
+    advice = f"expected a list of objects such as {_EXAMPLE}, or one object in each line"
+    if lists:
+        advice += f". If the rows are the list {lists[0]!r}, save that list as the file"
+    raise SchemaError(f"{name} is one object with the keys {keys}; {advice}")
+
+
+def _shape_of(table: Mapping[str, Any]) -> Callable[[str, Mapping[str, Any]], JsonTable] | None:
+    """Return the reader of an object that is a table; ``None`` if it is not."""
+    if {"columns", "data"} <= table.keys() <= {"columns", "index", "data"}:
+        return _rows_of_split
+    if table.keys() == {"schema", "data"} and isinstance(table["data"], list):
+        return _rows_of_table_schema
+    if table and all(isinstance(column, Mapping) for column in table.values()):
+        return _rows_of_columns
+    return None
+
+
+def _rows_of_columns(name: str, table: Mapping[str, Any]) -> JsonTable:
+    indexes = list(next(iter(table.values())))
+    for column, cells in table.items():
+        if list(cells) != indexes:
+            raise SchemaError(f"{name}: the column {column!r} has other rows than the first one, {next(iter(table))!r}")
+    rows = []
+    for number, index in enumerate(indexes):
+        rows.append(JsonRow(number, {column: cells[index] for column, cells in table.items()}))
+    return JsonTable(rows, "row")
+
+
+def _rows_of_split(name: str, table: Mapping[str, Any]) -> JsonTable:
+    columns = table["columns"]
+    rows = []
+    for number, cells in enumerate(table["data"]):
+        if not isinstance(cells, list) or len(cells) != len(columns):
+            raise SchemaError(f"{name}, row {number}: got {cells!r:.60}, expected a list of {len(columns)} values")
+        rows.append(JsonRow(number, dict(zip(map(str, columns), cells, strict=True))))
+    return JsonTable(rows, "row")
+
+
+def _rows_of_table_schema(name: str, table: Mapping[str, Any]) -> JsonTable:
+    return _rows_of_list(name, table["data"])

@@ -1,0 +1,185 @@
+"""Labels of rows: from the values of a label column to label names and their indexes.
+
+The same labels have the same names, whatever a file format or a library makes of them: the Boolean ``true`` of JSON and
+pandas is the text ``True`` of a CSV file, and the number 1.0 is ``1``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from StaICC.arguments import whole_number
+from StaICC.errors import ArgumentError, unknown_name
+from StaICC.safe_text import has_lone_surrogate
+
+Labels = Sequence[str] | Mapping[Any, str] | None
+"""Label names in the order of the label space, or by the labels of the rows; ``None`` for the labels of the rows."""
+
+_WHOLE_DECIMAL = re.compile(r"([+-]?\d+)\.0+")
+_DECIMAL = re.compile(r"[+-]?\d+(\.\d+)?")
+
+
+def label_text(value: object, known: Container[object] = ()) -> str:
+    """Return the label of a row as text; empty if it is missing (nothing, NaN, blanks only).
+
+    Args:
+        value: The label.
+        known: Labels with surrounding spaces, which are kept; those of other labels are removed.
+
+    Example:
+        >>> [label_text(value) for value in (" spam ", 1, 1.0, True, None, float("nan"), " ")]
+        ['spam', '1', '1', 'True', '', '', '']
+
+    Raises:
+        ArgumentError: The value is neither a text nor a number.
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, str):
+        if has_lone_surrogate(value):
+            raise ArgumentError(f"a label holds a lone surrogate: {value!r:.60}")
+        return str(value) if value in known else value.strip()
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    if (whole := whole_number(value)) is not None:
+        return str(whole)
+    raise ArgumentError(f"a label must be a text or a number: got {value!r:.60}")
+
+
+class LabelReading(NamedTuple):
+    """The labels of the rows of a data set."""
+
+    indexes: list[int]
+    """The index of each row's label into the label space."""
+    space: list[str]
+    """The label names, in order."""
+    used: dict[str, str]
+    """The label name of each value of the rows, in the order of the label space."""
+
+
+def read_labels(values: Sequence[str], labels: Labels, source: str, place: Any) -> LabelReading:
+    """Return the label index of each row, the label space, and the label name of each value.
+
+    Args:
+        values: The label of each row, as :func:`label_text` writes it; none is empty.
+        labels: The names of the labels, checked.
+        source: The file or the object, for messages; empty for rows of a program.
+        place: Returns where a row is, by its number, for messages.
+
+    Raises:
+        ArgumentError: A label has no name, or the labels are not those of a classification.
+    """
+    counts = Counter(values)
+    if labels is None:
+        names = own_names(counts, len(values), source)
+    else:
+        names = given_names(labels, counts)
+    unknown = next((number for number, value in enumerate(values) if value not in names), None)
+    if unknown is not None:
+        message = unknown_name("label", values[unknown], names)
+        raise ArgumentError(f"{place(unknown)}: {message} Add it to the labels")
+    space = list(dict.fromkeys(names.values()))
+    positions = {name: number for number, name in enumerate(space)}
+    used = {value: names[value] for value in sorted(counts, key=lambda value: positions[names[value]])}
+    return LabelReading([positions[names[value]] for value in values], space, used)
+
+
+def names_by_value(labels: Labels) -> dict[str, str]:
+    """Return the name of each value that a user's labels state, before the values of the rows are known."""
+    if labels is None:
+        return {}
+    if isinstance(labels, Mapping):
+        return {label_text(value): str(name) for value, name in labels.items()}
+    return {name: name for name in labels}
+
+
+def given_names(labels: Sequence[str] | Mapping[Any, str], counts: Mapping[str, int]) -> dict[str, str]:
+    """Return the name of each value: as a mapping says, or the value is a name or an index of a list."""
+    names = names_by_value(labels)
+    if isinstance(labels, Mapping) or counts.keys() <= names.keys():
+        return names
+    by_index = {str(number): name for number, name in enumerate(labels)}
+    return by_index if counts.keys() <= by_index.keys() else names
+
+
+def refuse_numbers_with_two_meanings(label: object, labels: Labels, place: str) -> None:
+    """Refuse a number that is an index into a list of labels, and also the name of another label of the list.
+
+    Args:
+        label: The label of a row.
+        labels: The names of the labels.
+        place: Where the row is, for the message.
+
+    Raises:
+        ArgumentError: It is such a number: of ``["1", "0"]``, 0 may be the first label or the label ``"0"``.
+    """
+    if labels is None or isinstance(labels, Mapping) or isinstance(label, str):
+        return
+    index = whole_number(label)
+    if index is None or not 0 <= index < len(labels):
+        return
+    by_index, by_name = labels[index], str(index)
+    if by_name in labels and by_index != by_name:
+        raise ArgumentError(
+            f"{place}: the label {index} may be the index of {by_index!r} or the name {by_name!r} in the labels "
+            f"{', '.join(map(repr, labels))}. Say what each number means: "
+            f"labels={{{', '.join(f'{name}: {name!r}' for name in labels[:2])}, ...}}"
+        )
+
+
+def own_names(counts: Mapping[str, int], row_count: int, source: str) -> dict[str, str]:
+    """Return the name of each value, if no names are given: the values, in the order of the alphabet or of numbers.
+
+    Args:
+        counts: How many rows have each value.
+        row_count: The number of rows.
+        source: The file or the object, for messages.
+
+    Raises:
+        ArgumentError: All rows have one label, or each row has its own.
+    """
+    source = f"{source}: " if source else ""
+    if len(counts) < 2:
+        advice = "Classification needs at least two labels: choose another label column, or name labels=[...]"
+        raise ArgumentError(f"{source}all {row_count} rows have the label {next(iter(counts))!r}. {advice}")
+    if len(counts) == row_count > 2:
+        shown = f"each of the {len(counts)} rows has a label of its own, such as {next(iter(counts))!r}"
+        raise ArgumentError(f"{source}{shown}. Choose the column of the classes as the label column")
+    if all(number_of(value) is not None for value in counts):
+        ordered = sorted(counts, key=lambda value: (float(value), value))
+    else:
+        ordered = sorted(counts)
+    return same_names(ordered)
+
+
+def same_names(values: Sequence[str]) -> dict[str, str]:
+    """Return the name of each value, the same in every format: of Booleans and of numbers one spelling.
+
+    ``true`` and ``TRUE`` are ``True``, and ``1.0`` is ``1``, if *all* values are Booleans, or decimal numbers. Values
+    that would get one name keep their spellings, so that no two labels become one.
+
+    Example:
+        >>> same_names(["false", "true"]), same_names(["0.0", "1.0"]), same_names(["1", "1.0"])
+        ({'false': 'False', 'true': 'True'}, {'0.0': '0', '1.0': '1'}, {'1': '1', '1.0': '1.0'})
+    """
+    names = {value: value for value in values}
+    if all(value.casefold() in ("true", "false") for value in values):
+        names = {value: value.capitalize() for value in values}
+    elif all(_DECIMAL.fullmatch(value) for value in values):
+        names = {value: _WHOLE_DECIMAL.sub(r"\1", value) for value in values}
+    return names if len(set(names.values())) == len(names) else {value: value for value in values}
+
+
+def number_of(text: str) -> float | None:
+    """Return the finite number that a text is; ``None`` for other texts."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

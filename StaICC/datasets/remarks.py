@@ -1,0 +1,235 @@
+"""Remarks: what is suspicious, but possible, about the rows of a user's data set. A run repeats them as warnings.
+
+Each check has one function, which returns a sentence with the first row that it concerns, or nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from StaICC.datasets.label_values import number_of
+
+_FREQUENT = 5
+"""A label with one row is suspicious if half of the labels have at least so many."""
+_MANY_NUMBERS = 20
+"""More different numbers than these, in a column of labels, may be measurements."""
+_ID_SHARE = 0.9
+"""If so many of the texts look like identifiers, the column may be the wrong one."""
+_MISSING_WORDS = frozenset(
+    ("-1", "-99", "-999", "na", "n/a", "#n/a", "nan", "none", "null", "nil", "undefined", "missing", "?", "-", "true")
+)
+"""Labels, in lower case, that programs write for a row without a label; ``true`` among labels other than ``false``."""
+_LIST = re.compile(r"\[.*\]|\{.*\}|\(.*,.*\)", re.DOTALL)
+_LOOK_ALIKE = str.maketrans(
+    # Cyrillic and Greek letters, each with the Latin letter of the same shape.
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u04bb\u0501"
+    "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0406\u0408\u0405"
+    "\u03b1\u03bf\u03c1\u03bd\u03b9\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7",
+    "aeopcyxijshdABEKMHOPCTYXIJSaopviABEZHIKMNOPTYX",
+)
+_SCRIPTS = ("LATIN", "CYRILLIC", "GREEK")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRows:
+    """The rows of a data set, as the checks read them."""
+
+    texts: Sequence[tuple[str, ...]]
+    given_labels: Sequence[object]
+    """The labels as they were given."""
+    indexes: Sequence[int]
+    """The label index of each row."""
+    space: Sequence[str]
+    """The label names."""
+    place: Callable[[int], str]
+    """Returns where a row is, for a sentence."""
+
+    def first_with(self, label: int) -> str:
+        """Return the place of the first row with a label; the label has one."""
+        return self.place(self.indexes.index(label))
+
+    def counts(self) -> Counter[int]:
+        """Return how many rows each label has."""
+        return Counter(self.indexes)
+
+
+def remarks_on(rows: ReadRows) -> tuple[str, ...]:
+    """Return what is suspicious about rows, one sentence each."""
+    sentences = []
+    for check in _CHECKS:
+        sentence = check(rows)
+        if sentence is not None:
+            sentences.append(sentence)
+    return tuple(sentences)
+
+
+def spaces_around_labels(rows: ReadRows) -> str | None:
+    """Remark on labels with surrounding spaces, which are removed."""
+    spaced = 0
+    for label in rows.given_labels:
+        if isinstance(label, str) and label != label.strip() and label not in rows.space:
+            spaced += 1
+    return f"{spaced} labels have surrounding spaces, which are not part of the label" if spaced else None
+
+
+def spellings_of_one_label(rows: ReadRows) -> str | None:
+    """Remark on labels that differ only in case, blanks, Unicode form, look-alike letters, or the form of a number."""
+    alike: dict[object, list[int]] = {}
+    for label, name in enumerate(rows.space):
+        number = number_of(name)
+        alike.setdefault(spelling_of(name) if number is None else number, []).append(label)
+    counts = rows.counts()
+    sentences = []
+    for labels in alike.values():
+        if len(labels) > 1:
+            listed = ", ".join(repr(rows.space[label]) for label in labels)
+            sentence = f"the labels {listed} differ only in spelling; they are different labels. Is one a mistake?"
+            present = [label for label in labels if counts[label]]
+            if present:
+                rarest = min(present, key=lambda label: counts[label])
+                sentence += f" {rows.space[rarest]!r} has {counts[rarest]} rows (first: {rows.first_with(rarest)})"
+            sentences.append(sentence)
+    return ". ".join(sentences) or None
+
+
+def two_scripts_in_a_label(rows: ReadRows) -> str | None:
+    """Remark on a label with letters of two scripts in one word, such as a Cyrillic one among Latin ones."""
+    counts = rows.counts()
+    for label, name in enumerate(rows.space):
+        for word in name.split():
+            scripts = scripts_of(word)
+            if len(scripts) > 1 and counts[label]:
+                found = " and ".join(script.capitalize() for script in scripts)
+                return f"the label {name!r} has {found} letters in one word (first: {rows.first_with(label)})"
+    return None
+
+
+def numbers_as_labels(rows: ReadRows) -> str | None:
+    """Remark on labels that are numbers: names of classes without a meaning, or measurements."""
+    numbers = [number_of(name) for name in rows.space]
+    known = [number for number in numbers if number is not None]
+    if len(known) * 2 <= len(rows.space):
+        return None
+    fractions = any(not number.is_integer() for number in known)
+    if len(known) > _MANY_NUMBERS and (fractions or len(known) * 4 > len(rows.indexes)):
+        shown = ", ".join(rows.space[:3])
+        return (
+            f"the label column has {len(known)} different numbers in {len(rows.indexes)} rows, such as {shown}: these "
+            "may be measurements (regression), not classes. Choose another label column, or make classes of them"
+        )
+    if len(known) == len(rows.space):
+        return "the labels are numbers, which say little to a model. Name them: labels={'0': 'negative', ...}"
+    return None
+
+
+def mostly_single_rows(rows: ReadRows) -> str | None:
+    """Remark on a data set in which most labels have one row."""
+    if len(rows.indexes) < 2 * len(rows.space):
+        return f"there are {len(rows.space)} labels in {len(rows.indexes)} rows: most labels have one row"
+    return None
+
+
+def single_labels(rows: ReadRows) -> str | None:
+    """Remark on a label with one row among frequent ones: a typing error, a row of totals, a repeated header."""
+    counts = rows.counts()
+    ordered = sorted(counts.values())
+    if not ordered or ordered[len(ordered) // 2] < _FREQUENT:
+        return None
+    single = [label for label, count in counts.items() if count == 1]
+    if not single:
+        return None
+    shown = ", ".join(f"{rows.space[label]!r} ({rows.first_with(label)})" for label in single[:3])
+    more = ", ..." if len(single) > 3 else ""
+    subject = "one label has one row" if len(single) == 1 else f"{len(single)} labels have one row each"
+    return f"{subject}: {shown}{more}. Is it a mistake, a row of totals or a repeated header?"
+
+
+def words_for_missing_labels(rows: ReadRows) -> str | None:
+    """Remark on a label such as ``NA`` or ``-1`` that often marks a row without a label."""
+    counts = rows.counts()
+    folded = {name.casefold() for name in rows.space}
+    shown = []
+    for label, name in enumerate(rows.space):
+        word = name.casefold()
+        is_boolean = word == "true" and "false" in folded
+        is_sign = word == "-" and "+" in folded
+        if word in _MISSING_WORDS and counts[label] and not (is_boolean or is_sign):
+            shown.append(f"{name!r} ({counts[label]} rows, first: {rows.first_with(label)})")
+    if not shown:
+        return None
+    return f"labels that often mark rows without a label: {', '.join(shown)}. Remove these rows if they do"
+
+
+def lists_as_labels(rows: ReadRows) -> str | None:
+    """Remark on labels that are lists written as texts: each combination would be a class of its own."""
+    lists = [label for label, name in enumerate(rows.space) if _LIST.fullmatch(name)]
+    counts = rows.counts()
+    present = [label for label in lists if counts[label]]
+    if not present:
+        return None
+    first = present[0]
+    return (
+        f"{len(present)} labels look like lists, such as {rows.space[first]!r} (first: {rows.first_with(first)}): each "
+        "combination is a class of its own. Keep rows with one label, and write it without brackets"
+    )
+
+
+def empty_columns(rows: ReadRows) -> str | None:
+    """Remark on rows of several texts of which one is empty."""
+    blank = [number for number, texts in enumerate(rows.texts) if not all(map(str.strip, texts))]
+    if not blank:
+        return None
+    return f"{len(blank)} rows have an empty text in one of their columns (first: {rows.place(blank[0])})"
+
+
+def identifiers_as_texts(rows: ReadRows) -> str | None:
+    """Remark on texts that are numbers or identifiers: the text column may be another one."""
+    for column in range(len(rows.texts[0])):
+        texts = [row[column].strip() for row in rows.texts]
+        identifiers = [number for number, text in enumerate(texts) if _is_identifier(text)]
+        if len(texts) >= 10 and len(identifiers) >= _ID_SHARE * len(texts) and len(set(texts)) * 2 > len(texts):
+            first = identifiers[0]
+            return (
+                f"{len(identifiers)} of {len(texts)} texts look like identifiers or numbers, such as "
+                f"{texts[first]!r:.40} ({rows.place(first)}). Is this the column of the texts?"
+            )
+    return None
+
+
+_CHECKS: tuple[Callable[[ReadRows], str | None], ...] = (
+    spaces_around_labels,
+    spellings_of_one_label,
+    two_scripts_in_a_label,
+    numbers_as_labels,
+    mostly_single_rows,
+    single_labels,
+    words_for_missing_labels,
+    lists_as_labels,
+    empty_columns,
+    identifiers_as_texts,
+)
+
+
+def spelling_of(name: str) -> str:
+    """Return a label name without case, spaces, zero-width characters, forms of letters, and look-alike letters."""
+    composed = unicodedata.normalize("NFKC", name)
+    shown = "".join(letter for letter in composed if unicodedata.category(letter) != "Cf")
+    folded = " ".join(shown.translate(_LOOK_ALIKE).casefold().split())
+    return unicodedata.normalize("NFKC", folded)
+
+
+def scripts_of(word: str) -> list[str]:
+    """Return which of the scripts with look-alike letters a word has, in the order of :data:`_SCRIPTS`."""
+    names: Iterable[str] = {unicodedata.name(letter, "").partition(" ")[0] for letter in word if letter.isalpha()}
+    return [script for script in _SCRIPTS if script in names]
+
+
+def _is_identifier(text: str) -> bool:
+    """Return whether a text is a number, or one word of letters and digits with at least one digit."""
+    if not text or " " in text:
+        return False
+    return number_of(text) is not None or (re.fullmatch(r"[\w.:/-]+", text) is not None and any(map(str.isdigit, text)))
