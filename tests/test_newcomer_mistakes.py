@@ -55,7 +55,7 @@ CSV: dict[str, tuple[Any, str, str]] = {
     "comma without quotes": ("text,label\nYes, it crashes,bug\n", "line 2 has 3 fields", "in double quotes"),
     "quote within a field": ('text,label\n"a" b,bug\n', "a.csv, up to line 2", 'twice ("")'),
     "Latin-1": ("text,label\ncaf\xe9,a\n".encode("latin-1"), "a.csv is not text in utf-8", "encoding='cp1252'"),
-    "empty text": (GOOD + " ,bug\n", "line 42 has no text (1 of 41 rows have none)", "Remove"),
+    "empty text": (GOOD + " ,bug\n", "line 42 has no text (1 of 41 rows)", "Remove"),
     "empty label": (GOOD + "x,\ny, \n", "line 42 has no label (2 of 42", "fill in"),
     "JSON key missing": ([*ROWS, {"txt": "x", "label": "a"}], "a.jsonl, line 21 'text'", "did you mean 'txt'"),
     "text is null": (

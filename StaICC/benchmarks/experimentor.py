@@ -186,7 +186,7 @@ SAMPLERS = ("default", "nested", "nested-shared")
 """How demonstrations are drawn: as published; so that those of a smaller ``k`` are the first ones of a larger; the
 latter with one list for all test rows of a repeat."""
 WATCHED = 50
-"""How many first queries are watched for a model that predicts one label only."""
+"""How many first queries are checked for one label for all, and for numbers that are unclear."""
 
 
 class Experimentor(FixedAttributes, DatasetTask):
@@ -728,12 +728,17 @@ def run_together(
         ArgumentError: The settings of an experimentor changed during the run.
         OutputError: A query has no usable prediction.
     """
+    from StaICC.benchmarks.early_checks import early_checks
     from StaICC.inference.runner import predict_queries
     from StaICC.progress import Progress
 
     first, unparsed = next(iter(experimentors.values())), strictest_policy(experimentors.values())
-    watched = WATCHED if first.task.scores_accuracy else 0  # elsewhere, one label for all is expected
-    options = replace(options, watched=watched, unparsed=unparsed)
+    options = replace(
+        options,
+        unparsed=unparsed,
+        watched=WATCHED,
+        early_checks=early_checks(first.outputs, one_label_is_suspicious=first.task.scores_accuracy),
+    )
     settings = [experimentor.settings_for_signature() for experimentor in experimentors.values()]
     written = [experimentor.conditions() for experimentor in experimentors.values()]
     lists = [condition.queries for conditions in written for condition in conditions]

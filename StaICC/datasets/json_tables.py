@@ -1,4 +1,4 @@
-"""Tables in JSON: JSON Lines, a list of objects, and the objects of columns that pandas writes.
+"""Tables in JSON: JSON Lines, a list of objects, or the objects of columns that pandas writes.
 
 ========================== ==========================================================================
 shape                      example

@@ -1,4 +1,4 @@
-"""Labels of rows: from the values of a label column to label names and their indexes.
+"""Labels of rows: from the values of a label column to indexes of label names.
 
 The same labels have the same names, whatever a file format or a library makes of them: the Boolean ``true`` of JSON and
 pandas is the text ``True`` of a CSV file, and the number 1.0 is ``1``.

@@ -36,11 +36,11 @@ def refuse_rows(problems: Iterable[RowProblem], row_count: int, unit: str) -> No
     """
     sentences = []
     for problem in problems:
-        shown = ", ".join(map(str, problem.numbers[:_SHOWN]))
-        if len(problem.numbers) > _SHOWN:
-            shown += ", ..."
-        plural = "s" if len(problem.numbers) > 1 else ""
-        count = f"{len(problem.numbers)} of {row_count} rows: {unit}{plural} {shown}"
+        count = f"{len(problem.numbers)} of {row_count} rows"
+        if len(problem.numbers) > 1:
+            shown = ", ".join(map(str, problem.numbers[:_SHOWN]))
+            more = ", ..." if len(problem.numbers) > _SHOWN else ""
+            count += f": {unit}s {shown}{more}"
         sentences.append(f"{problem.message} ({count}). {problem.advice}")
     if sentences:
         raise ArgumentError(". ".join(sentences))

@@ -445,7 +445,8 @@ def _separated(
     table = read_delimited(name, text, separator, len(names), label, quoting, has_header=header is None)
     if header is None:
         _refuse_missing_header(name, names, label, table)
-    _refuse_single_quotes(name, table, [*text_columns, label])
+    if quoting is None:
+        _refuse_single_quotes(name, table, [*text_columns, label])
     rows, numbers = [], []
     for record in table.rows:
         rows.append((tuple(record.fields[column] for column in text_columns), record.fields[label]))
@@ -500,7 +501,8 @@ def _refuse_single_quotes(name: str, table: DelimitedTable, columns: Sequence[in
         if fields and all(len(field) > 1 and field[0] == field[-1] == "'" for field in fields):
             raise SchemaError(
                 f"{name}: all fields of column {column + 1} are in apostrophes, such as {fields[0]!r:.60} (line "
-                f"{table.rows[0].last_line}). Save the file with double quotes, or without quotes"
+                f"{table.rows[0].last_line}). If they are quotes, save the file with double quotes, or without quotes; "
+                "if they are part of the texts, quoting='standard' reads them so"
             )
 
 

@@ -53,6 +53,10 @@ _CHARACTERS = 1 << 24  # of the prompts of a chunk: 4 of a million tokens each, 
 _LOST = Failure("the executor gave no answer for it")
 
 
+EarlyCheck = Callable[[Sequence[Query], Sequence[Answer]], "str | None"]
+"""Returns a warning about the predictions of the first queries, or ``None``."""
+
+
 class AnswerStore(Protocol):
     """Where the runner finds and keeps predictions; a prediction store that is bound to one model is one."""
 
@@ -94,7 +98,9 @@ class RunOptions:
     warn: Callable[[str], None] | None = None
     """Called with warnings about prompts and predictions."""
     watched: int = 0
-    """How many of the first queries are watched for a model that predicts one label only; 0 for none."""
+    """How many of the first queries :attr:`early_checks` get; 0 for none."""
+    early_checks: Sequence[EarlyCheck] = ()
+    """Called once with the first queries and their predictions: what is wrong with all of them is said early."""
 
     def __post_init__(self) -> None:
         if self.on_error not in ("raise", "collect"):
@@ -227,11 +233,6 @@ def _error(where: str, failure: Failure) -> StaICCError:
     return error
 
 
-def _predicted(answer: Answer | Failure) -> int:
-    """Return the predicted label index."""
-    return max(range(len(answer)), key=answer.__getitem__) if isinstance(answer, list) else int(str(answer))
-
-
 class AnswerCollector:
     """Collects predictions as chunks complete: stores them, counts them and reports progress."""
 
@@ -254,9 +255,7 @@ class AnswerCollector:
         self._options, self._part, self._total, self._stored = options, part, total, len(stored)
         self._commit_size, self._committed = commit_size, time.monotonic()
         self._uncommitted: list[tuple[PromptKey, Answer]] = []
-        watched = queries[: options.watched] if options.watched <= len(queries) else []
-        several = len({query.label for query in watched}) > 1
-        self._watched = [(query.prompt, query.label_space) for query in watched] if several else []
+        self._watched = list(queries[: options.watched]) if options.watched <= len(queries) else []
         self._take(stored)
         self.report()
 
@@ -294,15 +293,18 @@ class AnswerCollector:
         return [cut] * bool(ends["length"]) + [unknown] * bool(ends[None])
 
     def _check_watched(self) -> None:
-        if any(isinstance(self.answers.get(key, _LOST), Failure) for key in self._watched):
-            return
-        predicted = {_predicted(self.answers[key]) for key in self._watched}
-        number, space, self._watched = len(self._watched), self._watched[0][1], []
-        if len(predicted) == 1 and self._options.warn is not None:
-            self._options.warn(
-                f"{self._part.name}: the first {number} queries all got the label {space[predicted.pop()]!r}. Check "
-                "the inference function: the order of its scores, the label words, the prompt"
-            )
+        """Once all watched queries have a prediction, warn of what concerns the whole run."""
+        watched, predictions = self._watched, []
+        for query in watched:
+            prediction = self.answers.get((query.prompt, query.label_space), _LOST)
+            if isinstance(prediction, Failure):
+                return
+            predictions.append(prediction)
+        self._watched = []
+        for check in self._options.early_checks:
+            warning = check(watched, predictions)
+            if warning is not None and self._options.warn is not None:
+                self._options.warn(f"{self._part.name}: {warning}")
 
     def deliver(
         self, keys: Sequence[PromptKey], predictions: Sequence[Answer | Failure], usage: Usage = (0, 0, 0)

@@ -26,15 +26,15 @@ the matrix                                                         taken as
 ================================================================== =================================================
 every row is non-negative and sums to 1 within `SUM_TOLERANCE`     probabilities
 some value is negative, and few rows look like probabilities       logits
-no value is negative, some are above 1, they are not all integers, logits
-the sums of the rows vary, and few rows look like probabilities
-everything else, such as counts, ratings, percentages, votes,      ambiguous
-probabilities cut from a vocabulary, or a mixture
+everything else: no value is negative and a row does not sum to 1, ambiguous
+or a mixture
 ================================================================== =================================================
 
-The sums vary if they differ by more than `SUM_TOLERANCE` (relative), and if their variance is more than a tenth of
-the sum of the variances of the labels (of n < 16 rows: that times (n / 16)^2). Sums of independent logits have about
-all of it, sums of percentages and votes next to nothing. A single row, and equal rows, do not vary.
+A value is negative if it is below minus `EXACT_TOLERANCE`. A value between that and zero is a probability of zero with
+a rounding error, and counts as zero.
+
+Non-negative rows that are no probabilities can be logits, counts, ratings, percentages, votes, weights, probabilities
+cut from a vocabulary, or negative log-likelihoods. Their values do not tell which, so they are ambiguous, always.
 
 A row of logits can look like probabilities by chance, but rarely. A matrix with values outside [0, 1] is called a
 mixture when 1 % of its rows or more sum to 1 within `EXACT_TOLERANCE` (by chance, two normal logits do so in a few rows
@@ -74,11 +74,10 @@ largest of these, which also covers truncation to bfloat16.
 """
 
 EXACT_TOLERANCE = 1e-6
-"""How near to 1 a sum must be to count as exact when mixtures are looked for (single precision reaches it)."""
+"""How near to 1 a sum must be to count as exact when mixtures are looked for, and how far below 0 a probability may be.
 
-_SUM_VARIANCE = 0.1
-"""Variance of the sums, relative to the sum of the variances of the labels, from which on the sums vary."""
-
+Single precision reaches it.
+"""
 
 _KEPT = 2.0**-50
 """A row whose sum is this near to 1 is left bit for bit: dividing would only add rounding."""
@@ -150,7 +149,12 @@ def _read(matrix: Sequence[Sequence[float]]) -> tuple[list[list[float]], list[fl
 
 
 def _decide(rows: list[list[float]], totals: list[float]) -> tuple[str, str | None]:
-    """Decide what the rows hold; if that is ambiguous, with the reason."""
+    """Decide what the rows hold; if that is ambiguous, with the reason.
+
+    Args:
+        rows: The rows, with zero in place of rounding errors below zero.
+        totals: The sum of each row.
+    """
     like: list[int] = []
     other_sum: list[int] = []
     outside: list[int] = []
@@ -166,40 +170,36 @@ def _decide(rows: list[list[float]], totals: list[float]) -> tuple[str, str | No
             outside.append(number)
     if not other_sum and not outside:
         return "probabilities", None
-    is_like = f"{len(like)} of {len(rows)} rows sum to 1" + (f" (the first is row {like[0]})" if like else "")
-    if not outside:
-        first = other_sum[0]
+    if min(map(min, rows)) >= 0:
+        first = min(other_sum[:1] + outside[:1])
         return "ambiguous", (
-            f"no prediction is outside [0, 1], but row {first} sums to {totals[first]:.6g}, while {is_like}: "
-            f"these are small logits, or probabilities that were cut from a larger vocabulary; {_ADVICE}"
+            f"no value is negative, but row {first} sums to {totals[first]:.6g}: these are logits that happen to be "
+            "positive, or counts, percentages, votes, weights, negative log-likelihoods, or probabilities that were cut "
+            f"from a larger vocabulary; {_ADVICE}"
         )
     inside = len(like) + len(other_sum)
     if exact * 100 >= len(rows) or len(like) * 10 >= len(rows) or inside * 2 > len(rows):
         first = outside[0]
         odd = next(value for value in rows[first] if not 0 <= value <= 1)
-        looks = is_like if like else f"{inside} of {len(rows)} rows lie in [0, 1] (the first is row {other_sum[0]})"
+        if like:
+            looks = f"{len(like)} of {len(rows)} rows sum to 1 (the first is row {like[0]})"
+        else:
+            looks = f"{inside} of {len(rows)} rows lie in [0, 1] (the first is row {other_sum[0]})"
         return "ambiguous", (
             f"the predictions are a mixture: {looks}, but row {first} has the value {odd:.6g} outside [0, 1]; {_ADVICE}"
         )
-    integers = all(value.is_integer() for row in rows for value in row)
-    if min(map(min, rows)) < 0 or (not integers and _sums_vary(rows, totals)):
-        return "logits", None
-    what = "all are integers: these are counts, ratings," if integers else "the sums of the rows do not vary: these are"
-    of_row = f"row 0 sums to {totals[0]:.6g}"
-    return "ambiguous", f"no prediction is negative, and {what} percentages, votes or logits ({of_row}); {_ADVICE}"
+    return "logits", None
 
 
-def _sums_vary(rows: list[list[float]], totals: list[float]) -> bool:
-    """Tell whether the sums of the rows vary as those of logits do; they do not if they overflow."""
-    apart = max(totals) - min(totals) > SUM_TOLERANCE * max(totals)
-    least = _SUM_VARIANCE * min(1.0, len(rows) / 16) ** 2  # of a few rows of logits it is smaller by chance
-    return apart and _squares(totals) > least * sum(map(_squares, zip(*rows, strict=True)))
+def _without_rounding_below_zero(rows: list[list[float]]) -> list[list[float]]:
+    """Return rows with zero in place of values that are negative by a rounding error, if no value is really negative.
 
-
-def _squares(values: Sequence[float]) -> float:
-    """Return the sum of the squared differences from the mean."""
-    mean = sum(values) / len(values)
-    return sum([(value - mean) * (value - mean) for value in values])
+    ``1 - p`` of a computed probability p can be -1e-17.
+    """
+    lowest = min(map(min, rows))
+    if not -EXACT_TOLERANCE <= lowest < 0:
+        return rows
+    return [[max(value, 0.0) for value in row] for row in rows]
 
 
 def _divided(number: int, row: list[float], total: float) -> tuple[float, ...]:
@@ -293,6 +293,9 @@ def normalise(matrix: Sequence[Sequence[float]], kind: Kind = "auto") -> Normali
     rows, totals = _read(matrix)
     if not rows:
         raise UndefinedMetricError("there are no predictions, so nothing can be said about their kind")
+    if kind != "logits":
+        rows = _without_rounding_below_zero(rows)
+        totals = [math.fsum(row) if math.isfinite(total) else total for row, total in zip(rows, totals, strict=True)]
     decided, reason = _decide(rows, totals) if kind == "auto" else (kind, None)
     if decided == "ambiguous":
         return Normalised(None, "ambiguous", reason)
@@ -364,13 +367,13 @@ def check_probabilities(rows: Sequence[Sequence[float]]) -> list[list[float]]:
     """
     checked = numeric_rows(rows)
     for number, row in enumerate(checked):
-        if min(row) < 0 or abs(math.fsum(row) - 1.0) > SUM_TOLERANCE:
+        if min(row) < -EXACT_TOLERANCE or abs(math.fsum(row) - 1.0) > SUM_TOLERANCE:
             raise OutputError(
                 f"row {number} of the predictions is no probability distribution (lowest value {min(row):.6g}, sum "
                 f"{math.fsum(row):.6g}); expected numbers from 0 to 1 that sum to 1, as normalise() of "
                 "StaICC.metrics makes them"
             )
-    return checked
+    return _without_rounding_below_zero(checked) if checked else checked
 
 
 def _scored(ground_truth: Sequence[int], rows: list[list[float]]) -> list[int]:

@@ -52,9 +52,10 @@ def test_logits_are_softmaxed(own: Dataset, truth: list[int]) -> None:
     rows = [[3.0, -1.0] if label == 0 else [-1.0, 3.0] for label in truth]
     shifted = [[value + 100.5 + number for value in row] for number, row in enumerate(rows)]
     positive = [[value + 100 for value in row] for row in rows]
-    for found in (scores(rows, own), scores(shifted, own), scores(positive, own, outputs="logits")):
+    for found in (scores(rows, own), scores(shifted, own, outputs="logits"), scores(positive, own, outputs="logits")):
         assert found[LIKELIHOOD] == pytest.approx(1 / (1 + math.exp(-4)))
     assert scores(positive, own)[LIKELIHOOD] is None
+    assert scores(shifted, own)[LIKELIHOOD] is None
 
 
 def test_what_is_ambiguous_is_named_and_can_be_forced(own: Dataset, truth: list[int]) -> None:

@@ -129,7 +129,7 @@ def test_among_rows_of_numbers(logits: bool, lost: int) -> None:
 
     def rows(prompt: str, label_space: Any) -> Any:
         found = [1 + place(prompt + label) % 50 for label in label_space]
-        return [math.log(value) for value in found] if logits else [value / sum(found) for value in found]
+        return [math.log(value / 51) for value in found] if logits else [value / sum(found) for value in found]
 
     benchmark = Normal(datasets=["mini"])
     queries = benchmark[0].all_queries()

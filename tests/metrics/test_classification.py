@@ -281,7 +281,7 @@ def test_the_edge_of_the_tolerance(row, kind):
 @pytest.mark.parametrize(
     ("matrix", "reasons"),
     [
-        ([[0.75, 0.25], [0.2, 0.1], [0.5, 0.5]], ["row 1 sums to 0.3", "2 of 3 rows", "row 0"]),
+        ([[0.75, 0.25], [0.2, 0.1], [0.5, 0.5]], ["no value is negative", "row 1 sums to 0.3"]),
         ([[4.0, -2.0]] + [[0.25, 0.75]] * 5 + [[0.5, -7.0]], ["mixture: 5 of 7 rows", "row 0 has the value 4"]),
         ([[0.02, 0.01]] * 51 + [[3.0, -1.0]] * 49, ["51 of 100 rows lie in [0, 1]", "row 51 has the value 3"]),
     ],
@@ -349,12 +349,47 @@ def test_rounded_percentages_are_ambiguous(labels, decimals):
                     assert normalise(read).kind == "ambiguous"
 
 
-@pytest.mark.parametrize(("rows", "below", "above"), [(32, 0.9, 1.0), (8, 0.4, 0.5)])
-def test_the_edge_of_sums_that_vary(rows, below, above):
-    """A tenth of the variances of the labels, here 4 and 4 + noise^2; for 8 rows a fortieth."""
-    for noise, kind in ((below, "ambiguous"), (above, "logits")):
-        matrix = [[10.25 + d, 20 - d + e] for d in (-2, 2) for e in (-noise, noise)] * (rows // 4)
-        assert normalise(matrix).kind == kind
+def raw_logits_above_zero(draw, labels):
+    """Raw logits of a language model's label tokens, which happen to be positive."""
+    return [draw.gauss(18, 3) + 25 for _ in range(labels)]
+
+
+def negative_log_likelihoods(draw, labels):
+    """Mean losses per token, without a sign."""
+    return [draw.uniform(0.5, 9) for _ in range(labels)]
+
+
+def cut_percentages(draw, labels):
+    """Probabilities of a larger vocabulary in per cent."""
+    return [100 * value for value in softmax([draw.gauss(0, 3) for _ in range(labels + 40)])[:labels]]
+
+
+def weights(draw, labels):
+    """Weights that are drawn one by one, such as votes of a number of neighbours."""
+    return [draw.expovariate(0.3) for _ in range(labels)]
+
+
+@pytest.mark.parametrize("row_of", [raw_logits_above_zero, negative_log_likelihoods, cut_percentages, weights])
+@pytest.mark.parametrize("labels", [2, 3, 6, 20])
+def test_rows_without_a_negative_value_that_are_no_probabilities_are_ambiguous(row_of, labels):
+    draw = random.Random(labels)
+    for rows in (10, 100, 1000):
+        matrix = [row_of(draw, labels) for _ in range(rows)]
+        assert normalise(matrix).kind == "ambiguous"
+        assert normalise(matrix, "logits").probabilities[0] == tuple(softmax(matrix[0]))
+
+
+def test_a_rounding_error_below_zero_is_a_probability_of_zero():
+    for error in (-1e-17, -9e-7):
+        result = normalise([[1.0, error], [0.5, 0.5], [error, 1.0]])
+        assert result.kind == "probabilities"
+        assert [row[0] for row in result.probabilities] == [1.0, 0.5, 0.0]
+        assert normalise([[3.0, error]], kind="probabilities").probabilities == ((1.0, 0.0),)
+        assert check_probabilities([[1.0, error]]) == [[1.0, 0.0]]
+        assert averaged_truelabel_likelihood([1], [[1.0, error]]) == 0.0
+    assert normalise([[1.0, -2e-6], [0.5, 0.5]]).kind == "ambiguous"  # a mixture: row 1 looks like probabilities
+    with pytest.raises(OutputError, match=r"column 1 of the predictions is -2e-06"):
+        normalise([[1.0, -2e-6]], kind="probabilities")
 
 
 # -- logits

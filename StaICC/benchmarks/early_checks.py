@@ -1,0 +1,63 @@
+"""Checks of the first predictions of a run: what is wrong with all of them is said before the others are paid for.
+
+The runner calls a check once, with the first queries and their predictions (:attr:`RunOptions.watched
+<StaICC.inference.runner.RunOptions>`). A check returns a warning or ``None``; it never changes a score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from StaICC.benchmarks.task import argmax
+from StaICC.inference.contract import Answer
+from StaICC.inference.runner import EarlyCheck
+from StaICC.metrics.classification import Kind, normalise
+from StaICC.prompting.prompt_writer import Query
+
+
+def early_checks(outputs: Kind, one_label_is_suspicious: bool) -> list[EarlyCheck]:
+    """Return the checks for a data set.
+
+    Args:
+        outputs: How rows of numbers are read.
+        one_label_is_suspicious: Whether the queries have a content, so that one label for all of them is suspicious.
+    """
+    checks: list[EarlyCheck] = []
+    if one_label_is_suspicious:
+        checks.append(one_label_for_all)
+    if outputs == "auto":
+        checks.append(unclear_numbers)
+    return checks
+
+
+def one_label_for_all(queries: Sequence[Query], predictions: Sequence[Answer]) -> str | None:
+    """Warn if all queries got one label although their true labels differ."""
+    true_labels = {query.label for query in queries}
+    predicted = {_predicted_label(prediction) for prediction in predictions}
+    if len(true_labels) == 1 or len(predicted) > 1:
+        return None
+    label = queries[0].label_space[predicted.pop()]
+    return (
+        f"the first {len(queries)} queries all got the label {label!r}. Check the inference function: the order of its "
+        "scores, the label words, the prompt"
+    )
+
+
+def unclear_numbers(queries: Sequence[Query], predictions: Sequence[Answer]) -> str | None:
+    """Warn if the rows of numbers are not clearly probabilities or logits."""
+    rows = [prediction for prediction in predictions if isinstance(prediction, list)]
+    same_width = len({len(row) for row in rows}) == 1
+    if not same_width:  # no rows, or conditions with other label spaces
+        return None
+    if normalise(rows).kind != "ambiguous":
+        return None
+    return (
+        f"the numbers of the first {len(queries)} queries are not clearly probabilities or logits, so scores that need "
+        "probabilities, such as likelihood, are undefined. Set outputs='probabilities' or outputs='logits', or return "
+        "log-probabilities"
+    )
+
+
+def _predicted_label(prediction: Answer) -> int:
+    """Return the predicted label index of a prediction that is a row of numbers or a label index."""
+    return argmax(prediction) if isinstance(prediction, list) else int(str(prediction))
