@@ -46,10 +46,12 @@ from StaICC.layout import Block, Line, TextTable
 from StaICC.methods import features, specification
 from StaICC.methods.calibration.base import calibrated as calibrated
 from StaICC.methods.features import FeatureCache, Request
+from StaICC.methods.outputs import as_probabilities, as_stated
 from StaICC.methods.specification import METHODS as METHODS
 from StaICC.methods.specification import TABLE_2 as TABLE_2
 from StaICC.methods.specification import MethodData, Steps, with_labels, without_labels
 from StaICC.methods.specification import MethodSpec as MethodSpec
+from StaICC.metrics.classification import Kind
 from StaICC.progress import drawn_progress, within
 from StaICC.prompting.prompt_writer import Query
 from StaICC.registry import labelled, origin_of
@@ -326,7 +328,8 @@ class Method:
                 chosen = [r for r in requests if bool(r.phase) is (name == "training") and not r.ahead]
                 if chosen:
                     computed = cache.rows(chosen, replace(part, phase=chosen[0].phase))
-                    answers |= zip(map(id, chosen), computed, strict=True)
+                    for request, rows in zip(chosen, computed, strict=True):
+                        answers[id(request)] = self._read(request, rows, experimentor.outputs)
                     requested += chosen
                     # Features of one prompt come from one run of the model.
                     kinds = [(r, "" if isinstance(r.feature, str) else r.feature) for r in chosen]
@@ -335,7 +338,20 @@ class Method:
             requests, predictions = self._next(steps, [answers.get(id(request), []) for request in requests])
             cost.charge(phase)
         cost.add(**{f"{name}_prompts": len(keys) for name, keys in prompts.items()})
+        if not self._passes_predictions_on and hasattr(predictions, "__len__"):
+            predictions = as_stated(predictions, experimentor.outputs)
         return data, predictions, requested
+
+    @property
+    def _passes_predictions_on(self) -> bool:
+        """Whether the method is the model itself, so that the benchmark reads its outputs as they are."""
+        return METHODS.get(self.spec.name) == self.spec and self.spec.name == "vanilla"
+
+    def _read(self, request: Request, rows: list[Any], outputs: Kind) -> list[Any]:
+        """Return rows as the method reads them; variant 0.1.1 reads them as they are."""
+        if request.feature != "probabilities" or self._passes_predictions_on or self.variant == "0.1.1":
+            return rows
+        return as_probabilities(rows, outputs)
 
     def _scored(self, view: Experimentor, answers: Sequence[Any], options: RunOptions, part: Part) -> DatasetRun:
         """Return scores and details of the predictions for the queries of a view."""
@@ -356,9 +372,9 @@ class Method:
 
         The ``k`` of the benchmark is named where test prompts have another one.
         """
-        builtin = METHODS.get(self.spec.name) == self.spec
-        if builtin and self.spec.name == "vanilla":
+        if self._passes_predictions_on:
             return signature
+        builtin = METHODS.get(self.spec.name) == self.spec
         plugin = origin_of(self.spec.steps)
         own = not builtin and not plugin
         name = labelled(self.spec.name, code_mark(self.spec.steps) if own else plugin)

@@ -174,8 +174,8 @@ def _decide(rows: list[list[float]], totals: list[float]) -> tuple[str, str | No
         first = min(other_sum[:1] + outside[:1])
         return "ambiguous", (
             f"no value is negative, but row {first} sums to {totals[first]:.6g}: these are logits that happen to be "
-            "positive, or counts, percentages, votes, weights, negative log-likelihoods, or probabilities that were cut "
-            f"from a larger vocabulary; {_ADVICE}"
+            "positive, or counts, percentages, votes, weights, negative log-likelihoods, or probabilities that were "
+            f"cut from a larger vocabulary; {_ADVICE}"
         )
     inside = len(like) + len(other_sum)
     if exact * 100 >= len(rows) or len(like) * 10 >= len(rows) or inside * 2 > len(rows):

@@ -1,4 +1,4 @@
-"""Warnings after the first queries of a run: one label for all, and numbers that are neither probabilities nor logits."""
+"""Warnings after the first queries of a run: one label for all, numbers that are unclear."""
 
 from __future__ import annotations
 

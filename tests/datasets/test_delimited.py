@@ -119,7 +119,8 @@ def test_what_a_writer_of_csv_wrote_is_read_back_or_refused(
         read = rows_of(path)
     except SchemaError as error:
         known = ("are one row with quoting", "are in apostrophes")  # texts that look like rows, or like quotes
-        assert any(words in str(error) for words in known), error
+        if not any(words in str(error) for words in known):
+            raise
         return
     assert read == rows
 
