@@ -60,7 +60,7 @@ class WordOverlap:
         """Return a logit for each label."""
         *demonstrations, query = prompt.split("\n")
         words = set(query.lower().split())
-        scores = dict.fromkeys(label_space, 0.0)
+        scores = dict.fromkeys(label_space, -40.0)  # negative numbers are known to be logits
         for line in demonstrations:
             text, _, label = line.rpartition(" ")
             scores[label] += 10 * len(words & set(text.lower().split())) / len(words)

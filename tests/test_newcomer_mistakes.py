@@ -247,6 +247,10 @@ WARNED: dict[str, tuple[Callable[[], Dataset], str]] = {
         lambda: read("a.csv", GOOD + GOOD.partition("\n")[2].replace("bug", "wish", 5)),
         " 5 texts have two or more labels",
     ),
+    "repeated test rows": (
+        lambda: Dataset.from_rows([(f"t{i % 7}", i % 7 % 2) for i in range(300)], name="x", label_space=["a", "b"]),
+        "113 of 120 test rows have the texts of other test rows (first: row ",
+    ),
     "spelling of labels": (lambda: read("a.csv", GOOD + "x,Bug\ny,Bug\n"), "the labels 'Bug', 'bug' differ only in"),
 }
 

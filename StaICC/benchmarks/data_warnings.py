@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from StaICC.benchmarks.experimentor import Experimentor
-from StaICC.datasets.dataset import Dataset
 from StaICC.datasets.source import BuiltIn, ReleasedWheel
-from StaICC.prompting.views import SubsetView, split_dataset
+from StaICC.prompting.views import SubsetView, TripletSplit, split_dataset
 
 FEW_ROWS = 100
 """Fewer test rows than these are few: their 95 % interval of the accuracy is wider than 10 points either way."""
@@ -25,49 +24,158 @@ def data_warnings(experimentors: Iterable[Experimentor]) -> list[str]:
     sentences: list[str] = []
     names: dict[str, str] = {}
     for experimentor in experimentors:
-        dataset, pool, k = experimentor.dataset, len(experimentor.demonstration_set()), experimentor.get_k()
+        dataset = experimentor.dataset
         name = dataset.card.name
-        if k > pool > 0:
-            rows = f"the demonstration set ({pool} rows), so demonstrations repeat within a prompt"
-            sentences.append(f"{name}: k = {k} is larger than {rows}. Use a smaller k or more rows")
+        sentences += [f"{name}: {text}" for text in warnings_of_settings(experimentor)]
         if isinstance(dataset.source, (BuiltIn, ReleasedWheel)):
             continue  # as they were published
         first = names.setdefault(dataset.table.digest, name)
         if first != name:
             sentences.append(f"{name}: its rows are those of {first}, so they count twice in the means. Remove one")
-        sentences += [f"{name}: {text}" for text in (*dataset.remarks, *_of_rows(dataset, experimentor.row_count))]
+        sentences += [f"{name}: {text}" for text in (*dataset.remarks, *warnings_of_rows(experimentor))]
     return list(dict.fromkeys(sentences))
 
 
-def _of_rows(dataset: Dataset, tested: int) -> tuple[str, ...]:
-    split, space = split_dataset(dataset), dataset.card.label_space
-    sentences = []
-    if tested < FEW_ROWS:
-        width = 100 * 1.96 * math.sqrt(0.25 / tested)
-        rows = f"{tested} of {dataset.card.rows} rows {'are' if tested > 1 else 'is'}"
-        more = "Use more rows" if tested == len(split.test) else "Use a larger limit"
-        sentences.append(f"{rows} tested: an accuracy of 50 % is known to +/- {min(width, 50):.0f} points. {more}")
-    test, *others = (_texts(view) for view in (split.test, split.demonstration, split.calibration))
-    for part, texts in zip(("demonstration", "calibration"), others, strict=True):
-        leaked = len(test.keys() & texts.keys())
-        if leaked:
-            where = f"also in the {part} set, with their labels"
-            sentences.append(f"{leaked} different test texts are {where}. Remove duplicate rows")
-    pairs = {(text, label) for texts in (test, *others) for text, labels in texts.items() for label in labels}
-    unclear = sum(labels > 1 for labels in Counter(text for text, _ in pairs).values())
-    if unclear:
-        sentences.append(f"{unclear} texts have two or more labels in different rows. Correct their labels")
-    missing = sorted(set(range(len(space))).difference(*test.values()))
-    if missing and len(split.test) >= FEW_ROWS:
-        names = ", ".join(repr(space[label]) for label in missing[:3])
-        sentences.append(f"{len(missing)} labels have no test row, such as {names}. Use more rows")
-    return tuple(sentences)
+def warnings_of_settings(experimentor: Experimentor) -> list[str]:
+    """Return what a run's settings make of a data set, also of a built-in one."""
+    checks = (_large_k(experimentor), _labels_beyond_the_limit(experimentor))
+    return [sentence for sentence in checks if sentence is not None]
 
 
-def _texts(view: SubsetView) -> dict[tuple[str, ...], set[int]]:
-    """Return the labels of each text of a set, without surrounding spaces and with composed letters (NFC)."""
+def warnings_of_rows(experimentor: Experimentor) -> list[str]:
+    """Return what is suspicious about the rows of a user's data set and their split."""
+    split = split_dataset(experimentor.dataset)
+    test = texts_of(split.test)
+    demonstrations, calibration = texts_of(split.demonstration), texts_of(split.calibration)
+    checks = (
+        _few_rows(experimentor, split),
+        _repeated_test_texts(test),
+        _shared_texts(test, demonstrations, "demonstration"),
+        _shared_texts(test, calibration, "calibration"),
+        _several_labels([*test, *demonstrations, *calibration]),
+        _labels_without_test_row(split, experimentor.dataset.card.label_space),
+    )
+    return [sentence for sentence in checks if sentence is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class TextOfRow:
+    """The texts of a row, without surrounding spaces and with composed letters (NFC), with its place and label."""
+
+    texts: tuple[str, ...]
+    row: int
+    """The row of the data set, counted from 0."""
+    label: int
+
+    def __str__(self) -> str:
+        return f"row {self.row}, {' / '.join(self.texts)!r:.60}"
+
+
+def texts_of(view: SubsetView) -> list[TextOfRow]:
+    """Return the texts of the rows of a set."""
+    texts = []
+    for position, row_number in enumerate(view.indexes):
+        row = view.row(position)
+        normal = tuple(unicodedata.normalize("NFC", text).strip() for text in row.texts)
+        texts.append(TextOfRow(normal, row_number, int(row.label)))
+    return texts
+
+
+def _large_k(experimentor: Experimentor) -> str | None:
+    k, pool = experimentor.get_k(), len(experimentor.demonstration_set())
+    if not 0 < pool < k:
+        return None
+    return (
+        f"k = {k} is larger than the demonstration set ({pool} rows), so demonstrations repeat within a prompt. Use a "
+        "smaller k or more rows"
+    )
+
+
+def _labels_beyond_the_limit(experimentor: Experimentor) -> str | None:
+    """Warn where a limit leaves a label without a row, which macro F1 counts as a label with F1 = 0."""
+    test, tested = experimentor.triplet_dataset.test, experimentor.row_count
+    scores_macro_f1 = experimentor.task.scores_metric_set and "macro_F1" in experimentor.metrics
+    if tested == len(test) or not scores_macro_f1:
+        return None
+    space = experimentor.get_label_space()
+    missing = _missing_labels(test, tested, space)
+    if not missing:
+        return None
+    highest = (len(space) - len(missing)) / len(space)
+    return (
+        f"{_counted(missing)} among the first {tested} test rows (limit): macro F1, the mean over all {len(space)} "
+        f"labels, is at most {highest:.3f}. Use a larger limit to interpret it"
+    )
+
+
+def _few_rows(experimentor: Experimentor, split: TripletSplit) -> str | None:
+    tested = experimentor.row_count
+    if tested >= FEW_ROWS:
+        return None
+    half_width = min(100 * 1.96 * math.sqrt(0.25 / tested), 50)
+    verb = "are" if tested > 1 else "is"
+    advice = "Use more rows" if tested == len(split.test) else "Use a larger limit"
+    return (
+        f"{tested} of {experimentor.dataset.card.rows} rows {verb} tested: an accuracy of 50 % is known to "
+        f"+/- {half_width:.0f} points. {advice}"
+    )
+
+
+def _repeated_test_texts(test: Sequence[TextOfRow]) -> str | None:
+    """Warn of test rows with the text of an earlier test row: they count twice, and intervals take them as new."""
+    seen: set[tuple[str, ...]] = set()
+    repeated = []
+    for row in test:
+        if row.texts in seen:
+            repeated.append(row)
+        seen.add(row.texts)
+    if not repeated:
+        return None
+    have = "has the text" if len(repeated) == 1 else "have the texts"
+    return (
+        f"{len(repeated)} of {len(test)} test rows {have} of other test rows (first: {repeated[0]}), so these count "
+        "several times, and intervals are too narrow. Remove duplicate rows"
+    )
+
+
+def _shared_texts(test: Sequence[TextOfRow], others: Sequence[TextOfRow], part: str) -> str | None:
+    known = {row.texts for row in others}
+    leaked = {row.texts: row for row in reversed(test) if row.texts in known}
+    if not leaked:
+        return None
+    first = min(leaked.values(), key=test.index)
+    return (
+        f"{len(leaked)} different test texts are also in the {part} set, with their labels (first: {first}). Remove "
+        "duplicate rows"
+    )
+
+
+def _several_labels(rows: Sequence[TextOfRow]) -> str | None:
     labels: dict[tuple[str, ...], set[int]] = {}
-    for row in map(view.row, range(len(view))):
-        texts = tuple(unicodedata.normalize("NFC", text).strip() for text in row.texts)
-        labels.setdefault(texts, set()).add(int(row.label))
-    return labels
+    for row in rows:
+        labels.setdefault(row.texts, set()).add(row.label)
+    unclear = {texts for texts, of_texts in labels.items() if len(of_texts) > 1}
+    if not unclear:
+        return None
+    first = next(row for row in rows if row.texts in unclear)
+    return f"{len(unclear)} texts have two or more labels in different rows (first: {first}). Correct their labels"
+
+
+def _labels_without_test_row(split: TripletSplit, space: Sequence[str]) -> str | None:
+    missing = _missing_labels(split.test, len(split.test), space)
+    if not missing or len(split.test) < FEW_ROWS:
+        return None
+    return f"{_counted(missing)}. Use more rows"
+
+
+def _missing_labels(test: SubsetView, rows: int, space: Sequence[str]) -> list[str]:
+    """Return the labels that none of the first test rows has."""
+    present = {int(test.label(position)) for position in range(rows)}
+    return [name for label, name in enumerate(space) if label not in present]
+
+
+def _counted(missing: Sequence[str]) -> str:
+    names = ", ".join(map(repr, missing[:3]))
+    if len(missing) == 1:
+        return f"one label has no test row, {names}"
+    return f"{len(missing)} labels have no test row, such as {names}"

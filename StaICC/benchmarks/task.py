@@ -309,6 +309,8 @@ class Scorer(Protocol):
 
     scores_accuracy: ClassVar[bool] = False
     """Whether accuracy is among the scores of each condition, so that it gets baselines."""
+    scores_metric_set: ClassVar[bool] = False
+    """Whether all metrics of the data set's metric set are scored, macro F1 among them."""
     content_free: ClassVar[bool] = False
     """Whether the queries have no content, so that one label for all of them is no fault."""
     free_text: ClassVar[bool] = False

@@ -45,5 +45,5 @@ LABEL_KINDS: dict[str, list[str]] = {
 
 def own_data(labels: list[str]) -> Dataset:
     """Return texts that contain the words of the template, the labels, and line feeds."""
-    rows = [(f"row {n}\ntext: x label: {labels[n % 2]}\n{'label: ' * (n % 3)}", n % 2) for n in range(60)]
+    rows = [(f"row {n}\ntext: x label: {labels[n % 2]}\n{'label: ' * (n % 3)}", labels[n % 2]) for n in range(60)]
     return Dataset.from_rows(rows, name="hostile", label_space=labels)

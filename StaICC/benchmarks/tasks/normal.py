@@ -27,6 +27,7 @@ class NormalTask(Task):
     name: ClassVar[str] = benchmark_names.NORMAL
     repeats: int = 2
     scores_accuracy: ClassVar[bool] = True
+    scores_metric_set: ClassVar[bool] = True
     row_scores: ClassVar[Sequence[str]] = ("accuracy", "averaged_truelabel_likelihood")
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
