@@ -38,6 +38,31 @@ def has_lone_surrogate(text: str) -> bool:
     return not text.isascii() and re.search("[\ud800-\udfff]", text) is not None
 
 
+def utf8(text: str) -> bytes:
+    r"""Return a text in UTF-8, as files have it.
+
+    Half of a surrogate pair, as in a reply that was cut, has no UTF-8. It is written as the escape ``\ud83d``: in JSON
+    this is the same text, which is read back; elsewhere it is visible.
+
+    Args:
+        text: Any text.
+
+    Example:
+        >>> utf8('["half \ud83d"]')
+        b'["half \\ud83d"]'
+    """
+    return text.encode("utf-8", "backslashreplace")
+
+
+def valid_unicode(value: Any) -> Any:
+    r"""Return a value for other libraries: in a text, half of a surrogate pair is the visible escape ``\ud83d``.
+
+    Args:
+        value: The content of a cell. What is no text stays as it is.
+    """
+    return utf8(value).decode() if isinstance(value, str) else value
+
+
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
     usual = f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -69,7 +69,7 @@ from StaICC.metrics.classification import Kind
 from StaICC.prompting.prompt_writer import Query, as_argument
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.signature import short_digest
-from StaICC.safe_text import csv_cell
+from StaICC.safe_text import csv_cell, utf8
 from StaICC.version import __version__
 
 
@@ -542,4 +542,4 @@ def export_tasks(
 
 
 def _write(path: Path, text: str) -> None:
-    write_output(path, [text.encode("utf-8", "surrogatepass")])
+    write_output(path, [utf8(text)])

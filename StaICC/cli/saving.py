@@ -24,7 +24,7 @@ from StaICC.layout import Block, TextTable, print_blocks
 from StaICC.results.files import DIGESTS, check_result_name, read_result_file, with_digests, write_result_file
 from StaICC.results.result import Result, ResultGroup, load, save_records
 from StaICC.results.signature import Signature
-from StaICC.safe_text import json_escaped, one_line, visible
+from StaICC.safe_text import json_escaped, one_line, utf8, visible
 
 STDOUT = "-"
 """The file name that means stdout."""
@@ -398,4 +398,4 @@ def write_text(output: str | Path, lines: Iterable[str], as_json: bool = True) -
             text = json_escaped(line, only_ascii) if as_json else visible(line) if stream.isatty() else line
             stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         return
-    write_output(output, (line.encode("utf-8", "surrogatepass") for line in lines))
+    write_output(output, map(utf8, lines))

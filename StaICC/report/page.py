@@ -43,7 +43,7 @@ from StaICC.report.plots import STYLE, Figure, row_axis
 from StaICC.results.details import ConditionRecord, query_positions
 from StaICC.results.result import Prompts, Result, ResultGroup
 from StaICC.results.runs import by_benchmark
-from StaICC.safe_text import json_escaped, latex_cell
+from StaICC.safe_text import json_escaped, latex_cell, valid_unicode
 from StaICC.version import __version__
 
 Group = Mapping[str, ResultsByRun]
@@ -474,7 +474,7 @@ def _confusions(name: str, runs: ResultsByRun) -> str:
         for truth, counts in enumerate(charts.confusion_counts(details)):
             row = []
             for label, n in enumerate(counts):
-                chosen = json.dumps([_utf8(name), result.benchmark, dataset, truth, label])
+                chosen = json.dumps([valid_unicode(name), result.benchmark, dataset, truth, label])
                 place = json_escaped(chosen, only_ascii=True)
                 style = f"{'h' if truth == label else 'e'}{round(10 * n / (sum(counts) or 1))}"
                 row.append(element("td", str(n), class_=style, data_queries=place))  # for the script of the queries
@@ -490,11 +490,6 @@ def _confusions(name: str, runs: ResultsByRun) -> str:
             tables.append(table(f"{dataset}, {name}", ["true \\ predicted", *labels], rows, classes="heat"))
     colours = "Rows are true labels. Blue is correct, orange is wrong."
     return join([element("p", colours + charts.confusion_note(result), class_="soft"), *tables])
-
-
-def _utf8(text: str) -> str:
-    """Return a text that a link can contain: without lone surrogates."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _changed(group: Group) -> str:
@@ -725,7 +720,7 @@ def query_section(results: Mapping[str, Result | ResultGroup], prompts_of: Promp
                     state = lost.get((record.name, number), (_FAILED if label is None else label, ""))
                     queries[place] = (*state, scores, prompts[written_parts] if written_parts else -1)
     values = {
-        "runs": list(map(_utf8, names)),
+        "runs": list(map(valid_unicode, names)),
         "conditions": list(conditions),
         "sets": [{**own, "queries": list(own["queries"])} for own in sets.values()],
         "parts": list(parts),

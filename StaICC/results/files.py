@@ -19,7 +19,7 @@ from StaICC.errors import ArgumentError, SchemaError
 from StaICC.files.json_reading import read_json
 from StaICC.files.output import write_output
 from StaICC.results.signature import digest
-from StaICC.safe_text import has_lone_surrogate, logger
+from StaICC.safe_text import has_lone_surrogate, logger, utf8
 from StaICC.version import RESULT_SCHEMA
 
 _log = logger(__name__)
@@ -96,8 +96,6 @@ def read_result_file(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     where, data = os.fspath(path), read_json(path, "the file of a saved result")
     if not isinstance(data, dict):
         raise SchemaError(f"{where}: this is no saved result; expected JSON with 'kind': 'result' or 'group'")
-    if has_lone_surrogate(json.dumps(data, ensure_ascii=False)):
-        raise SchemaError(f"{where}: a text has half of a surrogate pair, which no output can show")
     return data
 
 
@@ -128,12 +126,25 @@ def write_result_file(data: Mapping[str, Any], path: str | os.PathLike[str], fre
         OSError: The file cannot be written.
     """
     check_result_name(path)
+    data = as_read_back(data)
     # One line for each top-level key: a diff of two files shows what differs, and long lists stay compact.
     lines = (
         json.dumps(key) + ": " + json.dumps(value, ensure_ascii=False, allow_nan=False)
         for key, value in with_digests(data).items()
     )
-    write_output(path, [("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")], fresh)
+    write_output(path, [utf8("{\n" + ",\n".join(lines) + "\n}\n")], fresh)
+
+
+def as_read_back(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return JSON values as a reader of their file gets them, so that the digests are those of the file's content.
+
+    Only half surrogate pairs change: where a first half and a second half meet, JSON reads one character.
+    """
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False)
+    if not has_lone_surrogate(text):
+        return data
+    read: Mapping[str, Any] = json.loads(utf8(text))
+    return read
 
 
 def json_row(value: Any) -> Any:

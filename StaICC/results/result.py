@@ -37,7 +37,7 @@ from StaICC.results.files import (
 from StaICC.results.predictor import Provenance
 from StaICC.results.signature import Signature
 from StaICC.results.table import result_blocks, warning_lines
-from StaICC.safe_text import logger
+from StaICC.safe_text import logger, utf8, valid_unicode
 from StaICC.version import RESULT_SCHEMA
 
 _log = logger(__name__)
@@ -169,8 +169,10 @@ class _Saved(Displayed, dict[str, Any]):
 
     def _table(self, level: Level, prompts: Prompts | None) -> list[dict[str, Any]]:
         if known_name("level", level, get_args(Level)) == "score":
-            return list(score_records(self))
-        return [plain_values(query) for query in self.queries(prompts)]
+            rows = list(score_records(self))
+        else:
+            rows = [plain_values(query) for query in self.queries(prompts)]
+        return [{column: valid_unicode(value) for column, value in row.items()} for row in rows]
 
     def to_pandas(self, level: Level = "score", prompts: Prompts | None = None) -> Any:
         """Return a tidy ``pandas.DataFrame``: a row for each score, or for each query.
@@ -481,7 +483,7 @@ def save_records(result: _Saved, path: str | os.PathLike[str]) -> None:
             for record in records:
                 plain = {key: json_row(value) for key, value in (origin(single, name) | record).items()}
                 lines.append(json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
-    write_output(path, (line.encode("utf-8", "surrogatepass") for line in lines))
+    write_output(path, map(utf8, lines))
 
 
 def load(path: str | os.PathLike[str]) -> Result | ResultGroup:

@@ -1,0 +1,189 @@
+"""Texts of models and users are stored and read back, whatever characters they have; outputs are valid UTF-8."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from StaICC import Normal, PredictionStore, compare, load, verify
+from StaICC.cli import main
+from StaICC.errors import StaICCError
+from StaICC.results.result import Result
+from StaICC.safe_text import utf8
+
+TEXTS = {
+    "first half of a pair": "Great \ud83d",
+    "second half of a pair": "\udc00",
+    "two first halves": "\ud83d\ud83d x",
+    "a byte of a file name": "a\udcffb",
+    "NUL": "NUL \x00 end",
+    "only NUL": "\x00",
+    "right to left": "bidi \u202e abc",
+    "isolates": "\u2066x\u2069",
+    "only a combining accent": "\u0301",
+    "two accents": "e\u0301\u0301",
+    "byte-order mark": "\ufeffbom",
+    "zero width": "\u200b",
+    "escape sequence": "esc \x1b[31m",
+    "line ends": "line\r\nfeed\u2028",
+    "tag": "tag \U000e0041",
+    "noncharacter": "\uffff \x7f\x85",
+}
+SURE = [-1.0, -2.0, -1.5]
+
+
+def fails_with(text: str) -> Result:
+    def function(prompt: str, label_space: list[str]) -> list[float]:
+        if len(prompt) % 3 == 0:
+            raise ValueError(text)
+        return SURE
+
+    return Normal(datasets=["mini"])(function, on_error="collect")
+
+
+def replies(text: str) -> Result:
+    return Normal(datasets=["mini"], unparsed="wrong")(
+        lambda prompt, label_space: text if len(prompt) % 3 == 0 else "food"
+    )
+
+
+def is_named(text: str) -> Result:
+    def function(prompt: str, label_space: list[str]) -> list[float]:
+        return SURE
+
+    function.__name__ = function.__qualname__ = text
+    return Normal(datasets=["mini"])(function)
+
+
+def is_called(text: str) -> Result:
+    return Normal(datasets=["mini"])(lambda prompt, label_space: SURE, model_name=f"model {text}")
+
+
+def has_a_metric(text: str) -> Result:
+    return Normal(datasets=["mini"], metrics={f"metric {text}": lambda truth, prediction: 0.5})(
+        lambda prompt, label_space: SURE
+    )
+
+
+@pytest.mark.parametrize("make", [fails_with, replies, is_named, is_called, has_a_metric])
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_every_output_of_a_result_with_such_a_text(make: Callable[[str], Result], text: str, tmp_path: Path) -> None:
+    result = make(text)
+    other = Normal(datasets=["mini"])(lambda prompt, label_space: SURE)
+    file, other_file = tmp_path / "result.json", tmp_path / "other.json"
+    result.save(file)
+    other.save(other_file)
+    loaded = load(file)
+    assert loaded == result
+    loaded.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == file.read_bytes()
+    assert not any(finding.same is False for finding in verify(loaded))
+    for shown in (str(loaded), loaded._repr_html_()):
+        shown.encode("utf-8")
+    if make is not has_a_metric:
+        str(compare(other, loaded)).encode("utf-8")
+    commands: list[list[Any]] = [
+        ["report", file, other_file, "--output", tmp_path / "report.html"],
+        *(["export", kind, file, "--output", tmp_path / f"export.{kind}"] for kind in ("model-card", "latex")),
+        *(["export", "queries", file, "--output", tmp_path / f"queries.{end}"] for end in ("csv", "jsonl")),
+        *(["export", "scores", file, "--output", tmp_path / f"scores.{end}"] for end in ("csv", "jsonl")),
+    ]
+    if make is not has_a_metric:  # a metric of one's own is neither recomputed nor ranked
+        commands += [["verify", file], ["rank", file, other_file]]
+    for command in commands:
+        assert main(list(map(str, command))) == 0
+    for written in tmp_path.iterdir():
+        written.read_bytes().decode("utf-8")
+
+
+def test_data_frames_have_valid_texts(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    result = fails_with("Great \ud83d")
+    for level in ("score", "query"):
+        result.to_pandas(level).to_parquet(tmp_path / f"{level}.parquet")  # type: ignore[arg-type]
+    assert any("Great \\ud83d" in str(reason) for reason in result.to_pandas("query")["reason"])
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_a_store_keeps_the_model_and_its_replies(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    for _ in range(2):
+        result = Normal(datasets=["mini"], unparsed="wrong")(
+            lambda prompt, label_space: text, model_name=f"m{text}", store=path
+        )
+    assert len(result.details["mini"].unparsed) == 192
+    with PredictionStore(path) as store:
+        assert [name for name in store.info().models if f"m{text}" in name]
+    for command in (["store", "info", path], ["store", "export", path, "-o", tmp_path / "answers.jsonl"]):
+        assert main(list(map(str, command))) == 0
+    lines = (tmp_path / "answers.jsonl").read_text("utf-8").splitlines()
+    assert lines
+    assert any(text in str(json.loads(line)) or repr(text)[1:-1] in str(json.loads(line)) for line in lines)
+
+
+# -- any text in any field
+
+
+def strings(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all texts of JSON values."""
+    if isinstance(value, str):
+        yield path
+    elif isinstance(value, (dict, list)):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield from strings(item, (*path, key))
+
+
+def with_text(data: dict[str, Any], path: tuple[Any, ...], text: str) -> dict[str, Any]:
+    changed = copy.deepcopy(data)
+    target: Any = changed
+    for key in path[:-1]:
+        target = target[key]
+    target[path[-1]] = text
+    return changed
+
+
+def accepted(data: dict[str, Any]) -> bool:
+    try:
+        Result.from_dict(data)
+    except StaICCError:
+        return False
+    return True
+
+
+PLAIN = json.loads(json.dumps(fails_with("reason").to_dict())) | {"warnings": ["a warning"]}
+FREE = [path for path in strings(PLAIN) if accepted(with_text(PLAIN, path, "any text"))]
+"""The fields in which a result has texts that are no words of the format."""
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(FREE), st.one_of(st.text(), st.text(st.characters(categories=["Cs", "Cc", "Cf", "Mn"]))))
+def test_any_text_in_any_field_is_saved_and_read_back(
+    tmp_path_factory: pytest.TempPathFactory, caplog: pytest.LogCaptureFixture, path: tuple[Any, ...], text: str
+) -> None:
+    assert len(FREE) > 20
+    data = with_text(PLAIN, path, text)
+    if not accepted(data):  # such as an empty name
+        return
+    folder = tmp_path_factory.mktemp("any")
+    result = Result.from_dict(data)
+    result.save(folder / "a.json")
+    loaded = load(folder / "a.json")
+    loaded.save(folder / "b.json")
+    joined = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")  # halves that meet are a pair
+    assert loaded.to_dict() == Result.from_dict(with_text(PLAIN, path, joined)).to_dict()
+    assert not caplog.records, "no remark that the file was changed"
+    assert (folder / "a.json").read_bytes() == (folder / "b.json").read_bytes()
+    (folder / "a.json").read_bytes().decode("utf-8")
+
+
+def test_files_have_the_escape_of_json() -> None:
+    assert json.loads(utf8(json.dumps("half \ud83d", ensure_ascii=False))) == "half \ud83d"
