@@ -296,7 +296,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             for name, editions in connection.execute("SELECT name, editions FROM models"):
                 _decode_name(name)
                 json.loads(editions)
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise self._damaged(f"no model is stored like this: {error}") from error
         if self.read_only:
             connection.execute("PRAGMA query_only = ON")
@@ -402,7 +402,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         for key, stored in rows:
             try:
                 yield b"" + key, _decode(stored)  # a key of another type is damage, too
-            except (ValueError, TypeError, struct.error) as error:
+            except (ValueError, TypeError, RecursionError, struct.error) as error:
                 raise self._damaged(f"no prediction is stored like this: {error}") from error
 
     def put_many(self, name: str, items: Iterable[tuple[bytes, Answer]]) -> dict[bytes, Answer]:

@@ -151,11 +151,11 @@ def reply(body: Mapping[str, Any]) -> Text:
         text = "".join(str(part.get("text") or "") for part in text if isinstance(part, Mapping))
     if text is None and isinstance(source.get("refusal"), str):
         text = source["refusal"]
-    is_reply = source is message or "text" in choice
-    if is_reply and reason is not None and text in (None, ""):  # all of it is reasoning, or there was nothing to say
+    if reason is not None and text in (None, ""):
         reasoning = source.get("reasoning_content") or source.get("reasoning")
-        text = f"<think>{reasoning or ''}" if reasoning or token_counts(body).get("reasoning_tokens") else ""
-    if not isinstance(text, str):
+        if reasoning or token_counts(body).get("reasoning_tokens"):  # all of the reply is reasoning
+            text = f"<think>{reasoning or ''}"
+    if not isinstance(text, str):  # null is no reply; an empty text is one, in which there was nothing to say
         raise EndpointError(f"the server's reply holds no text (finish reason {clip(choice.get('finish_reason'))})")
     return Text(text, reason)
 

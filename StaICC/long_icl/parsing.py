@@ -144,7 +144,7 @@ def _relations(own: TaskCard, response: str, item: Item) -> str:
 
 def _as_published_list(own: TaskCard, text: str) -> str:
     """Return labels between commas if a reply lists them as JSON, or one to a line; else the text."""
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         listed = json.loads(text)
         if isinstance(listed, list) and all(isinstance(part, str) for part in listed):
             text = ", ".join(listed)

@@ -332,8 +332,9 @@ def test_a_log_left_over_from_a_deleted_store_is_refused(path):
 # -- damage ---------------------------------------------------------------------------------------------------------
 
 
-SET = {"predictions": ["prediction = x'00'", "prediction = '['", "prediction = 5", "query = ''"]}
-SET["models"] = ["name = x'ff'", "name = 'text'", "editions = '['"]
+NESTED = "prediction = printf('%.*c', 100000, '[')"
+SET = {"predictions": ["prediction = x'00'", "prediction = '['", NESTED, "prediction = 5", "query = ''"]}
+SET["models"] = ["name = x'ff'", "name = 'text'", "editions = '['", NESTED.replace("prediction", "editions")]
 SQL = [f"UPDATE OR IGNORE {table} SET {own}" for table, every in SET.items() for own in every]
 SQL += ["DROP TABLE models", "CREATE TABLE more (a)", "CREATE INDEX i ON predictions (query)"]
 SQL += ["CREATE TRIGGER t AFTER INSERT ON predictions BEGIN DELETE FROM predictions; END"]

@@ -445,3 +445,8 @@ def test_baselines_of_structured_tasks() -> None:
     pairs = [asked(*["per:age"] * 300), asked(*["per:pet"] * 250), asked(*["per:pet"] * 900)]
     assert guessing_scores(task_card("dialogre"), pairs)[2] == "per:age"  # the published score stops before the last
     assert guessing_scores(task_card("dialogre"), pairs, "strict")[2] == "per:pet"
+
+
+def test_a_deeply_nested_reply_is_read_as_a_text() -> None:
+    nested = "[" * 100_000
+    assert tolerant("dialogre", nested) == nested
