@@ -51,9 +51,9 @@ ROWS = [{"text": f"t{i}", "label": "ab"[i % 2]} for i in range(20)]
 CSV: dict[str, tuple[Any, str, str]] = {
     "empty": ("", "a.csv is empty", ""),
     "spreadsheet": (b"PK\x03\x04 and more", "an Excel file", "Save it as CSV"),
-    "too few fields": (GOOD + "only text\n", "line 42 has 1 fields, but the header has 2", "quotes"),
+    "too few fields": (GOOD + "only text\n", "line 42 has 1 fields, but the header has 2", "Complete"),
     "comma without quotes": ("text,label\nYes, it crashes,bug\n", "line 2 has 3 fields", "in double quotes"),
-    "quote within a field": ('text,label\n"a" b,bug\n', "a.csv, up to line 2", 'twice ("")'),
+    "quote within a field": ('text,label\n"a" b,bug\n', "a.csv, line 2", 'twice ("")'),
     "Latin-1": ("text,label\ncaf\xe9,a\n".encode("latin-1"), "a.csv is not text in utf-8", "encoding='cp1252'"),
     "empty text": (GOOD + " ,bug\n", "line 42 has no text (1 of 41 rows)", "Remove"),
     "empty label": (GOOD + "x,\ny, \n", "line 42 has no label (2 of 42", "fill in"),

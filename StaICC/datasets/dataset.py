@@ -403,7 +403,7 @@ class Dataset(Displayed):
         if not {"texts", "label"} <= facts.keys() and file.is_file():
             names = reading.listed_columns(file, facts.get("encoding"), facts.get("quoting"), header)
             if sorted(names) not in (["label", "text"], ["label", "sentence"]):
-                advice = reading.naming_advice(names, header)
+                advice = reading.naming_advice(file, names, header)
                 raise ArgumentError(f"{file.name}: name the columns, as texts=['text'], label='label'{advice}")
             facts = {"texts": [name for name in names if name != "label"], "label": "label", **facts}
         texts, label = reading.column_names(facts.get("texts", ["text"]), facts.get("label", "label"), file.name)

@@ -153,9 +153,28 @@ def _read_table(name: str, text: str, dialect: _Dialect, width: int, has_header:
     if not wrong:
         return DelimitedTable(rows, None)
     first = wrong[0]
-    message = f"{name}, line {first.last_line} has {len(first.fields)} fields, but the header has {width}"
-    advice = f"Put a text with {dialect.separator!r} in double quotes"
+    expected = f"the header has {width}" if has_header else f"columns= names {width}"
+    message = f"{name}, line {first.last_line} has {len(first.fields)} fields, but {expected}"
+    advice = _advice_on_width([len(record.fields) for record in wrong], width, dialect, all_lines=not rows)
     return DelimitedTable(rows, RowProblem(message, advice, [record.last_line for record in wrong]))
+
+
+def _advice_on_width(widths: Sequence[int], expected: int, dialect: _Dialect, all_lines: bool) -> str:
+    """Return what to do about lines with another number of fields than there are columns.
+
+    Args:
+        widths: The number of fields of each such line.
+        expected: The number of columns.
+        dialect: How the file is read.
+        all_lines: Whether all lines are such lines.
+    """
+    if all_lines and len(widths) > 1 and set(widths) == {expected + 1}:
+        return "Every line has one field more, such as a number of the row: name the first column, too"
+    if min(widths) < expected:
+        return "Complete these lines or remove them"
+    if not dialect.quoted:
+        return f"Remove {dialect.separator!r} from their texts, or remove these lines"
+    return f"Put a text with {dialect.separator!r} in double quotes"
 
 
 def _records(name: str, text: str, dialect: _Dialect, has_header: bool) -> Iterator[DelimitedRow]:
@@ -184,11 +203,14 @@ def _records(name: str, text: str, dialect: _Dialect, has_header: bool) -> Itera
                 continue
             yield DelimitedRow(fields, first_line, last_line)
     except csv.Error as error:
+        lines = f"line {reader.line_num}"
+        if reader.line_num > last_line + 1:
+            lines = f"lines {last_line + 1} to {reader.line_num}"
         advice = (
             'A double quote may not be closed: write quotes within a quoted text twice (""), or read them as ordinary '
             "characters with quoting='none'"
         )
-        raise SchemaError(f"{name}, up to line {reader.line_num}: {error}. {advice}") from error
+        raise SchemaError(f"{name}, {lines}: {error}. {advice}") from error
 
 
 def _quoted_dialect(text: str, separator: str) -> _Dialect:

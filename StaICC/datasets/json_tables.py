@@ -5,12 +5,15 @@ shape                      example
 ========================== ==========================================================================
 one object in each line    ``{"text": "a", "label": "b"}``
 a list of objects          ``[{"text": "a", "label": "b"}]``
-an object of columns       ``{"text": {"0": "a"}, "label": {"0": "b"}}`` (``DataFrame.to_json``)
+columns                    ``{"text": {"0": "a"}, "label": {"0": "b"}}`` (``DataFrame.to_json``)
+lists of columns           ``{"text": ["a"], "label": ["b"]}``
+rows by index              ``{"0": {"text": "a", "label": "b"}}`` (``orient="index"``)
 split                      ``{"columns": ["text", "label"], "index": [0], "data": [["a", "b"]]}``
 table                      ``{"schema": ..., "data": [{"text": "a", "label": "b"}]}``
 ========================== ==========================================================================
 
-Any other object is refused, and the message names its keys.
+The names of the wanted columns tell columns and rows by index apart. Any other object is refused, and the message names
+its keys.
 """
 
 from __future__ import annotations
@@ -39,12 +42,13 @@ class JsonTable(NamedTuple):
     """What the numbers count: ``"line"`` or ``"row"``."""
 
 
-def read_json_table(name: str, text: str) -> JsonTable:
+def read_json_table(name: str, text: str, wanted: Sequence[str]) -> JsonTable:
     """Read the rows of a file in one of the shapes above.
 
     Args:
         name: The file, for messages.
         text: Its text.
+        wanted: The columns that are looked for.
 
     Raises:
         SchemaError: It is not JSON, or has another shape.
@@ -53,11 +57,11 @@ def read_json_table(name: str, text: str) -> JsonTable:
     if start == "[":
         return _rows_of_list(name, parse_json(text, name))
     if start == "{" and not _is_json_lines(text):
-        return _rows_of_object(name, parse_json(text, _several_lines(name)))
+        return _rows_of_object(name, parse_json(text, _several_lines(name)), wanted)
     numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     values = [(number, parse_json(line, f"{name}, line {number}")) for number, line in numbered]
-    if len(values) == 1 and isinstance(values[0][1], Mapping) and _shape_of(values[0][1]) is not None:
-        return _rows_of_object(name, values[0][1])
+    if len(values) == 1 and isinstance(values[0][1], Mapping) and not _is_row(values[0][1], wanted):
+        return _rows_of_object(name, values[0][1], wanted)
     rows = []
     for number, value in values:
         rows.append(JsonRow(number, _checked_object(value, f"{name}, line {number}")))
@@ -87,27 +91,52 @@ def _rows_of_list(name: str, values: Sequence[Any]) -> JsonTable:
     return JsonTable(rows, "row")
 
 
-def _rows_of_object(name: str, table: Mapping[str, Any]) -> JsonTable:
-    read = _shape_of(table)
+def _is_row(value: Mapping[str, Any], wanted: Sequence[str]) -> bool:
+    """Return whether the only object of a file is a row: it has the wanted columns, and texts or numbers in them."""
+    return set(wanted) <= value.keys() and not any(isinstance(value[column], (list, dict)) for column in wanted)
+
+
+def _rows_of_object(name: str, table: Mapping[str, Any], wanted: Sequence[str]) -> JsonTable:
+    read = _shape_of(table, wanted)
     if read is not None:
         return read(name, table)
     keys = ", ".join(map(repr, list(table)[:10]))
-    lists = [key for key, value in table.items() if isinstance(value, list)]
     advice = f"expected a list of objects such as {_EXAMPLE}, or one object in each line"
-    if lists:
-        advice += f". If the rows are the list {lists[0]!r}, save that list as the file"
+    for key, value in table.items():
+        if isinstance(value, list) and value and isinstance(value[0], Mapping) and set(wanted) <= value[0].keys():
+            advice += f". The rows seem to be the list {key!r}: save that list as the file"
     raise SchemaError(f"{name} is one object with the keys {keys}; {advice}")
 
 
-def _shape_of(table: Mapping[str, Any]) -> Callable[[str, Mapping[str, Any]], JsonTable] | None:
+def _shape_of(table: Mapping[str, Any], wanted: Sequence[str]) -> Callable[[str, Mapping[str, Any]], JsonTable] | None:
     """Return the reader of an object that is a table; ``None`` if it is not."""
     if {"columns", "data"} <= table.keys() <= {"columns", "index", "data"}:
         return _rows_of_split
     if table.keys() == {"schema", "data"} and isinstance(table["data"], list):
         return _rows_of_table_schema
-    if table and all(isinstance(column, Mapping) for column in table.values()):
-        return _rows_of_columns
+    values = list(table.values())
+    if values and all(isinstance(value, list) for value in values) and set(wanted) <= table.keys():
+        return _rows_of_lists
+    if values and all(isinstance(value, Mapping) for value in values):
+        is_row = [set(wanted) <= value.keys() for value in values]
+        return _rows_by_index if all(is_row) else _rows_of_columns
     return None
+
+
+def _rows_by_index(name: str, table: Mapping[str, Any]) -> JsonTable:
+    return _rows_of_list(name, list(table.values()))
+
+
+def _rows_of_lists(name: str, table: Mapping[str, Any]) -> JsonTable:
+    first, *_ = table
+    for column, cells in table.items():
+        if len(cells) != len(table[first]):
+            lengths = f"{len(cells)} values, the list {first!r} has {len(table[first])}"
+            raise SchemaError(f"{name}: the list {column!r} has {lengths}; expected one value for each row")
+    rows = []
+    for number, cells in enumerate(zip(*table.values(), strict=True)):
+        rows.append(JsonRow(number, dict(zip(table, cells, strict=True))))
+    return JsonTable(rows, "row")
 
 
 def _rows_of_columns(name: str, table: Mapping[str, Any]) -> JsonTable:

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from StaICC.datasets.label_values import number_of
 
 _FREQUENT = 5
-"""A label with one row is suspicious if half of the labels have at least so many."""
+"""A label with one row is suspicious if two others have at least so many."""
+_SINGLE_SHARE = 0.1
+"""Labels with one row are usual, as in a data set of many labels, if more of the rows have such labels."""
 _MANY_NUMBERS = 20
 """More different numbers than these, in a column of labels, may be measurements."""
 _ID_SHARE = 0.9
@@ -22,7 +24,10 @@ _ID_SHARE = 0.9
 _MISSING_WORDS = frozenset(
     ("-1", "-99", "-999", "na", "n/a", "#n/a", "nan", "none", "null", "nil", "undefined", "missing", "?", "-", "true")
 )
-"""Labels, in lower case, that programs write for a row without a label; ``true`` among labels other than ``false``."""
+"""Labels, in lower case, that programs write for a row without a label; ``true`` among labels other than ``false``.
+
+Not ``none`` in lower case, which is a class of many data sets; and not -1 in a scale with other negative numbers.
+"""
 _LIST = re.compile(r"\[.*\]|\{.*\}|\(.*,.*\)", re.DOTALL)
 _LOOK_ALIKE = str.maketrans(
     # Cyrillic and Greek letters, each with the Latin letter of the same shape.
@@ -73,7 +78,10 @@ def spaces_around_labels(rows: ReadRows) -> str | None:
     for label in rows.given_labels:
         if isinstance(label, str) and label != label.strip() and label not in rows.space:
             spaced += 1
-    return f"{spaced} labels have surrounding spaces, which are not part of the label" if spaced else None
+    if not spaced:
+        return None
+    subject = "one row has a label" if spaced == 1 else f"{spaced} rows have labels"
+    return f"{subject} with surrounding spaces, which are not part of the label"
 
 
 def spellings_of_one_label(rows: ReadRows) -> str | None:
@@ -122,7 +130,9 @@ def numbers_as_labels(rows: ReadRows) -> str | None:
             "may be measurements (regression), not classes. Choose another label column, or make classes of them"
         )
     if len(known) == len(rows.space):
-        return "the labels are numbers, which say little to a model. Name them: labels={'0': 'negative', ...}"
+        return (
+            f"the labels are numbers, which say little to a model. Name them: labels={{{rows.space[0]!r}: 'NAME', ...}}"
+        )
     return None
 
 
@@ -136,11 +146,9 @@ def mostly_single_rows(rows: ReadRows) -> str | None:
 def single_labels(rows: ReadRows) -> str | None:
     """Remark on a label with one row among frequent ones: a typing error, a row of totals, a repeated header."""
     counts = rows.counts()
-    ordered = sorted(counts.values())
-    if not ordered or ordered[len(ordered) // 2] < _FREQUENT:
-        return None
     single = [label for label, count in counts.items() if count == 1]
-    if not single:
+    frequent = [label for label, count in counts.items() if count >= _FREQUENT]
+    if not single or len(frequent) < 2 or len(single) > _SINGLE_SHARE * len(rows.indexes):
         return None
     shown = ", ".join(f"{rows.space[label]!r} ({rows.first_with(label)})" for label in single[:3])
     more = ", ..." if len(single) > 3 else ""
@@ -157,11 +165,13 @@ def words_for_missing_labels(rows: ReadRows) -> str | None:
         word = name.casefold()
         is_boolean = word == "true" and "false" in folded
         is_sign = word == "-" and "+" in folded
-        if word in _MISSING_WORDS and counts[label] and not (is_boolean or is_sign):
+        is_scale = word == "-1" and "-2" in folded
+        is_class = is_boolean or is_sign or is_scale or name == "none"
+        if word in _MISSING_WORDS and counts[label] and not is_class:
             shown.append(f"{name!r} ({counts[label]} rows, first: {rows.first_with(label)})")
     if not shown:
         return None
-    return f"labels that often mark rows without a label: {', '.join(shown)}. Remove these rows if they do"
+    return f"labels that may mark rows without a label: {', '.join(shown)}. If they do, remove these rows"
 
 
 def lists_as_labels(rows: ReadRows) -> str | None:

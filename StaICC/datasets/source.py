@@ -275,7 +275,10 @@ def choose(names: Sequence[object], wanted: Sequence[str], source: str) -> list[
     positions = []
     for name in wanted:
         if names.count(name) > 1:
-            raise ArgumentError(f"{source}: {names.count(name)} columns are called {name!r}. Rename all but one")
+            raise ArgumentError(
+                f"{source}: {names.count(name)} columns are called {name!r}. Rename all but one, or, if these are no "
+                "names but a row, name all columns with columns=[...]"
+            )
         if name not in names:
             shown = [text if len(text) <= 40 else text[:37] + "..." for text in map(str, names)]
             if not shown:
@@ -410,7 +413,8 @@ def _decode(file: Path, data: bytes, encoding: str | None) -> str:
         raise ArgumentError(f"encoding: got {encoding!r}, unknown to Python. Use a name such as 'cp1252'") from error
     except UnicodeError as error:
         where = f" at byte {error.start}" if isinstance(error, UnicodeDecodeError) else ""
-        advice = "Save it as UTF-8, or name its encoding, such as encoding='cp1252' for files of Western Windows"
+        other = "'latin-1' (every byte is a letter)" if encoding else "'cp1252' for files of Western Windows"
+        advice = f"Save it as UTF-8, or name its encoding, such as encoding={other}"
         raise SchemaError(f"{file.name} is not text in {used.removesuffix('-sig')} (error{where}). {advice}") from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
@@ -436,13 +440,15 @@ def _separated(
         quoting: How double quotes are read.
         header: The names of all columns of a file without a header.
     """
-    separator, first_line = _find_separator(text, _SEPARATORS[suffix], columns, header)
-    names = first_line if header is None else list(header)
-    if header is not None and len(header) != len(first_line):
-        given = f"columns= names {len(header)} columns"
-        raise ArgumentError(f"{name}: {given}, but the first line has {len(first_line)} fields: {first_line!r:.120}")
+    if header is None:
+        separator, names = _separator_of_header(text, _SEPARATORS[suffix], columns)
+        has_header = True
+    else:
+        separator, first_line = _separator_of_rows(name, text, suffix, len(header))
+        names = list(header)
+        has_header = names == first_line  # whoever names the columns as the first line does says that it is the header
     *text_columns, label = choose(names, columns, name)
-    table = read_delimited(name, text, separator, len(names), label, quoting, has_header=header is None)
+    table = read_delimited(name, text, separator, len(names), label, quoting, has_header)
     if header is None:
         _refuse_missing_header(name, names, label, table)
     if quoting is None:
@@ -454,25 +460,56 @@ def _separated(
     return Records(name, rows, numbers, malformed=table.wrong_width)
 
 
-def _find_separator(
-    text: str, separators: Sequence[str], columns: Sequence[str], header: Sequence[str] | None
-) -> tuple[str, list[str]]:
-    """Return the separator of a file, and the fields of its first line.
+def _separator_of_header(text: str, separators: Sequence[str], columns: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the separator of a file with a header, and the fields of the header.
 
-    It is the first separator with which the header has all columns (without a header, with which the first line has as
-    many fields); otherwise the one that makes the most fields.
+    It is the first separator with which the header has all columns; otherwise the one that makes the most fields.
     """
     first_lines = {separator: read_header(text, separator) for separator in separators}
     for separator, fields in first_lines.items():
-        fits = set(columns) <= set(fields) if header is None else len(fields) == len(header)
-        if fits:
+        if set(columns) <= set(fields):
             return separator, fields
     separator = max(first_lines, key=lambda separator: len(first_lines[separator]))
     return separator, first_lines[separator]
 
 
+_LINES_READ = 200
+"""How many lines decide the separator of a file without a header."""
+
+
+def _separator_of_rows(name: str, text: str, suffix: str, width: int) -> tuple[str, list[str]]:
+    """Return the separator of a file without a header, and the fields of its first line.
+
+    It is the separator with which the most of the first lines have as many fields as there are columns. Between tabs
+    and others, the suffix ``.tsv`` decides.
+
+    Raises:
+        ArgumentError: With no separator the lines have so many fields, or with two of them.
+    """
+    separators = _SEPARATORS[suffix]
+    lines = [line for line in text.splitlines()[:_LINES_READ] if line.strip()]
+    fitting: dict[str, int] = {}
+    for separator in separators:
+        fitting[separator] = sum(len(read_header(line, separator)) == width for line in lines)
+    best = max(separators, key=lambda separator: fitting[separator])
+    if fitting[best] == 0:
+        fields = max((read_header(text, separator) for separator in separators), key=len)
+        raise ArgumentError(
+            f"{name}: columns= names {width} columns, but the first line has {len(fields)} fields: {fields!r:.120}"
+        )
+    others = [separator for separator in separators if separator != best and fitting[separator] == fitting[best]]
+    suffix_decides = best == separators[0] == "\t"
+    if width > 1 and others and not suffix_decides:
+        shown = " or ".join(repr(separator) for separator in (best, *others))
+        raise ArgumentError(
+            f"{name}: the lines have {width} fields with {shown} between them. Write the names of the columns into a "
+            "first line, with the separator between them, and leave columns= out"
+        )
+    return best, read_header(text, best)
+
+
 def _refuse_missing_header(name: str, header: Sequence[str], label: int, table: DelimitedTable) -> None:
-    """Refuse a file whose label column is named like one of its labels: its first line is a row, and would be lost.
+    """Refuse a file whose label column is named like one of its labels: its first line may be a row that would be lost.
 
     A row that repeats the whole header, as in files that were put together, is none of these.
 
@@ -483,10 +520,11 @@ def _refuse_missing_header(name: str, header: Sequence[str], label: int, table: 
         fields = [field.strip() for field in record.fields]
         if fields[label] == header[label] and fields != list(header):
             columns = ", ".join(repr(f"column{number}") for number in range(1, len(header) + 1))
+            as_they_are = ", ".join(map(repr, header))
             raise SchemaError(
                 f"{name}: the label column is named {header[label]!r}, which is also a label (line "
-                f"{record.last_line}), so the first line seems to be a row and no header. Name all columns: "
-                f"columns=[{columns}], and use these names"
+                f"{record.last_line}), so the first line may be a row and no header. If it is a row, name all columns: "
+                f"columns=[{columns}], and use these names. If it is the header, say so: columns=[{as_they_are}]"
             )
 
 
@@ -508,7 +546,7 @@ def _refuse_single_quotes(name: str, table: DelimitedTable, columns: Sequence[in
 
 def _json(name: str, text: str, columns: Sequence[str]) -> Records:
     """Read JSON Lines, or JSON of one table."""
-    table = read_json_table(name, text)
+    table = read_json_table(name, text, columns)
     rows = []
     for number, record in table.rows:
         choose(list(record), columns, f"{name}, {table.unit} {number}")
@@ -615,12 +653,15 @@ def column_header(columns: object, where: str) -> list[str] | None:
     raise ArgumentError(f"{where}: columns: got {columns!r:.60}, expected the names of all columns of the file")
 
 
-def naming_advice(columns: Sequence[str], header: Sequence[str] | None) -> str:
+def naming_advice(file: Path, columns: Sequence[str], header: Sequence[str] | None) -> str:
     """Return which columns a file has, and what to do if these are no names, as the end of a message."""
-    if not 0 < len(columns) <= 30:
+    if not columns:
         return ""
-    advice = f". There are: {', '.join(columns)}"
-    if header is None:
+    named = [column for column in columns if column]
+    more = ", ..." if len(named) > 30 else ""
+    advice = f". There are: {', '.join(named[:30])}{more}"
+    has_columns_option = format_suffix(file) in _SEPARATORS
+    if header is None and has_columns_option:
         advice += ". If these are a row and no names, name all columns, as columns=['text', 'label']"
     return advice
 

@@ -256,7 +256,7 @@ def test_label_names_that_are_refused(labels: Any, message: str) -> None:
 PLAIN: list[Any] = [(f"text {i}", "no" if i % 2 else "yes") for i in range(20)]
 REMARKS: list[tuple[list[Any], Any, list[str]]] = [
     (PLAIN, None, []),
-    ([*PLAIN, ("a", " yes"), ("b", "no ")], None, ["2 labels have surrounding spaces"]),
+    ([*PLAIN, ("a", " yes"), ("b", "no ")], None, ["2 rows have labels with surrounding spaces"]),
     ([*PLAIN, *[("a", " yes")] * 2], ["no", " yes", "yes"], ["the labels ' yes', 'yes' differ only in spelling"]),
     ([*PLAIN, ("a", "7")], None, ["one label has one row: '7' (row 20). Is it a mistake, a row of totals"]),
     ([("a", "7"), *[("b", "07")] * 3], None, ["the labels '07', '7' differ only in", "the labels are numbers"]),

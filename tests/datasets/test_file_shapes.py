@@ -1,0 +1,178 @@
+"""Files as other people write them: headers or none, separators, shapes of JSON, lines of another width."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC import Dataset
+from StaICC.errors import ArgumentError, SchemaError, StaICCError
+
+ROWS = [(f"film {number} was fine", "bad" if number % 3 else "good") for number in range(30)]
+
+
+def rows_of(dataset: Dataset) -> list[tuple[str, str]]:
+    return [(row.texts[0], dataset.card.label_space[row.label]) for row in dataset.table]
+
+
+def read(path: Path, content: str | bytes, **options: Any) -> Dataset:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+    return Dataset.from_file(path, **{"texts": ["text"], "label": "label", **options})
+
+
+def separated(separator: str, header: bool = True) -> str:
+    lines = [f"{text}{separator}{label}" for text, label in ROWS]
+    return "\n".join([f"text{separator}label"] * header + lines) + "\n"
+
+
+# -- separators and headers
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|", "~"])
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_the_header_tells_the_separator(tmp_path: Path, separator: str, suffix: str) -> None:
+    assert rows_of(read(tmp_path / f"data{suffix}", separated(separator))) == ROWS
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|", "~"])
+def test_without_a_header_all_lines_tell_the_separator(tmp_path: Path, separator: str) -> None:
+    content = separated(separator, header=False).replace(
+        "film 0 was", "film 0: was" if separator == "," else "film 0, was"
+    )
+    read_rows = rows_of(read(tmp_path / "data.csv", content, columns=["text", "label"]))
+    assert read_rows[1:] == ROWS[1:]
+
+
+def test_two_possible_separators_are_refused_unless_the_suffix_decides(tmp_path: Path) -> None:
+    content = "ham\tWell, ok\nspam\tFree entry, win\nham\tWell, no\nspam\tNow, win\n" * 5
+    columns = ["label", "text"]
+    with pytest.raises(ArgumentError, match=r"2 fields with ',' or '\\t' between them"):
+        read(tmp_path / "data.csv", content, columns=columns)
+    assert rows_of(read(tmp_path / "data.tsv", content, columns=columns))[0] == ("Well, ok", "ham")
+    assert rows_of(read(tmp_path / "data.csv", "label\ttext\n" + content))[0] == ("Well, ok", "ham")
+
+
+def test_a_label_column_that_is_named_like_a_label(tmp_path: Path) -> None:
+    """In one data set the column ``hate`` has the labels hate, none and offensive; in another the header is missing."""
+    content = "comments\thate\n" + "a b\thate\nc d\tnone\ne f\toffensive\n" * 5
+    with pytest.raises(SchemaError, match=r"If it is the header, say so: columns=\['comments', 'hate'\]"):
+        read(tmp_path / "data.tsv", content, texts=["comments"], label="hate")
+    said = read(tmp_path / "data.tsv", content, texts=["comments"], label="hate", columns=["comments", "hate"])
+    assert len(said.table) == 15
+    row = read(tmp_path / "data.tsv", content, columns=["text", "label"])
+    assert len(row.table) == 16
+    record = said.file_record()
+    assert record is not None
+    assert Dataset.reopen(record, [tmp_path]).table.digest == said.table.digest
+
+
+@pytest.mark.parametrize("suffix", [".csv.gz", ".jsonl.gz"])
+def test_compressed_files(tmp_path: Path, suffix: str) -> None:
+    lines = [json.dumps({"text": text, "label": label}) for text, label in ROWS]
+    content = separated(",") if "csv" in suffix else "\n".join(lines)
+    dataset = read(tmp_path / f"data{suffix}", gzip.compress(content.encode("utf-8")))
+    assert rows_of(dataset) == ROWS
+    assert dataset.card.name == "data"
+
+
+# -- lines of another width
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        ("text,label\na,b\nc\n", {}, "line 3 has 1 fields, but the header has 2 .*Complete these lines"),
+        ("text,label\na,b\nc, d,b\n", {}, "Put a text with ',' in double quotes"),
+        ('text,label\n"a" x,b\nc, d,b\n', {"quoting": "none"}, "line 3 .*Remove ',' from their texts, or remove"),
+        ("text,label\n1,a,b\n2,c,d\n", {}, "Every line has one field more, .*name the first column"),
+        ("a,b\nc\n", {"columns": ["text", "label"]}, r"but columns= names 2"),
+        ('text,label\na,b\n"never\nclosed,b\nx,b\n', {}, "lines 3 to 5"),
+    ],
+)
+def test_lines_of_another_width(tmp_path: Path, content: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(StaICCError, match=message):
+        read(tmp_path / "data.csv", content, **options)
+
+
+# -- shapes of JSON
+
+RECORDS = [{"text": text, "label": label, "id": number} for number, (text, label) in enumerate(ROWS)]
+COLUMNS = {key: {str(number): record[key] for number, record in enumerate(RECORDS)} for key in RECORDS[0]}
+LISTS = {key: [record[key] for record in RECORDS] for key in RECORDS[0]}
+SHAPES: dict[str, Any] = {
+    "list": RECORDS,
+    "columns": COLUMNS,
+    "lists of columns": LISTS,
+    "rows by index": {str(number): record for number, record in enumerate(RECORDS)},
+    "split": {"columns": [*RECORDS[0]], "index": [*range(30)], "data": [[*record.values()] for record in RECORDS]},
+    "table": {"schema": {"fields": []}, "data": RECORDS},
+}
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shapes_of_json(tmp_path: Path, shape: str, indent: int | None) -> None:
+    assert rows_of(read(tmp_path / "data.json", json.dumps(SHAPES[shape], indent=indent))) == ROWS
+
+
+@pytest.mark.parametrize("orient", ["columns", "index", "records", "split", "table"])
+def test_what_pandas_writes(tmp_path: Path, orient: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    content = pandas.DataFrame(RECORDS).to_json(orient=orient)
+    assert rows_of(read(tmp_path / "data.json", content)) == ROWS
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"data": RECORDS, "version": 1}, "keys 'data', 'version'; .*The rows seem to be the list 'data'"),
+        ({"required": ["text"], "title": "schema"}, "keys 'required', 'title'; expected a list of objects"),
+        ({"text": ["a", "b"], "label": ["x"]}, "the list 'label' has 1 values, the list 'text' has 2"),
+    ],
+)
+def test_other_objects_are_refused_with_their_keys(
+    tmp_path: Path, table: Any, indent: int | None, message: str
+) -> None:
+    with pytest.raises(SchemaError, match=message) as caught:
+        read(tmp_path / "data.json", json.dumps(table, indent=indent))
+    assert "save that list as the file" not in str(caught.value) or "data" in table
+
+
+# -- what is suspicious
+
+
+def remarks(labels: list[str]) -> str:
+    rows = [(f"a text of some words {number}", label) for number, label in enumerate(labels)]
+    return " | ".join(Dataset.from_rows(rows, name="x").remarks)
+
+
+def test_a_few_rows_with_shifted_columns_are_remarked() -> None:
+    found = remarks(["positive", "negative", "neutral"] * 100 + ["so true!", "http", "lol", "12"])
+    assert "4 labels have one row each: 'so true!' (row 300)" in found
+
+
+def test_many_rare_labels_are_no_mistake() -> None:
+    assert "have one row" not in remarks(["a", "b"] * 50 + [f"rare {number}" for number in range(20)])
+
+
+@pytest.mark.parametrize(
+    ("labels", "word"),
+    [
+        (["favor", "against", "NA"], "'NA'"),
+        (["favor", "against", "None"], "'None'"),
+        (["0", "1", "-1"], "'-1'"),
+        (["no", "True"], "'True'"),
+    ],
+)
+def test_words_for_missing_labels(labels: list[str], word: str) -> None:
+    assert f"labels that may mark rows without a label: {word}" in remarks(labels * 10)
+
+
+@pytest.mark.parametrize("labels", [["racism", "sexism", "none"], ["-2", "-1", "0", "1", "2"], ["True", "False"]])
+def test_labels_that_are_classes_although_they_look_missing(labels: list[str]) -> None:
+    assert "may mark rows without a label" not in remarks(labels * 10)
