@@ -28,7 +28,7 @@ from StaICC.datasets.label_values import (
 from StaICC.datasets.remarks import ReadRows, remarks_on
 from StaICC.datasets.row_problems import RowProblem, refuse_rows
 from StaICC.datasets.source import FileSource, HubSource, Records, Source, TableFile
-from StaICC.datasets.table import FrozenTable, MemoryTable, Table
+from StaICC.datasets.table import FrozenTable, MemoryTable, Table, is_list_of_values
 from StaICC.errors import ArgumentError, DataDamagedError, DataError, SchemaError, UnknownNameError
 from StaICC.files.json_reading import read_value
 from StaICC.layout import Block, Displayed, Line
@@ -149,10 +149,19 @@ def _checked_labels(records: Records, labels: Labels) -> list[str]:
     names = names_by_value(labels)
     values = []
     wrong_label: dict[int, str] = {}
+    text_of: dict[str, str] = {}  # many rows have few labels
     for number, (_, label) in enumerate(records.rows):
-        refuse_numbers_with_two_meanings(label, labels, records.place(number))
+        if isinstance(label, str) and label in text_of:
+            values.append(text_of[label])
+            continue
+        try:
+            refuse_numbers_with_two_meanings(label, labels)
+        except ArgumentError as error:
+            raise ArgumentError(f"{records.place(number)}: {error}") from None
         try:
             values.append(label_text(label, names))
+            if isinstance(label, str):
+                text_of[label] = values[-1]
         except ArgumentError as error:
             column = f", column {records.columns[-1]!r}" if records.columns else ""
             wrong_label[number] = f"{records.place(number)}{column}: {error}"
@@ -178,15 +187,17 @@ def _problems_of_texts(records: Records) -> list[RowProblem]:
     empty: list[int] = []
     for number, (given, _) in enumerate(records.rows):
         texts = (given,) if isinstance(given, str) else given
-        if not isinstance(texts, Sequence) or isinstance(texts, bytes | bytearray):
+        if not is_list_of_values(texts):
             continue  # the table refuses it
-        place = records.place(number)
         for column, text in enumerate(texts):
+            if isinstance(text, str) and not has_lone_surrogate(text):
+                continue
             name = f"column {records.columns[column]!r}" if records.columns else f"text {column}"
-            if not isinstance(text, str):
-                wrong_type[number] = f"{place}: {name} must be a string, not {text!r:.80}"
-            elif has_lone_surrogate(text):
-                surrogates[number] = f"{place}: {name} holds a lone surrogate: {text!r:.80}"
+            where = f"{records.place(number)}: {name}"
+            if isinstance(text, str):
+                surrogates[number] = f"{where} holds a lone surrogate: {text!r:.80}"
+            else:
+                wrong_type[number] = f"{where} must be a string, not {text!r:.80}"
         if texts and all(isinstance(text, str) and not text.strip() for text in texts):
             empty.append(number)
     advice = "Correct or remove these rows"

@@ -85,11 +85,17 @@ def _fields_of_any_length(text: str) -> Iterator[None]:
             csv.field_size_limit(before)
 
 
+def _lines_of(text: str) -> Iterator[str]:
+    """Yield the lines of a text with their ends, without a copy of the whole text: its beginning may be enough."""
+    for match in re.finditer(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text):
+        yield match[0]
+
+
 def read_header(text: str, separator: str) -> list[str]:
     """Return the names of the columns, in quotes or not: the first line that is not blank; none for an empty file."""
     # Not strict: in quotes, the header is an error for every separator but its own.
     with _fields_of_any_length(text):
-        records = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True)
+        records = csv.reader(_lines_of(text), delimiter=separator, skipinitialspace=True)
         for fields in records:
             if any(map(str.strip, fields)):
                 return [column.strip() for column in fields]

@@ -108,13 +108,12 @@ def given_names(labels: Sequence[str] | Mapping[Any, str], counts: Mapping[str, 
     return by_index if counts.keys() <= by_index.keys() else names
 
 
-def refuse_numbers_with_two_meanings(label: object, labels: Labels, place: str) -> None:
+def refuse_numbers_with_two_meanings(label: object, labels: Labels) -> None:
     """Refuse a number that is an index into a list of labels, and also the name of another label of the list.
 
     Args:
         label: The label of a row.
         labels: The names of the labels.
-        place: Where the row is, for the message.
 
     Raises:
         ArgumentError: It is such a number: of ``["1", "0"]``, 0 may be the first label or the label ``"0"``.
@@ -127,7 +126,7 @@ def refuse_numbers_with_two_meanings(label: object, labels: Labels, place: str) 
     by_index, by_name = labels[index], str(index)
     if by_name in labels and by_index != by_name:
         raise ArgumentError(
-            f"{place}: the label {index} may be the index of {by_index!r} or the name {by_name!r} in the labels "
+            f"the label {index} may be the index of {by_index!r} or the name {by_name!r} in the labels "
             f"{', '.join(map(repr, labels))}. Say what each number means: "
             f"labels={{{', '.join(f'{name}: {name!r}' for name in labels[:2])}, ...}}"
         )

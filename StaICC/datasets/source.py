@@ -517,8 +517,8 @@ def _refuse_missing_header(name: str, header: Sequence[str], label: int, table: 
         SchemaError: The file has no header.
     """
     for record in table.rows:
-        fields = [field.strip() for field in record.fields]
-        if fields[label] == header[label] and fields != list(header):
+        has_name_of_column = record.fields[label].strip() == header[label]
+        if has_name_of_column and [field.strip() for field in record.fields] != list(header):
             columns = ", ".join(repr(f"column{number}") for number in range(1, len(header) + 1))
             as_they_are = ", ".join(map(repr, header))
             raise SchemaError(
@@ -679,16 +679,32 @@ def given_rows(rows: Any, labels: Labels, name: str) -> Records:
     """
     if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
         raise ArgumentError(f"rows: expected (text or texts, label) pairs, got {rows!r:.80}")
-    pairs = [split_pair(f"row {number}", row) for number, row in enumerate(rows)]
-    if isinstance(labels, Sequence):
-        for number, (texts, label) in enumerate(pairs):
-            refuse_numbers_with_two_meanings(label, labels, f"row {number}")
-            index = None if isinstance(label, str) else whole_number(label)
-            if index is not None and not 0 <= index < len(labels):
-                known = f"the label space of {name!r} has {len(labels)} labels (indexes 0 to {len(labels) - 1})"
-                raise ArgumentError(f"row {number}: the label index is {index}, but {known}")
-            pairs[number] = (texts, label if index is None else labels[index])
+    pairs = []
+    for number, row in enumerate(rows):
+        try:
+            texts, label = split_pair(row)
+            pairs.append((texts, _named_label(label, labels, name)))
+        except ArgumentError as error:
+            raise ArgumentError(f"row {number}: {error}") from None
     return Records("", pairs, range(len(pairs)), "row")
+
+
+def _named_label(label: object, labels: Labels, name: str) -> object:
+    """Return the label of a row of a program; the name of an index into a list of label names.
+
+    Raises:
+        ArgumentError: An index is not one of the list, or may be another label's name.
+    """
+    if not isinstance(labels, Sequence) or isinstance(label, str):
+        return label
+    refuse_numbers_with_two_meanings(label, labels)
+    index = whole_number(label)
+    if index is None:
+        return label
+    if not 0 <= index < len(labels):
+        known = f"the label space of {name!r} has {len(labels)} labels (indexes 0 to {len(labels) - 1})"
+        raise ArgumentError(f"the label index is {index}, but {known}")
+    return labels[index]
 
 
 def listed_columns(

@@ -28,7 +28,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from StaICC.arguments import validate_integer, whole_number
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError
@@ -100,38 +100,47 @@ def table_digest(rows: Iterable[tuple[Sequence[str], int]]) -> str:
     return digest.hexdigest()
 
 
-def split_pair(place: str, row: object) -> tuple[Any, Any]:
+def is_list_of_values(value: object) -> TypeGuard[Sequence[Any]]:
+    """Return whether a value is a sequence, but no text and no bytes."""
+    if isinstance(value, (tuple, list)):  # much faster than the abstract class
+        return True
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))
+
+
+def split_pair(row: object) -> tuple[Any, Any]:
     """Return the texts and the label of a row, unchecked.
 
     Raises:
         ArgumentError: The row is no such pair.
     """
-    if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != 2:
+    if not is_list_of_values(row) or len(row) != 2:
         advice = "For a table with named columns use Dataset.from_file, from_pandas or from_huggingface"
-        raise ArgumentError(f"{place}: expected (text or texts, label index), got {row!r:.80}. {advice}")
+        raise ArgumentError(f"expected (text or texts, label index), got {row!r:.80}. {advice}")
     return row[0], row[1]
 
 
-def _check_row(place: str, row: object, columns: int | None, names: Sequence[str] = ()) -> Row:
-    given, label = split_pair(place, row)
+def _check_row(row: object, columns: int | None, names: Sequence[str] = ()) -> Row:
+    """Return a row, checked; the caller adds the place of the row to an error."""
+    given, label = split_pair(row)
     texts = (given,) if isinstance(given, str) else given
-    if not isinstance(texts, Sequence) or isinstance(texts, bytes | bytearray):
-        raise ArgumentError(f"{place}: expected a text or a sequence of texts, got {given!r:.80}")
+    if not is_list_of_values(texts):
+        raise ArgumentError(f"expected a text or a sequence of texts, got {given!r:.80}")
     for column, text in enumerate(texts):
+        if isinstance(text, str) and not has_lone_surrogate(text):
+            continue
         name = f"column {names[column]!r}" if names else f"text {column}"
-        if not isinstance(text, str):
-            raise ArgumentError(f"{place}: {name} must be a string, not {text!r:.80}. Correct or remove the row")
-        if has_lone_surrogate(text):
-            raise ArgumentError(f"{place}: {name} holds a lone surrogate: {text!r:.80}")
+        if isinstance(text, str):
+            raise ArgumentError(f"{name} holds a lone surrogate: {text!r:.80}")
+        raise ArgumentError(f"{name} must be a string, not {text!r:.80}. Correct or remove the row")
     if not texts:
-        raise ArgumentError(f"{place}: there is no input text")
+        raise ArgumentError("there is no input text")
     if columns is not None and len(texts) != columns:
-        raise ArgumentError(f"{place}: {len(texts)} input texts, but the rows before it have {columns}")
+        raise ArgumentError(f"{len(texts)} input texts, but the rows before it have {columns}")
     index = whole_number(label)
     if index is None:
-        raise ArgumentError(f"{place}: the label must be an index into the label space (0, 1, ...), not {label!r:.80}")
+        raise ArgumentError(f"the label must be an index into the label space (0, 1, ...), not {label!r:.80}")
     if not 0 <= index < _LABEL_LIMIT:
-        raise ArgumentError(f"{place}: the label index must be 0 or more, not {label!r:.80}")
+        raise ArgumentError(f"the label index must be 0 or more, not {label!r:.80}")
     return Row(tuple(texts), index)
 
 
@@ -167,7 +176,11 @@ class MemoryTable:
             raise ArgumentError(f"rows: expected (text or texts, label index) pairs, got {rows!r:.80}")
         checked: list[Row] = []
         for number, row in enumerate(rows):
-            checked.append(_check_row(place(number), row, len(checked[0].texts) if checked else None, names))
+            columns = len(checked[0].texts) if checked else None
+            try:
+                checked.append(_check_row(row, columns, names))
+            except ArgumentError as error:
+                raise ArgumentError(f"{place(number)}: {error}") from None
         if not checked:
             raise ArgumentError("rows: there is no row")
         self._rows = tuple(checked)
@@ -210,7 +223,10 @@ def write_table(
     offsets, labels, body = array("Q", [0]), array("I"), bytearray()
     checked: list[Row] = []
     for number, row in enumerate(rows):
-        checked.append(_check_row(f"row {number}", row, columns))
+        try:
+            checked.append(_check_row(row, columns))
+        except ArgumentError as error:
+            raise ArgumentError(f"row {number}: {error}") from None
         labels.append(checked[-1].label)
         for text in checked[-1].texts:
             body += text.encode()
