@@ -17,8 +17,14 @@ from StaICC.comparing.alignment import (
     align,
     compared_pairs,
     corrected,
+)
+from StaICC.comparing.missing_queries import (
+    RunDifference,
+    detectable_difference,
     difference_outcome,
-    test_above,
+    interval_of_difference,
+    mean_of_differences,
+    outcome_above,
 )
 from StaICC.comparing.pairing import Difference, label_differences, list_differences, saved_value, shown_value
 from StaICC.comparing.ranking import Rank, rank_table, ranks_of
@@ -27,12 +33,14 @@ from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.layout import Block, Displayed, Line, TextTable, shared_lines
 from StaICC.metrics import paired_tests
 from StaICC.metrics.intervals import Interval
-from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL, PairedDifference, mean_difference
+from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
 from StaICC.registry import import_reference
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import by_benchmark, split_runs
 
 COVERAGE = 0.95
+MISSING_HEAD = "no score"
+"""Head of the column with the number of queries of each run without a score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +49,21 @@ class DatasetComparison:
 
     dataset: str
     rows: int
-    """Test rows that both runs predicted."""
+    """Test rows that both runs have."""
     queries: int
     """Queries of each run on these rows."""
+    missing: tuple[int, int]
+    """Number of these queries without a score, of the first and of the second run."""
     values: tuple[float, float]
-    """The metric of the first and of the second run."""
+    """The metric of the first and of the second run on the queries that have a score, as in their tables."""
     difference: float
     """First minus second."""
     interval: Interval | None
-    """Of the difference; ``None`` if it has no bound."""
+    """Of the difference, whatever the scores of missing queries are; ``None`` if it has no bound."""
     outcome: TestOutcome
-    """Of the test over test rows. Holm's correction is for all data sets and pairs of runs; that of the mean, or of the
-    only data set, for both directions of the pairs of runs."""
+    """Of the test over test rows, in which missing queries count at their worst for each direction. Holm's correction
+    is for all data sets and pairs of runs; that of the mean, or of the only data set, for both directions of the pairs
+    of runs."""
     detectable: float | None
     """The smallest true difference that the test finds with probability 0.8 at level 0.05; ``None`` if the runs differ
     on too few rows for any."""
@@ -108,7 +119,7 @@ class Comparison(Displayed):
     non_inferiority: tuple[NonInferiority, ...]
     """In both directions, if a margin was given."""
     left_out: tuple[str, ...]
-    """Data sets and queries that are not compared, with the reason."""
+    """Data sets and queries that are not compared, and queries without a score, with the reason."""
     signature: str
     """Of the first run; the fields in which that of the second differs are among the differences."""
 
@@ -125,8 +136,13 @@ class Comparison(Displayed):
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the head and the rows of the comparison, as text; the mean comes last."""
         head = ["data set", "rows", "first", "second", "difference", f"{100 * COVERAGE:g} % interval"]
-        rows = [
-            [
+        head += ["p", "p (Holm)", "detectable"]
+        with_missing = any(line.missing != (0, 0) for line in self.lines)
+        if with_missing:
+            head.insert(2, MISSING_HEAD)
+        rows = []
+        for line in self.lines:
+            row = [
                 line.dataset,
                 str(line.rows),
                 *(f"{value:.4f}" for value in line.values),
@@ -135,9 +151,10 @@ class Comparison(Displayed):
                 *("-" if p is None else f"{p:.3g}" for p in (line.p_value, line.holm)),
                 "-" if line.detectable is None else f"{line.detectable:.3f}",
             ]
-            for line in self.lines
-        ]
-        return [*head, "p", "p (Holm)", "detectable"], rows
+            if with_missing:
+                row.insert(2, f"{line.missing[0]}, {line.missing[1]}")
+            rows.append(row)
+        return head, rows
 
     def introduction(self) -> list[str]:
         """Return what a reader must know before the figures: metric, models, each difference, what is left out."""
@@ -289,20 +306,26 @@ def compare_runs(
     datasets, better = aligned.datasets, aligned.higher_is_better
     pairs, chosen_from = compared_pairs(aligned, reference)
     steps = [[paired.difference(*pair) for paired in datasets.values()] for pair in pairs]
-    means = [mean_difference(own) for own in steps]
+    means = [mean_of_differences(own) for own in steps]
     outcomes = of_datasets = corrected(list(map(difference_outcome, means)), chosen_from=chosen_from)
     if len(datasets) > 1:
         tests = [difference_outcome(step) for own in steps for step in own]
         of_datasets = corrected(tests, paired_tests.holm, chosen_from * len(datasets))
     lines, queries = iter(of_datasets), [paired.queries for paired in datasets.values()]
-    not_worse: list[list[NonInferiority]] = [[] for _ in pairs]
-    for turn in () if margin is None else (1, -1):
-        gains = [mean if (turn == 1) is better else mean.negated for mean in means]
-        above = corrected([test_above(gain, -(margin or 0.0)) for gain in gains], paired_tests.holm, chosen_from)
-        for own, pair, test in zip(not_worse, pairs, above, strict=True):
-            p, (run, than) = test.holm if isinstance(test, Tested) else None, pair[::turn]
-            shown = p is not None and p <= (1.0 - COVERAGE) / 2.0
-            own.append(NonInferiority(run, than, margin or 0.0, p, shown))
+    not_worse: list[tuple[NonInferiority, ...]] = [() for _ in pairs]
+    if margin is not None:
+        gains = means if better else [mean.negated for mean in means]
+        first_not_worse = _not_worse(gains, margin, chosen_from)
+        second_not_worse = _not_worse([gain.negated for gain in gains], margin, chosen_from)
+        not_worse = [
+            (
+                _non_inferiority(first, second, margin, outcome_of_first),
+                _non_inferiority(second, first, margin, outcome_of_second),
+            )
+            for (first, second), outcome_of_first, outcome_of_second in zip(
+                pairs, first_not_worse, second_not_worse, strict=True
+            )
+        ]
     notes = {run: list(_table_notes(run, aligned)) for run in aligned.runs}
     made = []
     for number, pair in enumerate(pairs):
@@ -319,7 +342,7 @@ def compare_runs(
                 (*label_differences(first, second, datasets), *list_differences(first, second)),
                 tuple(figures),
                 of_mean if len(datasets) > 1 else None,
-                tuple(not_worse[number]),
+                not_worse[number],
                 tuple(dict.fromkeys([*aligned.left_out, *(note for run in pair for note in notes[run])])),
                 str(first.signature),
             )
@@ -328,17 +351,36 @@ def compare_runs(
     return BenchmarkComparison(aligned.benchmark, aligned.metric, tuple(made), ranking, aligned.left_out)
 
 
-def _figures(name: str, difference: PairedDifference, queries: int, outcome: TestOutcome) -> DatasetComparison:
-    values, interval = (difference.first, difference.second), paired_tests.difference_interval(difference, COVERAGE)
-    detectable, rows = paired_tests.detectable_difference(difference), len(difference.steps)
-    return DatasetComparison(name, rows, queries, values, difference.difference, interval, outcome, detectable)
+def _not_worse(gains: Sequence[RunDifference], margin: float, chosen_from: int) -> list[TestOutcome]:
+    """Return for each pair of runs the test of "the gain is at most minus the margin", corrected for the pairs."""
+    return corrected([outcome_above(gain, -margin) for gain in gains], paired_tests.holm, chosen_from)
+
+
+def _non_inferiority(run: str, than: str, margin: float, outcome: TestOutcome) -> NonInferiority:
+    if not isinstance(outcome, Tested):
+        return NonInferiority(run, than, margin, None, False)
+    return NonInferiority(run, than, margin, outcome.holm, outcome.holm <= (1.0 - COVERAGE) / 2.0)
+
+
+def _figures(name: str, difference: RunDifference, queries: int, outcome: TestOutcome) -> DatasetComparison:
+    return DatasetComparison(
+        dataset=name,
+        rows=difference.rows,
+        queries=queries,
+        missing=difference.missing,
+        values=difference.values,
+        difference=difference.difference,
+        interval=interval_of_difference(difference, COVERAGE),
+        outcome=outcome,
+        detectable=detectable_difference(difference),
+    )
 
 
 def _table_notes(run: str, aligned: AlignedRuns) -> Iterator[str]:
     """Yield where a run's table has another value although all its queries are compared."""
     result = aligned.runs[run]
     for dataset, paired in aligned.datasets.items():
-        saved, value = saved_value(result.divided[dataset], aligned.metric), paired.alone[run].first
+        saved, value = saved_value(result.divided[dataset], aligned.metric), paired.values[run]
         if paired.runs[run].queries == paired.queries and saved is not None and abs(saved - value) > TABLE_TOLERANCE:
             metrics = result.signature.fields.get("metrics") or "standard"
             yield (
@@ -355,6 +397,10 @@ _MEANING = (
     "probability 0.8 (-: too few rows differ to state one)"
 )
 
+_MEANING_OF_MISSING = (
+    f"{MISSING_HEAD}: queries of the first, and of the second run, that failed or whose reply has no label. The values "
+    "are those of the other queries; in intervals and p, missing queries count at their worst for each direction"
+)
 
 _Made = TypeVar("_Made")
 
@@ -438,4 +484,8 @@ def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Bloc
     """
     groups, shared = shared_lines(list(groups_of_blocks(comparisons)))
     spaced = [block for group in groups for block in (*group, Line(""))]
-    return [*shared, *spaced, Line(_MEANING)]
+    lines = (line for comparison in comparisons for pair in comparison.comparisons for line in pair.lines)
+    below = [Line(_MEANING)]
+    if any(line.missing != (0, 0) for line in lines):
+        below.append(Line(_MEANING_OF_MISSING))
+    return [*shared, *spaced, *below]

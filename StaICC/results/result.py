@@ -300,11 +300,17 @@ class Result(_Saved):
         replies = self.details[dataset].unparsed if self.setting("unparsed") == "wrong" else ()
         return {(reply.condition, reply.query) for reply in replies}
 
-    @property
-    def excluded(self) -> int:
-        """Number of replies without a label that the scores leave out."""
-        unparsed = sum(len(details.unparsed) for details in self.details.values())
-        return unparsed if self.setting("unparsed") == "excluded" else 0
+    def left_out_of(self, metric: str, dataset: str | None = None) -> int:
+        """Return the number of queries that a score leaves out: failed ones, and replies without a label.
+
+        Args:
+            metric: The score.
+            dataset: A data set; by default, all of those that the mean is over.
+        """
+        if metric in BASELINE_KEYS:
+            return 0
+        names = list(self.details) if dataset is None else [dataset]
+        return sum(_asked(self, name, metric) - _scored(self, name, metric) for name in names)
 
     def results(self) -> Iterator[Result]:
         """Yield the result itself, as a group yields each of its results."""
@@ -391,6 +397,8 @@ class Result(_Saved):
 _KEYS = {item.name: item.name for item in fields(Result) if item.name != "outputs"}
 _KEYS |= {"divided": DIVIDED, "averaged": AVERAGED}
 """The key of each attribute in a file."""
+BASELINE_KEYS = ("uniform", "majority")
+"""Keys of LongICL's scores that are baselines, which no query can be missing from."""
 _OPTIONAL = ("warnings", "files", "stopping", "higher_is_better", "query_scores")
 
 
@@ -556,11 +564,28 @@ def origin(result: Result, dataset: str | None) -> dict[str, Any]:
     return {"benchmark": result.benchmark, "model": result.model, "method": result.method, "dataset": dataset}
 
 
+def _round_of(result: Result, dataset: str, metric: str) -> Mapping[str, Any] | None:
+    """Return the record of the round of LongICL that has a score; ``None`` for other scores."""
+    rounds = result.divided[dataset].get("rounds") if result.benchmark == benchmark_names.LONG_ICL else None
+    return (rounds or {}).get(metric)
+
+
+def _asked(result: Result, dataset: str, metric: str) -> int:
+    """Return the number of queries of a score: of its condition or round, if it belongs to one."""
+    details, condition = result.details[dataset], metric.rpartition(".")[0]
+    asked_round = _round_of(result, dataset, metric)
+    if asked_round is not None:
+        return int(asked_round.get("asked", details.asked))
+    for record in details.conditions:
+        if record.name == condition:
+            return len(record.truth)
+    return details.asked
+
+
 def _scored(result: Result, dataset: str, metric: str) -> int:
     """Return the number of scored queries of a score: of its condition or round, if it belongs to one."""
     details, condition = result.details[dataset], metric.rpartition(".")[0]
-    rounds = result.divided[dataset].get("rounds") if result.benchmark == benchmark_names.LONG_ICL else None
-    if scored_round := (rounds or {}).get(metric):
+    if scored_round := _round_of(result, dataset, metric):
         lost = scored_round.get("unparsed", 0) if result.setting("unparsed") == "excluded" else 0
         return int(scored_round.get("answered", details.scored)) - int(lost)
     for record in details.conditions:
