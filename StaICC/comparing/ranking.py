@@ -72,6 +72,11 @@ class Rank:
     """The metric with each missing query at its worst, by which runs are sorted; ``None`` without missing queries."""
 
     @property
+    def sorted_by(self) -> float:
+        """The value by which runs are sorted: missing queries count at their worst."""
+        return self.value if self.at_worst is None else self.at_worst
+
+    @property
     def interval_cell(self) -> str:
         """The interval of ranks as text."""
         return _ends(self.ranks)
@@ -103,7 +108,7 @@ def rank_table(ranks: Sequence[Rank], metric: str) -> TextTable:
     for number, rank in enumerate(ranks, 1):
         row = [str(number), rank.interval_cell, rank.run, rank.groups, describe(rank.verdict), f"{rank.value:.4f}"]
         if with_missing:
-            row += [str(rank.missing), f"{rank.value if rank.at_worst is None else rank.at_worst:.4f}"]
+            row += [str(rank.missing), f"{rank.sorted_by:.4f}"]
         if with_conditions:
             row.append(_ends(rank.condition_ranks))
         rows.append(row)

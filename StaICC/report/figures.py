@@ -29,6 +29,7 @@ from StaICC.metrics.scores import HEADLINE, score_record
 from StaICC.report.html import Missing
 from StaICC.report.plots import SERIES, Axis, Figure, Panel, Shape, row_axis
 from StaICC.results.details import DatasetDetails
+from StaICC.results.left_out import with_marks
 from StaICC.results.result import Result, ResultGroup, score_records
 
 
@@ -43,11 +44,17 @@ class ChartScore(NamedTuple):
     """The expected best accuracy of guessing."""
     majority: float | None = None
     """The accuracy of the most frequent label."""
+    left_out: int = 0
+    """Number of queries that it leaves out."""
+    stopped_early: bool = False
+    """Whether the run stopped early."""
 
     @property
     def cell(self) -> str:
-        """The value as a cell of a table; ``-`` with the reason if there is none."""
-        return Missing(self.reason) if self.value is None else f"{self.value:.4f}"
+        """The value as a cell of a table, with its marks; ``-`` with the reason if there is none."""
+        if self.value is None:
+            return Missing(self.reason)
+        return with_marks(f"{self.value:.4f}", self.left_out, self.stopped_early)
 
     @property
     def interval_cell(self) -> str:
@@ -132,7 +139,8 @@ def scores_of(result: Result) -> dict[tuple[str | None, str], ChartScore]:
         key = mean_key(result.benchmark, key) if place is None else key
         interval = None if record["low"] is None else Interval(record["low"], record["high"], record["level"], "")
         reason = record["missing"] or "not recorded"
-        score = ChartScore(record["value"], interval, reason, record["random"], record["majority"])
+        marks = record["left_out"], record["stopped_early"]
+        score = ChartScore(record["value"], interval, reason, record["random"], record["majority"], *marks)
         if place is None:
             own = {name: scores[name, key] for name in result.divided if (name, key) in scores}
             if undefined := [name for name, score in own.items() if score.value is None]:
@@ -156,6 +164,8 @@ def labels_of(details: DatasetDetails) -> tuple[str, ...]:
     return tuple(map(str, range(1 + max((label for label in seen if label is not None), default=-1))))
 
 
+_NO_NAMES = ("", "best", "other", "significant", "data sets")
+"""Names of series that are not those of runs."""
 _SHARE = Axis((0, 1), [(0, "0"), (0.5, "0.5"), (1, "1")])
 _ACCURACY = _SHARE._replace(label="accuracy")
 _BASELINES = [Shape(text="random baseline"), Shape(kind="dashed", text="majority baseline")]
@@ -229,7 +239,7 @@ def chart(
             middle, *ends = [(place, value) if horizontal else (value, place) for value in figures_]
             shapes += [Shape(ends, number)] if ends else []
             text = ", ".join(filter(None, dict.fromkeys((point.series, point.place))))
-            marks.append(Shape([middle], number, "mark", f"{text}: {score.value:.4f}", point.size))
+            marks.append(Shape([middle], number, "mark", f"{text}: {score.cell}", point.size))
             curves.setdefault(number, []).append(middle)
         spread = [end[1 if horizontal else 0] for shape in (*shapes, *marks) for end in shape.points]
         vertical = vertical or (_range_axis(spread, width // 80) if spread else _SHARE)
@@ -255,15 +265,32 @@ def chart(
         bases = (ChartScore(score.random).cell, ChartScore(score.majority).cell)
         row = (*point[:3], score.cell, score.interval_cell, *bases, *point.more)
         rows.append([*compress(row, columns)])
+    if len(keys) > SERIES:
+        caption += f" The first {SERIES} of {len(keys)} are drawn, the table has all."
     return Figure(
         title,
-        caption + (f" The first {SERIES} of {len(keys)} are drawn, the table has all." if len(keys) > SERIES else ""),
+        f"{caption}{_marks_note(points)}",
         [*map(panel, drawn, drawn.values())],
         [*filter(None, columns)],
         rows,
         range(sum(map(bool, head[:3]))),
         [*keys[:SERIES], *(_BASELINES if baselines else ()), *legend],
     )
+
+
+def _marks_note(points: Iterable[Point]) -> str:
+    """Return the sentences of a caption about scores that are not of all queries."""
+    marked: dict[str, list[str]] = {}
+    for point in points:
+        score = point.score
+        if score.value is None:
+            continue
+        name = ", ".join(dict.fromkeys(part for part in (point.series, point.place) if part not in _NO_NAMES))
+        if score.left_out:
+            marked.setdefault("Queries left out", []).append(f"{name}: {score.left_out}")
+        if score.stopped_early:
+            marked.setdefault("Stopped early", []).append(name)
+    return "".join(f" {mark}: {'; '.join(dict.fromkeys(names))}." for mark, names in marked.items())
 
 
 def accuracy_by_dataset(given: Given) -> Figure:
@@ -347,9 +374,8 @@ def differences(compared: Sequence[Comparison]) -> Figure:
             p = p_text(outcome.holm) if isinstance(outcome, Tested) else Missing(outcome.reason)
             kind = "significant" if isinstance(outcome, Tested) and outcome.significant else "other"
             name = f"{pair.first} - {pair.second}" if others else line.dataset
-            points.append(
-                Point(title, kind, name, ChartScore(line.difference, line.interval, "it has no bound"), more=(p,))
-            )
+            difference = ChartScore(line.difference, line.interval, "it has no bound", left_out=sum(line.missing))
+            points.append(Point(title, kind, name, difference, more=(p,)))
     return chart(
         title,
         "First minus second run, with intervals. Significant differences (Holm) are coloured, others are grey.",
@@ -831,6 +857,7 @@ def experiment_chart(given: Given) -> Figure:
                 low, high = row.get("score_low"), row.get("score_high")
                 interval = None if low is None or high is None else Interval(low, high, 0.95, "")
                 score = ChartScore(row.get("score"), interval, "undefined or not measured")
+                score = score._replace(left_out=result.left_out_of(name, dataset))
                 points.append(Point(dataset, run, name, score, at[name]))
             places += at.values()
             for key in ("band_low", "band_high") if number < SERIES else ():

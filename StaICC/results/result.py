@@ -34,6 +34,7 @@ from StaICC.results.files import (
     read_result_file,
     write_result_file,
 )
+from StaICC.results.left_out import with_marks
 from StaICC.results.predictor import Provenance
 from StaICC.results.signature import Signature
 from StaICC.results.table import result_blocks, warning_lines
@@ -338,6 +339,8 @@ class Result(_Saved):
                     "high": interval.high if interval else None,
                     "level": interval.level if interval else None,
                     "n": sum(_scored(self, name, metric) for name in ([dataset] if dataset else self.details)),
+                    "left_out": self.left_out_of(metric, dataset),
+                    "stopped_early": stopping is not None,
                     "random": guess.max_random if guess else None,
                     "majority": guess.majority if guess else None,
                     "missing": own.missing.get(metric),
@@ -605,9 +608,9 @@ def score_records(result: _Saved) -> Iterator[dict[str, Any]]:
     Yields:
         ``benchmark``, ``model``, ``method``, ``dataset`` (``None``: the mean over them), ``metric``, ``value``, ``low``
         and ``high`` (ends of the interval; after early stopping, of the mean of its score), ``level``, ``n`` (scored
-        queries, of the condition or round where the score has one), ``random`` and ``majority`` (baselines of an
-        accuracy), ``missing`` (why there is no value),
-        ``signature``.
+        queries, of the condition or round where the score has one), ``left_out`` (queries that the score leaves out),
+        ``stopped_early`` (whether the run stopped before it had evaluated all rows), ``random`` and ``majority``
+        (baselines of an accuracy), ``missing`` (why there is no value), ``signature``.
 
     Example:
         >>> from StaICC import Normal
@@ -631,7 +634,8 @@ def model_index(results: Iterable[_Saved]) -> list[dict[str, Any]]:
 
     Returns:
         One entry for each model, with one evaluation for each data set (and the mean) of each benchmark and signature.
-        Undefined scores are left out.
+        Undefined scores are left out. The name of a score says how many queries it leaves out, and whether the run
+        stopped early.
     """
     models: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {}
     for record in (record for result in results for record in score_records(result) if record["value"] is not None):
@@ -643,9 +647,14 @@ def model_index(results: Iterable[_Saved]) -> list[dict[str, Any]]:
             "metrics": [],
         }
         evaluation = models.setdefault(record["model"], {}).setdefault((benchmark, signature, dataset), empty)
-        metric = {"type": _HUB_METRICS.get(record["metric"], record["metric"]), "name": record["metric"]}
-        interval = {name: record[name] for name in ("low", "high", "level") if record[name] is not None}
-        evaluation["metrics"].append({**metric, "value": record["value"], "args": interval})
+        metric = {"type": _HUB_METRICS.get(record["metric"], record["metric"])}
+        details = {name: record[name] for name in ("low", "high", "level") if record[name] is not None}
+        metric["name"] = with_marks(record["metric"], record["left_out"], record["stopped_early"])
+        if record["left_out"]:
+            details["queries_left_out"] = record["left_out"]
+        if record["stopped_early"]:
+            details["stopped_early"] = True
+        evaluation["metrics"].append({**metric, "value": record["value"], "args": details})
     return [{"name": model, "results": list(evaluations.values())} for model, evaluations in models.items()]
 
 
