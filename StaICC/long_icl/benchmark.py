@@ -64,9 +64,11 @@ from StaICC.long_icl.scoring import (
     value_of,
 )
 from StaICC.metrics.classification import Kind
+from StaICC.metrics.fixed_baselines import CorrectPredictions, p_value_against_labels
 from StaICC.metrics.intervals import combine
 from StaICC.metrics.metric_set import MetricSet
-from StaICC.metrics.random_baselines import RandomBaseline, sign_test
+from StaICC.metrics.random_baselines import RandomBaseline
+from StaICC.metrics.statistics import Sample
 from StaICC.numerics import mean
 from StaICC.prompting.prompt_text import PromptText
 from StaICC.prompting.prompt_writer import Query
@@ -568,14 +570,28 @@ class LongICLExperimentor(Scorer, DatasetTask):
         return tally, parsed, text if card.structured else card.labels.index(tally.predicted[0])
 
     def _baselines(self, outcome: LongICLOutcome) -> Baselines:
-        """Return the accuracies of predictors without a model, and the p-values against them, for a scored round."""
+        """Return the accuracies of predictors without a model, and the p-values against them, for a scored round.
+
+        They are those of all test items: a reply that is left out counts as wrong.
+        """
         labels, tried, (_, majority, frequent) = len(self.card.labels), self.options.statistics.tried, self.guessing
-        by_row = {item.row: tally for item, tally in zip(self.test_items, outcome.tallies, strict=True) if tally}
-        queries, correct = len(by_row), sum(bool(tally.correct) for tally in by_row.values())
-        guesser = RandomBaseline(queries, 1 / labels)  # of the scored queries: others may be excluded
-        best, p_value = guesser.max_random_baseline(tried), guesser.p_value_of_count(correct, tried)
-        ahead = sign_test([bool(tally.correct) - (frequent in tally.gold) for tally in by_row.values()])
-        return Baselines(queries, labels, 1 / labels, majority or 0.0, tried, best, p_value, p_value_majority=ahead)
+        items = self.test_items
+        correct = [tally is not None and bool(tally.correct) for tally in outcome.tallies]
+        places = {row: place for place, row in enumerate(dict.fromkeys(item.row for item in items))}
+        sample = Sample([0] * len(items), [places[item.row] for item in items], len(places), labels)
+        by_row = {item.row: right for item, right in zip(items, correct, strict=True)}  # HELMET may test a row twice
+        guesser = RandomBaseline(len(by_row), 1 / labels)
+        against = CorrectPredictions(sample, correct, [frequent in item.gold for item in items])
+        return Baselines(
+            queries=len(by_row),
+            labels=labels,
+            uniform=1 / labels,
+            majority=majority or 0.0,
+            tried=tried,
+            max_random=guesser.max_random_baseline(tried),
+            p_value=guesser.p_value_of_count(sum(by_row.values()), tried),
+            p_value_majority=p_value_against_labels([against], tried),
+        )
 
     def _notes(self, run: DatasetRun) -> tuple[str, ...]:
         """Return warnings and facts that a reader of the scores needs."""

@@ -402,8 +402,9 @@ def detectable_difference(difference: PairedDifference) -> float | None:
 def bonferroni(p_value: float | None, tests: int) -> float | None:
     """Return the p-value of a test that was chosen from several by its value; ``None`` without one.
 
-    Tests of pairs of runs share runs and test rows, so they depend on each other. Bonferroni's correction holds however
-    they do; ``1 - (1 - p) ** tests`` would need independent tests.
+    Tests of pairs of runs share runs and test rows, so they depend on each other: two pairs with the same run on
+    opposite sides are small together. Bonferroni's correction holds however they do. ``1 - (1 - p) ** tests``, as for
+    independent tries against a baseline (:func:`~StaICC.metrics.random_baselines.p_value_of_best`), would not.
 
     Args:
         p_value: The p-value.

@@ -181,7 +181,7 @@ class Mean(Statistic):
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the mean, and what each test row contributes to it."""
         scores, ends = self.scores(sample, predictions), self.possible(sample, predictions)
-        return _mean_contributions(sample, scores, ends)
+        return mean_contributions(sample, scores, ends)
 
     def with_missing(self, sample: Sample, predictions: Sequence[Any], missing_at: RangeEnd) -> Contributions:
         """Return the mean, and what each test row contributes to it, with missing queries at an end of the range.
@@ -198,15 +198,21 @@ class Mean(Statistic):
         scores = [ends[0] if missing_at == "lowest" else ends[1]] * len(predictions)
         for place, score in zip(known, self.scores(known_sample, known_predictions), strict=True):
             scores[place] = score
-        return _mean_contributions(sample, scores, ends)
+        return mean_contributions(sample, scores, ends)
 
     def possible(self, sample: Sample, predictions: Sequence[Any]) -> tuple[float, float]:
         """Return the lowest and the highest possible score of a query."""
         return self.range(sample.n_labels)
 
 
-def _mean_contributions(sample: Sample, scores: Sequence[float], ends: tuple[float, float]) -> Contributions:
-    """Return the mean of the scores of the queries, each between these ends, and what each test row contributes."""
+def mean_contributions(sample: Sample, scores: Sequence[float], ends: tuple[float, float]) -> Contributions:
+    """Return the mean of the scores of queries, and what each test row contributes to it.
+
+    Args:
+        sample: The queries.
+        scores: The score of each query.
+        ends: The lowest and the highest possible score.
+    """
     total, count, more = math.fsum(scores), len(scores), sample.most
     low, high = ((total + more * end) / (count + more) for end in ends)
     rows = [of_row / count for of_row in sample.sums(scores)]

@@ -200,3 +200,16 @@ def test_slopes_consistency_and_entropies_count_missing_queries_at_their_worst(b
     assert found.values == pytest.approx((partial.averaged[metric], complete.averaged[metric]))
     assert found.interval.low < 0.0 < found.interval.high
     assert found.p_value is None or found.p_value > 0.05
+
+
+def test_baselines_are_those_of_all_queries_and_missing_ones_count_as_wrong() -> None:
+    """Half of its predictions are right, all others are missing: it is no better than a constant label."""
+    own = benchmark(names=("own", "other"))
+    partial = without(own, answers(own, 0.5, "a"), lambda query, right: not right)
+    some, wrong = predicted(own, partial), predicted(own, filled(own, partial, right=False))
+    assert some.averaged["accuracy"] == 1.0
+    assert some.means.baselines == wrong.means.baselines
+    assert some.details["own"].baselines == wrong.details["own"].baselines
+    baselines = some.means.baselines["normal"]
+    assert baselines.queries == 400
+    assert min(baselines.p_value, baselines.p_value_majority, baselines.p_value_last_demonstration) > 0.05

@@ -508,7 +508,7 @@ def test_every_output_has_the_number_of_queries_that_a_score_leaves_out() -> Non
         assert count in format_comparisons([compared], form), form
     (document,) = json.loads(format_comparisons([compared], "json"))
     assert document["comparisons"][0]["mean"]["missing"] == [80, 0]
-    assert "80" in str(rank(runs)).splitlines()[4].split()
+    assert "80" in str(rank(runs)).splitlines()[5].split()
 
 
 def test_a_run_that_stopped_early_is_marked_where_it_is_exported_with_its_interval() -> None:
