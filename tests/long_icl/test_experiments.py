@@ -462,7 +462,7 @@ def test_differences_are_on_the_items_that_both_conditions_have(small_files: Pat
     assert second["difference"] == 0.0
     guessing = result.details["goemotions"].baselines  # of all queries: those that are left out count as wrong
     assert [baselines.queries for baselines in guessing.values()] == [40, 40]
-    expected = sum(math.comb(30, hits) * 27 ** (30 - hits) for hits in range(25, 31)) / 28**30
+    expected = sum(math.comb(40, hits) * 27 ** (40 - hits) for hits in range(25, 41)) / 28**40
     assert guessing["1 shots"].p_value == pytest.approx(expected, rel=1e-9, abs=0)
     parts = benchmark(small_files, Experiment("position", (2,), shots=1), test_number=40, unparsed="excluded")
     rows = rows_of(parts(preentered_prediction=[[*right, *right[:30], *["?"] * 10]]))
