@@ -9,11 +9,11 @@ from functools import cached_property
 
 from StaICC.arguments import known_name
 from StaICC.comparing.missing_queries import RunDifference, mean_of_differences
-from StaICC.comparing.pairing import PairedRecords, metrics_of, pair_records
+from StaICC.comparing.pairing import PairedRecords, default_metric, metrics_of, pair_records
 from StaICC.comparing.verdicts import Tested, TestOutcome
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.metrics.paired_tests import bonferroni, directional_holm
-from StaICC.metrics.scores import HEADLINE, score_record
+from StaICC.metrics.scores import score_record
 from StaICC.results.result import Result
 
 MOST_RUNS = 20
@@ -87,9 +87,11 @@ def align(results: Mapping[str, Result], metric: str | None, reference: str | No
         raise ArgumentError(f"at least two runs are needed: got {len(results)}. Left out: {listed}")
     leader, first = next(iter(results.items()))
     known = metrics_of(first)
+    metric = metric or default_metric(first)
     if metric is None:
-        metric = HEADLINE.get(first.benchmark, "")
-        metric = metric if metric in known else next(iter(known), "accuracy")
+        raise ArgumentError(
+            f"the conditions of an experiment have no common mean: got no metric, expected one of {', '.join(known)}"
+        )
     known_name("metric", metric, known)
     better = score_record(first.benchmark, metric, first.higher_is_better).higher_is_better
     if better is None and metric in first.query_scores:

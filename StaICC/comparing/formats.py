@@ -108,7 +108,8 @@ def _csv(comparisons: Sequence[BenchmarkComparison]) -> str:
                 line.detectable,
             )
             note = line.outcome.reason if isinstance(line.outcome, Untested) else ""
-            note = "; ".join([*pair.left_out, *pair.conclusion()]) if line is pair.overall else note
+            if line is pair.claims[-1]:
+                note = "; ".join([*pair.left_out, *pair.conclusion()])
             *cells, note = (csv_cell(_line(cell)) for cell in (*names, note))
             writer.writerow([*cells, *figures, note])
     return text.getvalue().rstrip("\n")

@@ -20,7 +20,7 @@ from StaICC.comparing.missing_queries import MEANING, RunDifference, why_not_com
 from StaICC.errors import StaICCError
 from StaICC.metrics.diagnosis import noisy_label_shares
 from StaICC.metrics.paired_tests import paired_difference
-from StaICC.metrics.scores import CONSISTENCY, score_record
+from StaICC.metrics.scores import CONSISTENCY, HEADLINE, score_record
 from StaICC.metrics.statistics import Contributions, Mean, MicroF1, RangeEnd, Sample, Statistic
 from StaICC.results.details import ConditionRecord, QueryPosition, query_positions
 from StaICC.results.result import Result, single_scores
@@ -32,9 +32,33 @@ _LONGEST_REPLY = 100.0
 """Labels that one reply can name: the default limit of its tokens."""
 
 
+def is_experiment(result: Result) -> bool:
+    """Return whether a result is an experiment of LongICL, which is compared condition by condition."""
+    if result.benchmark != benchmark_names.LONG_ICL:
+        return False
+    return any(scores.get("experiment") for scores in result.divided.values())
+
+
 def metrics_of(result: Result) -> list[str]:
-    """Return the scores of a result that have a mean over data sets."""
+    """Return the scores of a result that have a mean over data sets; of an experiment, its conditions."""
+    if is_experiment(result):
+        return [name for name in result.averaged if name not in (*_NOT_SCORES, "mean")]
     return [name for name in result.averaged if name not in _NOT_SCORES]
+
+
+def default_metric(result: Result) -> str | None:
+    """Return the score by which a result is compared by default: the main one of its benchmark, else the first.
+
+    Returns:
+        The score; ``None`` for an experiment, whose conditions have no common mean.
+    """
+    if is_experiment(result):
+        return None
+    known = metrics_of(result)
+    headline = HEADLINE.get(result.benchmark)
+    if headline in known:
+        return headline
+    return known[0] if known else "accuracy"
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,7 @@ OPTIONS = ("variant", "test_number", "instruct", "parsing", "unparsed")
 """The options that the settings of a data set contain unchanged."""
 CUT_OFF = "cut off"
 """Why a reply has no label: it ended at the maximum number of tokens."""
+NO_MEAN = "the conditions of an experiment have no common mean: each answers another question"
 _NO_METRICS = MetricSet("", ())
 """The scores are those of the card."""
 
@@ -468,13 +469,18 @@ class LongICLExperimentor(Scorer, DatasetTask):
         """Return the scores of all conditions, their mean, and the scores of guessing."""
         values = {outcome.condition.name: outcome.value for outcome in outcomes}
         missing = {outcome.condition.name: outcome.note for outcome in outcomes if outcome.value is None}
-        if missing:
+        overall = None
+        if self.options.experiment is not None:
+            missing["mean"] = NO_MEAN
+        elif missing:
             missing["mean"] = f"no score in {', '.join(missing)}"
+        else:
+            overall = mean(list(values.values()))
         missing |= self.unavailable
         guesses = {"uniform": self.guessing[0], "majority": self.guessing[1]}
         if None in guesses.values():
             missing |= dict.fromkeys(guesses, "a random guess of entities is not defined")
-        averaged = {**values, **dict.fromkeys(self.unavailable), "mean": mean(list(values.values())), **guesses}
+        averaged = {**values, **dict.fromkeys(self.unavailable), "mean": overall, **guesses}
         return Scores(averaged, averaged, missing)
 
     def intervals(self, outcomes: Sequence[Any], scoring: Scoring) -> Intervals:
@@ -483,7 +489,7 @@ class LongICLExperimentor(Scorer, DatasetTask):
         scored = {outcome.condition.name: outcome.tallies for outcome in outcomes if outcome.score}
         terms = {name: score_part(self.card, self.options.variant, own, level, rows) for name, own in scored.items()}
         parts = {name: part for name, part in terms.items() if part is not None}
-        if len(parts) == len(outcomes):
+        if len(parts) == len(outcomes) and self.options.experiment is None:
             parts["mean"] = combine(list(parts.values()), [1 / len(parts)] * len(parts))
         return {name: part.interval(level, f"{METHOD}item") for name, part in parts.items()}
 
@@ -521,7 +527,10 @@ class LongICLExperimentor(Scorer, DatasetTask):
             of_task = self.options.experiment, self.card, self.options.variant, self.test_items
             values["experiment"] = experiments.analyse(*of_task, contexts, tallies, level)
         bounded = [own.condition.name for own in run.outcomes if own.unparsed and not own.failed]
-        bounded = [*bounded, "mean"] if bounded and self.options.unparsed == "excluded" else []
+        if self.options.unparsed != "excluded":
+            bounded = []
+        elif bounded and self.options.experiment is None:
+            bounded.append("mean")
         details = replace(
             run.details,
             conditions=() if structured else run.details.conditions,

@@ -17,6 +17,7 @@ from StaICC import benchmark_names
 from StaICC.arguments import known_name
 from StaICC.comparing.comparison import Comparison
 from StaICC.comparing.generalisation import variance_components
+from StaICC.comparing.pairing import default_metric, metrics_of
 from StaICC.comparing.published import published_figures, published_models
 from StaICC.comparing.published_comparison import compare_with_published
 from StaICC.comparing.verdicts import Tested, p_text
@@ -25,7 +26,7 @@ from StaICC.metrics.classification import ConfidenceBin
 from StaICC.metrics.crossed_effects import SOURCES
 from StaICC.metrics.diagnosis import label_frequencies, noisy_label_shares
 from StaICC.metrics.intervals import Interval
-from StaICC.metrics.scores import HEADLINE, score_record
+from StaICC.metrics.scores import score_record
 from StaICC.report.html import Missing
 from StaICC.report.plots import SERIES, Axis, Figure, Panel, Shape, row_axis
 from StaICC.results.details import DatasetDetails
@@ -321,7 +322,7 @@ def forest(given: Given, metric: str | None = None) -> Figure:
 
     Args:
         given: A result, or several of one benchmark by the name of their run.
-        metric: A score with a mean; by default the main one of the benchmark.
+        metric: A score with a mean; by default the main one of the benchmark, or the first condition of an experiment.
 
     Raises:
         ArgumentError: There are no results, they are of several benchmarks, or none has the score.
@@ -331,7 +332,7 @@ def forest(given: Given, metric: str | None = None) -> Figure:
     if len(benchmarks) > 1:
         raise ArgumentError(f"expected results of one benchmark, got {', '.join(benchmarks)}. Plot one of them")
     first = next(iter(runs.values()))
-    metric = metric or HEADLINE.get(first.benchmark) or next(iter(first.averaged), "accuracy")
+    metric = metric or default_metric(first) or next(iter(metrics_of(first)), "accuracy")
     key = mean_key(first.benchmark, metric)
     record = score_record(first.benchmark, metric, first.higher_is_better)
     title = record.title
@@ -369,11 +370,13 @@ def differences(compared: Sequence[Comparison]) -> Figure:
     (first, *others), points = compared, []
     title = f"Difference in {first.metric}" + ("" if others else f": {first.first} - {first.second}")
     for pair in compared:
-        for line in [pair.overall] if others else pair.lines:
+        for line in pair.claims if others else pair.lines:
             outcome = line.outcome
             p = p_text(outcome.holm) if isinstance(outcome, Tested) else Missing(outcome.reason)
             kind = "significant" if isinstance(outcome, Tested) and outcome.significant else "other"
-            name = f"{pair.first} - {pair.second}" if others else line.dataset
+            name = line.dataset
+            if others:
+                name = f"{pair.first} - {pair.second}{f', {line.dataset}' if pair.by_condition else ''}"
             difference = ChartScore(line.difference, line.interval, "it has no bound", left_out=sum(line.missing))
             points.append(Point(title, kind, name, difference, more=(p,)))
     return chart(

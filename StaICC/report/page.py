@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from StaICC import benchmark_names
 from StaICC.comparing.comparison import compare, compare_runs
 from StaICC.comparing.formats import latex_table
-from StaICC.comparing.pairing import metrics_of
+from StaICC.comparing.pairing import is_experiment, metrics_of
 from StaICC.comparing.published_comparison import compare_with_published, display_published
 from StaICC.comparing.ranking import Rank, standings
 from StaICC.comparing.verdicts import Best, Tied, Untested, Worse, describe, p_text
@@ -164,6 +164,11 @@ def _headlines(group: Group) -> Iterator[_Headline]:
     columns = [column for column in COLUMNS if column.benchmark in group]
     for benchmark, runs in group.items():
         result = next(iter(runs.values()))
+        if is_experiment(result):
+            conditions = dict.fromkeys(name for run in runs.values() for name in metrics_of(run))
+            columns = [column for column in columns if column.benchmark != benchmark]
+            columns += [Column(benchmark, name, f"{benchmark}: {name}") for name in conditions]
+            continue
         keys = [key for key in metrics_of(result) if key in result.higher_is_better]
         if benchmark not in HEADLINE:  # benchmarks from other packages: their first score
             keys = list(dict.fromkeys([*metrics_of(result)[:1], *keys]))
