@@ -270,14 +270,23 @@ def means_of(runs: RunsByDataset) -> MeanDetails:
             elif isinstance(own, NoInterval):
                 without[name] = own.reason
         if len(values) == len(known) == len(runs):
-            intervals[key] = _mean_interval(key, values, known, runs)
+            intervals[key] = interval_of_mean(key, values, known, runs)
         elif len(values) == len(runs) and any(without.values()):
             missing[key] = f"no interval on {', '.join(without)}: {next(filter(None, without.values()))}"
     return MeanDetails(intervals, missing, _baselines(runs))
 
 
-def _mean_interval(key: str, values: Sequence[float], intervals: Sequence[Interval], runs: RunsByDataset) -> Interval:
-    """Return the interval of the mean of a score over data sets."""
+def interval_of_mean(key: str, values: Sequence[float], intervals: Sequence[Interval], runs: RunsByDataset) -> Interval:
+    """Return the interval of the mean of a score over data sets; the mean of one data set is that data set.
+
+    Args:
+        key: The score.
+        values: Its values, by data set.
+        intervals: Its intervals, by data set.
+        runs: The run over each data set.
+    """
+    if len(intervals) == 1:
+        return intervals[0]
     statistic = next(iter(runs.values())).statistics.get(key)
     low, top = statistic.range(0) if isinstance(statistic, Mean) else (0.0, 1.0)
     highest, width = 1.0, top - low

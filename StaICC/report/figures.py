@@ -147,8 +147,6 @@ def scores_of(result: Result) -> dict[tuple[str | None, str], ChartScore]:
             if undefined := [name for name, score in own.items() if score.value is None]:
                 where = ", ".join(undefined) if len(undefined) < len(own) else f"all {len(own)} data sets"
                 score = score._replace(reason=f"undefined on {where}")
-            if len(result.divided) == len(own) == 1:  # the mean of one data set has its interval
-                score = score._replace(interval=next(iter(own.values())).interval or interval)
         scores[place, key] = score
     return scores
 

@@ -40,6 +40,7 @@ from StaICC.report import figures as charts
 from StaICC.report.figures import ChartScore, Point, ResultsByRun, labels_of, mean_key, scores_of
 from StaICC.report.html import Markup, Missing, breakable, element, fold, items, join, printed, resource, table
 from StaICC.report.plots import STYLE, Figure, row_axis
+from StaICC.results.above_chance import LEVEL, above_chance
 from StaICC.results.details import ConditionRecord, query_positions
 from StaICC.results.left_out import LEFT_OUT_NOTE, STOPPED_EARLY_NOTE, with_marks
 from StaICC.results.result import Prompts, Result, ResultGroup
@@ -137,12 +138,6 @@ def _listed(names: Sequence[str], kind: str) -> str:
 
 def _words(better: bool | None) -> str:
     return "" if better is None else f"{'higher' if better else 'lower'} is better"
-
-
-def _above_chance(result: Result) -> list[bool]:
-    """Return for each data set of a run whether the interval of its accuracy is above the random baseline."""
-    known = [score for (dataset, key), score in scores_of(result).items() if dataset and key == "accuracy"]
-    return [score.interval.low > score.random for score in known if score.interval and score.random is not None]
 
 
 # -- the leaderboard
@@ -316,9 +311,9 @@ def _summary(headlines: Sequence[_Headline], group: Group) -> Markup:
     text += f" {len(tied)} runs are not shown to be worse." if len(tied) > 1 else ""
     unranked = [name for name in untested if name != leader]
     text += f" Not tested: {_listed(unranked, 'runs')}." if unranked and len(others) > 1 else ""
-    if headline.column == COLUMNS[0] and (above := _above_chance(runs[leader])):
+    if headline.column == COLUMNS[0] and (verdicts := above_chance(runs[leader])):
         subject = "It" if len(best) < 2 else leader
-        text += f" {subject} is above chance on {sum(above)} of {len(above)} data sets."
+        text += f" {subject} is {verdicts.headline}."
     titles: dict[str, list[str]] = {}
     for column, _, _, known in headlines:
         if without := [name for name in names if name not in known]:
@@ -384,8 +379,8 @@ def leaderboard(group: Group) -> Markup:
             if headline is headlines[0] and len(places) > 2 and place.ranks is not None:
                 ranked = True
                 parts.append(element("small", f"rank {place.interval_cell}", class_="rank"))
-            if column == COLUMNS[0] and (above := _above_chance(group[column.benchmark][name])):
-                parts.append(element("small", f"{sum(above)} of {len(above)} above chance"))
+            if column == COLUMNS[0] and (verdicts := above_chance(group[column.benchmark][name])):
+                parts.append(element("small", verdicts.short, title=verdicts.headline))
             rows[name].append(join(parts))
         notes += [f"{column.title}: untested: {', '.join(runs)} ({reason})." for reason, runs in untested.items()]
     head = ["run: model, method, settings, date", *heads]
@@ -399,8 +394,8 @@ def leaderboard(group: Group) -> Markup:
         ),
         "Rank: all intervals of ranks together contain the true ranks with probability 0.95.": ranked,
         f"Below each score is its {' or '.join(sorted(levels))} interval.": levels,
-        "Above chance: data sets whose accuracy has an interval above the random baseline.": benchmark_names.NORMAL
-        in group,
+        f"Baselines: uniform guessing, always the majority label, a copy of the last demonstration's label; one is "
+        f"beaten if the p-value of its test is at most {LEVEL:g}.": benchmark_names.NORMAL in group,
     }
     first = [_summary(headlines, group), _forest(headlines, names)] if headlines else []
     text = element("p", " ".join(line for line, needed in lines.items() if needed))

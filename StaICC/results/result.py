@@ -24,7 +24,15 @@ from StaICC.layout import Block, Displayed, Line, shared_lines
 from StaICC.metrics.scores import SCORES
 from StaICC.optional import require
 from StaICC.registry import import_reference
-from StaICC.results.details import DatasetDetails, EarlyStopping, MeanDetails, QueryScores, query_positions
+from StaICC.results.above_chance import strongest_not_beaten, verdicts_of
+from StaICC.results.details import (
+    Baselines,
+    DatasetDetails,
+    EarlyStopping,
+    MeanDetails,
+    QueryScores,
+    query_positions,
+)
 from StaICC.results.files import (
     AVERAGED,
     DIVIDED,
@@ -343,6 +351,7 @@ class Result(_Saved):
                     "stopped_early": stopping is not None,
                     "random": guess.max_random if guess else None,
                     "majority": guess.majority if guess else None,
+                    "not_beaten": _not_beaten(guess),
                     "missing": own.missing.get(metric),
                     "signature": signature,
                 }
@@ -567,6 +576,14 @@ def origin(result: Result, dataset: str | None) -> dict[str, Any]:
     return {"benchmark": result.benchmark, "model": result.model, "method": result.method, "dataset": dataset}
 
 
+def _not_beaten(baselines: Baselines | None) -> str | None:
+    """Return the strongest baseline that is not beaten, empty if all are; ``None`` without baselines."""
+    if baselines is None:
+        return None
+    verdict = strongest_not_beaten(verdicts_of(baselines))
+    return "" if verdict is None else verdict.baseline
+
+
 def _round_of(result: Result, dataset: str, metric: str) -> Mapping[str, Any] | None:
     """Return the record of the round of LongICL that has a score; ``None`` for other scores."""
     rounds = result.divided[dataset].get("rounds") if result.benchmark == benchmark_names.LONG_ICL else None
@@ -610,7 +627,8 @@ def score_records(result: _Saved) -> Iterator[dict[str, Any]]:
         and ``high`` (ends of the interval; after early stopping, of the mean of its score), ``level``, ``n`` (scored
         queries, of the condition or round where the score has one), ``left_out`` (queries that the score leaves out),
         ``stopped_early`` (whether the run stopped before it had evaluated all rows), ``random`` and ``majority``
-        (baselines of an accuracy), ``missing`` (why there is no value), ``signature``.
+        (baselines of an accuracy), ``not_beaten`` (the strongest baseline that it is not shown to beat; an empty text
+        if it beats all), ``missing`` (why there is no value), ``signature``.
 
     Example:
         >>> from StaICC import Normal
@@ -654,6 +672,8 @@ def model_index(results: Iterable[_Saved]) -> list[dict[str, Any]]:
             details["queries_left_out"] = record["left_out"]
         if record["stopped_early"]:
             details["stopped_early"] = True
+        if record["not_beaten"]:
+            details["not_better_than"] = record["not_beaten"]
         evaluation["metrics"].append({**metric, "value": record["value"], "args": details})
     return [{"name": model, "results": list(evaluations.values())} for model, evaluations in models.items()]
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from StaICC import benchmark_names
 from StaICC.layout import Block, Line, TextTable
 from StaICC.metrics.scores import SCORES
 from StaICC.numerics import mean
-from StaICC.results.details import Baselines, DatasetDetails, EarlyStopping, MeanDetails
+from StaICC.results.above_chance import LEVEL, THE_MEAN, interval_disagreements, not_beaten_by_baseline
+from StaICC.results.details import DatasetDetails, EarlyStopping, MeanDetails
 from StaICC.results.left_out import LEFT_OUT_NOTE, with_marks
 from StaICC.results.predictor import Provenance
 from StaICC.results.signature import Signature
@@ -218,14 +219,6 @@ def _experiment_notes(result: TabledResult) -> list[str]:
     return notes
 
 
-_RIVALS: dict[str, Callable[[Baselines], float | None]] = {
-    "uniform guessing": lambda base: max(base.p_value, base.p_value_rows or 0.0),
-    "always the majority label": lambda base: base.p_value_majority,
-    "a copy of the last demonstration's label": lambda base: base.p_value_last_demonstration,
-}
-_ALPHA = 0.05
-
-
 def bracket_note(results: Iterable[TabledResult]) -> list[str]:
     """Return what the brackets in the tables of results are: one sentence for each level of their intervals.
 
@@ -237,23 +230,15 @@ def bracket_note(results: Iterable[TabledResult]) -> list[str]:
 
 
 def _not_beaten(result: TabledResult) -> list[str]:
-    """Return one sentence for each predictor without a model that the accuracy does not beat."""
-    places = {
-        name: next(iter(own.baselines.values()), None)
-        for name, own in result.details.items()
-        if "experiment" not in result.divided.get(name, {})  # its first condition is not the one to look at
-    }
-    if len(places) > 1:
-        places["the mean"] = next(iter(result.means.baselines.values()), None)
+    """Return one sentence for each baseline that the accuracy does not beat, and for intervals that say otherwise."""
     sentences = []
-    for rival, p_value in _RIVALS.items():
-        p_values = {name: p_value(base) for name, base in places.items() if base}
-        lost = [name for name, p in p_values.items() if p is not None and p > _ALPHA]
-        if lost:
-            sets = [name for name in lost if name != "the mean"]
-            shown = sets if len(sets) < 4 else [f"{len(sets)} data sets"]
-            sentences.append(f"Not better than {rival} (p > {_ALPHA:g}): {', '.join(shown + lost[len(sets) :])}.")
-    return sentences
+    for baseline, places in not_beaten_by_baseline(result).items():
+        datasets = [name for name in places if name != THE_MEAN]
+        shown = datasets if len(datasets) < 4 else [f"{len(datasets)} data sets"]
+        if THE_MEAN in places:
+            shown.append(THE_MEAN)
+        sentences.append(f"Not better than {baseline} (p > {LEVEL:g}): {', '.join(shown)}.")
+    return sentences + [f"{sentence}." for sentence in interval_disagreements(result)]
 
 
 def _dropped(details: DatasetDetails) -> list[str]:
