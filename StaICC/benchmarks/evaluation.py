@@ -163,7 +163,8 @@ def evaluate(
     tried = settings_tried(task, scoring)
     seen: list[Written] = []
     prompts, marks = digest_prompts(chain.from_iterable(condition.queries for condition in conditions), seen)
-    left, notes = iter(seen), find_warnings(outcomes, task.content_free)
+    predicted = read(None) if unparsed == "wrong" and replies else outcomes  # by the model, not assumed for a reply
+    left, notes = iter(seen), find_warnings(predicted, task.content_free)
     if replies:
         examples = "; ".join(dict.fromkeys(reply.reason.removeprefix("unparsed reply ") for reply in replies[:3]))
         how = "count as wrong" if unparsed == "wrong" else "are excluded"
