@@ -184,8 +184,10 @@ def standings(
     places = {}
     for name, value in values.items():
         place = shown.get(name, Rank(name, value, "", Untested(reason), missing=missing[name]))
-        known = name in shown or missing[name] == 0
-        places[name] = replace(place, verdict=Best()) if known and at_worst.get(name) == best else place
+        untested = name in shown and isinstance(place.verdict, Untested)
+        if at_worst.get(name) == best and (name in shown or missing[name] == 0) and not untested:
+            place = replace(place, verdict=Best())
+        places[name] = place
     return places
 
 

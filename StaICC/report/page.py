@@ -304,6 +304,8 @@ def _summary(headlines: Sequence[_Headline], group: Group) -> Markup:
     lower = [name for name in others if sign * (places[leader].sorted_by - places[name].sorted_by) >= 0]
     if not others or headline.better is None:
         text = f": {value}. {describe(places[leader].verdict).capitalize()}." if others else f": {value}."
+    elif isinstance(places[leader].verdict, Untested):  # no run can be called the best one
+        text = f": {value}. {describe(places[leader].verdict).capitalize()}."
     elif len(best) > 1:
         text = f" and {_listed(best[1:], 'runs')} share the best {value}."
     else:  # runs with a better value have no verdict
