@@ -42,7 +42,9 @@ class BaselineVerdict:
         """Whether the run is shown to be better."""
         return self.p_value <= LEVEL
 
-    def __str__(self) -> str:
+    @property
+    def description(self) -> str:
+        """The baseline with its accuracy and the p-value."""
         return f"{self.baseline} (accuracy {self.accuracy:.4f}, p = {self.p_value:.3g})"
 
 
@@ -126,7 +128,7 @@ class AboveChance:
         elif self.not_beaten is None:
             text = f"{place}better than every baseline"
         else:
-            text = f"{place}not shown to be better than {self.not_beaten}"
+            text = f"{place}not shown to be better than {self.not_beaten.description}"
         if len(self.datasets) > 1:
             text += f"; better than every baseline on {self.beaten_on} of {len(self.datasets)} data sets"
         return text
@@ -193,11 +195,12 @@ def _accuracy_interval(intervals: Mapping[str, Interval], condition: str) -> Int
 
 
 def _above_but_not_beaten(place: str, interval: Interval | None, verdicts: Verdicts) -> list[str]:
-    if interval is None:
-        return []
-    return [
-        f"{place}: the interval of the accuracy is above {verdict}, but the test does not reject that the run is not "
-        "better. The test decides"
-        for verdict in verdicts
-        if not verdict.beaten and interval.low > verdict.accuracy
-    ]
+    """Return a sentence for each baseline below the interval that is not beaten."""
+    sentences = []
+    for verdict in verdicts:
+        if interval is not None and interval.low > verdict.accuracy and not verdict.beaten:
+            sentences.append(
+                f"{place}: the interval of the accuracy is above {verdict.description}, but the test does not reject "
+                "that the run is not better. The test decides"
+            )
+    return sentences

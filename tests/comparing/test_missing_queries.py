@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import StaICC
+from StaICC.comparing import alignment, ranking
 from StaICC.comparing.comparison import compare, compare_runs
 from StaICC.comparing.generalisation import compare_generalising
 from StaICC.comparing.ranking import rank, standings
@@ -128,6 +129,30 @@ def test_a_model_that_fails_on_its_errors_is_not_better_than_an_equal_one(seed: 
             leads = by_run["partial"].at_worst > whole.averaged["accuracy"]
             assert isinstance(by_run["partial"].verdict, Best) is leads
             assert by_run["partial"].ranks == (1, 2)
+
+
+def test_bounds_of_p_values_decide_as_the_tests_of_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many runs most pairs are decided by a bound, which counts missing queries at their worst as well."""
+    own = benchmark(limit=200)
+    runs = {}
+    for number in range(10):
+        given = answers(own, 0.45 + 0.05 * number, f"{number}")
+        share = (0.0, 0.02, 0.1)[number % 3]
+        draws = {prompt: chance(f"{number} {prompt}") for prompt in given}
+        runs[f"run {number}"] = predicted(
+            own, without(own, given, lambda query, _, draws=draws, share=share: draws[str(query.prompt)] < share)
+        )
+    exact = rank(runs)
+    for module in (alignment, ranking):
+        monkeypatch.setattr(module, "MOST_RUNS", 2)
+    bounded = rank(runs)
+    assert [(run.run, run.ranks, type(run.verdict)) for run in bounded.runs] == [
+        (run.run, run.ranks, type(run.verdict)) for run in exact.runs
+    ]
+    assert len({run.ranks for run in exact.runs}) > 3
+    at_worst = [run.sorted_by for run in exact.runs]
+    assert at_worst == sorted(at_worst, reverse=True)
+    assert [run.value for run in exact.runs] != sorted((run.value for run in exact.runs), reverse=True)
 
 
 def test_generalising_counts_missing_queries_at_their_worst() -> None:
