@@ -94,7 +94,8 @@ class VarianceComponents(Displayed):
     def display_blocks(self) -> list[Block]:
         """Return the table with its notes."""
         notes = [
-            f"note: {number} rows of {name} lack predictions: the sources of variance are those of the others"
+            f"note: {number} rows of {name} lack predictions: the accuracy and its intervals are conditional on a "
+            "prediction, the sources of variance are those of the other rows"
             for name, number in self.left_out.items()
         ]
         _, draws, templates = self.lines[0].effects.sizes

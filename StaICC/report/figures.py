@@ -277,6 +277,14 @@ def chart(
     )
 
 
+def _left_out_note(given: Given) -> str:
+    """Return the sentence of a caption about queries that the predictions of a figure leave out; empty without any."""
+    runs = named(given)
+    counts = {name: sum(own.asked - own.scored for own in run.details.values()) for name, run in runs.items()}
+    listed = "; ".join(f"{name}: {count}" for name, count in counts.items() if count)
+    return f" Queries left out: {listed}." if listed else ""
+
+
 def _marks_note(points: Iterable[Point]) -> str:
     """Return the sentences of a caption about scores that are not of all queries."""
     marked: dict[str, list[str]] = {}
@@ -533,7 +541,7 @@ def reliability_diagrams(given: Given) -> Figure:
     return chart(
         f"Reliability by {by}",
         "Accuracy (vertical) against confidence in ten bins. The size of a point grows with the number of queries. "
-        "Points on the dashed line are calibrated, points below it are overconfident.",
+        "Points on the dashed line are calibrated, points below it are overconfident." + _left_out_note(given),
         [by, "", "confidence", "accuracy", "mean confidence", "queries"],
         points,
         needs="the result has no confidences: its predictions are labels, or ambiguous scores",
@@ -584,7 +592,7 @@ def bias_distributions(given: Given) -> Figure:
     return chart(
         "Mean predictions",
         "Mean predicted probability of each label for empty queries, random words and test queries, and the "
-        "frequencies of the true labels. The dashed line is the uniform distribution.",
+        "frequencies of the true labels. The dashed line is the uniform distribution." + _left_out_note(given),
         ["data set", "queries", "label", "mean prediction"],
         points,
         needs="no result has a mean prediction. Use results of the bias benchmarks",
@@ -648,7 +656,7 @@ def variance_chart(given: Given) -> Figure:
     return chart(
         "Sources of variance",
         "Standard deviation of the accuracy that comes from each source, at the numbers of rows, draws and templates "
-        "of the run, with 95 % intervals. Estimates of variances below 0 are shown as 0.",
+        "of the run, with 95 % intervals. Estimates of variances below 0 are shown as 0." + _left_out_note(given),
         ["data set", "run", "source", "standard deviation"],
         points,
         dodge=0.1,

@@ -339,6 +339,7 @@ class Result(_Saved):
                 of_noise = not condition and any(metric not in own for own in self.divided.values())
                 guess = own.baselines.get(condition or next(iter(own.baselines), ""))
                 guess = guess if last == "accuracy" and not of_noise else None
+                judged = guess if condition or len(own.baselines) == 1 else None  # not the first of several conditions
                 yield {
                     **origin(self, dataset),
                     "metric": metric,
@@ -351,7 +352,7 @@ class Result(_Saved):
                     "stopped_early": stopping is not None,
                     "random": guess.max_random if guess else None,
                     "majority": guess.majority if guess else None,
-                    "not_beaten": _not_beaten(guess),
+                    "not_beaten": _not_beaten(judged),
                     "missing": own.missing.get(metric),
                     "signature": signature,
                 }

@@ -83,11 +83,9 @@ def test_each_direction_is_that_of_the_worst_predictions() -> None:
         draws = {prompt: chance(f"{name} {prompt}") for prompt in labels}
         partial[name] = without(own, labels, lambda query, _, draws=draws: draws[str(query.prompt)] < 0.1)
     found = compare(*(predicted(own, labels) for labels in partial.values()), margin=0.05)
-    low = compare(
-        predicted(own, filled(own, partial["first"], False)), predicted(own, filled(own, partial["second"], True))
-    )
-    high = compare(
-        predicted(own, filled(own, partial["first"], True)), predicted(own, filled(own, partial["second"], False))
+    low, high = (
+        compare(*(predicted(own, filled(own, labels, right[name])) for name, labels in partial.items()), margin=0.05)
+        for right in ({"first": False, "second": True}, {"first": True, "second": False})
     )
     for line, lowest, highest in zip(found.lines, low.lines, high.lines, strict=True):
         assert min(line.missing) > 0
@@ -97,6 +95,9 @@ def test_each_direction_is_that_of_the_worst_predictions() -> None:
         assert line.p_value == pytest.approx(lowest.p_value, rel=1e-6)
         assert line.detectable > lowest.detectable
     assert found.mean.p_value < 0.05
+    for claim, of_low, of_high in zip(found.non_inferiority, low.non_inferiority, high.non_inferiority, strict=True):
+        worst = of_low if claim.run == "first" else of_high
+        assert claim.p_value == pytest.approx(worst.p_value, rel=1e-6)
     turned = compare(*(predicted(own, labels) for labels in reversed(partial.values())))
     assert turned.mean.p_value == pytest.approx(found.mean.p_value)
     assert (turned.mean.interval.low, turned.mean.interval.high) == pytest.approx(
