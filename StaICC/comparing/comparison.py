@@ -503,6 +503,10 @@ _MEANING_OF_MISSING = (
     f"{MISSING_HEAD}: queries of the first, and of the second run, that failed or whose reply has no label. The values "
     "are those of the other queries; in intervals and p, missing queries count at their worst for each direction"
 )
+_MEANING_OF_CONDITIONS = (
+    "p (corrected): for pairs of runs and directions (Holm), and for the conditions (Bonferroni); the conditions of an "
+    "experiment have no common mean"
+)
 
 _Made = TypeVar("_Made")
 
@@ -586,8 +590,10 @@ def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Bloc
     """
     groups, shared = shared_lines(list(groups_of_blocks(comparisons)))
     spaced = [block for group in groups for block in (*group, Line(""))]
-    lines = (line for comparison in comparisons for pair in comparison.comparisons for line in pair.lines)
+    pairs = [pair for comparison in comparisons for pair in comparison.comparisons]
     below = [Line(_MEANING)]
-    if any(line.missing != (0, 0) for line in lines):
+    if any(line.missing != (0, 0) for pair in pairs for line in pair.lines):
         below.append(Line(_MEANING_OF_MISSING))
+    if any(pair.by_condition for pair in pairs):
+        below.append(Line(_MEANING_OF_CONDITIONS))
     return [*shared, *spaced, *below]

@@ -20,13 +20,13 @@ from StaICC.comparing.missing_queries import MEANING, RunDifference, why_not_com
 from StaICC.errors import StaICCError
 from StaICC.metrics.diagnosis import noisy_label_shares
 from StaICC.metrics.paired_tests import paired_difference
-from StaICC.metrics.scores import CONSISTENCY, HEADLINE, score_record
+from StaICC.metrics.scores import BASELINE_KEYS, CONSISTENCY, HEADLINE, score_record
 from StaICC.metrics.statistics import Contributions, Mean, MicroF1, RangeEnd, Sample, Statistic
 from StaICC.results.details import ConditionRecord, QueryPosition, query_positions
 from StaICC.results.result import Result, single_scores
 from StaICC.safe_text import one_line
 
-_NOT_SCORES = frozenset({"distribution", "uniform", "majority"})
+_NOT_SCORES = frozenset({"distribution", *BASELINE_KEYS})
 
 _LONGEST_REPLY = 100.0
 """Labels that one reply can name: the default limit of its tokens."""

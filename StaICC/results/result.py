@@ -21,7 +21,7 @@ from StaICC.errors import ArgumentError, SchemaError, unknown_key
 from StaICC.files.json_reading import hints_of, read_value
 from StaICC.files.output import write_output
 from StaICC.layout import Block, Displayed, Line, shared_lines
-from StaICC.metrics.scores import SCORES
+from StaICC.metrics.scores import BASELINE_KEYS, SCORES
 from StaICC.optional import require
 from StaICC.registry import import_reference
 from StaICC.results.above_chance import strongest_not_beaten, verdicts_of
@@ -72,7 +72,7 @@ _ITEM = tuple[int, int | None, int | None, int | None]
 _ROUND_TYPES: Mapping[str, Any] = {"answered": int, "unparsed": int, "items": tuple[_ITEM, ...]}
 """Types of what comparisons and tables read of a round of LongICL."""
 _SCORE_TYPES: Mapping[str, Any] = {
-    **dict.fromkeys((*SCORES, "mean", "uniform", "majority"), float | None),
+    **dict.fromkeys((*SCORES, "mean", *BASELINE_KEYS), float | None),
     "sensitivity": Mapping[str, tuple[float, float] | float | None],  # the slope and intercept of a regression line
     "distribution": tuple[float, ...] | None,
     "settings": Mapping[str, object],
@@ -410,8 +410,6 @@ class Result(_Saved):
 _KEYS = {item.name: item.name for item in fields(Result) if item.name != "outputs"}
 _KEYS |= {"divided": DIVIDED, "averaged": AVERAGED}
 """The key of each attribute in a file."""
-BASELINE_KEYS = ("uniform", "majority")
-"""Keys of LongICL's scores that are baselines, which no query can be missing from."""
 _OPTIONAL = ("warnings", "files", "stopping", "higher_is_better", "query_scores")
 
 

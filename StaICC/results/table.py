@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from StaICC import benchmark_names
 from StaICC.layout import Block, Line, TextTable
-from StaICC.metrics.scores import SCORES
+from StaICC.metrics.scores import BASELINE_KEYS, SCORES
 from StaICC.numerics import mean
 from StaICC.results.above_chance import LEVEL, THE_MEAN, interval_disagreements, not_beaten_by_baseline
 from StaICC.results.details import DatasetDetails, EarlyStopping, MeanDetails
@@ -112,7 +112,7 @@ def result_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
         key: [scores.get((place, key.removeprefix("sensitivity.") if place is None else key), {}) for place in places]
         for key in keys
     }
-    left_out = _shared_left_out([column for key, column in columns.items() if key not in _NO_SCORES])
+    left_out = _shared_left_out([column for key, column in columns.items() if key not in BASELINE_KEYS])
     for key, column in columns.items():
         metric = key.removeprefix("sensitivity.")
         head = (SCORES[metric].head if metric in SCORES else "") or metric
@@ -140,10 +140,6 @@ def result_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
         table.append(("left out", list(map(str, left_out))))
     rows = [list(row) for row in zip(*(column for _, column in table), strict=True)]
     return [head for head, _ in table], rows if len(rows) > 2 else rows[:-1]
-
-
-_NO_SCORES = ("uniform", "majority")
-"""Columns of LongICL that are baselines."""
 
 
 def _is_column(key: str, scores: Mapping[str, Any]) -> bool:
