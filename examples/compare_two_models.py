@@ -78,7 +78,7 @@ print(format_comparisons(found))
 
 # %%
 one = found[0].comparisons[0].overall
-verdict = "differ" if one.p_value < 0.05 else "are not shown to differ"
+verdict = "differ" if one.outcome.significant else "are not shown to differ"
 print(f"On {one.dataset} the two {verdict} at level 0.05; only a difference of {one.detectable:.3f} would be found.")
 
 # %% [markdown]

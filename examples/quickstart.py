@@ -59,7 +59,7 @@ print(result)
 
 # %% [markdown]
 # Next to the accuracy are its 95 % confidence interval, the accuracy of random guessing (`random`) and of the most
-# frequent label (`majority`). If the interval contains 0.3333, the function is not better than chance.
+# frequent label (`majority`). The lines below the table name the baselines that the function is not shown to beat.
 #
 # The last line is the signature: every setting that can change a number, and a digest of all prompts. Print it in a
 # paper, so that others can check that they used the same prompts.

@@ -34,52 +34,64 @@ from StaICC.results.details import Baselines, DatasetDetails, MeanDetails
 def baselines_of(outcomes: Sequence[Outcome], tried: int) -> Baselines:
     """Return the baselines of the mean accuracy of a condition over data sets, of which there may be one.
 
+    They are those of all queries: one without a prediction counts as wrong for the run, so that no run can leave out
+    what it would have got wrong.
+
     Args:
         outcomes: The outcome of each data set, with predictions.
         tried: The number of settings that were tried.
     """
-    from StaICC.metrics.random_baselines import expected_best, guessing_p_value, sign_test  # only runs need it
+    from StaICC.metrics.fixed_baselines import CorrectPredictions, p_value_against_labels  # only runs need them
+    from StaICC.metrics.random_baselines import expected_best, guessing_p_value
 
-    totals = [len(outcome.queries) for outcome in outcomes]
-    labels = [len(outcome.queries[0].label_space) for outcome in outcomes]
-    scale, samples = len(outcomes), [outcome.sample for outcome in outcomes]
-    frequent = [max(Counter(own.truth).items(), key=lambda item: (item[1], -item[0]))[0] for own in samples]
-    shown = [[query.last_label for query in outcome.queries] for outcome in outcomes]
+    scale = len(outcomes)
+    samples = [outcome.sample_of_all for outcome in outcomes]
+    totals = [len(sample.truth) for sample in samples]
+    labels = [sample.n_labels for sample in samples]
+    correct = [
+        list(map(eq, outcome.scored_predictions, sample.truth))
+        for outcome, sample in zip(outcomes, samples, strict=True)
+    ]
 
-    def hits(predictions: Iterable[Sequence[int | None]]) -> list[list[float]]:
-        """Return the number of right predictions of each test row."""
-        return [own.sums(map(eq, of_set, own.truth)) for own, of_set in zip(samples, predictions, strict=True)]
+    def baseline(predictions: Iterable[Sequence[int | None]]) -> list[CorrectPredictions]:
+        """Return the correct predictions of the run next to those of a baseline."""
+        return [
+            CorrectPredictions(sample, of_run, list(map(eq, of_dataset, sample.truth)))
+            for sample, of_run, of_dataset in zip(samples, correct, predictions, strict=True)
+        ]
 
-    def mean(sums: Sequence[Sequence[float]]) -> float:
-        return math.fsum(sum(rows) / total for rows, total in zip(sums, totals, strict=True)) / scale
+    def mean_accuracy(of_datasets: Iterable[Sequence[bool]]) -> float:
+        return math.fsum(sum(hits) / total for hits, total in zip(of_datasets, totals, strict=True)) / scale
 
-    def beaten(others: Sequence[Sequence[float]]) -> float:
-        units = totals if len(set(totals)) > 1 else [1] * scale  # shares, or counts
-        rows = zip(correct, others, units, strict=True)
-        return sign_test([(a - b) / unit for ours, theirs, unit in rows for a, b in zip(ours, theirs, strict=True)])
-
-    correct = hits(outcome.answered for outcome in outcomes)
-    majority = hits([label] * total for label, total in zip(frequent, totals, strict=True))
-    last = None if None in chain(*shown) else hits(shown)
+    majority = baseline([[_most_frequent(sample.truth)] * len(sample.truth) for sample in samples])
+    copied = [[query.last_label for query in outcome.condition.queries] for outcome in outcomes]
+    last = None if None in chain(*copied) else baseline(copied)
     per_query = tuple((1 / (total * scale), count, total) for total, count in zip(totals, labels, strict=True))
     per_row = tuple(
         (size / (total * scale), count, rows)
-        for own, total, count in zip(samples, totals, labels, strict=True)
-        for size, rows in sorted(Counter(own.sizes).items())
+        for sample, total, count in zip(samples, totals, labels, strict=True)
+        for size, rows in sorted(Counter(sample.sizes).items())
     )
+    accuracy = mean_accuracy(correct)
     return Baselines(
         queries=sum(totals),
         labels=labels[0] if scale == 1 else 0,
         uniform=math.fsum(1 / count for count in labels) / scale,
-        majority=mean(majority),
+        majority=mean_accuracy(dataset.of_baseline for dataset in majority),
         tried=tried,
         max_random=expected_best(per_query, tried),
-        p_value=guessing_p_value(per_query, mean(correct), tried),
-        p_value_rows=guessing_p_value(per_row, mean(correct), tried),
-        p_value_majority=beaten(majority),
-        last_demonstration=None if last is None else mean(last),
-        p_value_last_demonstration=None if last is None else beaten(last),
+        p_value=guessing_p_value(per_query, accuracy, tried),
+        p_value_rows=guessing_p_value(per_row, accuracy, tried),
+        p_value_majority=p_value_against_labels(majority, tried),
+        last_demonstration=None if last is None else mean_accuracy(dataset.of_baseline for dataset in last),
+        p_value_last_demonstration=None if last is None else p_value_against_labels(last, tried),
     )
+
+
+def _most_frequent(labels: Sequence[int]) -> int:
+    """Return the most frequent label, the first of equally frequent ones."""
+    counts = Counter(labels)
+    return max(sorted(counts), key=counts.__getitem__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +163,8 @@ def evaluate(
     tried = settings_tried(task, scoring)
     seen: list[Written] = []
     prompts, marks = digest_prompts(chain.from_iterable(condition.queries for condition in conditions), seen)
-    left, notes = iter(seen), find_warnings(outcomes, task.content_free)
+    predicted = read(None) if unparsed == "wrong" and replies else outcomes  # by the model, not assumed for a reply
+    left, notes = iter(seen), find_warnings(predicted, task.content_free)
     if replies:
         examples = "; ".join(dict.fromkeys(reply.reason.removeprefix("unparsed reply ") for reply in replies[:3]))
         how = "count as wrong" if unparsed == "wrong" else "are excluded"
@@ -258,14 +271,23 @@ def means_of(runs: RunsByDataset) -> MeanDetails:
             elif isinstance(own, NoInterval):
                 without[name] = own.reason
         if len(values) == len(known) == len(runs):
-            intervals[key] = _mean_interval(key, values, known, runs)
+            intervals[key] = interval_of_mean(key, values, known, runs)
         elif len(values) == len(runs) and any(without.values()):
             missing[key] = f"no interval on {', '.join(without)}: {next(filter(None, without.values()))}"
     return MeanDetails(intervals, missing, _baselines(runs))
 
 
-def _mean_interval(key: str, values: Sequence[float], intervals: Sequence[Interval], runs: RunsByDataset) -> Interval:
-    """Return the interval of the mean of a score over data sets."""
+def interval_of_mean(key: str, values: Sequence[float], intervals: Sequence[Interval], runs: RunsByDataset) -> Interval:
+    """Return the interval of the mean of a score over data sets; the mean of one data set is that data set.
+
+    Args:
+        key: The score.
+        values: Its values, by data set.
+        intervals: Its intervals, by data set.
+        runs: The run over each data set.
+    """
+    if len(intervals) == 1:
+        return intervals[0]
     statistic = next(iter(runs.values())).statistics.get(key)
     low, top = statistic.range(0) if isinstance(statistic, Mean) else (0.0, 1.0)
     highest, width = 1.0, top - low

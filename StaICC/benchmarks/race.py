@@ -57,6 +57,21 @@ _Answers = dict[tuple[int, Query], Answer | Failure]
 """The predictions of a model, by number of the data set and query."""
 
 
+def is_within_margin(low: float, high: float, margin: float) -> bool:
+    """Return whether a difference is certainly smaller than a margin in both directions.
+
+    Args:
+        low: The lower end of its interval.
+        high: The upper end.
+        margin: The margin.
+
+    Example:
+        >>> is_within_margin(-0.01, 0.015, 0.02), is_within_margin(-0.3, 0.015, 0.02)
+        (True, False)
+    """
+    return -margin < low and high < margin
+
+
 @dataclass(frozen=True, slots=True)
 class StoppingRule:
     """When to stop.
@@ -130,7 +145,7 @@ class StoppingRule:
                 return "the first model is better"
             if high < -_ROUNDING:
                 return "the second model is better"
-            if -self.target < low and high < self.target:
+            if is_within_margin(low, high, self.target):
                 return f"the difference is below the margin of {self.target:g}"
         elif (high - low) / 2 <= self.target and sequence.rounds < sequence.all_rounds:
             return f"the precision of {self.target:g} is reached"

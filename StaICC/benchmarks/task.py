@@ -162,9 +162,13 @@ class Outcome:
     @cached_property
     def sample(self) -> Sample:
         """The scored queries."""
-        places = {row: place for place, row in enumerate(sorted({query.row for query in self.queries}))}
-        rows = [places[query.row] for query in self.queries]
-        return Sample(self.truth, rows, len(places), len(self.rows[0]) if self.rows else 0)
+        return _sample_of(self.queries, len(self.rows[0]) if self.rows else 0)
+
+    @property
+    def sample_of_all(self) -> Sample:
+        """All queries of the condition."""
+        queries = self.condition.queries
+        return _sample_of(queries, len(queries[0].label_space))
 
     def read(self, statistic: Statistic) -> Sequence[Any] | None:
         """Return what a statistic reads of the scored predictions; ``None`` if they have no probabilities."""
@@ -203,13 +207,24 @@ class Outcome:
         """The predicted label index of each scored query."""
         return [argmax(row) for row in self.rows]
 
+    @property
+    def scored_predictions(self) -> list[int | None]:
+        """The predicted label index of each query as it is scored; ``None`` for one that scores leave out."""
+        guesses = iter(self.answered)
+        return [None if isinstance(given, Failure) else next(guesses) for given in self.given]
+
     @cached_property
     def predictions(self) -> list[int | None]:
         """The predicted label index of each query of the condition; ``None`` for a failed query or unparsed reply."""
-        guesses = iter(self.answered)
-        guessed = [None if isinstance(given, Failure) else next(guesses) for given in self.given]
-        pairs = zip(self.answers, guessed, strict=True)
+        pairs = zip(self.answers, self.scored_predictions, strict=True)
         return [None if isinstance(answer, Failure) else guess for answer, guess in pairs]
+
+
+def _sample_of(queries: Sequence[Query], n_labels: int) -> Sample:
+    """Return queries as a sample."""
+    places = {row: place for place, row in enumerate(sorted({query.row for query in queries}))}
+    rows = [places[query.row] for query in queries]
+    return Sample([query.label for query in queries], rows, len(places), n_labels)
 
 
 def _unparsed(answer: Answer | Failure) -> bool:

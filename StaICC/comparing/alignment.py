@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from StaICC.arguments import known_name
-from StaICC.comparing.pairing import PairedRecords, leaves_queries_out, metrics_of, pair_records
-from StaICC.comparing.verdicts import Tested, TestOutcome, Untested
+from StaICC.comparing.missing_queries import RunDifference, mean_of_differences
+from StaICC.comparing.pairing import PairedRecords, default_metric, metrics_of, pair_records
+from StaICC.comparing.verdicts import Tested, TestOutcome
 from StaICC.errors import ArgumentError, StaICCError
-from StaICC.metrics import paired_tests
-from StaICC.metrics.paired_tests import PairedDifference, directional_holm, mean_difference
-from StaICC.metrics.scores import HEADLINE, score_record
+from StaICC.metrics.paired_tests import bonferroni, directional_holm
+from StaICC.metrics.scores import score_record
 from StaICC.results.result import Result
 
 MOST_RUNS = 20
@@ -32,33 +32,35 @@ class AlignedRuns:
     runs: Mapping[str, Result]
     datasets: Mapping[str, PairedRecords]
     left_out: tuple[str, ...]
-    """Runs, data sets and queries that are not compared, with the reason."""
-    partial: str
-    """Why the runs are untested although they can be compared: one of two leaves queries out. Empty if none does."""
+    """Runs, data sets and queries that are not compared, and queries without a score, with the reason."""
 
     @cached_property
-    def means(self) -> dict[str, PairedDifference]:
+    def means(self) -> dict[str, RunDifference]:
         """The mean of each run over the data sets, as a sum over their test rows."""
-        return {run: mean_difference([paired.alone[run] for paired in self.datasets.values()]) for run in self.runs}
+        return {run: mean_of_differences([paired.alone[run] for paired in self.datasets.values()]) for run in self.runs}
+
+    def at_worst(self, run: str) -> float:
+        """Return the mean of a run with each missing query at its worst."""
+        return self.means[run].at_worst(self.higher_is_better)
 
     @cached_property
     def order(self) -> list[str]:
-        """The runs, the best first."""
-        return sorted(self.runs, key=lambda run: self.means[run].first, reverse=self.higher_is_better)
+        """The runs, the best first; missing queries count at their worst."""
+        return sorted(self.runs, key=self.at_worst, reverse=self.higher_is_better)
 
     @cached_property
     def leaders(self) -> list[str]:
-        """The runs with the best value."""
-        return [run for run in self.order if self.means[run].first == self.means[self.order[0]].first]
+        """The runs with the best value; missing queries count at their worst."""
+        return [run for run in self.order if self.at_worst(run) == self.at_worst(self.order[0])]
 
     @property
-    def strata(self) -> tuple[int, ...]:
-        """The number of test rows of each data set."""
-        return self.means[self.order[0]].strata
+    def rows(self) -> int:
+        """The number of test rows, over all data sets."""
+        return sum(paired.rows for paired in self.datasets.values())
 
-    def difference(self, first: str, second: str) -> PairedDifference:
+    def difference(self, first: str, second: str) -> RunDifference:
         """Return the difference of the means of two runs."""
-        return mean_difference([paired.difference(first, second) for paired in self.datasets.values()])
+        return mean_of_differences([paired.difference(first, second) for paired in self.datasets.values()])
 
 
 def align(results: Mapping[str, Result], metric: str | None, reference: str | None = None) -> AlignedRuns:
@@ -80,19 +82,16 @@ def align(results: Mapping[str, Result], metric: str | None, reference: str | No
     results = {name: result for name, result in results.items() if result.stopping is None}
     if reference is not None:
         results = {reference: results[known_name("run", reference, results)], **results}
-    partial = {name: reason for name, result in results.items() if (reason := leaves_queries_out(result))}
-    if len(results) - len(partial) >= 2 and reference not in partial:  # their rows are those of all runs
-        left_out += [f"{name} ({reason}: compare it with one run at a time)" for name, reason in partial.items()]
-        results = {name: result for name, result in results.items() if name not in partial}
-        partial = {}
     if len(results) < 2:
         listed = "; ".join(left_out) or "none"
         raise ArgumentError(f"at least two runs are needed: got {len(results)}. Left out: {listed}")
     leader, first = next(iter(results.items()))
     known = metrics_of(first)
+    metric = metric or default_metric(first)
     if metric is None:
-        metric = HEADLINE.get(first.benchmark, "")
-        metric = metric if metric in known else next(iter(known), "accuracy")
+        raise ArgumentError(
+            f"the conditions of an experiment have no common mean: got no metric, expected one of {', '.join(known)}"
+        )
     known_name("metric", metric, known)
     better = score_record(first.benchmark, metric, first.higher_is_better).higher_is_better
     if better is None and metric in first.query_scores:
@@ -109,12 +108,17 @@ def align(results: Mapping[str, Result], metric: str | None, reference: str | No
             del kept[name]
     if reasons:
         pairs, reasons = _pair_datasets(kept, metric) if len(kept) > 1 else ({}, {})
+    incomparable = _incomparable_runs(kept, pairs)
+    if len(kept) - len(incomparable) >= 2 and reference not in incomparable:
+        left_out += [f"{name} ({reason})" for name, reason in incomparable.items()]
+        kept = {name: result for name, result in kept.items() if name not in incomparable}
+        pairs, reasons = _pair_datasets(kept, metric)
     left_out += [f"{sets} ({reason})" for reason, sets in reasons.items()]
     if not pairs:
         raise ArgumentError(f"nothing can be compared with {leader} by {metric}: {'; '.join(dict.fromkeys(left_out))}")
     left_out += [f"{dataset}: {note}" for dataset, paired in pairs.items() for note in paired.notes]
     left_out = list(dict.fromkeys(left_out))
-    return AlignedRuns(first.benchmark, metric, bool(better), kept, pairs, tuple(left_out), "; ".join(partial.values()))
+    return AlignedRuns(first.benchmark, metric, bool(better), kept, pairs, tuple(left_out))
 
 
 def _pair_datasets(runs: Mapping[str, Result], metric: str) -> tuple[dict[str, PairedRecords], dict[str, str]]:
@@ -127,6 +131,17 @@ def _pair_datasets(runs: Mapping[str, Result], metric: str) -> tuple[dict[str, P
         except StaICCError as error:
             reasons[str(error)] = f"{reasons[str(error)]}, {dataset}" if str(error) in reasons else dataset
     return pairs, reasons
+
+
+def _incomparable_runs(runs: Mapping[str, Result], pairs: Mapping[str, PairedRecords]) -> dict[str, str]:
+    """Return the runs that cannot be compared because queries have no score, with the reason."""
+    reasons: dict[str, str] = {}
+    for run in runs:
+        for paired in pairs.values():
+            reason = paired.why_not_comparable(run)
+            if reason is not None:
+                reasons.setdefault(run, reason)
+    return reasons
 
 
 def corrected(
@@ -143,7 +158,7 @@ def corrected(
             chosen.
     """
     p_values = [outcome.p_value if isinstance(outcome, Tested) else None for outcome in outcomes]
-    adjusted = [p and min(1.0, p * chosen_from) for p in p_values] if chosen_from else method(p_values)
+    adjusted = [bonferroni(p_value, chosen_from) for p_value in p_values] if chosen_from else method(p_values)
     return [
         replace(outcome, holm=p) if isinstance(outcome, Tested) and p is not None else outcome
         for outcome, p in zip(outcomes, adjusted, strict=True)
@@ -163,23 +178,3 @@ def compared_pairs(aligned: AlignedRuns, reference: str | None = None) -> tuple[
 def _pairs_with(hubs: Sequence[str], runs: Sequence[str]) -> list[tuple[str, str]]:
     """Return each pair of a hub and another run once."""
     return [(hub, run) for place, hub in enumerate(hubs) for run in runs if run not in hubs[: place + 1]]
-
-
-def difference_outcome(difference: PairedDifference) -> TestOutcome:
-    """Return the test of a difference, without a correction.
-
-    Args:
-        difference: The difference.
-    """
-    if (reason := paired_tests.too_few_rows(difference)) is not None:
-        return Untested(reason)
-    p = paired_tests.p_value(difference)
-    return Tested(p, p)
-
-
-def test_above(difference: PairedDifference, least: float) -> TestOutcome:
-    """Return the one-sided test of "the difference is at most `least`"."""
-    if difference.unbounded:
-        return Untested("one more row could change the metric without limit")
-    p = paired_tests.upper_p_value(difference, least)
-    return Tested(p, p)

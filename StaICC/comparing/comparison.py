@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from StaICC.comparing.alignment import (
@@ -17,42 +17,62 @@ from StaICC.comparing.alignment import (
     align,
     compared_pairs,
     corrected,
-    difference_outcome,
-    test_above,
 )
-from StaICC.comparing.pairing import Difference, label_differences, list_differences, saved_value, shown_value
+from StaICC.comparing.missing_queries import (
+    RunDifference,
+    detectable_difference,
+    difference_outcome,
+    interval_of_difference,
+    mean_of_differences,
+    outcome_above,
+)
+from StaICC.comparing.pairing import (
+    Difference,
+    is_experiment,
+    label_differences,
+    list_differences,
+    metrics_of,
+    saved_value,
+    shown_value,
+)
 from StaICC.comparing.ranking import Rank, rank_table, ranks_of
 from StaICC.comparing.verdicts import Tested, TestOutcome, Untested, p_text
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.layout import Block, Displayed, Line, TextTable, shared_lines
 from StaICC.metrics import paired_tests
 from StaICC.metrics.intervals import Interval
-from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL, PairedDifference, mean_difference
+from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL, bonferroni
 from StaICC.registry import import_reference
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import by_benchmark, split_runs
 
 COVERAGE = 0.95
+MISSING_HEAD = "no score"
+"""Head of the column with the number of queries of each run without a score."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetComparison:
-    """Two runs on one data set, or their means over the data sets."""
+    """Two runs on one data set, their means over the data sets, or their means in a condition of an experiment."""
 
     dataset: str
+    """The data set, the mean, or the condition."""
     rows: int
-    """Test rows that both runs predicted."""
+    """Test rows that both runs have."""
     queries: int
     """Queries of each run on these rows."""
+    missing: tuple[int, int]
+    """Number of these queries without a score, of the first and of the second run."""
     values: tuple[float, float]
-    """The metric of the first and of the second run."""
+    """The metric of the first and of the second run on the queries that have a score, as in their tables."""
     difference: float
     """First minus second."""
     interval: Interval | None
-    """Of the difference; ``None`` if it has no bound."""
+    """Of the difference, whatever the scores of missing queries are; ``None`` if it has no bound."""
     outcome: TestOutcome
-    """Of the test over test rows. Holm's correction is for all data sets and pairs of runs; that of the mean, or of the
-    only data set, for both directions of the pairs of runs."""
+    """Of the test over test rows, in which missing queries count at their worst for each direction. Holm's correction
+    is for all data sets and pairs of runs; that of the mean, or of the only data set, for both directions of the pairs
+    of runs; that of a condition also for all conditions (Bonferroni)."""
     detectable: float | None
     """The smallest true difference that the test finds with probability 0.8 at level 0.05; ``None`` if the runs differ
     on too few rows for any."""
@@ -70,20 +90,23 @@ class DatasetComparison:
 
 @dataclass(frozen=True, slots=True)
 class NonInferiority:
-    """Whether a run is not worse than another by more than a margin, in the mean over the data sets."""
+    """Whether a run is not worse than another by more than a margin, in the mean over the data sets, or a condition."""
 
     run: str
     than: str
     margin: float
     p_value: float | None
-    """One-sided, corrected for the pairs of runs (Holm); ``None`` if undefined."""
+    """One-sided, corrected for the pairs of runs (Holm), and for the conditions (Bonferroni); ``None`` if undefined."""
     shown: bool
     """Whether it is shown at the one-sided level 0.025, that of a 95 % interval."""
+    condition: str | None = None
+    """The condition of an experiment; ``None`` without one."""
 
     def __str__(self) -> str:
         p_value = "undefined" if self.p_value is None else f"{self.p_value:.3g}"
+        condition = "" if self.condition is None else f"{self.condition}: "
         return (
-            f"{self.run} not worse than {self.than} by more than {self.margin:g}: "
+            f"{condition}{self.run} not worse than {self.than} by more than {self.margin:g}: "
             f"{'shown' if self.shown else 'not shown'} (one-sided p {p_value}, level 0.025)"
         )
 
@@ -103,19 +126,33 @@ class Comparison(Displayed):
     differences: tuple[Difference, ...]
     """Settings and facts about the models in which the runs differ."""
     datasets: tuple[DatasetComparison, ...]
+    """The data sets; of an experiment, its conditions."""
     mean: DatasetComparison | None
-    """The means over the data sets, if there are several."""
+    """The means over the data sets, if there are several; ``None`` for an experiment."""
     non_inferiority: tuple[NonInferiority, ...]
     """In both directions, if a margin was given."""
     left_out: tuple[str, ...]
-    """Data sets and queries that are not compared, with the reason."""
+    """Data sets and queries that are not compared, and queries without a score, with the reason."""
     signature: str
     """Of the first run; the fields in which that of the second differs are among the differences."""
+    by_condition: bool = False
+    """Whether the lines are the conditions of an experiment, which have no common mean."""
 
     @property
     def overall(self) -> DatasetComparison:
-        """The mean over the data sets, or the only data set."""
+        """The mean over the data sets, or the only data set.
+
+        Raises:
+            ArgumentError: The runs are experiments.
+        """
+        if self.by_condition:
+            raise ArgumentError("an experiment has no overall difference: read claims, which has its conditions")
         return self.mean or self.datasets[0]
+
+    @property
+    def claims(self) -> list[DatasetComparison]:
+        """The lines that say which run is better: the mean or the only data set; of an experiment, its conditions."""
+        return list(self.datasets) if self.by_condition else [self.overall]
 
     @property
     def lines(self) -> list[DatasetComparison]:
@@ -124,9 +161,15 @@ class Comparison(Displayed):
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the head and the rows of the comparison, as text; the mean comes last."""
-        head = ["data set", "rows", "first", "second", "difference", f"{100 * COVERAGE:g} % interval"]
-        rows = [
-            [
+        unit, corrected_p = ("condition", "p (corrected)") if self.by_condition else ("data set", "p (Holm)")
+        head = [unit, "rows", "first", "second", "difference", f"{100 * COVERAGE:g} % interval"]
+        head += ["p", corrected_p, "detectable"]
+        with_missing = any(line.missing != (0, 0) for line in self.lines)
+        if with_missing:
+            head.insert(2, MISSING_HEAD)
+        rows = []
+        for line in self.lines:
+            row = [
                 line.dataset,
                 str(line.rows),
                 *(f"{value:.4f}" for value in line.values),
@@ -135,9 +178,10 @@ class Comparison(Displayed):
                 *("-" if p is None else f"{p:.3g}" for p in (line.p_value, line.holm)),
                 "-" if line.detectable is None else f"{line.detectable:.3f}",
             ]
-            for line in self.lines
-        ]
-        return [*head, "p", "p (Holm)", "detectable"], rows
+            if with_missing:
+                row.insert(2, f"{line.missing[0]}, {line.missing[1]}")
+            rows.append(row)
+        return head, rows
 
     def introduction(self) -> list[str]:
         """Return what a reader must know before the figures: metric, models, each difference, what is left out."""
@@ -163,11 +207,18 @@ class Comparison(Displayed):
             for line in self.lines
             if isinstance(line.outcome, Untested)
         ]
-        if isinstance(outcome := self.overall.outcome, Tested):
-            better = self.first if (self.overall.difference > 0.0) is self.higher_is_better else self.second
-            answer = f"{better} is better" if outcome.significant else "neither run is shown to be better"
-            texts.insert(0, f"{answer} ({p_text(outcome.holm)})")
+        answers = [self._claim(line, line.outcome) for line in self.claims if isinstance(line.outcome, Tested)]
+        texts = [*answers, *texts]
         return [*texts, *map(str, self.non_inferiority)]
+
+    def _claim(self, line: DatasetComparison, outcome: Tested) -> str:
+        """Return which run is better, or that none is shown to be."""
+        answer = "neither run is shown to be better"
+        if outcome.significant:
+            first_is_better = (line.difference > 0.0) is self.higher_is_better
+            answer = f"{self.first if first_is_better else self.second} is better"
+        condition = f"{line.dataset}: " if self.by_condition else ""
+        return f"{condition}{answer} ({p_text(outcome.holm)})"
 
     def plot(self) -> Any:
         """Return a forest plot of the differences by data set, as matplotlib axes.
@@ -239,6 +290,7 @@ def compare(first: Result, second: Result, metric: str | None = None, *, margin:
         first: A result.
         second: Another, on the same test rows; prompts, method and settings may differ.
         metric: A score with a mean over data sets, such as ``"macro_F1"``; by default the benchmark's main one.
+            Experiments of LongICL are compared in each condition by default, or by one of them.
         margin: Also test whether each run is not worse than the other by more than this.
 
     Returns:
@@ -272,7 +324,8 @@ def compare_runs(
             compared with the best one.
         metric: As for :func:`compare`.
         margin: As for :func:`compare`.
-        reference: Compare this run with each other one, instead of all pairs; there is no ranking then.
+        reference: Compare this run with each other one, instead of all pairs; there is no ranking then, as there is
+            none of experiments without a metric.
 
     Returns:
         The comparisons, with one correction for all of them, and the ranking.
@@ -285,24 +338,32 @@ def compare_runs(
         isinstance(margin, bool) or not isinstance(margin, (int, float)) or not 0.0 < margin < 1.0
     ):
         raise ArgumentError(f"margin: got {margin!r}, expected a number between 0 and 1, such as 0.01")
+    if metric is None and _are_experiments(results):
+        return _compare_conditions(results, margin, reference)
     aligned = align(results, metric, reference)
     datasets, better = aligned.datasets, aligned.higher_is_better
     pairs, chosen_from = compared_pairs(aligned, reference)
     steps = [[paired.difference(*pair) for paired in datasets.values()] for pair in pairs]
-    means = [mean_difference(own) for own in steps]
+    means = [mean_of_differences(own) for own in steps]
     outcomes = of_datasets = corrected(list(map(difference_outcome, means)), chosen_from=chosen_from)
     if len(datasets) > 1:
         tests = [difference_outcome(step) for own in steps for step in own]
         of_datasets = corrected(tests, paired_tests.holm, chosen_from * len(datasets))
     lines, queries = iter(of_datasets), [paired.queries for paired in datasets.values()]
-    not_worse: list[list[NonInferiority]] = [[] for _ in pairs]
-    for turn in () if margin is None else (1, -1):
-        gains = [mean if (turn == 1) is better else mean.negated for mean in means]
-        above = corrected([test_above(gain, -(margin or 0.0)) for gain in gains], paired_tests.holm, chosen_from)
-        for own, pair, test in zip(not_worse, pairs, above, strict=True):
-            p, (run, than) = test.holm if isinstance(test, Tested) else None, pair[::turn]
-            shown = p is not None and p <= (1.0 - COVERAGE) / 2.0
-            own.append(NonInferiority(run, than, margin or 0.0, p, shown))
+    not_worse: list[tuple[NonInferiority, ...]] = [() for _ in pairs]
+    if margin is not None:
+        gains = means if better else [mean.negated for mean in means]
+        first_not_worse = _not_worse(gains, margin, chosen_from)
+        second_not_worse = _not_worse([gain.negated for gain in gains], margin, chosen_from)
+        not_worse = [
+            (
+                _non_inferiority(first, second, margin, outcome_of_first),
+                _non_inferiority(second, first, margin, outcome_of_second),
+            )
+            for (first, second), outcome_of_first, outcome_of_second in zip(
+                pairs, first_not_worse, second_not_worse, strict=True
+            )
+        ]
     notes = {run: list(_table_notes(run, aligned)) for run in aligned.runs}
     made = []
     for number, pair in enumerate(pairs):
@@ -319,7 +380,7 @@ def compare_runs(
                 (*label_differences(first, second, datasets), *list_differences(first, second)),
                 tuple(figures),
                 of_mean if len(datasets) > 1 else None,
-                tuple(not_worse[number]),
+                not_worse[number],
                 tuple(dict.fromkeys([*aligned.left_out, *(note for run in pair for note in notes[run])])),
                 str(first.signature),
             )
@@ -328,17 +389,100 @@ def compare_runs(
     return BenchmarkComparison(aligned.benchmark, aligned.metric, tuple(made), ranking, aligned.left_out)
 
 
-def _figures(name: str, difference: PairedDifference, queries: int, outcome: TestOutcome) -> DatasetComparison:
-    values, interval = (difference.first, difference.second), paired_tests.difference_interval(difference, COVERAGE)
-    detectable, rows = paired_tests.detectable_difference(difference), len(difference.steps)
-    return DatasetComparison(name, rows, queries, values, difference.difference, interval, outcome, detectable)
+def _compare_conditions(
+    results: Mapping[str, Result], margin: float | None, reference: str | None
+) -> BenchmarkComparison:
+    """Compare experiments of LongICL condition by condition, with one correction for all conditions (Bonferroni).
+
+    Conditions such as "zero shots" and "random labels" ask different questions, so their mean is no score.
+    """
+    conditions = list(dict.fromkeys(name for result in results.values() for name in metrics_of(result)))
+    compared: dict[str, BenchmarkComparison] = {}
+    reasons: dict[str, list[str]] = {}
+    for condition in conditions:
+        try:
+            compared[condition] = compare_runs(results, condition, margin=margin, reference=reference)
+        except (ArgumentError, UnknownNameError) as error:
+            reasons.setdefault(str(error), []).append(condition)
+    if not compared:
+        raise ArgumentError(f"no condition can be compared: {'; '.join(reasons)}")
+    by_pair: dict[tuple[str, str], dict[str, Comparison]] = {}
+    for condition, own in compared.items():
+        for reason in own.left_out:
+            reasons.setdefault(reason, []).append(condition)
+        for pair in own.comparisons:
+            by_pair.setdefault((pair.first, pair.second), {})[condition] = pair
+    left_out = [
+        reason if len(own) == len(conditions) else f"{', '.join(own)}: {reason}" for reason, own in reasons.items()
+    ]
+    made = tuple(_of_conditions(of_pair, len(conditions), left_out) for of_pair in by_pair.values())
+    return BenchmarkComparison(made[0].benchmark, made[0].metric, made, (), tuple(left_out))
+
+
+def _are_experiments(results: Mapping[str, Result]) -> bool:
+    """Return whether all results are experiments of LongICL."""
+    if not isinstance(results, Mapping) or not results:
+        return False
+    return all(isinstance(result, Result) and is_experiment(result) for result in results.values())
+
+
+def _of_conditions(of_pair: Mapping[str, Comparison], tests: int, left_out: Sequence[str]) -> Comparison:
+    """Return the comparisons of two runs in each condition as one comparison, corrected for so many conditions."""
+    lines = []
+    not_worse = []
+    for condition, pair in of_pair.items():
+        outcome = pair.overall.outcome
+        if isinstance(outcome, Tested):
+            outcome = replace(outcome, holm=min(1.0, outcome.holm * tests))
+        lines.append(replace(pair.overall, dataset=condition, outcome=outcome))
+        for claim in pair.non_inferiority:
+            p_value = bonferroni(claim.p_value, tests)
+            shown = p_value is not None and p_value <= (1.0 - COVERAGE) / 2.0
+            not_worse.append(replace(claim, p_value=p_value, shown=shown, condition=condition))
+    first = next(iter(of_pair.values()))
+    differences = dict.fromkeys(difference for pair in of_pair.values() for difference in pair.differences)
+    return replace(
+        first,
+        metric="score of each condition",
+        differences=tuple(differences),
+        datasets=tuple(lines),
+        mean=None,
+        non_inferiority=tuple(not_worse),
+        left_out=tuple(left_out),
+        by_condition=True,
+    )
+
+
+def _not_worse(gains: Sequence[RunDifference], margin: float, chosen_from: int) -> list[TestOutcome]:
+    """Return for each pair of runs the test of "the gain is at most minus the margin", corrected for the pairs."""
+    return corrected([outcome_above(gain, -margin) for gain in gains], paired_tests.holm, chosen_from)
+
+
+def _non_inferiority(run: str, than: str, margin: float, outcome: TestOutcome) -> NonInferiority:
+    if not isinstance(outcome, Tested):
+        return NonInferiority(run, than, margin, None, False)
+    return NonInferiority(run, than, margin, outcome.holm, outcome.holm <= (1.0 - COVERAGE) / 2.0)
+
+
+def _figures(name: str, difference: RunDifference, queries: int, outcome: TestOutcome) -> DatasetComparison:
+    return DatasetComparison(
+        dataset=name,
+        rows=difference.rows,
+        queries=queries,
+        missing=difference.missing,
+        values=difference.values,
+        difference=difference.difference,
+        interval=interval_of_difference(difference, COVERAGE),
+        outcome=outcome,
+        detectable=detectable_difference(difference),
+    )
 
 
 def _table_notes(run: str, aligned: AlignedRuns) -> Iterator[str]:
     """Yield where a run's table has another value although all its queries are compared."""
     result = aligned.runs[run]
     for dataset, paired in aligned.datasets.items():
-        saved, value = saved_value(result.divided[dataset], aligned.metric), paired.alone[run].first
+        saved, value = saved_value(result.divided[dataset], aligned.metric), paired.values[run]
         if paired.runs[run].queries == paired.queries and saved is not None and abs(saved - value) > TABLE_TOLERANCE:
             metrics = result.signature.fields.get("metrics") or "standard"
             yield (
@@ -355,6 +499,14 @@ _MEANING = (
     "probability 0.8 (-: too few rows differ to state one)"
 )
 
+_MEANING_OF_MISSING = (
+    f"{MISSING_HEAD}: queries of the first, and of the second run, that failed or whose reply has no label. The values "
+    "are those of the other queries; in intervals and p, missing queries count at their worst for each direction"
+)
+_MEANING_OF_CONDITIONS = (
+    "p (corrected): for pairs of runs and directions (Holm), and for the conditions (Bonferroni); the conditions of an "
+    "experiment have no common mean"
+)
 
 _Made = TypeVar("_Made")
 
@@ -438,4 +590,10 @@ def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Bloc
     """
     groups, shared = shared_lines(list(groups_of_blocks(comparisons)))
     spaced = [block for group in groups for block in (*group, Line(""))]
-    return [*shared, *spaced, Line(_MEANING)]
+    pairs = [pair for comparison in comparisons for pair in comparison.comparisons]
+    below = [Line(_MEANING)]
+    if any(line.missing != (0, 0) for pair in pairs for line in pair.lines):
+        below.append(Line(_MEANING_OF_MISSING))
+    if any(pair.by_condition for pair in pairs):
+        below.append(Line(_MEANING_OF_CONDITIONS))
+    return [*shared, *spaced, *below]

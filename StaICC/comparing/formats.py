@@ -91,15 +91,25 @@ def _csv(comparisons: Sequence[BenchmarkComparison]) -> str:
     """Return one line for each data set and mean of each pair, with all digits; the last line has all other notes."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    runs = ("first run", "second run", "data set", "rows", "first", "second", "difference")
-    writer.writerow(["benchmark", "metric", *runs, "low", "high", "p", "p (Holm)", "detectable", "note"])
+    runs = ("first run", "second run", "data set", "rows", "first no score", "second no score", "first", "second")
+    writer.writerow(["benchmark", "metric", *runs, "difference", "low", "high", "p", "p (Holm)", "detectable", "note"])
     for pair in (pair for comparison in comparisons for pair in comparison.comparisons):
         for line in pair.lines:
             ends = (line.interval.low, line.interval.high) if line.interval else (None, None)
             names = (pair.benchmark, pair.metric, pair.first, pair.second, line.dataset)
-            figures = (line.rows, *line.values, line.difference, *ends, line.p_value, line.holm, line.detectable)
+            figures = (
+                line.rows,
+                *line.missing,
+                *line.values,
+                line.difference,
+                *ends,
+                line.p_value,
+                line.holm,
+                line.detectable,
+            )
             note = line.outcome.reason if isinstance(line.outcome, Untested) else ""
-            note = "; ".join([*pair.left_out, *pair.conclusion()]) if line is pair.overall else note
+            if line is pair.claims[-1]:
+                note = "; ".join([*pair.left_out, *pair.conclusion()])
             *cells, note = (csv_cell(_line(cell)) for cell in (*names, note))
             writer.writerow([*cells, *figures, note])
     return text.getvalue().rstrip("\n")

@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import sub
 from statistics import fmean
 from typing import Any
 
 from StaICC import benchmark_names
-from StaICC.comparing.alignment import corrected
+from StaICC.comparing.alignment import align, corrected
 from StaICC.comparing.comparison import Comparison, DatasetComparison, compare
+from StaICC.comparing.missing_queries import RunDifference, mean_of_differences
 from StaICC.comparing.verdicts import Tested
 from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.layout import Block, Displayed, Line, TextTable
@@ -92,7 +94,8 @@ class VarianceComponents(Displayed):
     def display_blocks(self) -> list[Block]:
         """Return the table with its notes."""
         notes = [
-            f"note: {number} rows of {name} lack predictions: the sources of variance are those of the others"
+            f"note: {number} rows of {name} lack predictions: the accuracy and its intervals are conditional on a "
+            "prediction, the sources of variance are those of the other rows"
             for name, number in self.left_out.items()
         ]
         _, draws, templates = self.lines[0].effects.sizes
@@ -136,7 +139,8 @@ def variance_components(result: Result, level: float = 0.95) -> VarianceComponen
 def compare_generalising(first: Result, second: Result) -> Comparison:
     """Compare the accuracies of two runs over test rows, draws and templates.
 
-    The runs have the same draws and templates, so what these do to both cancels.
+    The runs have the same draws and templates, so what these do to both cancels. Missing queries count at their worst
+    for each direction (:mod:`StaICC.comparing.missing_queries`).
 
     Args:
         first: A result of ``Generalisation``.
@@ -148,28 +152,73 @@ def compare_generalising(first: Result, second: Result) -> Comparison:
 
     Raises:
         ArgumentError: The results are of another benchmark, or cannot be compared.
-        UndefinedMetricError: Fewer than two rows have predictions of all draws and templates in both runs.
+        UndefinedMetricError: The runs share fewer than two rows.
     """
+    runs = {"first": first, "second": second}
     comparison = compare(first, second, "accuracy")
-    designs = list(effects_of(first, second, [line.dataset for line in comparison.datasets]).values())
-    lines = list(map(_generalised, comparison.datasets, designs))
+    aligned = align(runs, "accuracy")
+    differences = [aligned.datasets[line.dataset].difference(*runs) for line in comparison.datasets]
+    designs = [_completed_effects(first, second, line.dataset) for line in comparison.datasets]
+    lines = [
+        _generalised(line, difference, *design)
+        for line, difference, design in zip(comparison.datasets, differences, designs, strict=True)
+    ]
     outcomes = corrected([line.outcome for line in lines], holm)
+    mean = comparison.mean
+    if mean is not None:
+        lowest = mean_effects([lowest for lowest, _ in designs])
+        highest = mean_effects([highest for _, highest in designs])
+        mean = _generalised(mean, mean_of_differences(differences), lowest, highest)
     return replace(
         comparison,
         metric="accuracy, over rows, draws and templates",
         datasets=tuple(replace(line, outcome=outcome) for line, outcome in zip(lines, outcomes, strict=True)),
-        mean=comparison.mean and _generalised(comparison.mean, mean_effects(designs)),
+        mean=mean,
     )
 
 
-def _generalised(line: DatasetComparison, effects: CrossedEffects) -> DatasetComparison:
-    """Return a line with the interval and the p-value over rows, draws and templates; untested stays untested."""
-    interval = line.interval and generalise(line.difference, line.interval, effects, difference=True)
-    outcome = line.outcome
+def _generalised(
+    line: DatasetComparison, difference: RunDifference, lowest: CrossedEffects, highest: CrossedEffects
+) -> DatasetComparison:
+    """Return a line with the interval and the p-value over rows, draws and templates; untested stays untested.
+
+    Args:
+        line: The line with draws and templates fixed.
+        difference: The difference over rows.
+        lowest: The mean squares of the lowest difference: missing queries at their worst for the first run.
+        highest: Those of the highest difference.
+    """
+    outcome, interval = line.outcome, line.interval
     if isinstance(outcome, Tested):
-        p = crossed.generalising_p_value(line.difference, outcome.p_value, effects)
-        outcome = Tested(p, p)
+        p_value = 1.0
+        if difference.lowest > 0.0:
+            p_value = crossed.generalising_p_value(difference.lowest, outcome.p_value, lowest)
+        elif difference.highest < 0.0:
+            p_value = crossed.generalising_p_value(difference.highest, outcome.p_value, highest)
+        outcome = Tested(p_value, p_value)
+    if interval is not None:
+        below = generalise(difference.lowest, interval, lowest, difference=True)
+        above = generalise(difference.highest, interval, highest, difference=True)
+        interval = replace(below, high=above.high)
     return replace(line, interval=interval, outcome=outcome, detectable=None)
+
+
+def _completed_effects(first: Result, second: Result, name: str) -> tuple[CrossedEffects, CrossedEffects]:
+    """Return the mean squares of the lowest and of the highest difference on the rows that both runs have.
+
+    A missing query of the first run is wrong in the lowest difference and correct in the highest one, one of the second
+    run the other way round.
+    """
+    ours, others = _correct(first, name), _correct(second, name)
+    shared = [row for row in ours if row in others]
+    lowest = [list(map(sub, _filled(ours[row], 0.0), _filled(others[row], 1.0))) for row in shared]
+    highest = [list(map(sub, _filled(ours[row], 1.0), _filled(others[row], 0.0))) for row in shared]
+    return _effects(name, lowest, first), _effects(name, highest, first)
+
+
+def _filled(cells: _Cells, value: float) -> list[float]:
+    """Return the cells of a row with a value in the place of missing ones."""
+    return [value if cell is None else cell for cell in cells]
 
 
 def effects_of(first: Result, second: Result | None, names: Iterable[str]) -> dict[str, CrossedEffects]:
@@ -193,7 +242,7 @@ def _difference(ours: float | None, other: float | None) -> float | None:
     return None if ours is None or other is None else ours - other
 
 
-def _effects(name: str, rows: Sequence[_Cells], result: Result) -> CrossedEffects:
+def _effects(name: str, rows: Sequence[Sequence[float | None]], result: Result) -> CrossedEffects:
     """Return the mean squares of the rows that have a value for each draw and template."""
     complete = [cells for row in rows if len(cells := [value for value in row if value is not None]) == len(row)]
     if len(complete) < 2:

@@ -2,7 +2,8 @@
 
 Runs are comparable if they have the same test rows with the same true labels, whatever their prompts: method, k,
 template and channel may differ. A query is found again by its test row and its place among the queries of that row, so
-the order of the records does not matter.
+the order of the records does not matter. Queries without a score stay among them
+(:mod:`StaICC.comparing.missing_queries`).
 """
 
 from __future__ import annotations
@@ -11,50 +12,71 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 from StaICC import benchmark_names
+from StaICC.comparing.missing_queries import MEANING, RunDifference, why_not_comparable
 from StaICC.errors import StaICCError
 from StaICC.metrics.diagnosis import noisy_label_shares
-from StaICC.metrics.paired_tests import PairedDifference, paired_difference
-from StaICC.metrics.scores import CONSISTENCY, score_record
-from StaICC.metrics.statistics import Contributions, Mean, MicroF1, Sample, Statistic
+from StaICC.metrics.paired_tests import paired_difference
+from StaICC.metrics.scores import BASELINE_KEYS, CONSISTENCY, HEADLINE, score_record
+from StaICC.metrics.statistics import Contributions, Mean, MicroF1, RangeEnd, Sample, Statistic
 from StaICC.results.details import ConditionRecord, QueryPosition, query_positions
 from StaICC.results.result import Result, single_scores
 from StaICC.safe_text import one_line
 
-_NOT_SCORES = frozenset({"distribution", "uniform", "majority"})
+_NOT_SCORES = frozenset({"distribution", *BASELINE_KEYS})
 
 _LONGEST_REPLY = 100.0
 """Labels that one reply can name: the default limit of its tokens."""
 
 
+def is_experiment(result: Result) -> bool:
+    """Return whether a result is an experiment of LongICL, which is compared condition by condition."""
+    if result.benchmark != benchmark_names.LONG_ICL:
+        return False
+    return any(scores.get("experiment") for scores in result.divided.values())
+
+
 def metrics_of(result: Result) -> list[str]:
-    """Return the scores of a result that have a mean over data sets."""
+    """Return the scores of a result that have a mean over data sets; of an experiment, its conditions."""
+    if is_experiment(result):
+        return [name for name in result.averaged if name not in (*_NOT_SCORES, "mean")]
     return [name for name in result.averaged if name not in _NOT_SCORES]
+
+
+def default_metric(result: Result) -> str | None:
+    """Return the score by which a result is compared by default: the main one of its benchmark, else the first.
+
+    Returns:
+        The score; ``None`` for an experiment, whose conditions have no common mean.
+    """
+    if is_experiment(result):
+        return None
+    known = metrics_of(result)
+    headline = HEADLINE.get(result.benchmark)
+    if headline in known:
+        return headline
+    return known[0] if known else "accuracy"
 
 
 @dataclass(frozen=True, slots=True)
 class _Records:
     """The records of one run on one data set."""
 
-    conditions: Mapping[str, Mapping[QueryPosition, tuple[int, Any]]]
-    """By condition and query that has a prediction: the true label (or the number of true labels), and what the metric
-    needs of the prediction."""
+    conditions: Mapping[str, Mapping[QueryPosition, tuple[Any, Any]]]
+    """By condition and query: the true label (or the number of true labels), and what the metric needs of the
+    prediction; ``None`` without a score."""
     labels: tuple[str, ...]
     weights: tuple[float, ...]
     """Of the conditions in the score."""
     queries: int
-    """Number of queries, also without a prediction."""
+    """Number of queries."""
     data: str | None
     """Digest of the test texts."""
     most: tuple[float, float] | None = None
     """The largest possible numbers of true and of predicted labels of a query, for micro F1."""
-
-    @property
-    def predicted(self) -> int:
-        """Number of queries that have a prediction."""
-        return sum(map(len, self.conditions.values()))
 
 
 _Term = tuple[float, Contributions]
@@ -63,6 +85,13 @@ _Term = tuple[float, Contributions]
 
 class _LeftOutError(StaICCError):
     """A data set cannot be compared, for the reason in the message."""
+
+
+def lacks_score(prediction: Any) -> bool:
+    """Return whether a query has no score: it failed, its reply is left out, or one of its conditions is missing."""
+    if isinstance(prediction, (list, tuple)):
+        return None in prediction
+    return prediction is None
 
 
 def _certain(label: int, width: int) -> list[float]:
@@ -111,7 +140,7 @@ def _read(result: Result, name: str, metric: str, statistic: Statistic) -> _Reco
     if not names:
         raise _LeftOutError("the run has no rounds here" if long_icl else "the file has no records of its queries")
     f1 = long_icl and values.get("metric") == "micro_f1"
-    conditions: dict[str, dict[QueryPosition, tuple[int, Any]]] = {}
+    conditions: dict[str, dict[QueryPosition, tuple[Any, Any]]] = {}
     most, queries = (1.0, 1.0), 0
     for condition in names:
         answers: list[Any]
@@ -130,7 +159,7 @@ def _read(result: Result, name: str, metric: str, statistic: Statistic) -> _Reco
             raise _LeftOutError(f"the file has no records of the queries of {condition}; run again with this version")
         queries += len(rows)
         keyed = zip(query_positions(rows), truth, answers, strict=True)
-        conditions[condition] = {key: (label, answer) for key, label, answer in keyed if answer is not None}
+        conditions[condition] = {key: (label, answer) for key, label, answer in keyed}
     weights = _weights(result, names)
     return _Records(conditions, details.labels, weights, queries, details.data, most if f1 else None)
 
@@ -174,6 +203,8 @@ def _relabelled(records: _Records, labels: tuple[str, ...], are_scores: bool) ->
     old = [records.labels.index(name) for name in labels]
 
     def moved(answer: Any) -> Any:
+        if answer is None:
+            return None
         if isinstance(answer, (list, tuple)):
             return [answer[place] for place in old]
         return answer if are_scores else new[answer]
@@ -189,18 +220,24 @@ class PairedRecords:
     """Several runs on the same queries of one data set.
 
     Args:
-        statistic: What the score measures by which they are compared.
+        metric: Name of the score by which they are compared.
+        statistic: What it measures.
         runs: Their records, with labels in the same order.
-        keys: The queries of each condition that every run predicted.
+        keys: The queries of each condition that every run has, also without a prediction.
     """
 
     def __init__(
-        self, statistic: Statistic, runs: Mapping[str, _Records], keys: Mapping[str, Sequence[QueryPosition]]
+        self,
+        metric: str,
+        statistic: Statistic,
+        runs: Mapping[str, _Records],
+        keys: Mapping[str, Sequence[QueryPosition]],
     ) -> None:
-        self.runs, self._keys, self.statistic = runs, keys, statistic
+        self.metric, self.runs, self.keys, self.statistic = metric, runs, keys, statistic
         self.queries = sum(map(len, keys.values()))
         reference = next(iter(runs.values()))
         places = {row: n for n, row in enumerate(sorted({row for own in keys.values() for row, _ in own}))}
+        self.rows = len(places)
         self._samples = {
             name: Sample(
                 [reference.conditions[name][key][0] for key in own],
@@ -214,41 +251,141 @@ class PairedRecords:
             run: {name: [records.conditions[name][key][1] for key in own] for name, own in keys.items()}
             for run, records in runs.items()
         }
+        self.missing = {
+            run: sum(map(lacks_score, chain.from_iterable(predictions.values())))
+            for run, predictions in self._predictions.items()
+        }
+        """Number of compared queries of each run without a score."""
 
-    def difference(self, first: str, second: str) -> PairedDifference:
+    @property
+    def without_score(self) -> list[str]:
+        """The runs that have a condition in which no query has a score."""
+        return [
+            run
+            for run in self.runs
+            if any(all(map(lacks_score, predictions)) for predictions in self._of_metric(run).values())
+        ]
+
+    def why_not_comparable(self, run: str) -> str | None:
+        """Return why a run cannot be compared because queries have no score; ``None`` if it can."""
+        return why_not_comparable(self.metric, self.statistic, self.missing[run], self.queries)
+
+    def difference(self, first: str, second: str) -> RunDifference:
         """Return the difference of the metric between two runs."""
-        if self.statistic.independent:
-            return paired_difference(self._own_terms[first], self._own_terms[second])
-        return paired_difference(self._terms(first, second), self._terms(second, first))
+        values = self.values[first], self.values[second]
+        missing = self.missing[first], self.missing[second]
+        reason = self.why_not_comparable(first) or self.why_not_comparable(second)
+        if reason is not None:
+            return RunDifference(values, self.rows, missing, None, reason)
+        if missing == (0, 0):
+            ours, others = self._own_terms[first], self._own_terms[second]
+            if not self.statistic.independent:
+                ours, others = self._terms(first, second), self._terms(second, first)
+            difference = paired_difference(ours, others)
+            return RunDifference(values, self.rows, missing, (difference, difference))
+        lowest = paired_difference(self._lowest_terms[first], self._highest_terms[second])
+        highest = paired_difference(self._highest_terms[first], self._lowest_terms[second])
+        return RunDifference(values, self.rows, missing, (lowest, highest))
 
     @cached_property
-    def alone(self) -> dict[str, PairedDifference]:
+    def alone(self) -> dict[str, RunDifference]:
         """The metric of each run as a sum over test rows, in the place of a difference from 0."""
-        return {run: paired_difference(terms, []) for run, terms in self._own_terms.items()}
+        return {run: self._alone(run) for run in self.runs}
+
+    def _alone(self, run: str) -> RunDifference:
+        values, missing = (self.values[run], 0.0), (self.missing[run], 0)
+        reason = self.why_not_comparable(run)
+        if reason is not None:
+            return RunDifference(values, self.rows, missing, None, reason)
+        if missing == (0, 0):
+            difference = paired_difference(self._own_terms[run], [])
+            return RunDifference(values, self.rows, missing, (difference, difference))
+        lowest = paired_difference(self._lowest_terms[run], [])
+        highest = paired_difference(self._highest_terms[run], [])
+        return RunDifference(values, self.rows, missing, (lowest, highest))
+
+    @cached_property
+    def values(self) -> dict[str, float]:
+        """The metric of each run on the compared queries that it predicted."""
+        values = {}
+        for run, records in self.runs.items():
+            if self.missing[run] == 0:
+                terms = self._own_terms[run]
+            else:
+                parts = [self._of_predicted(name, predictions) for name, predictions in self._of_metric(run).items()]
+                terms = list(zip(self._weights(records), parts, strict=True))
+            values[run] = math.fsum(weight * part.value for weight, part in terms)
+        return values
+
+    def _of_predicted(self, condition: str, predictions: Sequence[Any]) -> Contributions:
+        """Return the metric of the queries of a condition that have a score."""
+        known = [place for place, prediction in enumerate(predictions) if not lacks_score(prediction)]
+        return self.statistic.of_run(
+            self._samples[condition].of_queries(known), [predictions[place] for place in known]
+        )
+
+    def _of_metric(self, run: str) -> dict[str, list[Any]]:
+        """Return what the metric reads of a run, by condition; of a consistency, the labels of each query as one."""
+        predictions = self._predictions[run]
+        if self.statistic is CONSISTENCY:  # over the conditions, which have the same queries
+            return {next(iter(predictions)): list(zip(*predictions.values(), strict=True))}
+        return predictions
+
+    def _weights(self, records: _Records) -> tuple[float, ...]:
+        return (1.0,) if self.statistic is CONSISTENCY else records.weights
 
     @cached_property
     def _own_terms(self) -> dict[str, list[_Term]]:
-        return {run: self._terms(run, run) for run in self.runs}
+        return {run: self._terms(run, run) for run in self.runs if self.missing[run] == 0}
+
+    @cached_property
+    def _lowest_terms(self) -> dict[str, list[_Term]]:
+        return {run: self._terms_with_missing(run, "lowest") for run in self.runs}
+
+    @cached_property
+    def _highest_terms(self) -> dict[str, list[_Term]]:
+        return {run: self._terms_with_missing(run, "highest") for run in self.runs}
+
+    def _terms_with_missing(self, run: str, end: RangeEnd) -> list[_Term]:
+        """Return the terms of a mean over queries, with missing queries so that it is as low or high as possible."""
+        if self.missing[run] == 0:
+            return self._own_terms[run]
+        if not isinstance(self.statistic, Mean):
+            raise TypeError(f"{self.metric} is no mean over queries")
+        terms = []
+        predictions = self._of_metric(run)
+        for weight, name in zip(self._weights(self.runs[run]), predictions, strict=True):
+            missing_at: RangeEnd = "lowest" if (end == "lowest") == (weight > 0.0) else "highest"
+            known = [None if lacks_score(prediction) else prediction for prediction in predictions[name]]
+            terms.append((weight, self.statistic.with_missing(self._samples[name], known, missing_at)))
+        return terms
 
     @property
     def notes(self) -> Iterator[str]:
-        """The number of queries that are not compared, by run."""
+        """The number of queries that are not compared, and of those without a score, by run."""
         for run, records in self.runs.items():
             if left_out := records.queries - self.queries:
-                failed = records.queries - records.predicted
-                reason = f"; {failed} of them have no prediction" if failed else ""
-                yield f"{left_out} of {records.queries} queries of {run} are not compared{reason}"
+                yield f"{left_out} of {records.queries} queries of {run} are not compared"
+            if missing := self.missing[run]:
+                how = "the metric is untested" if self.why_not_comparable(run) else MEANING
+                yield f"{missing} of {self.queries} queries of {run} have no score: {how}"
 
     @property
     def condition_values(self) -> dict[str, dict[str, float]]:
-        """The metric of each run by condition and repeat of the rows; empty if it is no mean over the conditions."""
+        """The metric of each run by condition and repeat of the rows.
+
+        It is empty if the metric is no mean over the conditions, or if queries have no score.
+        """
         weights = {weight for records in self.runs.values() for weight in records.weights}
         if len(weights) > 1 or isinstance(self.statistic, MicroF1) or self.statistic is CONSISTENCY:
             return {}
+        if any(self.missing.values()):
+            return {}
         values: dict[str, dict[str, float]] = {}
-        for name, keys in self._keys.items():
+        for name, keys in self.keys.items():
             for repeat in sorted({repeat for _, repeat in keys}):
-                part = PairedRecords(self.statistic, self.runs, {name: [key for key in keys if key[1] == repeat]})
+                chosen = {name: [key for key in keys if key[1] == repeat]}
+                part = PairedRecords(self.metric, self.statistic, self.runs, chosen)
                 values[f"{name} {repeat}"] = {
                     run: self.statistic.of_run(part._samples[name], predictions[name]).value
                     for run, predictions in part._predictions.items()
@@ -257,12 +394,9 @@ class PairedRecords:
 
     def _terms(self, run: str, other: str) -> list[_Term]:
         """Return the weights of the conditions, and what each row contributes to the metric of a run."""
-        ours, others = self._predictions[run], self._predictions[other]
-        if self.statistic is CONSISTENCY:  # over the conditions, which have the same queries
-            labels = list(zip(*ours.values(), strict=True))
-            return [(1.0, CONSISTENCY.of_run(next(iter(self._samples.values())), labels))]
-        parts = (self.statistic.of_run(sample, ours[name], others[name]) for name, sample in self._samples.items())
-        return list(zip(self.runs[run].weights, parts, strict=True))
+        ours, others = self._of_metric(run), self._of_metric(other)
+        parts = [self.statistic.of_run(self._samples[name], own, others[name]) for name, own in ours.items()]
+        return list(zip(self._weights(self.runs[run]), parts, strict=True))
 
 
 def _statistic(runs: Mapping[str, Result], metric: str) -> Statistic:
@@ -319,12 +453,14 @@ def pair_records(results: Mapping[str, Result], name: str, metric: str) -> Paire
     if statistic is CONSISTENCY:
         keys = dict.fromkeys(keys, sorted(set.intersection(*map(set, keys.values()))))
     if not all(keys.values()):
-        raise _LeftOutError("no test row has a prediction in every run")
+        raise _LeftOutError("the runs share no test row")
     limits = [records.most for records in runs.values() if records.most is not None]
     if limits:
         statistic = MicroF1((max(gold for gold, _ in limits), max(predicted for _, predicted in limits)))
-    paired = PairedRecords(statistic, runs, keys)
-    if any(math.isinf(own.first) for own in paired.alone.values()):
+    paired = PairedRecords(metric, statistic, runs, keys)
+    if without_score := paired.without_score:
+        raise _LeftOutError(f"no query of {', '.join(without_score)} has a score")
+    if any(map(math.isinf, paired.values.values())):
         raise _LeftOutError(f"{metric} is infinite on the compared rows")
     return paired
 
@@ -338,7 +474,7 @@ def _unlike(reference: _Records, records: _Records) -> str | None:
     for condition, queries in reference.conditions.items():
         for key in queries.keys() & records.conditions[condition].keys():
             truths = queries[key][0], records.conditions[condition][key][0]
-            if truths[0] != truths[1]:
+            if None not in truths and truths[0] != truths[1]:  # of failed queries with several labels, it is not saved
                 return f"other true labels (test row {key[0]}: label {truths[0]} and {truths[1]})"
     if reference.data != records.data or records.data is None:
         return f"other data under this name (digests {reference.data!s:.12} and {records.data!s:.12})"
@@ -385,10 +521,3 @@ def label_differences(first: Result, second: Result, pairs: Mapping[str, PairedR
         labels = [result.details[dataset].labels for result in (first, second)]
         if labels[0] != labels[1]:
             yield Difference(f"labels of {dataset}", *("/".join(names) or None for names in labels))
-
-
-def leaves_queries_out(result: Result) -> str | None:
-    """Return which queries the scores of a run leave out: the others can be those that it predicts well."""
-    if not result.complete:
-        return "some of its queries failed"
-    return f"its scores leave out {result.excluded} replies without a label" if result.excluded else None

@@ -203,7 +203,7 @@ def _place(result: Result, rule: _Rule, method: str, reason: str | None) -> Publ
     fields, score = result.signature.fields, score_record(result.benchmark, rule.key)
     released, normal = fields.get("metrics") == _RELEASED, result.benchmark == benchmark_names.NORMAL
     key = (released and rule.released_key) or rule.key
-    value = result.averaged.get(key)
+    value, left_out = result.averaged.get(key), result.left_out_of(key)
     noisy = normal and (method == "Noisy Channel" or fields.get("channel") == "noisy")
     by_softmax = normal and score.statistic is not None and score.statistic.reads == "probabilities"  # not twice
     kinds = {record.output for details in result.details.values() for record in details.conditions}
@@ -212,6 +212,7 @@ def _place(result: Result, rule: _Rule, method: str, reason: str | None) -> Publ
         (released and rule.released_key, _RAW_AVERAGES),
         (key not in result.averaged, f"this result has no {key}"),
         (value is None, f"{key} is undefined in this result"),
+        (left_out, f"{left_out} queries without a prediction are left out of this result"),
         (released and by_softmax and kinds - {"logits"}, _SOFTMAX_TWICE),
         (noisy and by_softmax, _MEAN_LOSS),
         (not normal and method != METHODS[0], f"the published diagnosis is for {METHODS[0]} only"),
@@ -259,6 +260,9 @@ def _compare_long_icl(result: Result) -> Iterator[PublishedComparison]:
         for key in (f"{number}R" for number in range(1, 6) if f"{number}R" in scores):
             undefined = details.missing.get(key, "the round has no score") if scores[key] is None else None
             why = reason or undefined
+            left_out = result.left_out_of(key, dataset)
+            if why is None and left_out:
+                why = f"{left_out} queries without a prediction are left out of this result"
             matching = [figure for figure in known if figure.metric == key and why is None]
             warnings = sorted({warning for figure in matching for warning in figure.warnings})
             cautions = (_ZERO, *warnings) if matching else ()

@@ -38,9 +38,8 @@ from StaICC.comparing.alignment import (
     align,
     compared_pairs,
     corrected,
-    difference_outcome,
 )
-from StaICC.comparing.pairing import leaves_queries_out
+from StaICC.comparing.missing_queries import difference_outcome
 from StaICC.comparing.verdicts import Best, Tested, TestOutcome, Untested, Verdict, describe, verdict_of
 from StaICC.errors import StaICCError
 from StaICC.layout import Block, Displayed, Line, TextTable
@@ -55,7 +54,7 @@ class Rank:
 
     run: str
     value: float
-    """The metric, as the mean over the compared data sets."""
+    """The metric, as the mean over the compared data sets, on the queries that have a score."""
     groups: str
     """Letters; two runs share a letter if they are not shown to differ (Holm, level 0.05). Empty for more than
     :data:`MOST_RUNS` runs."""
@@ -67,6 +66,15 @@ class Rank:
     condition_ranks: tuple[int, int] | None = None
     """The lowest and the highest rank with one template, or one draw of the demonstrations (:func:`rank`); ``None`` if
     there is one of each, or if the metric is not the mean over them."""
+    missing: int = 0
+    """Number of queries without a score."""
+    at_worst: float | None = None
+    """The metric with each missing query at its worst, by which runs are sorted; ``None`` without missing queries."""
+
+    @property
+    def sorted_by(self) -> float:
+        """The value by which runs are sorted: missing queries count at their worst."""
+        return self.value if self.at_worst is None else self.at_worst
 
     @property
     def interval_cell(self) -> str:
@@ -81,15 +89,26 @@ def _ends(ends: tuple[int, int] | None) -> str:
     return str(low) if low == high else f"{low} .. {high}"
 
 
+MISSING_NOTE = (
+    "no score: queries that failed, or whose reply has no label. The value is that of the other queries; runs are "
+    "sorted and tested with missing queries at their worst."
+)
+
+
 def rank_table(ranks: Sequence[Rank], metric: str) -> TextTable:
     """Return the runs with what is known of all of them."""
-    with_conditions = ranks[0].condition_ranks is not None
+    with_conditions = any(rank.condition_ranks is not None for rank in ranks)
+    with_missing = any(rank.missing for rank in ranks)
     head = ["rank", "95 %", "run", "group", "verdict", metric]
+    if with_missing:
+        head += ["no score", "at worst"]
     if with_conditions:
         head.append("conditions")
     rows = []
     for number, rank in enumerate(ranks, 1):
         row = [str(number), rank.interval_cell, rank.run, rank.groups, describe(rank.verdict), f"{rank.value:.4f}"]
+        if with_missing:
+            row += [str(rank.missing), f"{rank.sorted_by:.4f}"]
         if with_conditions:
             row.append(_ends(rank.condition_ranks))
         rows.append(row)
@@ -123,7 +142,9 @@ class Ranking(Displayed):
             f"95 %: all intervals of ranks together have the true ranks with probability 0.95 (paired tests, Holm over "
             f"both directions of all pairs, level {SIGNIFICANCE_LEVEL:g})."
         ]
-        if self.runs[0].condition_ranks:
+        if any(run.missing for run in self.runs):
+            below.append(MISSING_NOTE)
+        if any(run.condition_ranks for run in self.runs):
             below.append("conditions: lowest and highest rank with one template or one draw of the demonstrations.")
         return [
             Line(f"{self.benchmark}: {len(self.runs)} runs", "title"),
@@ -146,23 +167,27 @@ def standings(
             are compared with the best one only.
     """
     values = {name: value for name, result in runs.items() if (value := result.averaged.get(metric)) is not None}
-    partial = {name: reason for name in values if (reason := leaves_queries_out(runs[name]))}
-    known = {name: value for name, value in values.items() if name not in partial}
-    best = (max if higher_is_better else min)(known.values(), default=None)
+    missing = {name: runs[name].left_out_of(metric) for name in values}
     shown: dict[str, Rank] = {}
     try:
-        aligned = align({name: runs[name] for name in known}, metric)
+        aligned = align({name: runs[name] for name in values}, metric)
         ranks, reason = rank_runs(aligned, all_pairs), "; ".join(aligned.left_out)
-        shown = {place.run: place for place in ranks if abs(place.value - known[place.run]) <= TABLE_TOLERANCE}
+        shown = {place.run: place for place in ranks if abs(place.value - values[place.run]) <= TABLE_TOLERANCE}
     except StaICCError as error:
         reason = str(error)
-    if not any(known[name] == best for name in shown):
+    at_worst = {name: value for name, value in values.items() if missing[name] == 0}
+    at_worst |= {name: place.at_worst for name, place in shown.items() if place.at_worst is not None}
+    best = (max if higher_is_better else min)(at_worst.values(), default=None)
+    if not any(at_worst.get(name) == best for name in shown):
         shown = {}
     reason = reason or "the comparison has another value of this score"
     places = {}
     for name, value in values.items():
-        place = shown.get(name, Rank(name, value, "", Untested(partial.get(name, reason))))
-        places[name] = replace(place, verdict=Best()) if value == best and name in known else place
+        place = shown.get(name, Rank(name, value, "", Untested(reason), missing=missing[name]))
+        untested = name in shown and isinstance(place.verdict, Untested)
+        if at_worst.get(name) == best and (name in shown or missing[name] == 0) and not untested:
+            place = replace(place, verdict=Best())
+        places[name] = place
     return places
 
 
@@ -182,9 +207,9 @@ def ranks_of(
         outcomes: Their tests.
     """
     order, leaders = aligned.order, aligned.leaders
-    values = {run: aligned.means[run].first for run in order}
-    if aligned.partial:
-        return tuple(Rank(run, values[run], "", Untested(aligned.partial)) for run in order)
+    incomparable = [reason for run in order if (reason := aligned.means[run].reason) is not None]
+    if incomparable:  # each pair has a run that cannot be compared
+        return tuple(_rank(aligned, run, "", Untested(incomparable[0])) for run in order)
     tested = dict(zip(map(frozenset, pairs), outcomes, strict=True))
     complete = len(tested) == len(order) * (len(order) - 1) // 2
     differ = {pair for pair, test in tested.items() if isinstance(test, Tested) and test.significant}
@@ -197,8 +222,20 @@ def ranks_of(
         tests = [] if run in leaders else [tested[frozenset((leader, run))] for leader in leaders]
         verdict = verdict_of(min(tests, key=_evidence)) if tests else Best()
         interval = (1 + better, len(order) - worse) if complete else None
-        ranks.append(Rank(run, values[run], letters, verdict, interval))
+        ranks.append(_rank(aligned, run, letters, verdict, interval))
     return tuple(ranks)
+
+
+def _rank(
+    aligned: AlignedRuns, run: str, letters: str, verdict: Verdict, interval: tuple[int, int] | None = None
+) -> Rank:
+    """Return a run with its value, and what its missing queries make of it."""
+    mean = aligned.means[run]
+    missing, _ = mean.missing
+    at_worst = None
+    if missing > 0 and mean.bounds is not None:
+        at_worst = aligned.at_worst(run)
+    return Rank(run, mean.values[0], letters, verdict, interval, missing=missing, at_worst=at_worst)
 
 
 def _evidence(outcome: TestOutcome) -> tuple[float, str]:
@@ -259,7 +296,7 @@ def rank(results: Mapping[str, Result], metric: str | None = None) -> Ranking:
         aligned.metric,
         aligned.higher_is_better,
         tuple(aligned.datasets),
-        sum(aligned.strata),
+        aligned.rows,
         runs,
         aligned.left_out,
     )
@@ -289,22 +326,28 @@ def _bounds(aligned: AlignedRuns) -> Callable[[str, str], float | None]:
         A function of two runs, the second of which is not better. It returns a bound of the two-sided p-value (see the
         module); ``None`` if there is none, and the pair must be tested.
     """
-    means = aligned.means
-    columns = list(zip(*(mean.steps for mean in means.values()), strict=True))
+    bounds = {run: mean.bounds for run, mean in aligned.means.items()}
+    lowest = {run: of_run[0] for run, of_run in bounds.items() if of_run is not None}
+    highest = {run: of_run[1] for run, of_run in bounds.items() if of_run is not None}
+    if len(lowest) < len(bounds):
+        return lambda first, second: None
+    columns = [*zip(*(mean.steps for mean in (*lowest.values(), *highest.values())), strict=True)]
     width, rows = max(max(column) - min(column) for column in columns), len(columns)
-    hypotheses = len(means) * (len(means) - 1)
+    hypotheses = len(bounds) * (len(bounds) - 1)
     last_step = 2.0 * SIGNIFICANCE_LEVEL / hypotheses
     needed = (0.9 * NormalDist().inv_cdf(1.0 - last_step)) ** 2
     simple = all(
-        paired.statistic.independent and not own.unbounded and not own.raised and not own.lowered
+        paired.statistic.independent and not part.unbounded and not part.raised and not part.lowered
         for paired in aligned.datasets.values()
         for own in paired.alone.values()
+        for part in own.bounds or ()
     )
 
     def bound(first: str, second: str) -> float | None:
-        above, below = (means[run] for run in ((first, second) if aligned.higher_is_better else (second, first)))
+        larger, smaller = (first, second) if aligned.higher_is_better else (second, first)
+        above, below = lowest[larger], highest[smaller]
         size, square = above.first - below.first, math.dist(above.steps, below.steps) ** 2
-        if size * size <= needed * (square - size * size / rows):
+        if size <= 0.0 or size * size <= needed * (square - size * size / rows):
             return 1.0
         if not simple:
             return None

@@ -64,9 +64,11 @@ from StaICC.long_icl.scoring import (
     value_of,
 )
 from StaICC.metrics.classification import Kind
+from StaICC.metrics.fixed_baselines import CorrectPredictions, p_value_against_labels
 from StaICC.metrics.intervals import combine
 from StaICC.metrics.metric_set import MetricSet
-from StaICC.metrics.random_baselines import RandomBaseline, sign_test
+from StaICC.metrics.random_baselines import RandomBaseline
+from StaICC.metrics.statistics import Sample
 from StaICC.numerics import mean
 from StaICC.prompting.prompt_text import PromptText
 from StaICC.prompting.prompt_writer import Query
@@ -88,6 +90,7 @@ OPTIONS = ("variant", "test_number", "instruct", "parsing", "unparsed")
 """The options that the settings of a data set contain unchanged."""
 CUT_OFF = "cut off"
 """Why a reply has no label: it ended at the maximum number of tokens."""
+NO_MEAN = "the conditions of an experiment have no common mean: each answers another question"
 _NO_METRICS = MetricSet("", ())
 """The scores are those of the card."""
 
@@ -466,13 +469,18 @@ class LongICLExperimentor(Scorer, DatasetTask):
         """Return the scores of all conditions, their mean, and the scores of guessing."""
         values = {outcome.condition.name: outcome.value for outcome in outcomes}
         missing = {outcome.condition.name: outcome.note for outcome in outcomes if outcome.value is None}
-        if missing:
+        overall = None
+        if self.options.experiment is not None:
+            missing["mean"] = NO_MEAN
+        elif missing:
             missing["mean"] = f"no score in {', '.join(missing)}"
+        else:
+            overall = mean(list(values.values()))
         missing |= self.unavailable
         guesses = {"uniform": self.guessing[0], "majority": self.guessing[1]}
         if None in guesses.values():
             missing |= dict.fromkeys(guesses, "a random guess of entities is not defined")
-        averaged = {**values, **dict.fromkeys(self.unavailable), "mean": mean(list(values.values())), **guesses}
+        averaged = {**values, **dict.fromkeys(self.unavailable), "mean": overall, **guesses}
         return Scores(averaged, averaged, missing)
 
     def intervals(self, outcomes: Sequence[Any], scoring: Scoring) -> Intervals:
@@ -481,7 +489,7 @@ class LongICLExperimentor(Scorer, DatasetTask):
         scored = {outcome.condition.name: outcome.tallies for outcome in outcomes if outcome.score}
         terms = {name: score_part(self.card, self.options.variant, own, level, rows) for name, own in scored.items()}
         parts = {name: part for name, part in terms.items() if part is not None}
-        if len(parts) == len(outcomes):
+        if len(parts) == len(outcomes) and self.options.experiment is None:
             parts["mean"] = combine(list(parts.values()), [1 / len(parts)] * len(parts))
         return {name: part.interval(level, f"{METHOD}item") for name, part in parts.items()}
 
@@ -519,7 +527,10 @@ class LongICLExperimentor(Scorer, DatasetTask):
             of_task = self.options.experiment, self.card, self.options.variant, self.test_items
             values["experiment"] = experiments.analyse(*of_task, contexts, tallies, level)
         bounded = [own.condition.name for own in run.outcomes if own.unparsed and not own.failed]
-        bounded = [*bounded, "mean"] if bounded and self.options.unparsed == "excluded" else []
+        if self.options.unparsed != "excluded":
+            bounded = []
+        elif bounded and self.options.experiment is None:
+            bounded.append("mean")
         details = replace(
             run.details,
             conditions=() if structured else run.details.conditions,
@@ -568,14 +579,28 @@ class LongICLExperimentor(Scorer, DatasetTask):
         return tally, parsed, text if card.structured else card.labels.index(tally.predicted[0])
 
     def _baselines(self, outcome: LongICLOutcome) -> Baselines:
-        """Return the accuracies of predictors without a model, and the p-values against them, for a scored round."""
+        """Return the accuracies of predictors without a model, and the p-values against them, for a scored round.
+
+        They are those of all test items: a reply that is left out counts as wrong.
+        """
         labels, tried, (_, majority, frequent) = len(self.card.labels), self.options.statistics.tried, self.guessing
-        by_row = {item.row: tally for item, tally in zip(self.test_items, outcome.tallies, strict=True) if tally}
-        queries, correct = len(by_row), sum(bool(tally.correct) for tally in by_row.values())
-        guesser = RandomBaseline(queries, 1 / labels)  # of the scored queries: others may be excluded
-        best, p_value = guesser.max_random_baseline(tried), guesser.p_value_of_count(correct, tried)
-        ahead = sign_test([bool(tally.correct) - (frequent in tally.gold) for tally in by_row.values()])
-        return Baselines(queries, labels, 1 / labels, majority or 0.0, tried, best, p_value, p_value_majority=ahead)
+        items = self.test_items
+        correct = [tally is not None and bool(tally.correct) for tally in outcome.tallies]
+        places = {row: place for place, row in enumerate(dict.fromkeys(item.row for item in items))}
+        sample = Sample([0] * len(items), [places[item.row] for item in items], len(places), labels)
+        by_row = {item.row: right for item, right in zip(items, correct, strict=True)}  # HELMET may test a row twice
+        guesser = RandomBaseline(len(by_row), 1 / labels)
+        against = CorrectPredictions(sample, correct, [frequent in item.gold for item in items])
+        return Baselines(
+            queries=len(by_row),
+            labels=labels,
+            uniform=1 / labels,
+            majority=majority or 0.0,
+            tried=tried,
+            max_random=guesser.max_random_baseline(tried),
+            p_value=guesser.p_value_of_count(sum(by_row.values()), tried),
+            p_value_majority=p_value_against_labels([against], tried),
+        )
 
     def _notes(self, run: DatasetRun) -> tuple[str, ...]:
         """Return warnings and facts that a reader of the scores needs."""

@@ -33,8 +33,7 @@ from StaICC.long_icl.prompts import Item, as_shown, write_context, write_demonst
 from StaICC.long_icl.scoring import Tally, score_tallies, scored, value_of
 from StaICC.long_icl.selection import SEED, balanced
 from StaICC.metrics.intervals import MetricTerm, combine, of_difference, ratio_part
-from StaICC.metrics.paired_tests import holm
-from StaICC.metrics.random_baselines import sign_test
+from StaICC.metrics.paired_tests import PairedDifference, holm, p_value
 from StaICC.prompting.demonstrations import bm25_scores, rows_by_label
 from StaICC.prompting.prompt_text import PromptParts
 
@@ -679,8 +678,12 @@ def mcnemar_p_value(first: Sequence[Tally | None], second: Sequence[Tally | None
         0.0625
     """
     pairs = [(before, after) for before, after in zip(first, second, strict=True) if before and after]
-    changes = [bool(after.correct) - bool(before.correct) for before, after in pairs]
-    return min(1.0, 2 * min(sign_test(changes), sign_test([-change for change in changes])))
+    correct = [(float(bool(before.correct)), float(bool(after.correct))) for before, after in pairs]
+    if not correct:
+        return 1.0
+    steps = [before - after for before, after in correct]
+    totals = [sum(column) for column in zip(*correct, strict=True)]
+    return p_value(PairedDifference(totals[0], totals[1], steps, low=-1.0, high=1.0))
 
 
 def position_p_value(

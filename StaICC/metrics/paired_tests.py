@@ -399,6 +399,26 @@ def detectable_difference(difference: PairedDifference) -> float | None:
     return detectable if 0.0 < detectable <= math.fsum(map(abs, difference.steps)) else None
 
 
+def bonferroni(p_value: float | None, tests: int) -> float | None:
+    """Return the p-value of a test that was chosen from several by its value; ``None`` without one.
+
+    Tests of pairs of runs share runs and test rows, so they depend on each other: two pairs with the same run on
+    opposite sides are small together. Bonferroni's correction holds however they do. ``1 - (1 - p) ** tests``, as for
+    independent tries against a baseline (:func:`~StaICC.metrics.random_baselines.p_value_of_best`), would not.
+
+    Args:
+        p_value: The p-value.
+        tests: Number of tests, made or not.
+
+    Example:
+        >>> bonferroni(0.01, 3), bonferroni(0.5, 3), bonferroni(None, 3)
+        (0.03, 1.0, None)
+    """
+    if p_value is None:
+        return None
+    return min(1.0, p_value * tests)
+
+
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Correct the p-values of several tests, so that any false alarm among them is as rare as promised.
 

@@ -11,9 +11,8 @@ equation 8, without its subtractions). Correct predictions are counted as intege
 
 *Uniform guessing* is random. A guesser may draw for each query, or once for each test row and repeat its guess when the
 row is asked again; the second scatters more. Both are reported, and the larger p-value is valid for either. *The
-majority label* and *the last demonstration's label* are deterministic on frozen prompts. A run is compared with them on
-the same queries: a one-sided sign test over test rows, in which the difference of a row (all its queries together)
-keeps its size and takes either sign with probability 1/2.
+majority label* and *the last demonstration's label* are deterministic on frozen prompts: see
+:mod:`StaICC.metrics.fixed_baselines`.
 
 A tail of the number of right guesses, whose chances may differ (Poisson binomial), is the integral of its generating
 function around a circle whose radius is near the saddlepoint (Daniels 1954). The integrand does not cancel there, so
@@ -550,27 +549,23 @@ def expected_best(guesses: Guesses, tried: int = 1) -> float:
     return scores[0] + math.fsum(map(mul, steps, _best_of(tried, tails[1:])))
 
 
-def sign_test(differences: Sequence[float]) -> float:
-    """Return the one-sided p-value of a sum of row differences under random signs.
+def p_value_of_best(p_value: float, tried: int) -> float:
+    """Return the probability that the smallest p-value of several independent tries is at most this one.
+
+    Whoever tries t settings and reports the best has t chances to beat a baseline. As the random baseline is that of
+    the best of t independent guessers, the p-value against a fixed baseline is ``1 - (1 - p) ** t`` (Sidak). It is
+    exact if the tries are independent, and an upper bound if they tend to be right on the same queries. Comparisons of
+    runs with each other use Bonferroni's or Holm's correction instead, because there the tests share runs, so that some
+    of them depend on each other negatively.
 
     Args:
-        differences: For each test row, how much more (of anything, such as correct queries) the run has than the
-            baseline, such as differences of counts, or of shares.
-
-    Returns:
-        The probability of a sum at least as large.
+        p_value: The p-value of the best try.
+        tried: Number of tries.
 
     Example:
-        >>> sign_test([1, 1, 1, 1, 0])
-        0.0625
+        >>> round(p_value_of_best(0.01, 10), 6), p_value_of_best(0.01, 1)
+        (0.095618, 0.01)
     """
-    total = math.fsum(differences)
-    if any(value != int(value) for value in differences):
-        rows = len(differences)  # a sign guesses one of two labels, and adds twice the difference or nothing
-        signs = Counter(abs(value) for value in differences if value)
-        least = math.fsum(map(abs, differences))
-        return guessing_p_value([(2.0 * size / rows, 2, n) for size, n in signs.items()], (total + least) / rows)
-    sizes = Counter(abs(int(value)) for value in differences if value)
-    first, chances = _sum_of((size, 0.0, count) for size, count in sizes.items())
-    least = -(-int(total + sum(map(abs, differences))) // 2)  # of the sizes with a plus, added up
-    return min(1.0, math.fsum(chances[max(0, least - first) :]))
+    if tried == 1 or p_value >= 1.0:
+        return p_value
+    return -math.expm1(tried * math.log1p(-p_value))

@@ -59,6 +59,9 @@ SCORES: Mapping[str, ScoreRecord] = {
 }
 """The scores of this library by key. Those of LongICL, accuracy or micro F1, have the names of rounds or conditions."""
 
+BASELINE_KEYS = ("uniform", "majority")
+"""Keys next to LongICL's scores that are baselines: no query is missing from them, and they are not compared."""
+
 STATISTICS: Mapping[str, Statistic] = {key: score.statistic for key, score in SCORES.items() if score.statistic}
 
 

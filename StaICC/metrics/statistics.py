@@ -23,6 +23,9 @@ Reads = Literal["labels", "distributions", "probabilities", "rows", "any"]
 """What a score reads: predicted labels; a distribution over the labels, also of a bare label; probabilities of the
 model; the rows as they were returned; or probabilities where there are any, else the rows."""
 
+RangeEnd = Literal["lowest", "highest"]
+"""An end of the range of scores."""
+
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
@@ -63,6 +66,11 @@ class Sample:
         for value, row in zip(values, self.rows, strict=True):
             totals[row] += value
         return totals
+
+    def of_queries(self, places: Sequence[int]) -> Sample:
+        """Return the sample of some of the queries, by their places; test rows keep their numbers."""
+        truth = [self.truth[place] for place in places]
+        return Sample(truth, [self.rows[place] for place in places], self.n_rows, self.n_labels)
 
     @property
     def sizes(self) -> list[float]:
@@ -173,14 +181,42 @@ class Mean(Statistic):
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the mean, and what each test row contributes to it."""
         scores, ends = self.scores(sample, predictions), self.possible(sample, predictions)
-        total, count, more = math.fsum(scores), len(scores), sample.most
-        low, high = ((total + more * end) / (count + more) for end in ends)
-        rows = [of_row / count for of_row in sample.sums(scores)]
-        return Contributions(total / count, rows, low, high, ends[1] - ends[0])
+        return mean_contributions(sample, scores, ends)
+
+    def with_missing(self, sample: Sample, predictions: Sequence[Any], missing_at: RangeEnd) -> Contributions:
+        """Return the mean, and what each test row contributes to it, with missing queries at an end of the range.
+
+        Args:
+            sample: All queries.
+            predictions: One for each query; ``None`` for a missing one. One at least is not missing.
+            missing_at: Whether each missing query has the lowest or the highest possible score.
+        """
+        known = [place for place, prediction in enumerate(predictions) if prediction is not None]
+        known_sample = sample.of_queries(known)
+        known_predictions = [predictions[place] for place in known]
+        ends = self.possible(known_sample, known_predictions)
+        scores = [ends[0] if missing_at == "lowest" else ends[1]] * len(predictions)
+        for place, score in zip(known, self.scores(known_sample, known_predictions), strict=True):
+            scores[place] = score
+        return mean_contributions(sample, scores, ends)
 
     def possible(self, sample: Sample, predictions: Sequence[Any]) -> tuple[float, float]:
         """Return the lowest and the highest possible score of a query."""
         return self.range(sample.n_labels)
+
+
+def mean_contributions(sample: Sample, scores: Sequence[float], ends: tuple[float, float]) -> Contributions:
+    """Return the mean of the scores of queries, and what each test row contributes to it.
+
+    Args:
+        sample: The queries.
+        scores: The score of each query.
+        ends: The lowest and the highest possible score.
+    """
+    total, count, more = math.fsum(scores), len(scores), sample.most
+    low, high = ((total + more * end) / (count + more) for end in ends)
+    rows = [of_row / count for of_row in sample.sums(scores)]
+    return Contributions(total / count, rows, low, high, ends[1] - ends[0])
 
 
 def _from_the_top(value: float, distance: Interval, low: float, high: float, width: float = 1.0) -> Interval:

@@ -17,6 +17,7 @@ from StaICC import benchmark_names
 from StaICC.arguments import known_name
 from StaICC.comparing.comparison import Comparison
 from StaICC.comparing.generalisation import variance_components
+from StaICC.comparing.pairing import default_metric, metrics_of
 from StaICC.comparing.published import published_figures, published_models
 from StaICC.comparing.published_comparison import compare_with_published
 from StaICC.comparing.verdicts import Tested, p_text
@@ -25,10 +26,11 @@ from StaICC.metrics.classification import ConfidenceBin
 from StaICC.metrics.crossed_effects import SOURCES
 from StaICC.metrics.diagnosis import label_frequencies, noisy_label_shares
 from StaICC.metrics.intervals import Interval
-from StaICC.metrics.scores import HEADLINE, score_record
+from StaICC.metrics.scores import score_record
 from StaICC.report.html import Missing
 from StaICC.report.plots import SERIES, Axis, Figure, Panel, Shape, row_axis
 from StaICC.results.details import DatasetDetails
+from StaICC.results.left_out import with_marks
 from StaICC.results.result import Result, ResultGroup, score_records
 
 
@@ -43,11 +45,17 @@ class ChartScore(NamedTuple):
     """The expected best accuracy of guessing."""
     majority: float | None = None
     """The accuracy of the most frequent label."""
+    left_out: int = 0
+    """Number of queries that it leaves out."""
+    stopped_early: bool = False
+    """Whether the run stopped early."""
 
     @property
     def cell(self) -> str:
-        """The value as a cell of a table; ``-`` with the reason if there is none."""
-        return Missing(self.reason) if self.value is None else f"{self.value:.4f}"
+        """The value as a cell of a table, with its marks; ``-`` with the reason if there is none."""
+        if self.value is None:
+            return Missing(self.reason)
+        return with_marks(f"{self.value:.4f}", self.left_out, self.stopped_early)
 
     @property
     def interval_cell(self) -> str:
@@ -132,14 +140,13 @@ def scores_of(result: Result) -> dict[tuple[str | None, str], ChartScore]:
         key = mean_key(result.benchmark, key) if place is None else key
         interval = None if record["low"] is None else Interval(record["low"], record["high"], record["level"], "")
         reason = record["missing"] or "not recorded"
-        score = ChartScore(record["value"], interval, reason, record["random"], record["majority"])
+        marks = record["left_out"], record["stopped_early"]
+        score = ChartScore(record["value"], interval, reason, record["random"], record["majority"], *marks)
         if place is None:
             own = {name: scores[name, key] for name in result.divided if (name, key) in scores}
             if undefined := [name for name, score in own.items() if score.value is None]:
                 where = ", ".join(undefined) if len(undefined) < len(own) else f"all {len(own)} data sets"
                 score = score._replace(reason=f"undefined on {where}")
-            if len(result.divided) == len(own) == 1:  # the mean of one data set has its interval
-                score = score._replace(interval=next(iter(own.values())).interval or interval)
         scores[place, key] = score
     return scores
 
@@ -156,6 +163,8 @@ def labels_of(details: DatasetDetails) -> tuple[str, ...]:
     return tuple(map(str, range(1 + max((label for label in seen if label is not None), default=-1))))
 
 
+_NO_NAMES = ("", "best", "other", "significant", "data sets")
+"""Names of series that are not those of runs."""
 _SHARE = Axis((0, 1), [(0, "0"), (0.5, "0.5"), (1, "1")])
 _ACCURACY = _SHARE._replace(label="accuracy")
 _BASELINES = [Shape(text="random baseline"), Shape(kind="dashed", text="majority baseline")]
@@ -229,7 +238,7 @@ def chart(
             middle, *ends = [(place, value) if horizontal else (value, place) for value in figures_]
             shapes += [Shape(ends, number)] if ends else []
             text = ", ".join(filter(None, dict.fromkeys((point.series, point.place))))
-            marks.append(Shape([middle], number, "mark", f"{text}: {score.value:.4f}", point.size))
+            marks.append(Shape([middle], number, "mark", f"{text}: {score.cell}", point.size))
             curves.setdefault(number, []).append(middle)
         spread = [end[1 if horizontal else 0] for shape in (*shapes, *marks) for end in shape.points]
         vertical = vertical or (_range_axis(spread, width // 80) if spread else _SHARE)
@@ -255,15 +264,40 @@ def chart(
         bases = (ChartScore(score.random).cell, ChartScore(score.majority).cell)
         row = (*point[:3], score.cell, score.interval_cell, *bases, *point.more)
         rows.append([*compress(row, columns)])
+    if len(keys) > SERIES:
+        caption += f" The first {SERIES} of {len(keys)} are drawn, the table has all."
     return Figure(
         title,
-        caption + (f" The first {SERIES} of {len(keys)} are drawn, the table has all." if len(keys) > SERIES else ""),
+        f"{caption}{_marks_note(points)}",
         [*map(panel, drawn, drawn.values())],
         [*filter(None, columns)],
         rows,
         range(sum(map(bool, head[:3]))),
         [*keys[:SERIES], *(_BASELINES if baselines else ()), *legend],
     )
+
+
+def _left_out_note(given: Given) -> str:
+    """Return the sentence of a caption about queries that the predictions of a figure leave out; empty without any."""
+    runs = named(given)
+    counts = {name: sum(own.asked - own.scored for own in run.details.values()) for name, run in runs.items()}
+    listed = "; ".join(f"{name}: {count}" for name, count in counts.items() if count)
+    return f" Queries left out: {listed}." if listed else ""
+
+
+def _marks_note(points: Iterable[Point]) -> str:
+    """Return the sentences of a caption about scores that are not of all queries."""
+    marked: dict[str, list[str]] = {}
+    for point in points:
+        score = point.score
+        if score.value is None:
+            continue
+        name = ", ".join(dict.fromkeys(part for part in (point.series, point.place) if part not in _NO_NAMES))
+        if score.left_out:
+            marked.setdefault("Queries left out", []).append(f"{name}: {score.left_out}")
+        if score.stopped_early:
+            marked.setdefault("Stopped early", []).append(name)
+    return "".join(f" {mark}: {'; '.join(dict.fromkeys(names))}." for mark, names in marked.items())
 
 
 def accuracy_by_dataset(given: Given) -> Figure:
@@ -294,7 +328,7 @@ def forest(given: Given, metric: str | None = None) -> Figure:
 
     Args:
         given: A result, or several of one benchmark by the name of their run.
-        metric: A score with a mean; by default the main one of the benchmark.
+        metric: A score with a mean; by default the main one of the benchmark, or the first condition of an experiment.
 
     Raises:
         ArgumentError: There are no results, they are of several benchmarks, or none has the score.
@@ -304,7 +338,7 @@ def forest(given: Given, metric: str | None = None) -> Figure:
     if len(benchmarks) > 1:
         raise ArgumentError(f"expected results of one benchmark, got {', '.join(benchmarks)}. Plot one of them")
     first = next(iter(runs.values()))
-    metric = metric or HEADLINE.get(first.benchmark) or next(iter(first.averaged), "accuracy")
+    metric = metric or default_metric(first) or next(iter(metrics_of(first)), "accuracy")
     key = mean_key(first.benchmark, metric)
     record = score_record(first.benchmark, metric, first.higher_is_better)
     title = record.title
@@ -342,14 +376,15 @@ def differences(compared: Sequence[Comparison]) -> Figure:
     (first, *others), points = compared, []
     title = f"Difference in {first.metric}" + ("" if others else f": {first.first} - {first.second}")
     for pair in compared:
-        for line in [pair.overall] if others else pair.lines:
+        for line in pair.claims if others else pair.lines:
             outcome = line.outcome
             p = p_text(outcome.holm) if isinstance(outcome, Tested) else Missing(outcome.reason)
             kind = "significant" if isinstance(outcome, Tested) and outcome.significant else "other"
-            name = f"{pair.first} - {pair.second}" if others else line.dataset
-            points.append(
-                Point(title, kind, name, ChartScore(line.difference, line.interval, "it has no bound"), more=(p,))
-            )
+            name = line.dataset
+            if others:
+                name = f"{pair.first} - {pair.second}{f', {line.dataset}' if pair.by_condition else ''}"
+            difference = ChartScore(line.difference, line.interval, "it has no bound", left_out=sum(line.missing))
+            points.append(Point(title, kind, name, difference, more=(p,)))
     return chart(
         title,
         "First minus second run, with intervals. Significant differences (Holm) are coloured, others are grey.",
@@ -506,7 +541,7 @@ def reliability_diagrams(given: Given) -> Figure:
     return chart(
         f"Reliability by {by}",
         "Accuracy (vertical) against confidence in ten bins. The size of a point grows with the number of queries. "
-        "Points on the dashed line are calibrated, points below it are overconfident.",
+        "Points on the dashed line are calibrated, points below it are overconfident." + _left_out_note(given),
         [by, "", "confidence", "accuracy", "mean confidence", "queries"],
         points,
         needs="the result has no confidences: its predictions are labels, or ambiguous scores",
@@ -557,7 +592,7 @@ def bias_distributions(given: Given) -> Figure:
     return chart(
         "Mean predictions",
         "Mean predicted probability of each label for empty queries, random words and test queries, and the "
-        "frequencies of the true labels. The dashed line is the uniform distribution.",
+        "frequencies of the true labels. The dashed line is the uniform distribution." + _left_out_note(given),
         ["data set", "queries", "label", "mean prediction"],
         points,
         needs="no result has a mean prediction. Use results of the bias benchmarks",
@@ -621,7 +656,7 @@ def variance_chart(given: Given) -> Figure:
     return chart(
         "Sources of variance",
         "Standard deviation of the accuracy that comes from each source, at the numbers of rows, draws and templates "
-        "of the run, with 95 % intervals. Estimates of variances below 0 are shown as 0.",
+        "of the run, with 95 % intervals. Estimates of variances below 0 are shown as 0." + _left_out_note(given),
         ["data set", "run", "source", "standard deviation"],
         points,
         dodge=0.1,
@@ -831,6 +866,7 @@ def experiment_chart(given: Given) -> Figure:
                 low, high = row.get("score_low"), row.get("score_high")
                 interval = None if low is None or high is None else Interval(low, high, 0.95, "")
                 score = ChartScore(row.get("score"), interval, "undefined or not measured")
+                score = score._replace(left_out=result.left_out_of(name, dataset))
                 points.append(Point(dataset, run, name, score, at[name]))
             places += at.values()
             for key in ("band_low", "band_high") if number < SERIES else ():

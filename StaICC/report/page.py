@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from StaICC import benchmark_names
 from StaICC.comparing.comparison import compare, compare_runs
 from StaICC.comparing.formats import latex_table
-from StaICC.comparing.pairing import metrics_of
+from StaICC.comparing.pairing import is_experiment, metrics_of
 from StaICC.comparing.published_comparison import compare_with_published, display_published
 from StaICC.comparing.ranking import Rank, standings
 from StaICC.comparing.verdicts import Best, Tied, Untested, Worse, describe, p_text
@@ -40,7 +40,9 @@ from StaICC.report import figures as charts
 from StaICC.report.figures import ChartScore, Point, ResultsByRun, labels_of, mean_key, scores_of
 from StaICC.report.html import Markup, Missing, breakable, element, fold, items, join, printed, resource, table
 from StaICC.report.plots import STYLE, Figure, row_axis
+from StaICC.results.above_chance import LEVEL, above_chance
 from StaICC.results.details import ConditionRecord, query_positions
+from StaICC.results.left_out import LEFT_OUT_NOTE, STOPPED_EARLY_NOTE, with_marks
 from StaICC.results.result import Prompts, Result, ResultGroup
 from StaICC.results.runs import by_benchmark
 from StaICC.safe_text import json_escaped, latex_cell, valid_unicode
@@ -138,12 +140,6 @@ def _words(better: bool | None) -> str:
     return "" if better is None else f"{'higher' if better else 'lower'} is better"
 
 
-def _above_chance(result: Result) -> list[bool]:
-    """Return for each data set of a run whether the interval of its accuracy is above the random baseline."""
-    known = [score for (dataset, key), score in scores_of(result).items() if dataset and key == "accuracy"]
-    return [score.interval.low > score.random for score in known if score.interval and score.random is not None]
-
-
 # -- the leaderboard
 
 
@@ -163,6 +159,11 @@ def _headlines(group: Group) -> Iterator[_Headline]:
     columns = [column for column in COLUMNS if column.benchmark in group]
     for benchmark, runs in group.items():
         result = next(iter(runs.values()))
+        if is_experiment(result):
+            conditions = dict.fromkeys(name for run in runs.values() for name in metrics_of(run))
+            columns = [column for column in columns if column.benchmark != benchmark]
+            columns += [Column(benchmark, name, f"{benchmark}: {name}") for name in conditions]
+            continue
         keys = [key for key in metrics_of(result) if key in result.higher_is_better]
         if benchmark not in HEADLINE:  # benchmarks from other packages: their first score
             keys = list(dict.fromkeys([*metrics_of(result)[:1], *keys]))
@@ -183,7 +184,7 @@ def _headlines(group: Group) -> Iterator[_Headline]:
         if better is not None:  # intervals of ranks need the tests of all pairs, and are shown for the first score
             places |= standings(runs, key, better, all_pairs=column is first)
         sign = 1 if better is False else -1
-        order = sorted(places.values(), key=lambda place: (not isinstance(place.verdict, Best), sign * place.value))
+        order = sorted(places.values(), key=lambda place: (not isinstance(place.verdict, Best), sign * place.sorted_by))
         yield _Headline(column, better, scores, {place.run: place for place in order})
 
 
@@ -191,7 +192,8 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
     """Return the headline scores as LaTeX in the layout of the StaICC paper: scores as rows, runs as columns.
 
     The best run of a row is bold, runs that are tied with it are underlined, and runs that could not be tested against
-    it have an asterisk. There is a table for each group of comparable runs, followed by the signatures as comments.
+    it have an asterisk. A score has the number of queries that it leaves out, and after early stopping its interval.
+    There is a table for each group of comparable runs, followed by the signatures as comments.
 
     Args:
         results: Results, or groups of results, by the name of their run.
@@ -203,20 +205,36 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
     blocks = []
     for group in comparable_groups(by_benchmark(results)):
         names, rows = run_names(group), []
+        marked: list[ChartScore] = []
         for column, better, scores, places in _headlines(group):
             cells = [latex_cell(column.title) + arrows[better]]
             for name in names:
-                value = scores.get(name, ChartScore()).value
                 place = places.get(name) if len(scores) > 1 and better is not None else None
-                style = _LATEX_STYLES.get(type(place.verdict), "$%s$") if place else "$%s$"
-                cells.append("--" if value is None else style % f"{value:.4f}")
+                score = scores.get(name, ChartScore())
+                cells.append(_latex_score(score, place))
+                marked.append(score)
             rows.append(cells)
         caption = [group_title(group), "bold: best", "underlined: not shown to be worse than the best (Holm, 0.05)"]
         caption += ["*: not tested against the best"] if any("^{*}" in cell for row in rows for cell in row) else []
+        if any(score.left_out for score in marked):
+            caption.append(LEFT_OUT_NOTE)
+        if any(score.stopped_early for score in marked):
+            caption.append(STOPPED_EARLY_NOTE)
         caption += ["--: not run, or undefined"] if any("--" in row for row in rows) else []
         signatures = dict.fromkeys(f"% {result.signature}" for _, _, result in _each_result(group))
         blocks.append("\n".join([latex_table(caption, ["", *names], rows) + "\\end{table}", *signatures]))
     return "\n\n".join(blocks)
+
+
+def _latex_score(score: ChartScore, place: Rank | None) -> str:
+    """Return a score in the style of its verdict, with its marks; after early stopping with its interval."""
+    if score.value is None:
+        return "--"
+    style = "$%s$" if place is None else _LATEX_STYLES.get(type(place.verdict), "$%s$")
+    text = style % f"{score.value:.4f}"
+    if score.stopped_early and score.interval is not None:
+        text += f" [{score.interval.low:.3f}, {score.interval.high:.3f}]"
+    return with_marks(text, score.left_out, score.stopped_early)
 
 
 def _differing_settings(group: Group) -> list[str]:
@@ -247,17 +265,21 @@ def _described(name: str, group: Group, differing: Sequence[str]) -> Markup:
 
 def _difference(headline: _Headline, runs: ResultsByRun, first: str, second: str) -> str:
     """Return by how much a run leads, with the interval, and what the test says."""
-    lead = abs(headline.places[first].value - headline.places[second].value)
-    verdict, span = headline.places[second].verdict, ""
-    pair = (runs[first], runs[second]) if headline.better else (runs[second], runs[first])
-    with contextlib.suppress(StaICCError):  # the verdict says why
-        overall = compare(*pair, headline.column.key).overall
-        if overall.interval is not None and abs(overall.difference - lead) < 1e-6:
-            span = f" (95 % interval {overall.interval.low:.3f} .. {overall.interval.high:.3f})"
+    leader, other = headline.places[first], headline.places[second]
+    lead, verdict = abs(leader.sorted_by - other.sorted_by), other.verdict
+    how = ""
+    if leader.missing or other.missing:
+        how = ", with missing queries at their worst,"
+    else:
+        pair = (runs[first], runs[second]) if headline.better else (runs[second], runs[first])
+        with contextlib.suppress(StaICCError):  # the verdict says why
+            overall = compare(*pair, headline.column.key).overall
+            if overall.interval is not None and abs(overall.difference - lead) < 1e-6:
+                how = f" (95 % interval {overall.interval.low:.3f} .. {overall.interval.high:.3f})"
     meaning = f"not tested: {verdict.reason}" if isinstance(verdict, Untested) else ""
     if isinstance(verdict, Tied | Worse):
         meaning = f"{'not ' * isinstance(verdict, Tied)}a significant difference ({p_text(verdict.p_value)})"
-    return f"by {lead:.4f}{span} before {second}: {meaning}"
+    return f"by {lead:.4f}{how} before {second}: {meaning}"
 
 
 def _summary(headlines: Sequence[_Headline], group: Group) -> Markup:
@@ -279,9 +301,11 @@ def _summary(headlines: Sequence[_Headline], group: Group) -> Markup:
     limit = None if runs[leader].stopping else runs[leader].signature.fields.get("limit")
     value += f" (the first {limit} test rows{' of each' * (len(sets) > 1)})" if limit else ""
     sign = 1 if headline.better else -1
-    lower = [name for name in others if sign * (places[leader].value - places[name].value) >= 0]
+    lower = [name for name in others if sign * (places[leader].sorted_by - places[name].sorted_by) >= 0]
     if not others or headline.better is None:
         text = f": {value}. {describe(places[leader].verdict).capitalize()}." if others else f": {value}."
+    elif isinstance(places[leader].verdict, Untested):  # no run can be called the best one
+        text = f": {value}. {describe(places[leader].verdict).capitalize()}."
     elif len(best) > 1:
         text = f" and {_listed(best[1:], 'runs')} share the best {value}."
     else:  # runs with a better value have no verdict
@@ -289,9 +313,9 @@ def _summary(headlines: Sequence[_Headline], group: Group) -> Markup:
     text += f" {len(tied)} runs are not shown to be worse." if len(tied) > 1 else ""
     unranked = [name for name in untested if name != leader]
     text += f" Not tested: {_listed(unranked, 'runs')}." if unranked and len(others) > 1 else ""
-    if headline.column == COLUMNS[0] and (above := _above_chance(runs[leader])):
+    if headline.column == COLUMNS[0] and (verdicts := above_chance(runs[leader])):
         subject = "It" if len(best) < 2 else leader
-        text += f" {subject} is above chance on {sum(above)} of {len(above)} data sets."
+        text += f" {subject} is {verdicts.headline}."
     titles: dict[str, list[str]] = {}
     for column, _, _, known in headlines:
         if without := [name for name in names if name not in known]:
@@ -321,7 +345,7 @@ def _forest(headlines: Sequence[_Headline], names: Sequence[str]) -> Markup:
         return Markup("")
     first, *others = figure.panels
     figure = replace(figure, panels=[first._replace(width=280, y=row_axis(shown, 25)), *others])
-    return element("figure", figure.inline(), element("figcaption", caption), class_="overview")
+    return element("figure", figure.inline(), element("figcaption", figure.caption), class_="overview")
 
 
 def leaderboard(group: Group) -> Markup:
@@ -357,8 +381,8 @@ def leaderboard(group: Group) -> Markup:
             if headline is headlines[0] and len(places) > 2 and place.ranks is not None:
                 ranked = True
                 parts.append(element("small", f"rank {place.interval_cell}", class_="rank"))
-            if column == COLUMNS[0] and (above := _above_chance(group[column.benchmark][name])):
-                parts.append(element("small", f"{sum(above)} of {len(above)} above chance"))
+            if column == COLUMNS[0] and (verdicts := above_chance(group[column.benchmark][name])):
+                parts.append(element("small", verdicts.short, title=verdicts.headline))
             rows[name].append(join(parts))
         notes += [f"{column.title}: untested: {', '.join(runs)} ({reason})." for reason, runs in untested.items()]
     head = ["run: model, method, settings, date", *heads]
@@ -366,11 +390,14 @@ def leaderboard(group: Group) -> Markup:
     lines = {
         "Best: the best value of a column. Worse: shown to be worse by the paired test over test rows (that of the "
         f"compare command, Holm's correction for the pairs with the best run, level {SIGNIFICANCE_LEVEL:g}). "
-        "Tied: not shown. Untested: there is no valid test. Partial runs are not ranked.": len(names) > 1,
+        "Tied: not shown. Untested: there is no valid test.": len(names) > 1,
+        f"{LEFT_OUT_NOTE[0].upper()}{LEFT_OUT_NOTE[1:]}.": any(
+            score.left_out for headline in headlines for score in headline.scores.values()
+        ),
         "Rank: all intervals of ranks together contain the true ranks with probability 0.95.": ranked,
         f"Below each score is its {' or '.join(sorted(levels))} interval.": levels,
-        "Above chance: data sets whose accuracy has an interval above the random baseline.": benchmark_names.NORMAL
-        in group,
+        f"Baselines: uniform guessing, always the majority label, a copy of the last demonstration's label; one is "
+        f"beaten if the p-value of its test is at most {LEVEL:g}.": benchmark_names.NORMAL in group,
     }
     first = [_summary(headlines, group), _forest(headlines, names)] if headlines else []
     text = element("p", " ".join(line for line, needed in lines.items() if needed))

@@ -39,7 +39,7 @@ class Baselines:
     """Accuracies of predictors without a model, and p-values of the accuracy against them."""
 
     queries: int
-    """Number of queries that the accuracy was measured on."""
+    """Number of queries; one without a prediction counts as wrong in all p-values."""
     labels: int
     """Size of the label space; 0 for a mean over data sets."""
     uniform: float
@@ -55,11 +55,12 @@ class Baselines:
     p_value_rows: float | None = None
     """The same for guessers with one guess for each test row, repeated in all its queries; ``None`` for LongICL."""
     p_value_majority: float | None = None
-    """One-sided p-value of the sign test over test rows against always the most frequent true label."""
+    """One-sided p-value of the paired test over test rows against always the most frequent true label, for the best of
+    ``tried`` independent tries."""
     last_demonstration: float | None = None
     """Accuracy of always predicting the label of the last demonstration; ``None`` where it is not known."""
     p_value_last_demonstration: float | None = None
-    """One-sided p-value of the sign test over test rows against it."""
+    """One-sided p-value of the paired test over test rows against it, for the best of ``tried`` independent tries."""
 
 
 @dataclass(frozen=True, slots=True)

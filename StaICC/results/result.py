@@ -21,10 +21,18 @@ from StaICC.errors import ArgumentError, SchemaError, unknown_key
 from StaICC.files.json_reading import hints_of, read_value
 from StaICC.files.output import write_output
 from StaICC.layout import Block, Displayed, Line, shared_lines
-from StaICC.metrics.scores import SCORES
+from StaICC.metrics.scores import BASELINE_KEYS, SCORES
 from StaICC.optional import require
 from StaICC.registry import import_reference
-from StaICC.results.details import DatasetDetails, EarlyStopping, MeanDetails, QueryScores, query_positions
+from StaICC.results.above_chance import strongest_not_beaten, verdicts_of
+from StaICC.results.details import (
+    Baselines,
+    DatasetDetails,
+    EarlyStopping,
+    MeanDetails,
+    QueryScores,
+    query_positions,
+)
 from StaICC.results.files import (
     AVERAGED,
     DIVIDED,
@@ -34,6 +42,7 @@ from StaICC.results.files import (
     read_result_file,
     write_result_file,
 )
+from StaICC.results.left_out import with_marks
 from StaICC.results.predictor import Provenance
 from StaICC.results.signature import Signature
 from StaICC.results.table import result_blocks, warning_lines
@@ -63,7 +72,7 @@ _ITEM = tuple[int, int | None, int | None, int | None]
 _ROUND_TYPES: Mapping[str, Any] = {"answered": int, "unparsed": int, "items": tuple[_ITEM, ...]}
 """Types of what comparisons and tables read of a round of LongICL."""
 _SCORE_TYPES: Mapping[str, Any] = {
-    **dict.fromkeys((*SCORES, "mean", "uniform", "majority"), float | None),
+    **dict.fromkeys((*SCORES, "mean", *BASELINE_KEYS), float | None),
     "sensitivity": Mapping[str, tuple[float, float] | float | None],  # the slope and intercept of a regression line
     "distribution": tuple[float, ...] | None,
     "settings": Mapping[str, object],
@@ -302,11 +311,17 @@ class Result(_Saved):
         replies = self.details[dataset].unparsed if self.setting("unparsed") == "wrong" else ()
         return {(reply.condition, reply.query) for reply in replies}
 
-    @property
-    def excluded(self) -> int:
-        """Number of replies without a label that the scores leave out."""
-        unparsed = sum(len(details.unparsed) for details in self.details.values())
-        return unparsed if self.setting("unparsed") == "excluded" else 0
+    def left_out_of(self, metric: str, dataset: str | None = None) -> int:
+        """Return the number of queries that a score leaves out: failed ones, and replies without a label.
+
+        Args:
+            metric: The score.
+            dataset: A data set; by default, all of those that the mean is over.
+        """
+        if metric in BASELINE_KEYS:
+            return 0
+        names = list(self.details) if dataset is None else [dataset]
+        return sum(_asked(self, name, metric) - _scored(self, name, metric) for name in names)
 
     def results(self) -> Iterator[Result]:
         """Yield the result itself, as a group yields each of its results."""
@@ -326,6 +341,7 @@ class Result(_Saved):
                 of_noise = not condition and any(metric not in own for own in self.divided.values())
                 guess = own.baselines.get(condition or next(iter(own.baselines), ""))
                 guess = guess if last == "accuracy" and not of_noise else None
+                judged = guess if condition or len(own.baselines) == 1 else None  # not the first of several conditions
                 yield {
                     **origin(self, dataset),
                     "metric": metric,
@@ -334,8 +350,11 @@ class Result(_Saved):
                     "high": interval.high if interval else None,
                     "level": interval.level if interval else None,
                     "n": sum(_scored(self, name, metric) for name in ([dataset] if dataset else self.details)),
+                    "left_out": self.left_out_of(metric, dataset),
+                    "stopped_early": stopping is not None,
                     "random": guess.max_random if guess else None,
                     "majority": guess.majority if guess else None,
+                    "not_beaten": _not_beaten(judged),
                     "missing": own.missing.get(metric),
                     "signature": signature,
                 }
@@ -558,11 +577,36 @@ def origin(result: Result, dataset: str | None) -> dict[str, Any]:
     return {"benchmark": result.benchmark, "model": result.model, "method": result.method, "dataset": dataset}
 
 
+def _not_beaten(baselines: Baselines | None) -> str | None:
+    """Return the strongest baseline that is not beaten, empty if all are; ``None`` without baselines."""
+    if baselines is None:
+        return None
+    verdict = strongest_not_beaten(verdicts_of(baselines))
+    return "" if verdict is None else verdict.baseline
+
+
+def _round_of(result: Result, dataset: str, metric: str) -> Mapping[str, Any] | None:
+    """Return the record of the round of LongICL that has a score; ``None`` for other scores."""
+    rounds = result.divided[dataset].get("rounds") if result.benchmark == benchmark_names.LONG_ICL else None
+    return (rounds or {}).get(metric)
+
+
+def _asked(result: Result, dataset: str, metric: str) -> int:
+    """Return the number of queries of a score: of its condition or round, if it belongs to one."""
+    details, condition = result.details[dataset], metric.rpartition(".")[0]
+    asked_round = _round_of(result, dataset, metric)
+    if asked_round is not None:
+        return int(asked_round.get("asked", details.asked))
+    for record in details.conditions:
+        if record.name == condition:
+            return len(record.truth)
+    return details.asked
+
+
 def _scored(result: Result, dataset: str, metric: str) -> int:
     """Return the number of scored queries of a score: of its condition or round, if it belongs to one."""
     details, condition = result.details[dataset], metric.rpartition(".")[0]
-    rounds = result.divided[dataset].get("rounds") if result.benchmark == benchmark_names.LONG_ICL else None
-    if scored_round := (rounds or {}).get(metric):
+    if scored_round := _round_of(result, dataset, metric):
         lost = scored_round.get("unparsed", 0) if result.setting("unparsed") == "excluded" else 0
         return int(scored_round.get("answered", details.scored)) - int(lost)
     for record in details.conditions:
@@ -582,9 +626,10 @@ def score_records(result: _Saved) -> Iterator[dict[str, Any]]:
     Yields:
         ``benchmark``, ``model``, ``method``, ``dataset`` (``None``: the mean over them), ``metric``, ``value``, ``low``
         and ``high`` (ends of the interval; after early stopping, of the mean of its score), ``level``, ``n`` (scored
-        queries, of the condition or round where the score has one), ``random`` and ``majority`` (baselines of an
-        accuracy), ``missing`` (why there is no value),
-        ``signature``.
+        queries, of the condition or round where the score has one), ``left_out`` (queries that the score leaves out),
+        ``stopped_early`` (whether the run stopped before it had evaluated all rows), ``random`` and ``majority``
+        (baselines of an accuracy), ``not_beaten`` (the strongest baseline that it is not shown to beat; an empty text
+        if it beats all), ``missing`` (why there is no value), ``signature``.
 
     Example:
         >>> from StaICC import Normal
@@ -608,7 +653,8 @@ def model_index(results: Iterable[_Saved]) -> list[dict[str, Any]]:
 
     Returns:
         One entry for each model, with one evaluation for each data set (and the mean) of each benchmark and signature.
-        Undefined scores are left out.
+        Undefined scores are left out. The name of a score says how many queries it leaves out, and whether the run
+        stopped early.
     """
     models: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {}
     for record in (record for result in results for record in score_records(result) if record["value"] is not None):
@@ -620,9 +666,16 @@ def model_index(results: Iterable[_Saved]) -> list[dict[str, Any]]:
             "metrics": [],
         }
         evaluation = models.setdefault(record["model"], {}).setdefault((benchmark, signature, dataset), empty)
-        metric = {"type": _HUB_METRICS.get(record["metric"], record["metric"]), "name": record["metric"]}
-        interval = {name: record[name] for name in ("low", "high", "level") if record[name] is not None}
-        evaluation["metrics"].append({**metric, "value": record["value"], "args": interval})
+        metric = {"type": _HUB_METRICS.get(record["metric"], record["metric"])}
+        details = {name: record[name] for name in ("low", "high", "level") if record[name] is not None}
+        metric["name"] = with_marks(record["metric"], record["left_out"], record["stopped_early"])
+        if record["left_out"]:
+            details["queries_left_out"] = record["left_out"]
+        if record["stopped_early"]:
+            details["stopped_early"] = True
+        if record["not_beaten"]:
+            details["not_better_than"] = record["not_beaten"]
+        evaluation["metrics"].append({**metric, "value": record["value"], "args": details})
     return [{"name": model, "results": list(evaluations.values())} for model, evaluations in models.items()]
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from StaICC import benchmark_names
 from StaICC.layout import Block, Line, TextTable
-from StaICC.metrics.scores import SCORES
+from StaICC.metrics.scores import BASELINE_KEYS, SCORES
 from StaICC.numerics import mean
-from StaICC.results.details import Baselines, DatasetDetails, EarlyStopping, MeanDetails
+from StaICC.results.above_chance import LEVEL, THE_MEAN, interval_disagreements, not_beaten_by_baseline
+from StaICC.results.details import DatasetDetails, EarlyStopping, MeanDetails
+from StaICC.results.left_out import LEFT_OUT_NOTE, with_marks
 from StaICC.results.predictor import Provenance
 from StaICC.results.signature import Signature
 
@@ -54,6 +56,9 @@ class TabledResult(Protocol):
     def stopping(self) -> EarlyStopping | None:
         """Why the run stopped early."""
 
+    def left_out_of(self, metric: str, dataset: str | None = None) -> int:
+        """Return the number of queries that a score leaves out."""
+
     def score_records(self) -> Iterator[Mapping[str, Any]]:
         """Yield one record for each score."""
 
@@ -68,9 +73,20 @@ def _end(value: float) -> str:
     return f"-{text}" if value < 0 and text != ".000" else text
 
 
-def _cell(value: Any, low: float | None, high: float | None) -> str:
-    """Return a score with its interval in brackets."""
-    return _figure(value) if low is None or high is None else f"{_figure(value)} [{_end(low)}, {_end(high)}]"
+def _cell(value: Any, low: float | None, high: float | None, left_out: int = 0) -> str:
+    """Return a score with the number of queries that it leaves out, and with its interval in brackets."""
+    text = _figure(value) if value is None else with_marks(_figure(value), left_out)
+    return text if low is None or high is None else f"{text} [{_end(low)}, {_end(high)}]"
+
+
+_ScoreColumn = Sequence[Mapping[str, Any]]
+"""The records of a score for each row of a table; an empty record where a data set has no such score."""
+
+
+def _shared_left_out(columns: Sequence[_ScoreColumn]) -> list[int] | None:
+    """Return how many queries of each row all scores leave out; ``None`` if it is not the same for all scores."""
+    counts = {tuple(record.get("left_out", 0) for record in column) for column in columns}
+    return list(counts.pop()) if len(counts) == 1 else None
 
 
 def result_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
@@ -90,13 +106,23 @@ def result_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
     details = [result.details.get(name) for name in result.divided]
     bounds = [own.bounds if own else {} for own in details]
     table: list[tuple[str, list[str]]] = [("data set", [*result.divided, "mean"])]
-    keys = (key for place, key in scores if place is not None and _is_column(key, result.divided[place]))
-    for key in dict.fromkeys(keys):
+    score_keys = (key for place, key in scores if place is not None and _is_column(key, result.divided[place]))
+    keys = dict.fromkeys(score_keys)
+    columns = {
+        key: [scores.get((place, key.removeprefix("sensitivity.") if place is None else key), {}) for place in places]
+        for key in keys
+    }
+    left_out = _shared_left_out([column for key, column in columns.items() if key not in BASELINE_KEYS])
+    for key, column in columns.items():
         metric = key.removeprefix("sensitivity.")
         head = (SCORES[metric].head if metric in SCORES else "") or metric
         head = f"slope of {head}" if metric != key and result.benchmark == benchmark_names.GLER else head
-        column = [scores.get((place, metric if place is None else key), {}) for place in places]
-        table.append((head, [_cell(record.get("value"), record.get("low"), record.get("high")) for record in column]))
+        marks = [record.get("left_out", 0) if left_out is None else 0 for record in column]
+        cells = [
+            _cell(record.get("value"), record.get("low"), record.get("high"), mark)
+            for record, mark in zip(column, marks, strict=True)
+        ]
+        table.append((head, cells))
         if any(metric in of_set for of_set in bounds):
             values = [record.get("value") for record in column[:-1]]
             ends = [of_set.get(metric) or (own, own) for of_set, own in zip(bounds, values, strict=True)]
@@ -110,6 +136,8 @@ def result_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
         counts = [(len(own.unparsed), own.asked) if own else (0, 0) for own in details]
         counts.append((sum(number for number, _ in counts), sum(asked for _, asked in counts)))
         table.append(("unparsed", [f"{number} ({number / asked:.1%})" if asked else "-" for number, asked in counts]))
+    if left_out is not None and any(left_out):
+        table.append(("left out", list(map(str, left_out))))
     rows = [list(row) for row in zip(*(column for _, column in table), strict=True)]
     return [head for head, _ in table], rows if len(rows) > 2 else rows[:-1]
 
@@ -154,6 +182,8 @@ def experiment_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
         for name, row in experiment["conditions"].items():
             tokens = result.timing.get(f"{dataset}, {name}, tokens")
             cells = {key: _cell(row.get(key), row.get(f"{key}_low"), row.get(f"{key}_high")) for key in row}
+            left_out = result.left_out_of(name, dataset)
+            cells["score"] = _cell(row.get("score"), row.get("score_low"), row.get("score_high"), left_out)
             columns = {heading: cells.get(key, "-") for heading, key in _EXPERIMENT_COLUMNS.items()}
             for heading in ("labels shown", "per shown label"):  # numbers, which are seldom fractions
                 columns[heading] = columns[heading].removesuffix(".0000")
@@ -185,14 +215,6 @@ def _experiment_notes(result: TabledResult) -> list[str]:
     return notes
 
 
-_RIVALS: dict[str, Callable[[Baselines], float | None]] = {
-    "uniform guessing": lambda base: max(base.p_value, base.p_value_rows or 0.0),
-    "always the majority label": lambda base: base.p_value_majority,
-    "a copy of the last demonstration's label": lambda base: base.p_value_last_demonstration,
-}
-_ALPHA = 0.05
-
-
 def bracket_note(results: Iterable[TabledResult]) -> list[str]:
     """Return what the brackets in the tables of results are: one sentence for each level of their intervals.
 
@@ -204,23 +226,15 @@ def bracket_note(results: Iterable[TabledResult]) -> list[str]:
 
 
 def _not_beaten(result: TabledResult) -> list[str]:
-    """Return one sentence for each predictor without a model that the accuracy does not beat."""
-    places = {
-        name: next(iter(own.baselines.values()), None)
-        for name, own in result.details.items()
-        if "experiment" not in result.divided.get(name, {})  # its first condition is not the one to look at
-    }
-    if len(places) > 1:
-        places["the mean"] = next(iter(result.means.baselines.values()), None)
+    """Return one sentence for each baseline that the accuracy does not beat, and for intervals that say otherwise."""
     sentences = []
-    for rival, p_value in _RIVALS.items():
-        p_values = {name: p_value(base) for name, base in places.items() if base}
-        lost = [name for name, p in p_values.items() if p is not None and p > _ALPHA]
-        if lost:
-            sets = [name for name in lost if name != "the mean"]
-            shown = sets if len(sets) < 4 else [f"{len(sets)} data sets"]
-            sentences.append(f"Not better than {rival} (p > {_ALPHA:g}): {', '.join(shown + lost[len(sets) :])}.")
-    return sentences
+    for baseline, places in not_beaten_by_baseline(result).items():
+        datasets = [name for name in places if name != THE_MEAN]
+        shown = datasets if len(datasets) < 4 else [f"{len(datasets)} data sets"]
+        if THE_MEAN in places:
+            shown.append(THE_MEAN)
+        sentences.append(f"Not better than {baseline} (p > {LEVEL:g}): {', '.join(shown)}.")
+    return sentences + [f"{sentence}." for sentence in interval_disagreements(result)]
 
 
 def _dropped(details: DatasetDetails) -> list[str]:
@@ -263,7 +277,9 @@ def remarks(result: TabledResult) -> list[str]:
     failed = sum(details.failed for details in result.details.values())
     if failed:
         asked = sum(details.asked for details in result.details.values())
-        sentences.append(f"PARTIAL: {failed} of {asked} queries have no answer; no figure counts them.")
+        sentences.append(f"PARTIAL: {failed} of {asked} queries have no answer; no score counts them.")
+    if any(record["left_out"] and record["value"] is not None for record in result.score_records()):
+        sentences.append(f"{LEFT_OUT_NOTE[0].upper()}{LEFT_OUT_NOTE[1:]}.")
     sentences += [f"UNIDENTIFIED: {' '.join(reason.split())}" for reason in result.provenance.unidentified]
     said: dict[str, list[str]] = {}
     for name, details in result.details.items():

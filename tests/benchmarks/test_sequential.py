@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from StaICC import Normal, Statistics, load
-from StaICC.benchmarks.race import LOOK, race, row_order
+from StaICC.benchmarks.race import LOOK, StoppingRule, follow, race, row_order
 from StaICC.benchmarks.verify import Contradicted, Recomputed, Unchecked, status_of, verify, verify_file
 from StaICC.comparing.comparison import compare
 from StaICC.datasets.catalogue import SplitSizes
@@ -228,6 +229,23 @@ def test_a_race_of_nearly_equal_models_ends_with_the_exact_difference(data: list
     assert stopping.rounds == stopping.all_rounds == 20
     assert stopping.interval.low == stopping.interval.high == pytest.approx(exact[0] - exact[1], abs=1e-12)  # type: ignore[operator]
     assert stopping.reason == f"the {'first' if exact[0] > exact[1] else 'second'} model is better"  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_race_goes_on_while_either_model_may_be_better_by_more_than_the_margin(sign: float) -> None:
+    """The difference is -0.06 or 0.06: one end of its interval is soon within the margin, the other one is not."""
+    rule = StoppingRule("race", "accuracy", 0.1, 0.95)
+    draw = random.Random(5)
+    differences = [sign * draw.choices([-1.0, 1.0, 0.0], [0.11, 0.05, 0.84])[0] for _ in range(2000)]
+    sequence, reason = follow(rule, [len(differences)], lambda look: [[differences[place]] for place in look])
+    low, high = sequence.interval
+    assert reason != "all rows are evaluated"
+    if reason == "the difference is below the margin of 0.1":
+        assert -0.1 < low <= high < 0.1
+    for interval, expected in (((-0.3, 0.05), None), ((-0.05, 0.3), None), ((-0.05, 0.05), "below the margin")):
+        known: Any = SimpleNamespace(interval=interval, rounds=8, all_rounds=100)
+        found = rule.reason(known)
+        assert found is None if expected is None else expected in str(found)
 
 
 def test_an_exact_tie_is_no_win() -> None:

@@ -13,6 +13,7 @@ import pytest
 from StaICC import Diagnosis, Normal
 from StaICC.benchmarks.verify import Recomputed, status_of, verify
 from StaICC.comparing.comparison import compare
+from StaICC.datasets.dataset import Dataset
 from StaICC.errors import OutputError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.text_inference import text_inference
@@ -94,7 +95,9 @@ def test_probabilities_next_to_unparsed_replies_are_verified_and_compared(policy
     for metric, value in runs[0]["Averaged results"].items():
         found = compare(*runs, metric)
         assert found.overall.values == pytest.approx((value, runs[1]["Averaged results"][metric]), abs=1e-12)
-        assert found.overall.queries == 80 - len(runs[0].details["mini"].unparsed) * (policy == "excluded")
+        assert found.overall.queries == 80
+        excluded = len(runs[0].details["mini"].unparsed) if policy == "excluded" else 0
+        assert found.overall.missing == (excluded, excluded)
 
 
 def test_by_default_the_first_one_ends_the_run_and_its_reply_is_kept(tmp_path: Path) -> None:
@@ -169,3 +172,26 @@ def test_how_they_count_is_read_from_the_arguments() -> None:
     assert result.counted_wrong("mini") == wrong
     result.arguments = {**result.arguments, "changed": ["unparsed"]}  # not the same for all data sets
     assert not result.counted_wrong("mini")
+
+
+def test_remarks_are_about_predictions_of_the_model_not_about_those_assumed_for_replies() -> None:
+    """Of two labels, a wrong one in the place of 70 % of the replies looks as if the labels were exchanged."""
+    rows = [(f"text {row}", row % 2) for row in range(700)]
+    data = Dataset.from_rows(rows, name="own", label_space=["no", "yes"])
+    remarks = {}
+    for policy in ("wrong", "excluded"):
+        benchmark = Normal(datasets=[data], limit=150, unparsed=policy)  # type: ignore[typeddict-item]
+        labels = {str(query.prompt): query.label for query in benchmark[0].all_queries()}
+
+        def model(prompt: str, label_space: list[str], labels: dict[str, int] = labels) -> str:
+            if place(prompt) % 10 < 7:
+                return "I cannot tell."
+            wrong = place(prompt) % 11 == 0
+            return label_space[1 - labels[prompt] if wrong else labels[prompt]]
+
+        result = benchmark(model)
+        assert status_of(verify(result, benchmark)) == Recomputed()
+        remarks[policy] = [note for note in result.details["own"].notes if "unparsed" not in note]
+        assert result.averaged["accuracy"] < 0.4 if policy == "wrong" else result.averaged["accuracy"] > 0.8
+    assert remarks["wrong"] == remarks["excluded"]
+    assert not any("exchanged" in note or "below" in note for note in remarks["wrong"])

@@ -259,7 +259,7 @@ def test_failed_and_unparsed_queries_are_predicted_again() -> None:
     again = rerun(StaICC.Normal(**FEW)(model), failing)  # fails in the rerun only
     assert sum("got None" in reason for reason in again.unchecked) == failed
     hidden = StaICC.Normal(**FEW, unparsed="excluded")(unparsed)
-    assert 0 < hidden.excluded < 8
+    assert 0 < hidden.left_out_of("accuracy") < 8
     assert isinstance(rerun(hidden, model).status, Contradicted)
     assert not rerun(hidden, unparsed).contradicted
 

@@ -17,9 +17,10 @@ import pytest
 
 import StaICC
 from StaICC.comparing import alignment, ranking
-from StaICC.comparing.alignment import MOST_RUNS, align, difference_outcome
+from StaICC.comparing.alignment import MOST_RUNS, align
 from StaICC.comparing.comparison import compare, compare_all, compare_runs
 from StaICC.comparing.formats import FORMATS, format_comparisons
+from StaICC.comparing.missing_queries import MEANING, difference_outcome
 from StaICC.comparing.ranking import _bounds, rank, standings
 from StaICC.comparing.verdicts import Best, Tied, Untested, Worse, verdict_of
 from StaICC.comparing.verdicts import Tested as WasTested
@@ -173,7 +174,7 @@ def test_other_limits_are_compared_on_the_shared_rows(pair: dict[str, Result]) -
     assert compare(run(scored("b"), limit=12), small).datasets == found.datasets
 
 
-def test_failed_queries_are_left_out_with_a_line() -> None:
+def test_failed_queries_are_compared_at_their_worst_and_values_are_those_of_the_tables() -> None:
     def failing(prompt: str, label_space: list[str]) -> Any:
         row = scored("a", 2.0)(prompt, label_space)
         return None if row[0] > 3.0 else row
@@ -182,9 +183,13 @@ def test_failed_queries_are_left_out_with_a_line() -> None:
     failed = partial.details["own"].failed
     assert 0 < failed < 60
     found = compare(partial, whole)
-    assert found.datasets[0].queries == 60 - failed
-    lost = f"own: {failed} of 60 queries of %s are not compared"
-    assert {lost % "first" + f"; {failed} of them have no prediction", lost % "second"} <= {*found.left_out}
+    (line,) = found.datasets
+    assert (line.queries, line.missing) == (60, (failed, 0))
+    assert f"own: {failed} of 60 queries of first have no score: {MEANING}" in found.left_out
+    assert line.values == (partial.divided["own"]["accuracy"], whole.divided["own"]["accuracy"])
+    correct = partial.divided["own"]["accuracy"] * (60 - failed)
+    ends = [(correct + right) / 60 - line.values[1] for right in (0, failed)]
+    assert line.interval.low < ends[0] <= line.difference <= ends[1] < line.interval.high
     assert "failed" in {one.field for one in found.differences}
     for metric, value in partial.divided["own"].items():
         assert compare(partial, whole, metric).datasets[0].values[0] == pytest.approx(value)
@@ -331,7 +336,7 @@ def test_of_many_runs_each_is_compared_with_the_best_which_is_corrected_for_its_
     assert [own.holm for own in of_sets] == pytest.approx(expected)
 
 
-def test_a_score_that_leaves_replies_out_is_untested() -> None:
+def test_a_run_that_leaves_replies_out_is_no_winner_and_changes_no_other_run() -> None:
     """Wrong answers that are not parsed would make a run the best one."""
 
     def model(unclear: float) -> Callable[..., str]:
@@ -343,16 +348,25 @@ def test_a_score_that_leaves_replies_out_is_untested() -> None:
 
     benchmark = StaICC.Normal(datasets=["mini"], limit=30, unparsed="excluded")
     made = {name: benchmark(model(unclear)) for name, unclear in (("all", 0.0), ("some", 0.7), ("more", 0.0001))}
-    assert made["some"].excluded > 0
+    assert made["some"].left_out_of("accuracy") > 0
     whole = compare_runs({name: made[name] for name in ("all", "more")})
     for partial in (made["some"], run(model(0.7), "mini", on_error="collect")):
         runs = {**made, "some": partial}
-        assert isinstance(standings(runs, "accuracy", True)["some"].verdict, Untested)
-        found = compare_runs(runs)
+        for ranks in (standings(runs, "accuracy", True).values(), rank(runs).runs, compare_runs(runs).ranking):
+            by_run = {place.run: place for place in ranks}
+            assert isinstance(by_run["some"].verdict, Tied | Untested | Worse)
+            assert by_run["some"].value == pytest.approx(partial.averaged["accuracy"])
+            assert by_run["some"].missing == partial.left_out_of("accuracy")
+            assert by_run["some"].at_worst < min(by_run[name].value for name in ("all", "more"))
+        (pair,) = (pair for pair in compare_runs(runs).comparisons if "some" not in (pair.first, pair.second))
+        assert pair.datasets[0].values == whole.comparisons[0].datasets[0].values
+        assert pair.datasets[0].p_value == whole.comparisons[0].datasets[0].p_value
+        found = compare_runs(runs, "macro_F1")  # no mean over queries
         assert any(reason.startswith("some (") for reason in found.left_out)
-        assert found.ranking == whole.ranking, "a partial run changes the rows of no other"
-        alone = compare_runs({"all": made["all"], "some": partial})
-        assert {type(rank.verdict) for rank in alone.ranking} == {Untested}
+        assert {place.run for place in found.ranking} == {"all", "more"}
+        assert isinstance(standings(runs, "macro_F1", True)["some"].verdict, Untested)
+        alone = compare_runs({"all": made["all"], "some": partial}, "macro_F1")
+        assert {type(place.verdict) for place in alone.ranking} == {Untested}
         assert alone.comparisons[0].left_out
 
 

@@ -106,6 +106,17 @@ def test_why_nothing_is_comparable(result: Result, fields: dict[str, str | None]
     assert f"not comparable: {placed[0].reason}" in layout(display_published(placed), width=1000)
 
 
+def test_a_score_that_leaves_queries_out_is_not_comparable() -> None:
+    def model(prompt: str, label_space: list[str]) -> str:
+        return "no label" if len(prompt) % 2 else label_space[0]
+
+    benchmark = StaICC.Normal(datasets=["mini"], limit=12, unparsed="excluded")
+    partial = changed(benchmark(model), unparsed=None)
+    left_out = partial.left_out_of("accuracy")
+    assert left_out > 0
+    assert reasons(partial)["accuracy"] == (f"{left_out} queries without a prediction are left out of this result")
+
+
 def test_scores_of_the_release_are_not_comparable_where_it_applies_the_softmax_twice(make_model: Any) -> None:
     """Likelihood and calibration error of probabilities are not, those of logits are; bias scores never are."""
     released = {"metrics": "0.1.1", "datasets": ["mini"], "limit": 6}

@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from StaICC.benchmarks.verify import verify
-from StaICC.comparing.comparison import compare
+from StaICC.comparing.comparison import compare, compare_runs
+from StaICC.comparing.formats import FORMATS, format_comparisons
 from StaICC.comparing.published_comparison import compare_with_published
-from StaICC.errors import SchemaError
+from StaICC.comparing.ranking import rank
+from StaICC.errors import ArgumentError, SchemaError
 from StaICC.long_icl import experiments
 from StaICC.long_icl.benchmark import LongICL, LongICLExperimentor
 from StaICC.long_icl.cards import task_card
@@ -28,7 +30,7 @@ from StaICC.metrics.paired_tests import holm
 from StaICC.prompting.demonstrations import turns_of
 from StaICC.prompting.prompt_text import PromptParts
 from StaICC.report.figures import experiment_chart
-from StaICC.report.page import report_html
+from StaICC.report.page import latex_scores, report_html
 from StaICC.results.result import Result
 from StaICC.results.result import load as load_result
 from StaICC.results.table import experiment_rows
@@ -410,8 +412,10 @@ def test_results_say_the_same_everywhere(small_files: Path, tmp_path: Path, expe
     with pytest.raises(SchemaError, match="experiment"):
         Result.from_dict(forged)
     other = own(lambda prompt, label_space: [*label_space[:5], "?"][len(prompt) % 6], model_name="other")
-    difference = result.divided[name]["mean"] - other.divided[name]["mean"]
-    assert compare(result, other).overall.difference == pytest.approx(difference)
+    compared = {line.dataset: line.values for line in compare(result, other).claims}
+    assert list(compared) == [str(key) for key in own[0].rounds]
+    for key, scores in compared.items():
+        assert scores == pytest.approx((result.divided[name][key], other.divided[name][key]))
     values, conditions = result.divided[name], rows_of(result, name)
     head, rows = experiment_rows(loaded)
     assert [row[0] for row in rows] == [f"{name}, {key}" for key in conditions]
@@ -422,11 +426,53 @@ def test_results_say_the_same_everywhere(small_files: Path, tmp_path: Path, expe
             assert (row["score_low"], row["score_high"]) == (interval.low, interval.high)
         assert row["score_low"] <= row["score"] <= row["score_high"]
         assert dict(zip(head, cells, strict=True))["score"].startswith(f"{row['score']:.4f} [")
-    assert values["mean"] == pytest.approx(sum(row["score"] for row in conditions.values()) / len(conditions), abs=1e-3)
+    assert values["mean"] is result.averaged["mean"] is None
+    assert "no common mean" in result.details[name].missing["mean"]
     shown = {row[2]: row[3] for row in experiment_chart({"mine": loaded}).rows}
     assert shown == {key: f"{row['score']:.4f}" for key, row in conditions.items()}
     assert f"Experiment: {experiment}" in report_html({"mine": loaded})
     assert all(found.reason and not found.figures for found in compare_with_published(result))
+
+
+def test_experiments_are_compared_condition_by_condition(small_files: Path) -> None:
+    """A model that is right in one condition only is better there, and nothing is said about the others."""
+    own = benchmark(small_files, "controls", test_number=60)
+    conditions = [condition.name for condition in own[0].conditions()]
+
+    def right_in(names: list[str]) -> Result:
+        given = [
+            query.label if condition.name in names else (query.label + 1) % 28
+            for condition in own[0].conditions()
+            for query in condition.queries
+        ]
+        return own(preentered_prediction=[given])
+
+    runs = {"one": right_in(conditions[:1]), "none": right_in([]), "all": right_in(conditions)}
+    found = compare(runs["one"], runs["none"], margin=0.2)
+    said = [text for text in found.conclusion() if "better" in text]
+    assert said[0] == f"{conditions[0]}: first is better (p < 0.0001)"
+    assert said[1:] == [f"{name}: neither run is shown to be better (p = 1)" for name in conditions[1:]]
+    assert (found.mean, [line.dataset for line in found.claims]) == (None, conditions)
+    with pytest.raises(ArgumentError, match="no overall difference"):
+        _ = found.overall
+    not_worse = {(claim.condition, claim.run) for claim in found.non_inferiority if claim.shown}
+    assert (conditions[0], "first") in not_worse
+    assert (conditions[0], "second") not in not_worse
+    several = compare_runs(runs)
+    assert several.ranking == ()
+    for pair in several.comparisons:
+        for line in pair.claims:
+            of_condition = compare_runs(runs, line.dataset).comparisons
+            (alone,) = (other for other in of_condition if (other.first, other.second) == (pair.first, pair.second))
+            assert line.holm == min(1.0, (alone.overall.holm or 0.0) * len(conditions))
+    with pytest.raises(ArgumentError, match="expected one of"):
+        rank(runs)
+    assert [place.run for place in rank(runs, conditions[0]).runs][-1] == "none"
+    for text in (latex_scores(runs), report_html(runs)):
+        assert all(f"LongICL: {name}" in text for name in conditions)
+    for form in FORMATS:
+        text = format_comparisons([several], form).replace("\\", "")
+        assert all(name in text for name in conditions), form
 
 
 @pytest.mark.parametrize("experiment", ["position", "shots"])
@@ -460,9 +506,9 @@ def test_differences_are_on_the_items_that_both_conditions_have(small_files: Pat
     first, second = rows_of(result).values()
     assert (first["score"], second["score"], second["items"]) == (25 / 40, 25 / 30, 30)
     assert second["difference"] == 0.0
-    guessing = result.details["goemotions"].baselines  # on the queries of the score
-    assert [baselines.queries for baselines in guessing.values()] == [40, 30]
-    expected = sum(math.comb(30, hits) * 27 ** (30 - hits) for hits in range(25, 31)) / 28**30
+    guessing = result.details["goemotions"].baselines  # of all queries: those that are left out count as wrong
+    assert [baselines.queries for baselines in guessing.values()] == [40, 40]
+    expected = sum(math.comb(40, hits) * 27 ** (40 - hits) for hits in range(25, 41)) / 28**40
     assert guessing["1 shots"].p_value == pytest.approx(expected, rel=1e-9, abs=0)
     parts = benchmark(small_files, Experiment("position", (2,), shots=1), test_number=40, unparsed="excluded")
     rows = rows_of(parts(preentered_prediction=[[*right, *right[:30], *["?"] * 10]]))

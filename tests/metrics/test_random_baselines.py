@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from StaICC.errors import ArgumentError
-from StaICC.metrics.random_baselines import RandomBaseline, expected_best, guessing_p_value, log_tail, sign_test
+from StaICC.metrics.random_baselines import RandomBaseline, expected_best, guessing_p_value, log_tail, p_value_of_best
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "random_baselines.json").read_text())
 CHANCES = [1 / 174, 1 / 77, 0.1, 1 / 6, 0.25, 1 / 3, 0.5]
@@ -223,20 +222,7 @@ def test_thirty_million_examples_where_a_lower_tail_is_below_floating_point() ->
     assert guessing.max_random_baseline(10) == pytest.approx(expected, rel=1e-7)
 
 
-# -- p-values against guesses and against fixed predictions: enumeration, with errors of the first kind
-
-
-@given(
-    st.lists(st.integers(-3, 3), min_size=1, max_size=5),
-    st.lists(st.integers(-2, 2), max_size=4),
-    st.sampled_from([(1, 1), (3, 4), (6, 7), (1, 10)]),
-)
-def test_sign_test_equals_enumeration(one: list[int], other: list[int], totals: tuple[int, int]) -> None:
-    """Of counts, and of shares of two totals."""
-    exact = [Fraction(value, totals[0]) for value in one] + [Fraction(value, totals[1]) for value in other]
-    sums = [sum(s * abs(v) for s, v in zip(signs, exact, strict=True)) for signs in product((1, -1), repeat=len(exact))]
-    expected = np.mean([value >= sum(exact) for value in sums])
-    assert sign_test([float(value) for value in exact]) == pytest.approx(expected, abs=1e-12)
+# -- p-values against guesses: enumeration, with errors of the first kind
 
 
 SHAPES = st.lists(
@@ -302,3 +288,15 @@ def test_best_of_100_means_of_the_ten_data_sets() -> None:
     assert expected_best(guesses, 100) == pytest.approx(0.356, abs=5e-4)
     mean_of_bests = np.mean([expected_best([(1 / 1024, labels, 1024)], 100) for labels in sizes])
     assert mean_of_bests == pytest.approx(0.381, abs=1e-3)
+
+
+@pytest.mark.parametrize("tried", [1, 2, 10, 100])
+def test_the_p_value_of_the_best_of_independent_tries_is_uniform(tried: int) -> None:
+    """The smallest of t p-values is at most x with probability 1 - (1 - x)^t."""
+    draw = np.random.default_rng(3)
+    smallest = draw.random((20_000, tried)).min(axis=1)
+    corrected = [p_value_of_best(float(p), tried) for p in smallest]
+    for level in (0.01, 0.05, 0.5):
+        assert np.mean(np.array(corrected) <= level) == pytest.approx(level, abs=0.012)
+    assert p_value_of_best(1.0, tried) == 1.0
+    assert p_value_of_best(1e-18, tried) == pytest.approx(tried * 1e-18)

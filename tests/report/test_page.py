@@ -16,14 +16,16 @@ import pytest
 
 import StaICC
 from StaICC.benchmarks.verify import written_prompts
-from StaICC.comparing.comparison import compare
+from StaICC.comparing.comparison import compare, compare_all
+from StaICC.comparing.formats import format_comparisons
 from StaICC.comparing.ranking import rank
 from StaICC.datasets.catalogue import SplitSizes
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import StaICCError
+from StaICC.report.figures import accuracy_by_dataset
 from StaICC.report.html import escape, resource
 from StaICC.report.page import latex_scores, query_section, report_html
-from StaICC.results.result import Result, ResultGroup
+from StaICC.results.result import Result, ResultGroup, model_index
 from tests.report.conftest import model
 
 VOID = {"meta", "br", "wbr", "img", "link", "input", "hr"}
@@ -114,8 +116,8 @@ def rows_of(text: str, caption: str) -> list[list[str]]:
     return [[" ".join(unescape(re.sub("<[^>]*>", " ", cell)).split()) for cell in row] for row in cells]
 
 
-def known(share: float, shift: int = 0) -> Result:
-    """A run that is right on a share of the rows of two data sets."""
+def known(share: float, shift: int = 0, fails: bool = False) -> Result:
+    """A run that is right on a share of the rows of two data sets; it is wrong on the others, or fails on them."""
     sets = [
         Dataset.from_rows(
             [(f"{name} {row} {'no' if row % 2 else 'yes'}", row % 2) for row in range(80)],
@@ -126,13 +128,15 @@ def known(share: float, shift: int = 0) -> Result:
         for name in ("easy", "hard")
     ]
 
-    def knows(prompt: str, label_space: list[str]) -> list[float]:
+    def knows(prompt: str, label_space: list[str]) -> list[float] | None:
         query = prompt.rsplit(": ", 2)[-2]
         right = "no" in query.split("\n")[0]
         wrong = (int(re.findall(r"\d+", query)[0]) + shift) % 10 >= 10 * share
+        if wrong and fails:
+            return None
         return [0.2, 0.8] if right != wrong else [0.8, 0.2]
 
-    return StaICC.Normal(datasets=sets)(knows)
+    return StaICC.Normal(datasets=sets)(knows, on_error="collect")
 
 
 def test_runs_are_ranked_with_the_best_and_the_tied_ones_marked() -> None:
@@ -207,8 +211,8 @@ def test_a_sentence_says_who_leads_and_what_the_test_says() -> None:
     assert re.match(rf"low leads with domain bias .*, by {lead:.4f} .* before middle: ", text)
     for other in ("whole", "z"):
         text = sentence({"partial": partial, other: whole})
-        assert text.startswith(f"{other} leads")
-        assert "failed" in text or "Not tested: partial" in text
+        assert text.startswith(f"{other} leads with accuracy 0.5000")
+        assert re.search(r", by \d\.\d{4}, with missing queries at their worst, before partial: not ", text)
 
 
 def test_the_sentence_says_what_is_missing_and_on_how_many_rows() -> None:
@@ -475,3 +479,47 @@ def test_an_edited_result_shows_no_prompt_of_another_query(kept: slice) -> None:
     assert all(prompt >= 0 for *_, prompt in first)
     assert all(prompt == -1 for *_, prompt in second)
     assert all((scores is None) == (kept.step is None) for _, _, scores, _ in second)
+
+
+def test_every_output_has_the_number_of_queries_that_a_score_leaves_out() -> None:
+    """A run that fails where it is wrong has accuracy 1: readers must see that 80 of 160 queries are not in it."""
+    runs = {"partial": known(0.6, fails=True), "whole": known(0.9)}
+    assert runs["partial"].averaged["accuracy"] == 1.0
+    marked = "1.0000 (80 left out)"
+    table = [line.split() for line in str(runs["partial"]).splitlines()]
+    assert [line[-1] for line in table if line and line[0] in ("easy", "hard", "mean")][-3:] == ["40", "40", "80"]
+    assert "conditional on a prediction" in str(runs["partial"])
+    page = report_html(runs)
+    cells = {row[0].split()[0]: row[1] for row in rows_of(page, "Leaderboard")[1:]}
+    assert cells["partial"].startswith(marked)
+    assert "left out" not in cells["whole"]
+    assert "Queries left out: partial: 80." in unescape(page)
+    assert "Queries left out: partial: 40." in unescape(accuracy_by_dataset(runs).caption)
+    by_dataset = {row[0]: row[1:] for row in rows_of(page, "accuracy, by data set")}
+    assert by_dataset["partial"] == ["1.0000 (40 left out)", "1.0000 (40 left out)", marked]
+    assert "$1.0000$ (80 left out)" in latex_scores({"partial": runs["partial"]})
+    (card,) = model_index([runs["partial"]])
+    means = next(own for own in card["results"] if own["dataset"]["name"].startswith("mean"))["metrics"]
+    assert {(own["name"], own["args"]["queries_left_out"]) for own in means if own["type"] == "accuracy"} == {
+        ("accuracy (80 left out)", 80)
+    }
+    (compared,), _ = compare_all(runs)
+    for form, count in {"text": "80, 0", "markdown": "80, 0", "csv": ",80,0,"}.items():
+        assert count in format_comparisons([compared], form), form
+    (document,) = json.loads(format_comparisons([compared], "json"))
+    assert document["comparisons"][0]["mean"]["missing"] == [80, 0]
+    assert "80" in str(rank(runs)).splitlines()[5].split()
+
+
+def test_a_run_that_stopped_early_is_marked_where_it_is_exported_with_its_interval() -> None:
+    early = StaICC.Normal(datasets=["mini"])(model, precision=0.3)
+    assert early.stopping is not None
+    interval = early.stopping.interval
+    text = latex_scores({"early": early})
+    value = early.averaged["accuracy"]
+    assert f"${value:.4f}$ [{interval.low:.3f}, {interval.high:.3f}] (stopped early)" in text
+    (card,) = model_index([early])
+    for evaluation in card["results"]:
+        assert all(metric["name"].endswith(" (stopped early)") for metric in evaluation["metrics"])
+        assert all(metric["args"]["stopped_early"] for metric in evaluation["metrics"])
+    assert f"{value:.4f} (stopped early)" in unescape(report_html({"early": early}))

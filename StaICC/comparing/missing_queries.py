@@ -1,0 +1,169 @@
+"""Missing queries: what can be said of two runs if queries have no score.
+
+A query is missing if a run has no prediction for it: it failed, or its reply has no label and is excluded. Models often
+fail on what they would have got wrong, so the other queries are no sample of all. Of a mean over queries, a missing
+query is known to be within the range of the scores. So there are two differences of two runs: the *lowest* (missing
+queries of the first run have the lowest score, those of the second run the highest) and the *highest* (the other way
+round). A claim that the first run is better, or not worse, is tested on the lowest difference, a claim about the second
+run on the highest one. Without missing queries both are the same. Other metrics are untested if a query is missing.
+
+Every comparison, ranking, and report decides by the functions of this module.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from StaICC.comparing.verdicts import Tested, TestOutcome, Untested
+from StaICC.metrics import paired_tests
+from StaICC.metrics.intervals import Interval
+from StaICC.metrics.paired_tests import PairedDifference, mean_difference
+from StaICC.metrics.statistics import Mean, Statistic
+
+MEANING = "missing queries count at their worst for each direction of a claim"
+
+
+@dataclass(frozen=True)
+class RunDifference:
+    """The difference of two runs, or the value of one run as its difference from 0."""
+
+    values: tuple[float, float]
+    """The metric of each run on the queries that it predicted, as in its table."""
+    rows: int
+    """Number of test rows, over all data sets."""
+    missing: tuple[int, int]
+    """Number of queries of each run without a score."""
+    bounds: tuple[PairedDifference, PairedDifference] | None
+    """The lowest and the highest difference; ``None`` if they are not known."""
+    reason: str | None = None
+    """Why nothing can be tested; ``None`` if the bounds are known."""
+
+    @property
+    def difference(self) -> float:
+        """First minus second, on the queries that each run predicted."""
+        return self.values[0] - self.values[1]
+
+    @property
+    def lowest(self) -> float:
+        """The lowest difference; that of the predicted queries if it is not known."""
+        return self.difference if self.bounds is None else self.bounds[0].difference
+
+    @property
+    def highest(self) -> float:
+        """The highest difference; that of the predicted queries if it is not known."""
+        return self.difference if self.bounds is None else self.bounds[1].difference
+
+    @property
+    def negated(self) -> RunDifference:
+        """Second minus first."""
+        bounds = None
+        if self.bounds is not None:
+            lowest, highest = self.bounds
+            negated = lowest.negated
+            bounds = (negated if highest is lowest else highest.negated, negated)
+        return RunDifference(self.values[::-1], self.rows, self.missing[::-1], bounds, self.reason)
+
+    def at_worst(self, higher_is_better: bool) -> float:
+        """Return the value of a run with each missing query at its worst; of a difference, that of the first run."""
+        return self.lowest if higher_is_better else self.highest
+
+
+def why_not_comparable(metric: str, statistic: Statistic, missing: int, queries: int) -> str | None:
+    """Return why a run cannot be compared by a metric because queries are missing; ``None`` if it can.
+
+    Args:
+        metric: Name of the metric.
+        statistic: What it measures.
+        missing: Number of queries of the run without a score.
+        queries: Number of all queries.
+    """
+    if missing == 0 or isinstance(statistic, Mean):
+        return None
+    return f"{missing} of {queries} queries have no score, and {metric} is no mean over queries"
+
+
+def mean_of_differences(differences: Sequence[RunDifference]) -> RunDifference:
+    """Return the difference of the means of two runs over data sets."""
+    count = len(differences)
+    first = math.fsum(difference.values[0] for difference in differences) / count
+    second = math.fsum(difference.values[1] for difference in differences) / count
+    missing = (
+        sum(difference.missing[0] for difference in differences),
+        sum(difference.missing[1] for difference in differences),
+    )
+    rows = sum(difference.rows for difference in differences)
+    known = [difference.bounds for difference in differences if difference.bounds is not None]
+    if len(known) < count:
+        reason = next(difference.reason for difference in differences if difference.bounds is None)
+        return RunDifference((first, second), rows, missing, None, reason)
+    lowest = mean_difference([bounds[0] for bounds in known])
+    highest = lowest if missing == (0, 0) else mean_difference([bounds[1] for bounds in known])
+    return RunDifference((first, second), rows, missing, (lowest, highest))
+
+
+def difference_outcome(difference: RunDifference) -> TestOutcome:
+    """Return the two-sided test of a difference, without a correction."""
+    if difference.bounds is None:
+        return Untested(str(difference.reason))
+    lowest, highest = difference.bounds
+    too_few = paired_tests.too_few_rows(lowest)
+    if too_few is not None and paired_tests.too_few_rows(highest) is not None:
+        return Untested(too_few)
+    if difference.missing == (0, 0):
+        p_value = paired_tests.p_value(lowest)
+        return Tested(p_value, p_value)
+    first_better = paired_tests.upper_p_value(lowest) if any(lowest.steps) else 1.0
+    second_better = paired_tests.upper_p_value(highest.negated) if any(highest.steps) else 1.0
+    p_value = min(1.0, 2.0 * min(first_better, second_better))
+    return Tested(p_value, p_value)
+
+
+def outcome_above(difference: RunDifference, least: float) -> TestOutcome:
+    """Return the one-sided test of "the difference is at most `least`"."""
+    if difference.bounds is None:
+        return Untested(str(difference.reason))
+    lowest, _ = difference.bounds
+    if lowest.unbounded:
+        return Untested("one more row could change the metric without limit")
+    p_value = paired_tests.upper_p_value(lowest, least)
+    return Tested(p_value, p_value)
+
+
+def interval_of_difference(difference: RunDifference, level: float) -> Interval | None:
+    """Return the interval of a difference, whatever the scores of missing queries; ``None`` if it has no bound."""
+    if difference.bounds is None:
+        return None
+    lowest, highest = difference.bounds
+    below = paired_tests.difference_interval(lowest, level)
+    if difference.missing == (0, 0) or below is None:
+        return below
+    above = paired_tests.difference_interval(highest, level)
+    if above is None:
+        return None
+    return Interval(below.low, above.high, level, f"{below.method}; {MEANING}")
+
+
+def detectable_difference(difference: RunDifference) -> float | None:
+    """Return the smallest true difference that the test finds with probability 0.8 at level 0.05.
+
+    It is that of both directions: a difference must also outweigh what the missing queries could take from it.
+
+    Returns:
+        The difference; ``None`` if too few rows differ to state one.
+    """
+    if difference.bounds is None:
+        return None
+    lowest, highest = difference.bounds
+    if difference.missing == (0, 0):
+        return paired_tests.detectable_difference(lowest)
+    first_better = paired_tests.detectable_difference(lowest)
+    second_better = paired_tests.detectable_difference(highest)
+    if first_better is None or second_better is None:
+        return None
+    detectable = max(
+        first_better + difference.difference - lowest.difference,
+        second_better + highest.difference - difference.difference,
+    )
+    return detectable if detectable <= lowest.span else None

@@ -1,0 +1,49 @@
+"""Tests of a run against predictions that are known without a model: one label for all queries, or a copied label.
+
+Such predictions are no guesses: on frozen prompts they are fixed. So a run is compared with them on the same queries,
+as with another run, by the paired test of all comparisons (:mod:`StaICC.metrics.paired_tests`): the unit is the test
+row, and means over data sets weigh the rows of each data set by its size. A test that only changes signs of the
+observed differences would not be valid for data sets of different sizes: if the small one shows no difference, its
+rare large ones are missing from every sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from StaICC.metrics.paired_tests import mean_difference, paired_difference, upper_p_value
+from StaICC.metrics.random_baselines import p_value_of_best
+from StaICC.metrics.statistics import Sample, mean_contributions
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectPredictions:
+    """Which queries of a data set a run, and a baseline, predict correctly."""
+
+    sample: Sample
+    """All queries of the data set."""
+    of_run: Sequence[bool]
+    """For each query whether the run is correct; a query without a prediction is not."""
+    of_baseline: Sequence[bool]
+    """For each query whether the baseline is correct."""
+
+
+def p_value_against_labels(datasets: Sequence[CorrectPredictions], tried: int = 1) -> float:
+    """Return the one-sided p-value of "the run is not better than the baseline", in the mean accuracy of data sets.
+
+    Args:
+        datasets: The correct predictions of each data set.
+        tried: Number of settings that were tried; the run is the best of them (:func:`p_value_of_best`).
+
+    Example:
+        >>> sample = Sample([0] * 6, range(6), 6, 2)
+        >>> p_value_against_labels([CorrectPredictions(sample, [True] * 6, [False] * 6)])  # 1/2 to the power of 6
+        0.015625
+    """
+    differences = []
+    for dataset in datasets:
+        run = mean_contributions(dataset.sample, [float(correct) for correct in dataset.of_run], (0.0, 1.0))
+        baseline = mean_contributions(dataset.sample, [float(correct) for correct in dataset.of_baseline], (0.0, 1.0))
+        differences.append(paired_difference([(1.0, run)], [(1.0, baseline)]))
+    return p_value_of_best(upper_p_value(mean_difference(differences)), tried)

@@ -1,0 +1,112 @@
+"""Verdicts about baselines: decided by the tests, the same in every output, next to intervals that may differ."""
+
+from __future__ import annotations
+
+import random
+import re
+from html import unescape
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC.datasets.dataset import Dataset
+from StaICC.metrics.intervals import Interval
+from StaICC.report.page import report_html
+from StaICC.results.above_chance import above_chance, interval_disagreements, verdicts_of
+from StaICC.results.details import Baselines, MeanDetails
+from StaICC.results.result import Result, model_index, score_records
+from StaICC.results.table import remarks
+
+ROWS = [(f"text {row}", int(row % 10 < 4)) for row in range(400)]
+
+
+def evaluated(accuracy: float, names: tuple[str, ...] = ("own", "other"), limit: int = 100) -> Result:
+    data = [
+        Dataset.from_rows([(f"{name} {text}", label) for text, label in ROWS], name=name, label_space=["no", "yes"])
+        for name in names
+    ]
+    benchmark = StaICC.Normal(datasets=data, limit=limit)
+    labels = {str(query.prompt): query.label for own in benchmark.experimentor for query in own.all_queries()}
+
+    def model(prompt: str, label_space: list[str]) -> int:
+        right = random.Random(f"{accuracy} {prompt}").random() < accuracy
+        return labels[prompt] if right else 1 - labels[prompt]
+
+    result = benchmark(model)
+    assert isinstance(result, Result)
+    return result
+
+
+@pytest.mark.parametrize("names", [("own",), ("own", "other")])
+@pytest.mark.parametrize("accuracy", [0.4, 0.55, 0.62, 0.66, 0.7, 0.9])
+def test_every_output_has_the_verdicts_of_the_tests(accuracy: float, names: tuple[str, ...]) -> None:
+    result = evaluated(accuracy, names)
+    baselines = (result.means if len(names) > 1 else result.details["own"]).baselines["normal"]
+    assert baselines.p_value_rows is not None
+    p_values = {
+        "uniform guessing": (baselines.max_random, max(baselines.p_value, baselines.p_value_rows)),
+        "always the majority label": (baselines.majority, baselines.p_value_majority),
+        "a copy of the last demonstration's label": (
+            baselines.last_demonstration,
+            baselines.p_value_last_demonstration,
+        ),
+    }
+    left = {name: value or 0.0 for name, (value, p_value) in p_values.items() if p_value is None or p_value > 0.05}
+    strongest = max(left, key=left.__getitem__, default="")
+    place = "the mean" if len(names) > 1 else "own"
+    said = {text.partition(" (p > ")[0] for text in remarks(result) if re.search(rf"[:,] {place}[.,]", text)}
+    assert {f"Not better than {name}" for name in left} == {text for text in said if text.startswith("Not better")}
+    (record,) = (own for own in score_records(result) if (own["dataset"], own["metric"]) == (None, "accuracy"))
+    assert record["not_beaten"] == strongest
+    page = unescape(re.sub("<[^>]*>", "", report_html({"mine": result})))
+    expected = f"does not beat {strongest}" if strongest else "beats every baseline"
+    assert expected in page
+    headline = f"not shown to be better than {strongest}" if strongest else "better than every baseline"
+    assert headline in page
+    (card,) = model_index([result])
+    (of_mean,) = (own["metrics"] for own in card["results"] if own["dataset"]["name"] == "mean over data sets")
+    (metric,) = (own for own in of_mean if own["type"] == "accuracy")
+    assert metric["args"].get("not_better_than", "") == strongest
+
+
+def test_the_test_decides_and_a_sentence_says_where_the_interval_does_not_agree() -> None:
+    """The interval is above both baselines; the test against the majority label does not reject."""
+    own = Baselines(100, 2, 0.5, 0.55, 1, 0.5, 0.001, 0.002, 0.06, None, None)
+    assert [verdict.beaten for verdict in verdicts_of(own)] == [True, False]
+    details = SimpleNamespace(baselines={"normal": own}, intervals={"accuracy": Interval(0.56, 0.7, 0.95, "")})
+    result: Any = SimpleNamespace(divided={"own": {}}, details={"own": details}, means=MeanDetails())
+    (sentence,) = interval_disagreements(result)
+    assert sentence.startswith("own: the interval of the accuracy is above always the majority label (accuracy 0.5500")
+    found = above_chance(result)
+    assert found is not None
+    assert found.headline == "not shown to be better than always the majority label (accuracy 0.5500, p = 0.06)"
+    details.intervals["accuracy"] = Interval(0.54, 0.7, 0.95, "")
+    assert interval_disagreements(result) == []
+
+
+def test_the_headline_names_the_strongest_baseline_that_is_not_beaten() -> None:
+    own = Baselines(100, 2, 0.5, 0.55, 1, 0.5, 0.2, 0.3, 0.4, 0.6, 0.5)
+    details = SimpleNamespace(baselines={"normal": own}, intervals={})
+    found = above_chance(SimpleNamespace(divided={"own": {}}, details={"own": details}, means=MeanDetails()))  # type: ignore[arg-type]
+    assert found is not None
+    assert found.not_beaten is not None
+    assert found.not_beaten.baseline == "a copy of the last demonstration's label"
+    experiment = SimpleNamespace(divided={"own": {"experiment": {}}}, details={"own": details}, means=MeanDetails())
+    assert above_chance(experiment) is None  # type: ignore[arg-type]
+
+
+def test_the_mean_of_one_data_set_is_that_data_set() -> None:
+    """Also its interval: that of the calibration error was another one in the means."""
+    data = Dataset.from_rows(ROWS, name="own", label_space=["no", "yes"])
+    result = StaICC.Normal(datasets=[data], limit=60)(
+        lambda prompt, label_space: [0.3 + len(prompt) % 7 / 20, 0.7 - len(prompt) % 7 / 20]
+    )
+    intervals = result.details["own"].intervals
+    assert "expected_calibration_error_1" in intervals
+    assert result.means.intervals == intervals
+    records = {(record["dataset"], record["metric"]): record for record in score_records(result)}
+    for metric in intervals:
+        for key in ("value", "low", "high", "not_beaten"):
+            assert records[None, metric][key] == records["own", metric][key]
