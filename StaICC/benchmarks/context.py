@@ -147,7 +147,8 @@ class RunContext:
         ArgumentError: The settings do not go together.
 
     Attributes:
-        warnings: What the run warned of, in order.
+        warnings: What went wrong in this run, in order; not what its data, prompts and predictions warn of.
+        logged: The warnings that were logged; runs that share the set log each once.
         progress: Called with the progress of the run; ``None`` if it is not shown.
         batched: Whether the functions are called with the list of all prompts.
     """
@@ -158,6 +159,7 @@ class RunContext:
             known = ", ".join(["batched_inference", *RunSettings.__annotations__])
             raise ArgumentError(f"a run has no setting {unknown[0]!r}; there are: {known}")
         self.warnings: dict[str, None] = {}
+        self.logged: set[str] = set()
         self.progress: ProgressCallback | None = None
         self.batched = batched
         self._began = time.monotonic()
@@ -177,11 +179,12 @@ class RunContext:
             )
 
     def deliver(self, result: Delivered) -> Delivered:
-        """Call ``on_result`` with the finished result, and return the result.
+        """Log its warnings, call ``on_result`` with the finished result, and return the result.
 
         Args:
             result: The result of the run.
         """
+        self.log(*result.warnings)
         callback = self._settings.get("on_result")
         try:
             if callback is not None:
@@ -197,7 +200,9 @@ class RunContext:
         if given is not None and not isinstance(given, (str, os.PathLike, PredictionStore)):
             raise ArgumentError(f"store must be the path of a file or a PredictionStore, not {given!r:.60}")
         own: dict[str, Any] = {key: self._settings[key] for key in ("on_error", "chunk_size") if key in self._settings}
-        self._options = RunOptions(self.batched, executor=self._pool, progress=self.progress, warn=self.warn, **own)
+        self._options = RunOptions(
+            self.batched, executor=self._pool, progress=self.progress, warn=self.warn, log=self.log, **own
+        )
         self._opened = self._closing.enter_context(contextlib.ExitStack())  # closed last
         self._closing.push(self._end)
         if (pool := self._pool) is not None:
@@ -277,10 +282,15 @@ class RunContext:
         return replace(options, store=tracked.bound, before_computing=tracked.pin_edition, counter=tracked.counter)
 
     def warn(self, *warnings: str) -> None:
-        """Keep warnings for the result, and log each once in this run."""
+        """Keep warnings of what went wrong in this run for the result, and log them."""
+        self.warnings |= dict.fromkeys(warnings)
+        self.log(*warnings)
+
+    def log(self, *warnings: str) -> None:
+        """Log warnings, each once in this run."""
         for warning in warnings:
-            if warning not in self.warnings:
-                self.warnings[warning] = None
+            if warning not in self.logged:
+                self.logged.add(warning)
                 if isinstance(self.progress, ProgressLine):
                     self.progress.close()  # the next report draws it again
                 _LOG.warning("%s", warning)
@@ -324,7 +334,7 @@ class Predictions:
     batched: bool = False
     given: str = "given"
     warnings: tuple[str, ...] = ()
-    """What the run warned of."""
+    """What went wrong in the run."""
     seconds: float = 0.0
     """The duration of the run."""
 

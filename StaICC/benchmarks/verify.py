@@ -489,9 +489,9 @@ def predict_again(rerun: Rerun, name: str, sources: Sequence[tuple[_Scored, str]
 
 RECORDED = (
     "times, counts of computed and repeated predictions, label mass and dropped demonstrations, versions of packages, "
-    "warnings of the run, reasons of failed "
-    "queries and beginnings of unparsed replies, the name of a data file and the texts of its card, and who predicted: "
-    "model, method and how its scores are computed"
+    "warnings that need the model or are of the run itself, reasons of failed queries and beginnings of unparsed "
+    "replies, the name of a data file and the texts of its card, and who predicted: model, method and how its scores "
+    "are computed"
 )
 """What a run records and nothing else in a result implies. It is compared within the file, but never computed again."""
 
@@ -805,7 +805,7 @@ class _Scored:
 _OF_RUNS = ("name", "started", "finished", "editions", "computed", "reused", "rechecked", "retried")
 """What a run alone can know of who predicted."""
 _OTHER_SCHEMA = {"schema": f"another one than this version writes, {RESULT_SCHEMA}"}
-_OF_VERSIONS = ("version", "scoring", "statistics", "intervals", "missing", "baselines", "notes")
+_OF_VERSIONS = ("version", "scoring", "statistics", "intervals", "missing", "baselines", "notes", "warnings")
 """What another version of this library may have computed in another way."""
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
@@ -29,14 +28,13 @@ from StaICC.inference.contract import (
     Inference,
     Text,
     Usage,
+    announce_prompts,
     batch_form,
     loading_kernel,
-    own_attribute,
     reads_parts,
     retried,
-    run_warnings,
 )
-from StaICC.inference.label_mass import low_mass_warning
+from StaICC.inference.model_warnings import FIRST_QUERIES, one_label_at_first
 from StaICC.inference.prompt_key import PromptKey, refuse_other_parts
 from StaICC.inference.recheck import RunCounter
 from StaICC.inference.replies import Failure, OnError, Unparsed, batch_answers, ends, read_reply, solver
@@ -91,10 +89,15 @@ class RunOptions:
     counter: RunCounter = field(default_factory=lambda: RunCounter(recheck=False), repr=False)
     """Counts predictions over the whole run, and rechecks reused ones where it says so."""
 
+    before_predicting: Callable[[], None] | None = None
+    """Called when the model is loaded, before the first prediction of a part is computed; not if all are stored."""
     warn: Callable[[str], None] | None = None
-    """Called with warnings about prompts and predictions."""
-    watched: int = 0
-    """How many of the first queries are watched for a model that predicts one label only; 0 for none."""
+    """Called with what went wrong in this run only, such as a recheck without a prediction. Warnings about prompts and
+    predictions do not depend on the run (:mod:`StaICC.inference.model_warnings`)."""
+    log: Callable[[str], None] | None = None
+    """Called with warnings that the result will have, as soon as they are known."""
+    watched: str | None = None
+    """The name of the data set whose first queries are watched for a model that predicts one label only."""
 
     def __post_init__(self) -> None:
         if self.on_error not in ("raise", "collect"):
@@ -171,10 +174,10 @@ def predict_queries(
             options.before_computing()
         if (computes or rechecked) and options.executor is None:
             _load_model(function, part, options, collector)
-        prompt_warnings = own_attribute(function, "prompt_warnings")
-        if computes and options.warn is not None and prompt_warnings is not None:
-            for warning in prompt_warnings([key[0] for key in keys if key not in reused], keys[0][1]):
-                options.warn(f"{part.name}: {warning}")
+        if computes:
+            announce_prompts(function, [prompt for prompt, _ in keys])
+            if options.before_predicting is not None:
+                options.before_predicting()
         if rechecked:
             _recheck(function, part, options, rechecked)
         if computes:
@@ -183,18 +186,7 @@ def predict_queries(
         computed = len(collector.answers) - len(reused.keys() | collector.failures)
         failed, again = len(collector.failures), retried(function) - before
         counter.counts.update(computed=computed, failed=failed, retried=again)
-    reply_limit = own_attribute(function, "reply_limit")
-    if options.warn is not None and reply_limit is not None:
-        for warning in collector.ending_warnings(reply_limit):
-            options.warn(f"{part.name}: {warning}")
-    if options.warn is not None and computes:
-        for warning in run_warnings(function):
-            options.warn(f"{part.name}: {warning}")
     collector.refuse_failures(numbers)
-    if options.warn is not None:
-        warning = low_mass_warning(function, [key[0] for key in keys], [collector.answers[key] for key in keys])
-        if warning is not None:
-            options.warn(f"{part.name}: {warning}")
     return [collector.answers[query.prompt, query.label_space] for query in queries]
 
 
@@ -227,7 +219,7 @@ def _error(where: str, failure: Failure) -> StaICCError:
     return error
 
 
-def _predicted(answer: Answer | Failure) -> int:
+def _predicted(answer: Answer) -> int:
     """Return the predicted label index."""
     return max(range(len(answer)), key=answer.__getitem__) if isinstance(answer, list) else int(str(answer))
 
@@ -249,14 +241,10 @@ class AnswerCollector:
         """The failed queries, without replies that may have no label."""
         self.ended = False
         """Whether the run ends, after the chunks in flight."""
-        self._unlabelled: dict[PromptKey, str | None] = {}
-        """How the replies without a label ended."""
         self._options, self._part, self._total, self._stored = options, part, total, len(stored)
         self._commit_size, self._committed = commit_size, time.monotonic()
         self._uncommitted: list[tuple[PromptKey, Answer]] = []
-        watched = queries[: options.watched] if options.watched <= len(queries) else []
-        several = len({query.label for query in watched}) > 1
-        self._watched = [(query.prompt, query.label_space) for query in watched] if several else []
+        self._watched = list(queries[:FIRST_QUERIES]) if options.watched is not None else []
         self._take(stored)
         self.report()
 
@@ -267,8 +255,6 @@ class AnswerCollector:
             prediction = answer if options.free_text else read_reply(answer, key[1], options.unparsed)
             if isinstance(answer, Text):
                 options.counter.replies |= not options.free_text
-                if isinstance(read_reply(prediction, key[1], "wrong"), Failure):
-                    self._unlabelled[key] = answer.finish_reason
             if isinstance(prediction, Failure):
                 self.ended |= ends([prediction], options.on_error)
                 if prediction.reply is None:
@@ -285,24 +271,16 @@ class AnswerCollector:
         if failed:
             raise _error(f"{self._part.name}, query {min(failed)}", failed[min(failed)])
 
-    def ending_warnings(self, limit: str) -> list[str]:
-        """Return warnings about replies without a label that are cut, or of which it is unknown how they ended."""
-        ends = Counter(self._unlabelled.values())
-        of = f"of {len(self.answers)} replies"
-        cut = f"{ends['length']} {of} stopped at {limit} without a label; raise it"
-        unknown = f"{ends[None]} {of} have no label, and how they ended is not stored; a new store records it"
-        return [cut] * bool(ends["length"]) + [unknown] * bool(ends[None])
-
     def _check_watched(self) -> None:
-        if any(isinstance(self.answers.get(key, _LOST), Failure) for key in self._watched):
+        """Log a warning, once, if the watched queries are predicted and all got one label."""
+        watched = [self.answers.get((query.prompt, query.label_space), _LOST) for query in self._watched]
+        predicted = [_predicted(answer) for answer in watched if not isinstance(answer, Failure)]
+        if len(predicted) < len(watched):
             return
-        predicted = {_predicted(self.answers[key]) for key in self._watched}
-        number, space, self._watched = len(self._watched), self._watched[0][1], []
-        if len(predicted) == 1 and self._options.warn is not None:
-            self._options.warn(
-                f"{self._part.name}: the first {number} queries all got the label {space[predicted.pop()]!r}. Check "
-                "the inference function: the order of its scores, the label words, the prompt"
-            )
+        queries, self._watched = self._watched, []
+        warning = one_label_at_first(queries, predicted)
+        if warning is not None and self._options.log is not None:
+            self._options.log(f"{self._options.watched}: {warning}")
 
     def deliver(
         self, keys: Sequence[PromptKey], predictions: Sequence[Answer | Failure], usage: Usage = (0, 0, 0)
@@ -346,6 +324,8 @@ def _evaluate_in_one_call(
         (str(number), label_space) for number in range(len(queries))
     ]  # equal prompts are kept apart
     collector = AnswerCollector(replace(options, store=None), part, len(keys), {})  # nor are they those of prompts
+    if options.before_predicting is not None:
+        options.before_predicting()
     batch, prompts = contract.user_batch_form(function), [query.prompt for query in queries]
     values = batch_answers(batch, prompts, label_space, reads_parts(function))
     if isinstance(values, Failure):

@@ -40,9 +40,7 @@ from StaICC.kernels.protocol import Capability
 from StaICC.kernels.text_inference import TextInference
 from StaICC.optional import Package
 from StaICC.prompting.prompt_writer import Query
-from StaICC.safe_text import logger
 
-_log = logger(__name__)
 numpy = Package("numpy", "hf", "this method")
 
 Feature = Literal["probabilities", "log_probabilities", "vocabulary", "hidden", "layers", "losses"]
@@ -164,7 +162,6 @@ def without_failures(rows: Any, *others: Sequence[Any]) -> tuple[Any, ...]:
         return (rows, *others)
     if not kept:
         check_answered(rows[:1], "calibration prompt")
-    _log.warning("%d of %d training prompts have no prediction and are left out", len(rows) - len(kept), len(rows))
     return tuple([part[number] for number in kept] for part in (rows, *others))
 
 
@@ -479,12 +476,14 @@ class FeatureCache:
             channel.
         computed: How many prompts it computed features of.
         reused: How many requested prompts were in memory or in the store.
+        logged: The warnings that runs with this cache logged.
         digest: Digest of the kernel's identity in the current run, or the last one; what is in memory belongs to it.
     """
 
     def __init__(self, kernel: Inference, compute: Callable[..., Sequence[Answer | Failure]] = predict_queries) -> None:
         self.kernel = self.predictor = kernel
         self.digest = ""
+        self.logged: set[str] = set()
         self.computed = self.reused = 0
         self._compute_queries = compute
         self._memory: dict[tuple[Any, PromptKey], Any] = {}
