@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
     options.add_model(group, "the model of the results, as for run")
     group.add_argument("--seed", type=int, metavar="N", help="choose the queries of an earlier --rerun again")
     options.add_text_options(group)
+    text = "write the result with the predictions of --rerun in the place of the saved ones, such as to rank it"
+    group.add_argument("--output", "-o", type=Path, metavar="FILE", help=text)
 
 
 def verify(args: argparse.Namespace) -> saving.Printed:
@@ -52,7 +54,9 @@ def verify(args: argparse.Namespace) -> saving.Printed:
 
     A result is recomputed (every value that a reader quotes follows from its records and the data), contradicted (a
     value differs) or unchecked (a value cannot be computed again here; the reason is printed). With --rerun, some
-    queries are predicted again with the model. A file that cannot be read is named, and the others are verified.
+    queries are predicted again with the model: their accuracy is printed as it is recomputed, and the saved accuracy of
+    all queries as a range, since close predictions may differ. A file that cannot be read is named, and the others are
+    verified.
 
     exit status: 0 if every result is recomputed, 1 if one is contradicted, 2 if a file cannot be read or --data is
     another file, 3 if a result is unchecked
@@ -67,6 +71,10 @@ def verify(args: argparse.Namespace) -> saving.Printed:
     args.model = options.model_of(args)
     if (args.rerun is None) is not (not args.model):
         raise ArgumentError("--rerun N and --model belong together: got one of them. Give both")
+    if args.output is not None:
+        if args.rerun is None or len(args.results) > 1:
+            raise ArgumentError("-o writes the result of one --rerun: give --rerun N, and one result")
+        saving.check_output(args.output, inputs=args.results)
     model = cache(lambda of_long_icl: options.load_model(args, of_long_icl)[0])
     for path in args.results:
         try:
@@ -77,6 +85,10 @@ def verify(args: argparse.Namespace) -> saving.Printed:
                 raise
             reason = one_line(getattr(error, "strerror", None) or str(error)).removeprefix(f"{path}: ")
             print(f"staicc: {path}: {reason}", file=sys.stderr)
+    for parts in checked.values():
+        recomputed = parts[-1].recomputed
+        if args.output is not None and recomputed is not None:
+            recomputed.save(args.output)
     document = [_plain(path, part) for path, parts in checked.items() for part in parts]
     blocks: list[Block] = []
     for path, parts in checked.items():
@@ -112,6 +124,8 @@ def _plain(path: Path, part: Verification) -> dict[str, Any]:
     fields = ("benchmark", "dataset", "status", "message", "same", "first_difference", "contradicted", "unchecked")
     values = {field: getattr(part, field) for field in fields}
     values |= {field: list(values[field]) for field in ("contradicted", "unchecked")}
+    if part.scores:
+        values["scores"] = [asdict(score) for score in part.scores]
     return {"file": str(path), **values, "status": type(part.status).__name__.lower()}
 
 
