@@ -17,7 +17,7 @@ from StaICC.errors import ArgumentError, IdentityError
 from StaICC.inference.contract import Inference, reads_parts, served_function
 from StaICC.inference.identity import Identity, display_name, identity_of
 from StaICC.inference.model_name import check_model_name, name_in_store
-from StaICC.inference.recheck import RunCounter, RunRecord, tolerance_of
+from StaICC.inference.recheck import NOT_RECHECKED, RunCounter, RunRecord, rechecks, tolerance_of
 from StaICC.inference.replies import Failure, OnError
 from StaICC.inference.runner import RunOptions
 from StaICC.inference.store import BoundStore, PredictionStore
@@ -59,9 +59,9 @@ class RunSettings(TypedDict, total=False):
     progress: ProgressCallback | bool | None
     """By default, a line on stderr where it is a terminal or a notebook. ``False``: nothing; ``True``: also one line
     per minute where stderr is a file; a function: called with the progress instead."""
-    recheck: bool
-    """Whether to compute about 30 of the reused predictions again, and to end the run if they differ; true by
-    default."""
+    recheck: bool | None
+    """Whether to compute some of the reused predictions again (about 30, fewer where prompts are long), and to end the
+    run if they differ. By default (``None``) unless these requests may cost money; the result then says so."""
 
     on_result: Callable[[Result | ResultGroup], object] | None
     """Called with the finished result, such as to log it in an experiment tracker. If it fails, the run warns of it and
@@ -75,11 +75,16 @@ EarlySettings = tuple[bool, bool, bool, RunSettings]
 class _Tracked:
     """One inference function in a run: its identity at the start, its part of the store, its counts."""
 
-    def __init__(self, function: Inference, recheck: bool) -> None:
+    def __init__(self, function: Inference, recheck: bool | None) -> None:
         self.function = function
         self.identity = identity_of(function)
         self.started = utc_now()
-        self.counter = RunCounter(tolerance_of(function), recheck, unidentified=bool(self.identity.unidentified))
+        self.counter = RunCounter(
+            tolerance_of(function),
+            rechecks(function, recheck),
+            unidentified=bool(self.identity.unidentified),
+            remark=NOT_RECHECKED if recheck is None and not rechecks(function, recheck) else "",
+        )
         self.name_in_store: str | None = None
         self.bound: BoundStore | None = None
         self._served = served_function(function)
@@ -169,8 +174,8 @@ class RunContext:
         self._records: dict[int, RunRecord] = {}
         executor = settings.get("executor")
         self._pool = WorkerPool(executor) if executor is not None else None
-        if not isinstance(settings.get("recheck", True), bool):
-            raise ArgumentError(f"recheck must be True or False, not {settings['recheck']!r}")
+        if not isinstance(settings.get("recheck"), bool | None):
+            raise ArgumentError(f"recheck must be True, False or None, not {settings['recheck']!r}")
         check_model_name(settings.get("model_name"))
         if batched and (settings.get("store") is not None or settings.get("executor") is not None):
             raise ArgumentError(
@@ -298,7 +303,7 @@ class RunContext:
     def _track(self, function: Inference) -> _Tracked:
         key = id(function)  # what is tracked keeps the function
         if key not in self._tracked:
-            tracked = _Tracked(function, self._settings.get("recheck", True))
+            tracked = _Tracked(function, self._settings.get("recheck"))
             if self._settings.get("store") is not None:  # refuses a function without a name
                 model_name = self._settings.get("model_name")
                 tracked.name_in_store = name_in_store(tracked.identity, model_name)

@@ -35,12 +35,12 @@ from StaICC.inference.contract import (
     retried,
 )
 from StaICC.inference.model_warnings import FIRST_QUERIES, one_label_at_first
-from StaICC.inference.prompt_key import PromptKey, refuse_other_parts
+from StaICC.inference.prompt_key import PromptKey, characters, refuse_other_parts
 from StaICC.inference.recheck import RunCounter
 from StaICC.inference.replies import Failure, OnError, Unparsed, batch_answers, ends, read_reply, solver
 from StaICC.inference.workers import WorkerPool, solve_in_workers
 from StaICC.progress import LOADING, Progress, ProgressCallback
-from StaICC.prompting.prompt_writer import Prompt, Query
+from StaICC.prompting.prompt_writer import Query
 
 _COMMIT_SECONDS = 1.0  # a plain function's answers wait at most this long (and one query) for their commit
 _COMMIT_ANSWERS = 64
@@ -163,7 +163,10 @@ def predict_queries(
     keys = distinct_keys(queries, options.group_prefixes)
     counter, store, before = options.counter, options.store, retried(function)
     reused = store.get_many(keys) if store is not None else {}
-    counter.reuse(reused, lambda key: f"{part.name}, query {numbers[key]}")
+    size = sum(characters(prompt) for prompt, _ in keys)
+    counter.reuse(reused, lambda key: f"{part.name}, query {numbers[key]}", size)
+    if reused and counter.remark and options.warn is not None:
+        options.warn(counter.remark)
     alone = options.executor is None and batch_form(function) is None
     commit_size = (options.chunk_size or _COMMIT_ANSWERS) if alone else 1
     collector = AnswerCollector(options, part, len(keys), reused, commit_size, queries)
@@ -204,7 +207,9 @@ def _recheck(
     for key, stored, where in chosen:
         again = collector.answers.get(key, _LOST)
         if not isinstance(again, Failure):
-            options.counter.compare(key, stored, again, where)
+            warning = options.counter.compare(key, stored, again, where)
+            if warning is not None and options.warn is not None:
+                options.warn(warning)
         elif options.on_error == "raise" or again.final:
             raise OutputError(f"{where}, recheck of a stored prediction: {again.reason}") from again.cause
         elif options.warn is not None:
@@ -358,11 +363,6 @@ def chunks_of(
                 chunk, alone = chunk[1:], False
             if chunk:
                 yield chunk
-
-
-def characters(prompt: Prompt) -> int:
-    """Return the length of a prompt, in the noisy channel of the texts of all labels."""
-    return len(prompt) if isinstance(prompt, str) else sum(map(len, prompt))
 
 
 def _divided(keys: Sequence[PromptKey], size: int, most: float) -> Iterator[list[PromptKey]]:

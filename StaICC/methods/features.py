@@ -31,7 +31,7 @@ from StaICC.inference.contract import Answer, Features, Inference, batch_form, c
 from StaICC.inference.forecast import Forecast
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.prompt_key import PromptKey
-from StaICC.inference.recheck import RunCounter, tolerance_of
+from StaICC.inference.recheck import RunCounter, rechecks, tolerance_of
 from StaICC.inference.replies import Failure, OnError, Unparsed
 from StaICC.inference.runner import AnswerStore, Part, RunOptions, predict_queries
 from StaICC.inference.store import query_key
@@ -356,13 +356,16 @@ def _computed(kernel: Any, features: Collection[Feature], prompts: list[Any], la
 class _FeatureCounter(RunCounter):
     """Compares rechecked features by their numbers, relative to the largest of a row; predictions as they are."""
 
-    def compare(self, query: PromptKey, stored: Answer, again: Answer, where: str) -> None:
+    def compare(self, query: PromptKey, stored: Answer, again: Answer, where: str) -> str | None:
         """Count features that were computed again.
+
+        Returns:
+            A warning, if they differ and the kernel's predictions may change; else ``None``.
 
         Raises:
             IdentityError: They differ from the stored ones by more than the tolerance.
         """
-        super().compare(query, _numbers(stored), _numbers(again), where)
+        return super().compare(query, _numbers(stored), _numbers(again), where)
 
 
 def _numbers(answer: Answer) -> Answer:
@@ -491,7 +494,7 @@ class FeatureCache:
         self._functions: dict[Any, Inference] = {"probabilities": kernel}
         self._tokens_of_workers = (0, 0)
         self._context: RunContext | None = None
-        self._recheck = True
+        self._recheck: bool | None = None
         self._unparsed: Unparsed = "error"
 
     @property
@@ -509,7 +512,7 @@ class FeatureCache:
             )
         return self._functions[feature]
 
-    def start(self, context: RunContext, recheck: bool = True, unparsed: Unparsed = "error") -> None:
+    def start(self, context: RunContext, recheck: bool | None = None, unparsed: Unparsed = "error") -> None:
         """Use the store, the workers and the policies of a run from now on."""
         identity = context.identity_of(self.kernel)
         another_run = context is not self._context
@@ -560,11 +563,14 @@ class FeatureCache:
         """Evaluate a function on prompts, and count what was computed."""
         queries = [Query(prompt, labels, 0, number, 0) for number, (prompt, labels) in enumerate(keys)]
         total = options.counter
-        counter = _FeatureCounter(tolerance_of(function), self._recheck, total.counts["rechecked"])
+        recheck = rechecks(function, self._recheck)
+        counter = _FeatureCounter(tolerance_of(function), recheck, total.counts["rechecked"], remark=total.remark)
+        counter.size, counter.spent = total.size, total.spent
         try:
             return self._compute_queries(function, queries, part, replace(options, counter=counter))
         finally:
             total.counts += counter.counts
+            total.size, total.spent = counter.size, counter.spent
             total.replies |= counter.replies
             self.computed += counter.counts["computed"]
             self.reused += counter.counts["reused"]

@@ -270,7 +270,7 @@ class Method:
                 queries = experimentor.all_queries()  # reads the data
                 log_prompt_warnings(experimentor.name, cache.kernel, queries, running.options_for(cache.kernel))
                 cost.charge("loading")
-                cache.start(running, run.get("recheck", True), experimentor.unparsed)
+                cache.start(running, run.get("recheck"), experimentor.unparsed)
                 if isinstance(cache, SharedFeatures):
                     cache.compute(experimentor, part)
                 cache.computed = cache.reused = 0
@@ -933,10 +933,10 @@ def _tasks_of(runs: Sequence[Any], fitting: Sequence[Any], seed: int, options: F
     with options.context() as context:
         context.start([kernel])
         for method, benchmark in fitting:
-            for experimentor in benchmark:
-                part = Part(f"{method.spec.title}, {experimentor.name}")
+            for number, experimentor in enumerate(benchmark):
+                part = Part(f"{method.spec.title}, {experimentor.name}", number, len(benchmark))
                 made_up.tasks.queries += len(experimentor)
-                cache.start(context, recheck=False)
+                cache.start(context, options.recheck)
                 cache.compute(experimentor, part)
                 method.predict(experimentor, cache, part)
     return made_up.tasks
@@ -955,7 +955,7 @@ class _MadeUp:
         self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions
     ) -> list[Answer | Failure]:
         """Count the queries, and make up predictions of them."""
-        stored = self.tasks.add(function, queries, options)
+        stored = self.tasks.add(function, queries, options, part.parts - part.number)
         keys = [(query.prompt, query.label_space) for query in queries]
         return [stored[key] if key in stored else self._prediction(function, key) for key in keys]
 

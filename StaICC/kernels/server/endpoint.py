@@ -54,6 +54,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import ipaddress
 import json
 import math
 import re
@@ -452,6 +453,23 @@ def check_prompts(prompts: Sequence[str]) -> None:
         raise ArgumentError(f"prompts: got {prompts!r:.80}, {advice}")
 
 
+def is_local(url: str) -> bool:
+    """Return whether a server is in this machine or its network, where requests have no price.
+
+    Example:
+        >>> is_local("http://localhost:8000/v1"), is_local("http://10.0.0.7:8000"), is_local("http://gpu-node-3:8000")
+        (True, True, True)
+        >>> is_local("https://api.example.com/v1"), is_local("https://8.8.8.8/v1")
+        (False, False)
+    """
+    host = urlsplit(url).hostname or ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return "." not in host or host.endswith((".local", ".localhost", ".internal", ".lan"))
+    return address.is_private or address.is_loopback
+
+
 def _checked_url(given: object) -> str:
     """Normalise an address, and refuse parts that an identity or an error must not show."""
     try:
@@ -535,6 +553,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_transport": copy.copy(self._transport)}  # a copy pins editions of its own
+
+    @property
+    def may_cost_money(self) -> bool:
+        """Whether requests may have a price: the server is not in this machine or its network."""
+        return not is_local(self.base_url)
 
     @classmethod
     def from_spec(cls, spec: str, **options: Any) -> EndpointKernel:
