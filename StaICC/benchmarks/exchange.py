@@ -69,7 +69,7 @@ from StaICC.metrics.classification import Kind
 from StaICC.prompting.prompt_writer import Query, as_argument
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.signature import short_digest
-from StaICC.safe_text import csv_cell, logger
+from StaICC.safe_text import csv_cell, logger, visible
 from StaICC.version import __version__
 
 
@@ -182,12 +182,12 @@ def json_lines(records: Iterator[Mapping[str, Any]]) -> Iterator[str]:
 def csv_lines(records: Iterator[Mapping[str, Any]], verbatim: bool = False) -> Iterator[str]:
     """Yield records as CSV, with a header; lists and mappings are JSON within their cell.
 
-    A text that a spreadsheet would run as a formula is prefixed with an apostrophe
+    Control characters are escaped, and a text that a spreadsheet would run as a formula is prefixed with an apostrophe
     (:func:`StaICC.safe_text.csv_cell`).
 
     Args:
         records: The records, all with the keys of the first.
-        verbatim: Refuse texts that would be prefixed, because another program reads them.
+        verbatim: Keep texts as they are, because another program reads them; texts that would be prefixed are refused.
 
     Raises:
         ArgumentError: A text cannot be written verbatim.
@@ -203,8 +203,10 @@ def csv_lines(records: Iterator[Mapping[str, Any]], verbatim: bool = False) -> I
 
     for number, record in enumerate(records):
         if number == 0:
-            yield line(csv_cell(key) for key in record)
+            yield line(csv_cell(visible(key)) for key in record)
         cells = {key: _cell(value) for key, value in record.items()}
+        if not verbatim:
+            cells = {key: visible(cell) if isinstance(cell, str) else cell for key, cell in cells.items()}
         if verbatim and (changed := [key for key, cell in cells.items() if csv_cell(cell) != cell]):
             raise ArgumentError(
                 f"record {number}: its {changed[0]} begins with {record[changed[0]][:1]!r}, and a spreadsheet would "

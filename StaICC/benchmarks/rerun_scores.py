@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from StaICC.inference.contract import Answer
 from StaICC.inference.replies import Failure
+from StaICC.safe_text import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class RerunScore:
 
     def __str__(self) -> str:
         return (
-            f"{self.benchmark}: accuracy of the {self.queries} queries {self.recomputed:.4f} recomputed, "
+            f"{one_line(self.benchmark)}: accuracy of the {self.queries} queries {self.recomputed:.4f} recomputed, "
             f"{self.saved:.4f} saved; of all {self.all_queries} queries {self.saved_of_all:.4f} saved, confirmed as "
             f"{self.low:.4f} to {self.high:.4f}"
         )
