@@ -40,8 +40,8 @@ SAMPLE = 30
 
 SHARE = 0.02
 """The largest share of the characters of all prompts that the sample has, if it has more than :data:`FREE`."""
-FREE = 60_000
-"""Characters of prompts, about 15,000 tokens, that are computed again whatever their share: 30 prompts of 2,000."""
+FREE = 20_000
+"""Characters of prompts, about 5,000 tokens, that are computed again whatever their share: 30 prompts of 666."""
 
 NOT_RECHECKED = (
     "stored predictions were reused, and none was computed again for comparison, since requests to this server may "
