@@ -745,7 +745,7 @@ def run_together(
 
     def log_warnings() -> None:
         for experimentor, own in zip(experimentors.values(), queries_of, strict=True):
-            log_prompt_warnings(experimentor.name, function, own, options)
+            log_prompt_warnings(experimentor.name, function, own, options.log)
 
     options = replace(options, watched=watched, unparsed=unparsed, before_predicting=log_warnings)
     calls = lists if options.batched else [queries]
@@ -766,6 +766,6 @@ def run_together(
     for (name, experimentor), conditions, own in zip(experimentors.items(), written, queries_of, strict=True):
         predictions = list(islice(left, len(own)))
         run = with_model_warnings(experimentor.assemble(conditions, predictions, name), function, own, predictions)
-        log_dataset_warnings(experimentor.name, run, function, answers_by_key(own, predictions), options)
+        log_dataset_warnings(experimentor.name, run, function, answers_by_key(own, predictions), options.log)
         runs.append(run)
     return runs

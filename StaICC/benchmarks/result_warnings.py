@@ -7,7 +7,7 @@ benchmark: a member of a group warns as the benchmark alone, and a run from a st
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from StaICC.benchmarks.evaluation import DatasetRun
@@ -16,8 +16,10 @@ from StaICC.inference.label_mass import likely_tokens_hint
 from StaICC.inference.model_warnings import model_warnings, prompt_warnings
 from StaICC.inference.prompt_key import PromptKey
 from StaICC.inference.replies import Failure
-from StaICC.inference.runner import RunOptions
 from StaICC.prompting.prompt_writer import Query
+
+Log = Callable[[str], None]
+"""Logs a warning."""
 
 
 def dataset_warnings(name: str, run: DatasetRun) -> list[str]:
@@ -63,24 +65,24 @@ def answers_by_key(queries: Sequence[Query], answers: Sequence[Answer | Failure]
     return {(query.prompt, query.label_space): answer for query, answer in zip(queries, answers, strict=True)}
 
 
-def log_prompt_warnings(name: str, function: Inference, queries: Sequence[Query], options: RunOptions) -> None:
+def log_prompt_warnings(name: str, function: Inference, queries: Sequence[Query], log: Log | None) -> None:
     """Log what the prompts of a data set warn of, before the first of them is predicted.
 
     Args:
         name: The data set.
         function: The inference function.
         queries: Its queries.
-        options: Options of the run.
+        log: Logs a warning; ``None`` for a run that logs nothing.
     """
-    if options.log is None:
+    if log is None:
         return
     keys = [(query.prompt, query.label_space) for query in queries]
     for warning in prompt_warnings(function, keys):
-        options.log(f"{name}: {warning}")
+        log(f"{name}: {warning}")
 
 
 def log_dataset_warnings(
-    name: str, run: DatasetRun, function: Inference, answers: Mapping[PromptKey, Answer | Failure], options: RunOptions
+    name: str, run: DatasetRun, function: Inference, answers: Mapping[PromptKey, Answer | Failure], log: Log | None
 ) -> None:
     """Log the warnings of a data set, and what the model would rather write than its labels.
 
@@ -89,12 +91,12 @@ def log_dataset_warnings(
         run: Its run.
         function: The inference function.
         answers: The prediction of each prompt.
-        options: Options of the run.
+        log: Logs a warning; ``None`` for a run that logs nothing.
     """
-    if options.log is None:
+    if log is None:
         return
     for warning in dataset_warnings(name, run):
-        options.log(warning)
+        log(warning)
     hint = likely_tokens_hint(function, answers)
     if hint is not None:
-        options.log(f"{name}: {hint}")
+        log(f"{name}: {hint}")

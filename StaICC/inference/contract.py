@@ -488,6 +488,10 @@ def warns_by(function: object, name: str) -> Callable[..., list[str]] | None:
         name: ``"prompt_warnings"`` (called with prompts and a label space) or ``"answer_warnings"`` (called with
             predictions).
     """
+    if type(function) is functools.partial and {"model", "tokenizer"} <= function.keywords.keys():
+        kernel_for = own_attribute(function.func, "kernel_for")  # of the inference function that 0.1.1 documents
+        if kernel_for is not None:
+            return warns_by(kernel_for(**function.keywords), name)
     return _counted(function, name)  # type: ignore[no-any-return]
 
 

@@ -429,7 +429,7 @@ class LongICLExperimentor(Scorer, DatasetTask):
             return self.assemble(conditions, list(preentered_prediction or ()))
         options = replace(options, group_prefixes=True, free_text=True)
         every = [query for condition in conditions for query in condition.queries]
-        before_predicting = functools.partial(log_prompt_warnings, self.name, forward_inference, every, options)
+        before_predicting = functools.partial(log_prompt_warnings, self.name, forward_inference, every, options.log)
         options = replace(options, before_predicting=functools.cache(before_predicting))
         answers: list[Any] = []
         timing: dict[str, float] = {}
@@ -449,7 +449,7 @@ class LongICLExperimentor(Scorer, DatasetTask):
                     writes = all(isinstance(prediction, (str, Failure)) for prediction in predictions)
                     timing[f"{name}, tokens"] = float(cost.longest_prompt - writes * (cost.output_tokens or 0))
         run = with_model_warnings(self.assemble(conditions, answers), forward_inference, every, answers)
-        log_dataset_warnings(self.name, run, forward_inference, answers_by_key(every, answers), options)
+        log_dataset_warnings(self.name, run, forward_inference, answers_by_key(every, answers), options.log)
         return replace(run, timing=timing)
 
     def _predict(self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions) -> list[Any]:

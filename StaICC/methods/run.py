@@ -268,7 +268,7 @@ class Method:
                 part = Part(f"{self.spec.title}: {benchmark.task.name}, {experimentor.name}", number, len(benchmark))
                 running.start([cache.kernel])
                 queries = experimentor.all_queries()  # reads the data
-                log_prompt_warnings(experimentor.name, cache.kernel, queries, running.options_for(cache.kernel))
+                log_prompt_warnings(experimentor.name, cache.kernel, queries, running.log)
                 cost.charge("loading")
                 cache.start(running, run.get("recheck"), experimentor.unparsed)
                 if isinstance(cache, SharedFeatures):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -152,6 +153,16 @@ def test_every_method_warns_of_labels_that_share_a_token_and_the_table_prints_it
         assert any("labels are scored by the same token" in warning for warning in result.warnings)
     assert set(table["vanilla"].warnings) == set(alone.warnings)
     assert str(table).count("WARNING: own: 2 of 3 labels are scored by the same token") == 1
+
+
+def test_the_function_that_the_release_documents_warns_as_its_kernel(make_model: Any, make_tokenizer: Any) -> None:
+    from StaICC.prefabricate_inference.model_kernel import standard_ICL_inference_with_torch_Causal_LM
+
+    function = functools.partial(
+        standard_ICL_inference_with_torch_Causal_LM, model=make_model("GPT2"), tokenizer=make_tokenizer()
+    )
+    warnings = normal()(function).warnings
+    assert any("2 of 3 labels are scored by the same token" in warning for warning in warnings)
 
 
 # -- fallbacks of methods
