@@ -178,7 +178,7 @@ def predict_queries(
         if (computes or rechecked) and options.executor is None:
             _load_model(function, part, options, collector)
         if computes:
-            announce_prompts(function, [prompt for prompt, _ in keys])
+            announce_prompts(function, [key[0] for key in keys if key not in reused])
             if options.before_predicting is not None:
                 options.before_predicting()
         if rechecked:
