@@ -270,7 +270,7 @@ def test_one_label_for_the_first_fifty_queries(caplog: pytest.LogCaptureFixture)
     benchmark = Normal(datasets=["mini"], limit=25)
     result = benchmark(first)
     assert any("the first 50 queries all got the label 'food'" in warning for warning in result.warnings)
-    assert not any("the first" in warning for warning in Normal(datasets=["mini"], limit=24)(first).warnings)
+    assert not any("queries all got" in warning for warning in Normal(datasets=["mini"], limit=24)(first).warnings)
     turns = iter(range(10_000))
     assert benchmark(lambda prompt, label_space: next(turns) % 3).warnings == ()
 

@@ -17,7 +17,7 @@ from StaICC.errors import ArgumentError, IdentityError
 from StaICC.inference.contract import Inference, reads_parts, served_function
 from StaICC.inference.identity import Identity, display_name, identity_of
 from StaICC.inference.model_name import check_model_name, name_in_store
-from StaICC.inference.recheck import RunCounter, RunRecord, tolerance_of
+from StaICC.inference.recheck import NOT_RECHECKED, RunCounter, RunRecord, rechecks, tolerance_of
 from StaICC.inference.replies import Failure, OnError
 from StaICC.inference.runner import RunOptions
 from StaICC.inference.store import BoundStore, PredictionStore
@@ -59,9 +59,9 @@ class RunSettings(TypedDict, total=False):
     progress: ProgressCallback | bool | None
     """By default, a line on stderr where it is a terminal or a notebook. ``False``: nothing; ``True``: also one line
     per minute where stderr is a file; a function: called with the progress instead."""
-    recheck: bool
-    """Whether to compute about 30 of the reused predictions again, and to end the run if they differ; true by
-    default."""
+    recheck: bool | None
+    """Whether to compute some of the reused predictions again (about 30, fewer where prompts are long), and to end the
+    run if they differ. By default (``None``) unless these requests may cost money; the result then says so."""
 
     on_result: Callable[[Result | ResultGroup], object] | None
     """Called with the finished result, such as to log it in an experiment tracker. If it fails, the run warns of it and
@@ -75,11 +75,16 @@ EarlySettings = tuple[bool, bool, bool, RunSettings]
 class _Tracked:
     """One inference function in a run: its identity at the start, its part of the store, its counts."""
 
-    def __init__(self, function: Inference, recheck: bool) -> None:
+    def __init__(self, function: Inference, recheck: bool | None) -> None:
         self.function = function
         self.identity = identity_of(function)
         self.started = utc_now()
-        self.counter = RunCounter(tolerance_of(function), recheck, unidentified=bool(self.identity.unidentified))
+        self.counter = RunCounter(
+            tolerance_of(function),
+            rechecks(function, recheck),
+            unidentified=bool(self.identity.unidentified),
+            remark=NOT_RECHECKED if recheck is None and not rechecks(function, recheck) else "",
+        )
         self.name_in_store: str | None = None
         self.bound: BoundStore | None = None
         self._served = served_function(function)
@@ -147,7 +152,8 @@ class RunContext:
         ArgumentError: The settings do not go together.
 
     Attributes:
-        warnings: What the run warned of, in order.
+        warnings: What went wrong in this run, in order; not what its data, prompts and predictions warn of.
+        logged: The warnings that were logged; runs that share the set log each once.
         progress: Called with the progress of the run; ``None`` if it is not shown.
         batched: Whether the functions are called with the list of all prompts.
     """
@@ -158,6 +164,7 @@ class RunContext:
             known = ", ".join(["batched_inference", *RunSettings.__annotations__])
             raise ArgumentError(f"a run has no setting {unknown[0]!r}; there are: {known}")
         self.warnings: dict[str, None] = {}
+        self.logged: set[str] = set()
         self.progress: ProgressCallback | None = None
         self.batched = batched
         self._began = time.monotonic()
@@ -167,8 +174,8 @@ class RunContext:
         self._records: dict[int, RunRecord] = {}
         executor = settings.get("executor")
         self._pool = WorkerPool(executor) if executor is not None else None
-        if not isinstance(settings.get("recheck", True), bool):
-            raise ArgumentError(f"recheck must be True or False, not {settings['recheck']!r}")
+        if not isinstance(settings.get("recheck"), bool | None):
+            raise ArgumentError(f"recheck must be True, False or None, not {settings['recheck']!r}")
         check_model_name(settings.get("model_name"))
         if batched and (settings.get("store") is not None or settings.get("executor") is not None):
             raise ArgumentError(
@@ -177,11 +184,12 @@ class RunContext:
             )
 
     def deliver(self, result: Delivered) -> Delivered:
-        """Call ``on_result`` with the finished result, and return the result.
+        """Log its warnings, call ``on_result`` with the finished result, and return the result.
 
         Args:
             result: The result of the run.
         """
+        self.log(*result.warnings)
         callback = self._settings.get("on_result")
         try:
             if callback is not None:
@@ -197,7 +205,9 @@ class RunContext:
         if given is not None and not isinstance(given, (str, os.PathLike, PredictionStore)):
             raise ArgumentError(f"store must be the path of a file or a PredictionStore, not {given!r:.60}")
         own: dict[str, Any] = {key: self._settings[key] for key in ("on_error", "chunk_size") if key in self._settings}
-        self._options = RunOptions(self.batched, executor=self._pool, progress=self.progress, warn=self.warn, **own)
+        self._options = RunOptions(
+            self.batched, executor=self._pool, progress=self.progress, warn=self.warn, log=self.log, **own
+        )
         self._opened = self._closing.enter_context(contextlib.ExitStack())  # closed last
         self._closing.push(self._end)
         if (pool := self._pool) is not None:
@@ -277,10 +287,15 @@ class RunContext:
         return replace(options, store=tracked.bound, before_computing=tracked.pin_edition, counter=tracked.counter)
 
     def warn(self, *warnings: str) -> None:
-        """Keep warnings for the result, and log each once in this run."""
+        """Keep warnings of what went wrong in this run for the result, and log them."""
+        self.warnings |= dict.fromkeys(warnings)
+        self.log(*warnings)
+
+    def log(self, *warnings: str) -> None:
+        """Log warnings, each once in this run."""
         for warning in warnings:
-            if warning not in self.warnings:
-                self.warnings[warning] = None
+            if warning not in self.logged:
+                self.logged.add(warning)
                 if isinstance(self.progress, ProgressLine):
                     self.progress.close()  # the next report draws it again
                 _LOG.warning("%s", warning)
@@ -288,7 +303,7 @@ class RunContext:
     def _track(self, function: Inference) -> _Tracked:
         key = id(function)  # what is tracked keeps the function
         if key not in self._tracked:
-            tracked = _Tracked(function, self._settings.get("recheck", True))
+            tracked = _Tracked(function, self._settings.get("recheck"))
             if self._settings.get("store") is not None:  # refuses a function without a name
                 model_name = self._settings.get("model_name")
                 tracked.name_in_store = name_in_store(tracked.identity, model_name)
@@ -324,7 +339,7 @@ class Predictions:
     batched: bool = False
     given: str = "given"
     warnings: tuple[str, ...] = ()
-    """What the run warned of."""
+    """What went wrong in the run."""
     seconds: float = 0.0
     """The duration of the run."""
 

@@ -1,7 +1,8 @@
-"""Checks of the first predictions of a run: what is wrong with all of them is said before the others are paid for.
+"""Checks of the first predictions of a run: what is wrong with all of them is logged before the others are paid for.
 
-The runner calls a check once, with the first queries and their predictions (:attr:`RunOptions.watched
-<StaICC.inference.runner.RunOptions>`). A check returns a warning or ``None``; it never changes a score.
+The runner calls a check once, with the first queries and their predictions (:attr:`RunOptions.early_checks
+<StaICC.inference.runner.RunOptions>`). A check returns a warning or ``None``; it never changes a score. What is wrong
+with the whole condition is a warning of the result, too (:mod:`StaICC.benchmarks.warnings`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 
 from StaICC.benchmarks.task import argmax
 from StaICC.inference.contract import Answer
+from StaICC.inference.model_warnings import FIRST_QUERIES, one_label_at_first
 from StaICC.inference.runner import EarlyCheck
 from StaICC.metrics.classification import Kind, normalise
 from StaICC.prompting.prompt_writer import Query
@@ -32,22 +34,14 @@ def early_checks(outputs: Kind, one_label_is_suspicious: bool) -> list[EarlyChec
 
 def one_label_for_all(queries: Sequence[Query], predictions: Sequence[Answer]) -> str | None:
     """Warn if all queries got one label although their true labels differ."""
-    true_labels = {query.label for query in queries}
-    predicted = {_predicted_label(prediction) for prediction in predictions}
-    if len(true_labels) == 1 or len(predicted) > 1:
-        return None
-    label = queries[0].label_space[predicted.pop()]
-    return (
-        f"the first {len(queries)} queries all got the label {label!r}. Check the inference function: the order of its "
-        "scores, the label words, the prompt"
-    )
+    return one_label_at_first(queries, [_predicted_label(prediction) for prediction in predictions])
 
 
 def unclear_numbers(queries: Sequence[Query], predictions: Sequence[Answer]) -> str | None:
     """Warn if the rows of numbers are not clearly probabilities or logits."""
     rows = [prediction for prediction in predictions if isinstance(prediction, list)]
-    same_width = len({len(row) for row in rows}) == 1
-    if not same_width:  # no rows, or conditions with other label spaces
+    widths = {len(row) for row in rows}
+    if len(queries) < FIRST_QUERIES or len(widths) != 1:  # too few; or no rows, or conditions with other label spaces
         return None
     if normalise(rows).kind != "ambiguous":
         return None

@@ -113,6 +113,11 @@ class DatasetRun:
     """What the run measured, in addition to its duration."""
     statistics: Mapping[str, Statistic] = field(default_factory=dict)
     """The statistics of the metrics that have one, by name."""
+    warnings: tuple[str, ...] = ()
+    """Warnings about the predictions, which follow from the records of a result."""
+    model_warnings: tuple[str, ...] = ()
+    """Warnings about prompts and predictions that only the inference function can make
+    (:mod:`StaICC.inference.model_warnings`)."""
 
 
 RunsByDataset = Mapping[str, DatasetRun]
@@ -164,7 +169,7 @@ def evaluate(
     seen: list[Written] = []
     prompts, marks = digest_prompts(chain.from_iterable(condition.queries for condition in conditions), seen)
     predicted = read(None) if unparsed == "wrong" and replies else outcomes  # by the model, not assumed for a reply
-    left, notes = iter(seen), find_warnings(predicted, task.content_free)
+    left, notes = iter(seen), find_warnings(predicted, task.content_free, watched=task.scores_accuracy)
     if replies:
         examples = "; ".join(dict.fromkeys(reply.reason.removeprefix("unparsed reply ") for reply in replies[:3]))
         how = "count as wrong" if unparsed == "wrong" else "are excluded"
@@ -194,7 +199,16 @@ def evaluate(
     )
     own = {key: intervals[place] for key, place in places.items() if place in intervals}
     statistics = scoring.metric_set.statistics
-    return DatasetRun(scores.values, scores.averaged, details, outcomes, own, predictions, statistics=statistics)
+    return DatasetRun(
+        scores.values,
+        scores.averaged,
+        details,
+        outcomes,
+        own,
+        predictions,
+        statistics=statistics,
+        warnings=notes,
+    )
 
 
 def _label_masses(outcomes: Sequence[Outcome]) -> dict[str, float]:

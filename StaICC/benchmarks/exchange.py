@@ -45,7 +45,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
@@ -69,7 +69,7 @@ from StaICC.metrics.classification import Kind
 from StaICC.prompting.prompt_writer import Query, as_argument
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.signature import short_digest
-from StaICC.safe_text import csv_cell, utf8
+from StaICC.safe_text import csv_cell, logger, utf8, visible
 from StaICC.version import __version__
 
 
@@ -156,6 +156,8 @@ def batch_key(identified: IdentifiedQuery) -> str:
     return hashlib.sha256("".join(identified.query.prompt).encode("utf-8", "surrogatepass")).hexdigest()
 
 
+_log = logger(__name__)
+
 _NUMBERS = ("probabilities", "logits")
 _FIELDS = {
     **dict.fromkeys(_NUMBERS, ("numbers", "a list with one number a label")),
@@ -180,12 +182,12 @@ def json_lines(records: Iterator[Mapping[str, Any]]) -> Iterator[str]:
 def csv_lines(records: Iterator[Mapping[str, Any]], verbatim: bool = False) -> Iterator[str]:
     """Yield records as CSV, with a header; lists and mappings are JSON within their cell.
 
-    A text that a spreadsheet would run as a formula is prefixed with an apostrophe
+    Control characters are escaped, and a text that a spreadsheet would run as a formula is prefixed with an apostrophe
     (:func:`StaICC.safe_text.csv_cell`).
 
     Args:
         records: The records, all with the keys of the first.
-        verbatim: Refuse texts that would be prefixed, because another program reads them.
+        verbatim: Keep texts as they are, because another program reads them; texts that would be prefixed are refused.
 
     Raises:
         ArgumentError: A text cannot be written verbatim.
@@ -201,8 +203,10 @@ def csv_lines(records: Iterator[Mapping[str, Any]], verbatim: bool = False) -> I
 
     for number, record in enumerate(records):
         if number == 0:
-            yield line(csv_cell(key) for key in record)
+            yield line(csv_cell(visible(key)) for key in record)
         cells = {key: _cell(value) for key, value in record.items()}
+        if not verbatim:
+            cells = {key: visible(cell) if isinstance(cell, str) else cell for key, cell in cells.items()}
         if verbatim and (changed := [key for key, cell in cells.items() if csv_cell(cell) != cell]):
             raise ArgumentError(
                 f"record {number}: its {changed[0]} begins with {record[changed[0]][:1]!r}, and a spreadsheet would "
@@ -418,24 +422,28 @@ def score_predictions(
     cut = {query for query, _ in lost if getattr(given[query]["reply"], "finish_reason", None) == "length"}
 
     def scored(part: str, outputs: Kind | None = None) -> Result:
-        member, runs, warnings = single[part], {}, []
+        member, runs = single[part], {}
         if outputs is not None:
             member = member.copy_with(experimentor=[own.copy_with(outputs=outputs) for own in member])
         for own, (conditions, of_dataset) in zip(member, written[part], strict=True):
             where = f"{member.task.name}, {own.name}"
-            runs[own.name] = own.assemble(conditions, [answers[query.id] for query in of_dataset], where)
+            run = own.assemble(conditions, [answers[query.id] for query in of_dataset], where)
             replies = [query.id for query in of_dataset if "reply" in given.get(query.id, ())]
-            if short := len(cut.intersection(replies)):
-                text = "replies stopped at max_tokens without a label; raise it"
-                warnings.append(f"{where}: {short} of {len(replies)} {text}")
+            short = len(cut.intersection(replies))
+            if short:
+                text = f"{short} of {len(replies)} replies stopped at max_tokens without a label; raise it"
+                run = replace(run, model_warnings=(text,))
+            runs[own.name] = run
         scoring = f"given;parser={PARSER_VERSION}" if "reply" in fields else "given"
-        predicted = Predictions(given=scoring, warnings=tuple(warnings), seconds=time.monotonic() - started)
+        predicted = Predictions(given=scoring, seconds=time.monotonic() - started)
         read = {record.output for run in runs.values() for record in run.details.conditions}
         if outputs is None and kind != "labels" and read - {kind, "none"}:
             return scored(part, cast("Kind", kind))
         return member.collect(runs, predicted, return_outputs)
 
     parts = {part: scored(part) for part in single}
+    for warning in dict.fromkeys(warning for result in parts.values() for warning in result.warnings):
+        _log.warning("%s", warning)
     return ResultGroup(benchmark.name, parts) if isinstance(benchmark, BenchmarkGroup) else parts[benchmark.task.name]
 
 

@@ -185,8 +185,6 @@ def read_predictions(given: Any, queries: Sequence[Query], run_name: str) -> lis
 SAMPLERS = ("default", "nested", "nested-shared")
 """How demonstrations are drawn: as published; so that those of a smaller ``k`` are the first ones of a larger; the
 latter with one list for all test rows of a repeat."""
-WATCHED = 50
-"""How many first queries are checked for one label for all, and for numbers that are unclear."""
 
 
 class Experimentor(FixedAttributes, DatasetTask):
@@ -729,20 +727,33 @@ def run_together(
         OutputError: A query has no usable prediction.
     """
     from StaICC.benchmarks.early_checks import early_checks
+    from StaICC.benchmarks.result_warnings import (
+        answers_by_key,
+        log_dataset_warnings,
+        log_prompt_warnings,
+        with_model_warnings,
+    )
     from StaICC.inference.runner import predict_queries
     from StaICC.progress import Progress
 
     first, unparsed = next(iter(experimentors.values())), strictest_policy(experimentors.values())
-    options = replace(
-        options,
-        unparsed=unparsed,
-        watched=WATCHED,
-        early_checks=early_checks(first.outputs, one_label_is_suspicious=first.task.scores_accuracy),
-    )
     settings = [experimentor.settings_for_signature() for experimentor in experimentors.values()]
     written = [experimentor.conditions() for experimentor in experimentors.values()]
     lists = [condition.queries for conditions in written for condition in conditions]
     queries = [query for of_condition in lists for query in of_condition]
+    queries_of = [[query for condition in conditions for query in condition.queries] for conditions in written]
+
+    def log_warnings() -> None:
+        for experimentor, own in zip(experimentors.values(), queries_of, strict=True):
+            log_prompt_warnings(experimentor.name, function, own, options.log)
+
+    options = replace(
+        options,
+        unparsed=unparsed,
+        before_predicting=log_warnings,
+        watched=first.name,
+        early_checks=early_checks(first.outputs, one_label_is_suspicious=first.task.scores_accuracy),
+    )
     calls = lists if options.batched else [queries]
     answers = [answer for call in calls for answer in predict_queries(function, call, part, options)]
     for (name, experimentor), before in zip(experimentors.items(), settings, strict=True):
@@ -757,9 +768,10 @@ def run_together(
         failed = sum(isinstance(answer, Failure) for answer in known.values())
         options.progress(Progress(len(known), len(known), part.name, part.number, part.parts, 0, failed, "statistics"))
     left = iter(answers)
-    return [
-        experimentor.assemble(
-            conditions, list(islice(left, sum(len(condition.queries) for condition in conditions))), name
-        )
-        for (name, experimentor), conditions in zip(experimentors.items(), written, strict=True)
-    ]
+    runs = []
+    for (name, experimentor), conditions, own in zip(experimentors.items(), written, queries_of, strict=True):
+        predictions = list(islice(left, len(own)))
+        run = with_model_warnings(experimentor.assemble(conditions, predictions, name), function, own, predictions)
+        log_dataset_warnings(experimentor.name, run, function, answers_by_key(own, predictions), options.log)
+        runs.append(run)
+    return runs

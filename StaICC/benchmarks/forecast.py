@@ -13,9 +13,9 @@ from StaICC.benchmarks.context import RunContext, RunSettings
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference.contract import Answer, Inference, tokens_used
 from StaICC.inference.forecast import Forecast, forecast_prompts, token_cost
-from StaICC.inference.prompt_key import PromptKey
+from StaICC.inference.prompt_key import PromptKey, characters
 from StaICC.inference.replies import Chunk, Failure, solver
-from StaICC.inference.runner import RunOptions, characters, chunks_of, distinct_keys
+from StaICC.inference.runner import RunOptions, chunks_of, distinct_keys
 from StaICC.inference.store import PredictionStore
 from StaICC.prompting.prompt_writer import Query
 
@@ -40,6 +40,8 @@ class ForecastOptions:
     """As for a run."""
     chunk_size: int | None = None
     """As for a run."""
+    recheck: bool | None = None
+    """As for a run."""
     probe_seconds: float = PROBE_SECONDS
     """Duration of the probe, in seconds; 0 predicts nothing."""
     prices: tuple[float, float] | None = None
@@ -56,6 +58,7 @@ class ForecastOptions:
         """Return the context of the run, with its store if there is one: a run would make it."""
         missing = isinstance(self.store, (str, os.PathLike)) and not os.path.exists(self.store)
         settings: RunSettings = {"model_name": self.model_name, "chunk_size": self.chunk_size, "progress": False}
+        settings["recheck"] = self.recheck
         return RunContext(False, **settings | {"store": None if missing else self.store})
 
 
@@ -76,8 +79,9 @@ def forecast(parts: Iterable[Sequence[Query]], function: Inference, grouped: boo
     with chosen.context() as context:
         context.start([function])
         run = context.options_for(function, group_prefixes=grouped)
-        for queries in parts:
-            tasks.add(function, queries, run)
+        listed = list(parts)
+        for number, queries in enumerate(listed):
+            tasks.add(function, queries, run, len(listed) - number)
             tasks.queries += len(queries)
         return tasks.forecast(chosen)
 
@@ -91,13 +95,26 @@ class Tasks:
 
     def __init__(self, kernel: Inference) -> None:
         self.chunks: list[tuple[Inference, Chunk]] = []
+        self.rechecked: list[tuple[Inference, Chunk]] = []
         self.queries = self.distinct = self.cached = 0
         self._kernel = kernel
 
-    def add(self, function: Inference, queries: Sequence[Query], options: RunOptions) -> dict[PromptKey, Answer]:
-        """Add the queries of a part of the run; return the stored predictions."""
+    def add(
+        self, function: Inference, queries: Sequence[Query], options: RunOptions, parts_left: int = 1
+    ) -> dict[PromptKey, Answer]:
+        """Add the queries of a part of the run; return the stored predictions.
+
+        Args:
+            function: The inference function.
+            queries: The queries.
+            options: How the run evaluates them.
+            parts_left: How many parts of the run come, this one included.
+        """
         keys = distinct_keys(queries, options.group_prefixes)
         stored = options.store.get_many(keys) if options.store is not None else {}
+        options.counter.reuse(stored, lambda key: "", sum(characters(prompt) for prompt, _ in keys))
+        again = [key for key, _, _ in options.counter.due(parts_left, len(stored) < len(keys))]
+        self.rechecked += [(function, chunk) for chunk in chunks_of(again, frozenset(), function, options)]
         self.chunks += [(function, chunk) for chunk in chunks_of(keys, stored, function, options)]
         self.distinct, self.cached = self.distinct + len(keys), self.cached + len(stored)
         return stored
@@ -105,13 +122,17 @@ class Tasks:
     def forecast(self, options: ForecastOptions, certain: bool = True) -> Forecast:
         """Count the tokens and probe the rate; ``certain``: whether a run will have exactly these prompts."""
         total, fitting, weights = Forecast(self.queries, self.distinct, self.cached), [], 0
-        for function, chunk in self.chunks:
+        for number, (function, chunk) in enumerate([*self.rechecked, *self.chunks]):
             part, weight = _forecast(function, chunk, total.kept)
+            if number < len(self.rechecked):
+                part = replace(part, rechecked=len(chunk), recheck_tokens=part.tokens)
             total += part
             weights += weight
             if (part.longest_prompt or 0) <= (part.limit or math.inf):
                 fitting.append((function, chunk))
-        total = replace(total, exact=certain and total.tokens is not None, seconds=None if self.chunks else 0.0)
+        total = replace(
+            total, exact=certain and total.tokens is not None, seconds=None if self.chunks or self.rechecked else 0.0
+        )
         # A kernel that forecasts its tokens counts them exactly; a server counts those of the probe, or none.
         before = tokens_used(self._kernel) if total.tokens is None else None
         if options.probe_seconds and fitting:

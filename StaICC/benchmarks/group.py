@@ -117,7 +117,7 @@ class BenchmarkGroup(Displayed, FixedAttributes):
         runs: list[list[DatasetRun]] = []
         with RunContext(batched_inference, **run) as context:
             context.start(functions)
-            context.warn(*data_warnings(experimentor for member in self.members.values() for experimentor in member))
+            context.log(*data_warnings(experimentor for member in self.members.values() for experimentor in member))
             for number, function in enumerate(functions):
                 where = Part(f"{self.name}, {first[number].name}", number, len(functions))
                 experimentors = {f"{where.name}, {part}": member[number] for part, member in self.members.items()}

@@ -21,6 +21,7 @@ from StaICC.arguments import known_name
 from StaICC.benchmarks.context import EarlySettings, RunContext, RunSettings
 from StaICC.benchmarks.evaluation import DatasetRun, RunsByDataset
 from StaICC.benchmarks.experimentor import Experimentor
+from StaICC.benchmarks.result_warnings import dataset_warnings, with_model_warnings
 from StaICC.benchmarks.running import BaseBenchmark
 from StaICC.benchmarks.task import Condition, Outcome
 from StaICC.errors import ArgumentError, OutputError
@@ -295,7 +296,7 @@ def run_early(
                 raise ArgumentError(
                     f"early stopping needs a function and a label per reply, query by query: got {got}. Leave it out"
                 )
-        context.warn(*benchmark.data_warnings())
+        context.log(*benchmark.data_warnings())
         looks = -(-max(experimentor.row_count for experimentor in benchmark) // LOOK)
 
         def predict(look: range, places: list[tuple[int, Query]]) -> None:
@@ -316,7 +317,10 @@ def run_early(
         runs: dict[str, DatasetRun] = {}
         for number, (own, conditions) in enumerate(written):
             given = [known[number, query] for condition in conditions for query in condition.queries]
-            runs[own.name] = own.assemble(conditions, given, f"{name}, {own.name}")
+            scored = own.assemble(conditions, given, f"{name}, {own.name}")
+            queries = [query for condition in conditions for query in condition.queries]
+            runs[own.name] = with_model_warnings(scored, functions[number], queries, given)
+            context.log(*dataset_warnings(own.name, runs[own.name]))
         predictions = context.predictions(dict(zip(runs, functions, strict=True)))
         result = finished.collect(runs, predictions, keep_outputs, with_divided)
         results.append(marked(result, stopping))

@@ -291,7 +291,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         steps = [experimentor.steps for experimentor in self]
         with RunContext(batched_inference, **run) as context:
             context.start(functions)
-            context.warn(*self.data_warnings())
+            context.log(*self.data_warnings())
             for number, experimentor in enumerate(self):
                 part = Part(f"{self.benchmark_name}, {experimentor.name}", sum(steps[:number]), sum(steps))
                 options = context.options_for(functions[number])
@@ -338,6 +338,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             The result.
         """
         from StaICC.benchmarks.evaluation import means_of
+        from StaICC.benchmarks.result_warnings import all_warnings
         from StaICC.results.predictor import describe_environment
         from StaICC.results.result import Result
 
@@ -362,7 +363,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             },
             outputs={own.name: own.query_records(runs[own.name]) for own in self} if keep_outputs else None,
             with_divided=divided,
-            warnings=tuple(dict.fromkeys([*self.data_warnings(), *predictions.warnings])),
+            warnings=all_warnings(self.data_warnings(), runs, predictions.warnings),
             files={data.card.name: record for data in self.own_data() if (record := data.file_record())},
         )
 

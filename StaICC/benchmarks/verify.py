@@ -46,6 +46,7 @@ from StaICC.benchmarks.group import BenchmarkGroup, members
 from StaICC.benchmarks.prompt_digests import compare_prompts, digest_prompts
 from StaICC.benchmarks.race import RACE, first_rows, marked, replay
 from StaICC.benchmarks.records import Written
+from StaICC.benchmarks.rerun_scores import DatasetRerun, RerunScore, rerun_score
 from StaICC.benchmarks.running import BaseBenchmark, DatasetTask
 from StaICC.benchmarks.task import Condition, Statistics
 from StaICC.datasets.catalogue import refuse_builtin
@@ -310,6 +311,10 @@ class Verification:
     """Whether every prompt is the same; ``None`` if the prompts are not checked."""
     first_difference: int | None = None
     """Number of the first query whose prompt differs; ``None`` if none does."""
+    scores: tuple[RerunScore, ...] = ()
+    """Of a rerun, the recomputed accuracy of each result."""
+    recomputed: Results | None = field(default=None, repr=False, compare=False)
+    """Of a rerun, the result with the new predictions in the place of the saved ones."""
 
     @property
     def contradicted(self) -> tuple[str, ...]:
@@ -420,7 +425,9 @@ class Rerun:
             raise ArgumentError(f"model: got {self.model!r:.60}, expected an inference function or a kernel")
 
 
-def predict_again(rerun: Rerun, name: str, sources: Sequence[tuple[_Scored, str]]) -> Verification:
+def predict_again(
+    rerun: Rerun, name: str, sources: Sequence[tuple[_Scored, str]], whole: Results | None = None
+) -> Verification:
     """Predict random queries again, and compare within the tolerance that the model declares.
 
     Args:
@@ -428,10 +435,13 @@ def predict_again(rerun: Rerun, name: str, sources: Sequence[tuple[_Scored, str]
         name: Name of the result.
         sources: The data sets to draw from, whose prompts are those of the result, each with the result that has it.
             With predictions of several models, those of this one.
+        whole: The result, of which the finding has a copy with the new predictions.
     """
     findings: list[Finding] = []
+    predicted: dict[int, dict[int, Answer | Failure]] = {}
     drawn_from: list[tuple[int, int]] = []
-    model, predictors = identity_of(rerun.model), [scored.predictor(dataset) for scored, dataset in sources]
+    model = identity_of(rerun.model)
+    predictors = [scored.predictor(dataset) for scored, dataset in sources]
     several = len({predictor.digest for predictor in predictors if GIVEN not in predictor.who}) > 1
     for place, ((scored, dataset), predictor) in enumerate(zip(sources, predictors, strict=True)):
         result, known = scored.result, {} if GIVEN in predictor.who else predictor.differences(model)
@@ -474,6 +484,7 @@ def predict_again(rerun: Rerun, name: str, sources: Sequence[tuple[_Scored, str]
                 lost = [(when, it) for when, it in pair.items() if isinstance(it, Failure) and it.reply is None]
                 findings += [Unchecked(f"{where}: it failed {when}: {it.reason}") for when, it in lost[:1]]
                 if not lost:
+                    predicted.setdefault(place, {})[number] = again
                     distances.append(difference(*(None if isinstance(it, Failure) else it for it in pair.values())))
                     if distances[-1] > tolerance:
                         text = f"{where}: saved {short_value(stored)}, predicted again {short_value(again)}"
@@ -484,14 +495,61 @@ def predict_again(rerun: Rerun, name: str, sources: Sequence[tuple[_Scored, str]
         f"{len(chosen)} of {len(drawn_from)} queries predicted again (seed {rerun.seed}): {differing} differ, by at "
         f"most {max(distances):.2g} (accepted: {tolerance:g})"
     )
-    return Verification(name, None, message, limited("rerun", findings))
+    scores = _rerun_scores(sources, predicted, tolerance)
+    message = "; ".join([message, *map(str, scores)])
+    recomputed = None if whole is None else _with_predictions(whole, sources, predicted)
+    return Verification(name, None, message, limited("rerun", findings), scores=scores, recomputed=recomputed)
+
+
+_Predicted = Mapping[int, Mapping[int, Answer | Failure]]
+"""New predictions by the position of their source (a data set of a result), then by the number of their query."""
+
+
+def _rerun_scores(
+    sources: Sequence[tuple[_Scored, str]], predicted: _Predicted, tolerance: float
+) -> tuple[RerunScore, ...]:
+    """Return the recomputed accuracy of each result of which queries were predicted again."""
+    datasets_of: dict[int, list[DatasetRerun]] = {}
+    names: dict[int, str] = {}
+    for place, again in predicted.items():
+        scored, dataset = sources[place]
+        if "accuracy" not in scored.result.averaged:
+            continue
+        truth = [query.label for query in scored.benchmark[dataset].all_queries()]
+        names[id(scored)] = scored.result.benchmark
+        datasets_of.setdefault(id(scored), []).append(DatasetRerun(truth, scored.runs[dataset].answers, again))
+    return tuple(rerun_score(names[key], datasets, tolerance) for key, datasets in datasets_of.items())
+
+
+def _with_predictions(result: Results, sources: Sequence[tuple[_Scored, str]], predicted: _Predicted) -> Results:
+    """Return a result with the new predictions in the place of the saved ones, and scores that follow from them."""
+    if isinstance(result, ResultGroup):
+        parts = {name: _with_predictions(part, sources, predicted) for name, part in result.items()}
+        return ResultGroup(result.name, parts)
+    own = {place: source for place, source in enumerate(sources) if source[0].result is result and place in predicted}
+    if not own:
+        return result
+    scored = next(iter(own.values()))[0]
+    runs = dict(scored.runs)
+    counts = []
+    for place, (_, dataset) in own.items():
+        experimentor = scored.benchmark[dataset]
+        answers = list(runs[dataset].answers)
+        for number, answer in predicted[place].items():
+            answers[number] = answer
+        runs[dataset] = experimentor.assemble(experimentor.conditions(), answers)
+        counts.append(f"{len(predicted[place])} of {len(answers)} on {dataset}")
+    again = scored.benchmark.collect(runs, _predictions(result), divided=result.with_divided)
+    again.signature, again.provenance = result.signature, result.provenance
+    again.warnings += (f"predictions that verify --rerun computed are in the place of saved ones: {', '.join(counts)}",)
+    return again
 
 
 RECORDED = (
     "times, counts of computed and repeated predictions, label mass and dropped demonstrations, versions of packages, "
-    "warnings of the run, reasons of failed "
-    "queries and beginnings of unparsed replies, the name of a data file and the texts of its card, and who predicted: "
-    "model, method and how its scores are computed"
+    "warnings that need the model or are of the run itself, reasons of failed queries and beginnings of unparsed "
+    "replies, the name of a data file and the texts of its card, and who predicted: model, method and how its scores "
+    "are computed"
 )
 """What a run records and nothing else in a result implies. It is compared within the file, but never computed again."""
 
@@ -602,7 +660,7 @@ class _Verifier:
         yield from self._any(result, saved, benchmark, "")
         if self.rerun is not None:
             name = result.name if isinstance(result, ResultGroup) else result.benchmark
-            yield predict_again(self.rerun, name, self.sources)
+            yield predict_again(self.rerun, name, self.sources, result)
 
     def _any(
         self, result: Results, saved: Mapping[str, Any], benchmark: Any, where: str, raced: list[_Scored] | None = None
@@ -805,7 +863,7 @@ class _Scored:
 _OF_RUNS = ("name", "started", "finished", "editions", "computed", "reused", "rechecked", "retried")
 """What a run alone can know of who predicted."""
 _OTHER_SCHEMA = {"schema": f"another one than this version writes, {RESULT_SCHEMA}"}
-_OF_VERSIONS = ("version", "scoring", "statistics", "intervals", "missing", "baselines", "notes")
+_OF_VERSIONS = ("version", "scoring", "statistics", "intervals", "missing", "baselines", "notes", "warnings")
 """What another version of this library may have computed in another way."""
 
 

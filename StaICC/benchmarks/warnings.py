@@ -20,6 +20,7 @@ from itertools import pairwise
 from operator import eq, mul, sub
 
 from StaICC.benchmarks.task import Outcome
+from StaICC.inference.model_warnings import FIRST_QUERIES, one_label_at_first
 
 _Z = 4.5
 """Standard errors of a warning: a normal variable exceeds them in 3 of a million cases; small samples are skewed."""
@@ -125,12 +126,13 @@ _Found = tuple[int, str]
 """How many predictions a warning concerns (0: there is none), and its text, with places for both numbers."""
 
 
-def find_warnings(outcomes: Sequence[Outcome], content_free: bool = False) -> tuple[str, ...]:
+def find_warnings(outcomes: Sequence[Outcome], content_free: bool = False, watched: bool = False) -> tuple[str, ...]:
     """Return the warnings about the predictions of all conditions, one of each kind.
 
     Args:
         outcomes: The conditions with their predictions.
         content_free: Whether the queries have no content, so that one ranking of the labels for all is no fault.
+        watched: Whether a run watches the first queries for a model that predicts one label only.
     """
     warnings = []
     answered = [outcome for outcome in outcomes if outcome.queries]
@@ -147,7 +149,17 @@ def find_warnings(outcomes: Sequence[Outcome], content_free: bool = False) -> tu
                 names = ", ".join(outcome.condition.name for outcome, _, _ in found)
                 warning += f" (condition{'s' * (len(found) > 1)} {names})"
             warnings.append(warning)
+    first = _first_queries(outcomes[0]) if outcomes and watched else None
+    if first is not None:
+        warnings.append(first)
     return tuple(warnings)
+
+
+def _first_queries(outcome: Outcome) -> str | None:
+    """Return the warning about the first queries of a data set, which a run logs as soon as they are predicted."""
+    if len(outcome.queries) < len(outcome.condition.queries):
+        return None  # some failed, so that others would be the first
+    return one_label_at_first(outcome.queries[:FIRST_QUERIES], outcome.answered[:FIRST_QUERIES])
 
 
 # -- checks of a condition with predictions

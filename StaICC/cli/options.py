@@ -310,8 +310,8 @@ def add_execution_options(parser: argparse.ArgumentParser) -> None:
     add("--store", type=Path, metavar="FILE", help=text)
     text = "run N processes, each with its own model, on the GPUs of CUDA_VISIBLE_DEVICES in turn"
     add("--workers", type=int, metavar="N", help=text)
-    text = "do not compute about 30 of the stored predictions again for comparison"
-    add("--no-recheck", action="store_false", dest="recheck", help=text)
+    text = "compute some of the stored predictions again for comparison (default: unless these requests may cost money)"
+    add("--recheck", action=argparse.BooleanOptionalAction, default=None, help=text)
     text = "queries that are computed and stored together; a crash loses at most this many"
     add("--chunk-size", type=int, metavar="N", help=text)
     add("--quiet", dest="progress", action="store_const", const=False, help="no progress on stderr")

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
-import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import StaICC
 from StaICC import benchmark_names
 from StaICC.benchmarks import verify as checks
+from StaICC.benchmarks.verdict_cache import VerdictCache, digest_of_inputs
 from StaICC.benchmarks.verify import RECORDED, Contradicted, Recomputed, Rerun, Unchecked, Verification
 from StaICC.cli import options, saving
 from StaICC.comparing.alignment import MOST_RUNS
-from StaICC.datasets.pack import data_home
 from StaICC.datasets.source import data_file_digest
-from StaICC.errors import ArgumentError, DataMissingError, StaICCError
-from StaICC.files.output import file_digest, replacing, write_output
+from StaICC.errors import ArgumentError, StaICCError
+from StaICC.files.output import write_output
 from StaICC.layout import Block, Line
 from StaICC.report.html import element, join, table
 from StaICC.report.page import Section, query_section, report_html, write_report
+from StaICC.results.copies import SAME_SCORES, Place, places_of, ranked_runs
 from StaICC.results.result import Result, ResultGroup, load
 from StaICC.results.runs import split_runs
-from StaICC.results.signature import digest
 from StaICC.safe_text import one_line
 
 _EXIT: dict[type[checks.Status], int] = {Contradicted: 1, Unchecked: 3, Recomputed: 0}
@@ -47,6 +45,8 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
     options.add_model(group, "the model of the results, as for run")
     group.add_argument("--seed", type=int, metavar="N", help="choose the queries of an earlier --rerun again")
     options.add_text_options(group)
+    text = "write the result with the predictions of --rerun in the place of the saved ones, such as to rank it"
+    group.add_argument("--output", "-o", type=Path, metavar="FILE", help=text)
 
 
 def verify(args: argparse.Namespace) -> saving.Printed:
@@ -54,7 +54,9 @@ def verify(args: argparse.Namespace) -> saving.Printed:
 
     A result is recomputed (every value that a reader quotes follows from its records and the data), contradicted (a
     value differs) or unchecked (a value cannot be computed again here; the reason is printed). With --rerun, some
-    queries are predicted again with the model. A file that cannot be read is named, and the others are verified.
+    queries are predicted again with the model: their accuracy is printed as it is recomputed, and the saved accuracy of
+    all queries as a range, since close predictions may differ. A file that cannot be read is named, and the others are
+    verified.
 
     exit status: 0 if every result is recomputed, 1 if one is contradicted, 2 if a file cannot be read or --data is
     another file, 3 if a result is unchecked
@@ -69,6 +71,10 @@ def verify(args: argparse.Namespace) -> saving.Printed:
     args.model = options.model_of(args)
     if (args.rerun is None) is not (not args.model):
         raise ArgumentError("--rerun N and --model belong together: got one of them. Give both")
+    if args.output is not None:
+        if args.rerun is None or len(args.results) > 1:
+            raise ArgumentError("-o writes the result of one --rerun: give --rerun N, and one result")
+        saving.check_output(args.output, inputs=args.results)
     model = cache(lambda of_long_icl: options.load_model(args, of_long_icl)[0])
     for path in args.results:
         try:
@@ -79,6 +85,10 @@ def verify(args: argparse.Namespace) -> saving.Printed:
                 raise
             reason = one_line(getattr(error, "strerror", None) or str(error)).removeprefix(f"{path}: ")
             print(f"staicc: {path}: {reason}", file=sys.stderr)
+    for parts in checked.values():
+        recomputed = parts[-1].recomputed
+        if args.output is not None and recomputed is not None:
+            recomputed.save(args.output)
     document = [_plain(path, part) for path, parts in checked.items() for part in parts]
     blocks: list[Block] = []
     for path, parts in checked.items():
@@ -114,6 +124,8 @@ def _plain(path: Path, part: Verification) -> dict[str, Any]:
     fields = ("benchmark", "dataset", "status", "message", "same", "first_difference", "contradicted", "unchecked")
     values = {field: getattr(part, field) for field in fields}
     values |= {field: list(values[field]) for field in ("contradicted", "unchecked")}
+    if part.scores:
+        values["scores"] = [asdict(score) for score in part.scores]
     return {"file": str(path), **values, "status": type(part.status).__name__.lower()}
 
 
@@ -163,68 +175,66 @@ def add_leaderboard(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--title", default="StaICC leaderboard", help="title of the page")
 
 
-_VERDICTS = "verdicts.json"
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file of a leaderboard."""
+
+    status: str
+    found: str
+    """The reason for the status, or who shares its place."""
+    result: Result | ResultGroup | None = None
+    """Its result; ``None`` if it is not ranked."""
 
 
-def _recomputed_before() -> set[str]:
-    """Return the digests of the files that earlier builds recomputed: they are not verified again.
-
-    They are in the folder of the data pack, never in the site, which is often public. They are ignored if other code
-    made them (the digest of all files of this package, and the Python version). A verdict holds for the bytes of a
-    file, whatever its name. Only "recomputed" is kept: what is unchecked can be checked after data are installed.
-    """
-    with contextlib.suppress(DataMissingError, OSError, ValueError, TypeError, KeyError, RecursionError):
-        saved = json.loads((data_home() / _VERDICTS).read_bytes())
-        return set(saved["recomputed"]) if saved["code"] == _digest_of_code() else set()
-    return set()
-
-
-def _remember(digests: set[str]) -> None:
-    """Save the digests; without a folder for them, the next build verifies again."""
-    with contextlib.suppress(DataMissingError, OSError):
-        data_home().mkdir(parents=True, exist_ok=True)
-        document = {"code": _digest_of_code(), "recomputed": sorted(digests)}
-        with replacing(data_home() / _VERDICTS) as file:
-            file.write(json.dumps(document).encode("ascii"))
-
-
-def _digest_of_code() -> str:
-    """Return the digest of all files of this package, and of the Python version."""
-    package = Path(StaICC.__file__).parent
-    paths = [path for path in sorted(package.rglob("*")) if path.suffix in (".py", ".json")]
-    parts = [(path.relative_to(package).as_posix(), file_digest(path)) for path in paths]
-    return hashlib.sha256(repr((sys.version, parts)).encode()).hexdigest()
-
-
-_File = tuple[str, str, Result | ResultGroup | None]
-"""Status of a file, the reason for it, and its result; ``None`` if it is not ranked."""
-
-
-def _read(path: Path, name: str, known: set[str], originals: dict[str, str]) -> _File:
-    """Return a file; the digest of one that is recomputed is added to the known ones.
+def _read(path: Path, verdicts: VerdictCache) -> _File:
+    """Return a file, verified unless it was before; a new verdict is added.
 
     Args:
         path: The file.
-        name: Its name in the ranking.
-        known: The digests of files that are recomputed.
-        originals: The names of the results that were read before, by digest. A copy would change the ranks of all.
+        verdicts: Those of earlier verifications.
     """
     try:
-        own = data_file_digest(path)
-        status = Recomputed() if own in known else checks.status_of(checks.verify_file(path))
+        digest = data_file_digest(path)
         result = load(path)
-        split_runs({name: result})
+        split_runs({path.name: result})
+        inputs = digest_of_inputs(digest, result, [path.parent, Path()])
+        if verdicts.has(digest, inputs):
+            return _File("recomputed", "", result)
+        status = checks.status_of(checks.verify_file(path))
     except (StaICCError, OSError) as error:
-        return "UNREADABLE", one_line(str(error)), None
+        return _File("UNREADABLE", one_line(str(error)))
     if isinstance(status, Contradicted):
-        return "CONTRADICTED: the file was changed, or is damaged", one_line(status.difference), None
+        return _File("CONTRADICTED: the file was changed, or is damaged", one_line(status.difference))
     if isinstance(status, Unchecked):
-        return "UNCHECKED: not ranked", one_line(status.reason), None
-    known.add(own)
-    original = originals.setdefault(digest(result.to_dict()), name)
-    if original != name:
-        return "COPY: not ranked", f"the same result as {original}", None
-    return "recomputed", "", result
+        return _File("UNCHECKED: not ranked", one_line(status.reason))
+    verdicts.add(digest, inputs)
+    return _File("recomputed", "", result)
+
+
+COPIES = (
+    f"Results with equal labels in all queries, and label scores that differ by at most {SAME_SCORES:g}, share one "
+    "place with the names of all: they are copies, or one model that was run twice. Which of them was first is not "
+    "known, since a file can state any time. Copies with one changed label, or other scores for the same labels, are "
+    "not recognised. Results with equal labels and other scores are named below; all others have to be predicted again "
+    "(verify --rerun)."
+)
+"""What a leaderboard says about copies."""
+
+
+def _said_of_places(places: Sequence[Place]) -> dict[str, list[str]]:
+    """Return, for each run, with which others it shares a place, and which have equal labels but other scores."""
+    said: dict[str, list[str]] = {}
+    for place in places:
+        for name in place.holders:
+            others = [other for other in place.holders if other != name]
+            if others:
+                said.setdefault(name, []).append(f"{place.benchmark}: one place with {', '.join(others)}")
+            if place.other_scores:
+                listed = ", ".join(place.other_scores)
+                said.setdefault(name, []).append(
+                    f"{place.benchmark}: equal labels in all queries as {listed}, other scores"
+                )
+    return said
 
 
 def leaderboard(args: argparse.Namespace) -> saving.Printed:
@@ -232,9 +242,10 @@ def leaderboard(args: argparse.Namespace) -> saving.Printed:
 
     Every .json file in a folder and its subfolders is verified, as by the command verify; hidden ones are not read.
     Results that are recomputed as a whole are ranked with those that are comparable; the others are listed with status
-    and reason. To add or remove a run, add or remove its file and repeat the command: files that did not change are not
-    verified again. The site is index.html with copies of the results, and needs no server. Of more than 20 runs it has
-    the leaderboards only.
+    and reason. Results with the same predictions share one place, with the names of all. To add or remove a run, add or
+    remove its file and repeat the command: files that did not change, and whose data did not change, are not verified
+    again. The site is index.html with copies of the results, and needs no server. Of more than 20 runs it has the
+    leaderboards only.
 
     exit status: 0 if every file is recomputed, 1 if one is not
 
@@ -256,34 +267,44 @@ def leaderboard(args: argparse.Namespace) -> saving.Printed:
                 names[path] = place.with_suffix("").as_posix()
     if len({*names.values()}) < len(names):
         raise ArgumentError("two results have the same name. Give the folder that contains both")
-    known = _recomputed_before()
-    originals: dict[str, str] = {}
-    read = {name: _read(path, name, known, originals) for path, name in names.items()}
-    results = {name: result for name, (_, _, result) in read.items() if result is not None}
+    verdicts = VerdictCache()
+    read = {name: _read(path, verdicts) for path, name in names.items()}
+    results = {name: file.result for name, file in read.items() if file.result is not None}
     if not results:
-        raise ArgumentError(f"no result is recomputed. {'; '.join(reason for _, reason, _ in read.values())}")
+        raise ArgumentError(f"no result is recomputed. {'; '.join(file.found for file in read.values())}")
+    runs_of = {name: split_runs({name: result}) for name, result in results.items()}
+    places = places_of({run: parts for runs in runs_of.values() for run, parts in runs.items()})
+    said = _said_of_places(places)
+    for name, runs in runs_of.items():
+        found = "; ".join(text for run in runs for text in said.get(run, ()))
+        read[name] = replace(read[name], found=found)
     args.output.mkdir(parents=True, exist_ok=True)
     saving.check_output(index, inputs=names)
     rows = []
     for name in sorted(read, key=lambda name: name in results):
         link = element("a", name, href=quote(os.fsencode(f"results/{name}.json")))
-        rows.append([link if name in results else element("bdi", name), *read[name][:2]])
+        rows.append([link if name in results else element("bdi", name), read[name].status, read[name].found])
     lost = f"{len(read) - len(results)} of {len(read)} files are not ranked."
     recorded = element("p", f"Recorded by the runs, and not computed again: {RECORDED}.", class_="soft")
+    copies = element("p", COPIES, class_="soft")
     listed = table("Files", ["file", "status", "what was found"], rows, words=(1, 2))
     warned = element("p", lost, class_="warn") if len(results) < len(read) else ""
-    section = Section("files", "Files", join([warned, listed, recorded]))
-    page = report_html(results, args.title, section, summary=len(results) > MOST_RUNS)
+    section = Section("files", "Files", join([warned, listed, copies, recorded]))
+    ranked = {name: ResultGroup(name, parts) for name, parts in ranked_runs(places).items()}
+    page = report_html(ranked, args.title, section, summary=len(ranked) > MOST_RUNS)
     for path, name in names.items():
         if name in results:
             copy = own / f"{name}.json"
             copy.parent.mkdir(parents=True, exist_ok=True)
             write_output(copy, [path.read_bytes()])
     for copy in own.rglob("*.json"):  # of files that are no longer ranked
-        if copy.relative_to(own).with_suffix("").as_posix() not in results and data_file_digest(copy) in known:
+        name = copy.relative_to(own).with_suffix("").as_posix()
+        if name not in results and data_file_digest(copy) in verdicts.files:
             copy.unlink()
-    _remember(known)
+    verdicts.save()
     write_output(index, [page.encode("utf-8")])
     print(f"{index}: {len(results)} of {len(read)} files recomputed", file=sys.stderr)
-    listing = [{"file": str(path), "status": read[name][0], "found": read[name][1]} for path, name in names.items()]
+    listing = [
+        {"file": str(path), "status": read[name].status, "found": read[name].found} for path, name in names.items()
+    ]
     return saving.Printed(listing, (), 1 if len(results) < len(read) else 0)

@@ -192,6 +192,7 @@ def _forecast(args: argparse.Namespace, benchmark: Any, function: Any) -> None:
     """Print the forecast of a run, and save it."""
     prices = None if args.prices is None else tuple(args.prices)
     settings = {"store": args.store, "model_name": args.model_name, "chunk_size": args.chunk_size, "prices": prices}
+    settings["recheck"] = args.recheck
     if args.method is None and benchmark is not None:
         forecast = benchmark.forecast(function, **settings)
     else:

@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -26,6 +27,9 @@ from StaICC.files.output import is_database
 MAX_DEPTH = 100
 """Deepest nesting of lists and objects that is read. The library's own files have less than 20."""
 
+MEGABYTE = 1 << 20
+LARGE = 16 * MEGABYTE
+"""Bytes of a file from which on its beginning is looked at before all of it is parsed."""
 _MAX_DIGITS = 300  # a longer integer cannot be converted to a float
 _BOM = "\ufeff"
 
@@ -55,8 +59,11 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """
     record = dict(pairs)
     if len(record) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for i, key in enumerate(keys) if key in keys[:i])!r} appears twice")
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise ValueError(f"the key {key!r} appears twice")
+            seen.add(key)
     return record
 
 
@@ -132,12 +139,13 @@ def refuse_device(path: str | os.PathLike[str], expected: str = "a file") -> Non
         raise SchemaError(f"{os.fspath(path)}: this is {kind}, expected {expected}")
 
 
-def read_json(path: str | os.PathLike[str], expected: str = "a file") -> Any:
+def read_json(path: str | os.PathLike[str], expected: str = "a file", begins: re.Pattern[bytes] | None = None) -> Any:
     """Read a JSON file that is not trusted.
 
     Args:
         path: The file (or a pipe).
         expected: What it is to be, for the message.
+        begins: How a file of more than :data:`LARGE` bytes must begin, so that others are refused at once.
 
     Returns:
         The value.
@@ -150,7 +158,11 @@ def read_json(path: str | os.PathLike[str], expected: str = "a file") -> Any:
     refuse_device(path, expected)
     if is_database(path):
         raise SchemaError(f"{where}: this is a prediction store, expected {expected}")
-    return parse_json(Path(path).read_bytes(), where)
+    data = Path(path).read_bytes()
+    if begins is not None and len(data) > LARGE and not begins.match(data):
+        size = f"{len(data) // MEGABYTE} MB"
+        raise SchemaError(f"{where}: this file of {size} does not begin like {expected}, and is not read")
+    return parse_json(data, where)
 
 
 _WORDS: Mapping[Any, str] = {

@@ -44,25 +44,29 @@ class Text(str):
         finish_reason: ``"stop"`` (the end of the text, or a stop string), ``"length"`` (the maximum number of tokens),
             or ``None`` if it is unknown.
         dropped: How many demonstrations of the prompt the model did not read, because the prompt was too long.
+        unmeasured: Whether the prompt is so long that a server may cut it, and the server does not say how much it
+            read.
 
     Example:
         >>> Text("a label", "stop") == "a label", Text("a lab", "length").finish_reason
         (True, 'length')
     """
 
-    __slots__ = ("dropped", "finish_reason")
+    __slots__ = ("dropped", "finish_reason", "unmeasured")
     finish_reason: str | None
     dropped: int
+    unmeasured: bool
 
-    def __new__(cls, reply: str, finish_reason: str | None = None, dropped: int = 0) -> Text:
+    def __new__(cls, reply: str, finish_reason: str | None = None, dropped: int = 0, unmeasured: bool = False) -> Text:
         """Make a reply."""
         text = super().__new__(cls, reply)
         text.finish_reason = finish_reason
         text.dropped = dropped
+        text.unmeasured = unmeasured
         return text
 
-    def __reduce__(self) -> tuple[type[Text], tuple[str, str | None, int]]:
-        return Text, (str(self), self.finish_reason, self.dropped)
+    def __reduce__(self) -> tuple[type[Text], tuple[str, str | None, int, bool]]:
+        return Text, (str(self), self.finish_reason, self.dropped, self.unmeasured)
 
 
 class ScoredLabels(list[float]):
@@ -72,15 +76,28 @@ class ScoredLabels(list[float]):
         numbers: Probabilities or logits.
         label_mass: The total probability of the labels among all continuations, in [0, 1]; ``None`` if it is unknown.
         dropped: How many demonstrations of the prompt the model did not read, because the prompt was too long.
+        mass_without_text: The probability of next tokens without visible text, such as blanks, in [0, 1]; ``None`` if
+            it is unknown.
+        unmeasured: As for :class:`Text`.
     """
 
-    def __init__(self, numbers: Sequence[float], label_mass: float | None = None, dropped: int = 0) -> None:
+    def __init__(
+        self,
+        numbers: Sequence[float],
+        label_mass: float | None = None,
+        dropped: int = 0,
+        mass_without_text: float | None = None,
+        unmeasured: bool = False,
+    ) -> None:
         super().__init__(numbers)
         self.label_mass = label_mass
         self.dropped = dropped
+        self.mass_without_text = mass_without_text
+        self.unmeasured = unmeasured
 
-    def __reduce__(self) -> tuple[type[ScoredLabels], tuple[list[float], float | None, int]]:
-        return ScoredLabels, (list(self), self.label_mass, self.dropped)
+    def __reduce__(self) -> tuple[type[ScoredLabels], tuple[list[float], float | None, int, float | None, bool]]:
+        known = (self.label_mass, self.dropped, self.mass_without_text, self.unmeasured)
+        return ScoredLabels, (list(self), *known)
 
 
 class ReplyLabel(int):
@@ -130,6 +147,16 @@ def dropped_demonstrations(answer: object) -> int:
     return reply.dropped if isinstance(reply, Text) else 0
 
 
+def is_unmeasured(answer: object) -> bool:
+    """Return whether it is unknown if the server read the whole prompt, as a prediction or failure records it."""
+    if isinstance(answer, ScoredLabels):
+        return answer.unmeasured
+    for reply in (answer, getattr(answer, "reply", None), getattr(answer, "unread", None)):
+        if isinstance(reply, Text):
+            return reply.unmeasured
+    return False
+
+
 Usage = tuple[int, int, int]
 """Requests that were sent again, tokens that were read and generated."""
 
@@ -158,7 +185,7 @@ def check_answer(value: object, label_space: Sequence[str], free_text: bool = Fa
         [1.0, 3.0]
     """
     if isinstance(value, str):
-        known = (value.finish_reason, value.dropped) if isinstance(value, Text) else ()
+        known = (value.finish_reason, value.dropped, value.unmeasured) if isinstance(value, Text) else ()
         text = Text(str.__str__(value), *known)
         return text if free_text else _index_of_text(text, label_space)
     if isinstance(value, Features):
@@ -180,18 +207,31 @@ def check_answer(value: object, label_space: Sequence[str], free_text: bool = Fa
     return index
 
 
-def _checked_facts(scored: ScoredLabels) -> tuple[float | None, int]:
-    """Return label mass and dropped demonstrations of label scores.
+def _checked_facts(scored: ScoredLabels) -> tuple[float | None, int, float | None, bool]:
+    """Return what is known of the prompt of label scores, in the order of the arguments of :class:`ScoredLabels`.
 
     Raises:
-        OutputError: The label mass is no probability, or the number is negative or no integer.
+        OutputError: A mass is no probability, or the number of dropped demonstrations is negative or no integer.
     """
-    mass, dropped = scored.label_mass, whole_number(scored.dropped)
-    if mass is not None and not (isinstance(mass, (int, float)) and 0 <= mass <= 1):
-        raise OutputError(f"got the label mass {mass!r}, expected None or a number from 0 to 1")
+    dropped = whole_number(scored.dropped)
     if dropped is None or not 0 <= dropped < 2**32:
         raise OutputError(f"got {scored.dropped!r} dropped demonstrations, expected a number of at least 0")
-    return None if mass is None else float(mass), dropped
+    label_mass = _checked_mass("the label mass", scored.label_mass)
+    mass_without_text = _checked_mass("the mass of tokens without visible text", scored.mass_without_text)
+    return label_mass, dropped, mass_without_text, bool(scored.unmeasured)
+
+
+def _checked_mass(name: str, mass: object) -> float | None:
+    """Return a probability as a float; ``None`` for ``None``.
+
+    Raises:
+        OutputError: It is no probability.
+    """
+    if mass is None:
+        return None
+    if not isinstance(mass, (int, float)) or not 0 <= mass <= 1:
+        raise OutputError(f"got {name} {mass!r}, expected None or a number from 0 to 1")
+    return float(mass)
 
 
 def _by_position(value: object, label_space: Sequence[str]) -> object:
@@ -440,10 +480,26 @@ def tokens_used(function: object) -> tuple[int, int] | None:
     return _counted(function, "tokens_used")  # type: ignore[no-any-return]
 
 
-def run_warnings(function: object) -> list[str]:
-    """Return what an inference function warns of after it computed predictions; empty if it has no such warnings."""
-    warnings = _counted(function, "run_warnings")
-    return [] if warnings is None else list(warnings())
+def warns_by(function: object, name: str) -> Callable[..., list[str]] | None:
+    """Return a function's own method that makes warnings, or that of the kernel that it wraps; ``None`` without one.
+
+    Args:
+        function: An inference function.
+        name: ``"prompt_warnings"`` (called with prompts and a label space) or ``"answer_warnings"`` (called with
+            predictions).
+    """
+    if type(function) is functools.partial and {"model", "tokenizer"} <= function.keywords.keys():
+        kernel_for = own_attribute(function.func, "kernel_for")  # of the inference function that 0.1.1 documents
+        if kernel_for is not None:
+            return warns_by(kernel_for(**function.keywords), name)
+    return _counted(function, name)  # type: ignore[no-any-return]
+
+
+def announce_prompts(function: object, prompts: Sequence[Any]) -> None:
+    """Tell an inference function, or the kernel that it wraps, which prompts follow; most do not need to know."""
+    announce = _counted(function, "announce_prompts")
+    if announce is not None:
+        announce(prompts)
 
 
 def usage(function: object) -> Usage:

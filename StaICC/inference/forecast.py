@@ -14,6 +14,10 @@ PROBABILITIES = frozenset({"probabilities"})
 """What is computed of prompts unless a method says otherwise."""
 
 
+_SUMMED = (*("queries", "distinct", "cached", "rechecked", "recheck_tokens", "tokens", "positions", "output_tokens"),)
+"""The fields that are sums over the calls of a run."""
+
+
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """What a run, or the prompts of one call, will cost. A value that cannot be known is ``None``."""
@@ -24,6 +28,10 @@ class Forecast:
     """Distinct pairs of prompt and label space, each of which is predicted once; for methods, those of training too."""
     cached: int = 0
     """Predictions that the store has."""
+    rechecked: int = 0
+    """Predictions of the store that the run computes again for comparison."""
+    recheck_tokens: int | None = 0
+    """Tokens that the model reads for these; they are among :attr:`tokens`. Which ones a run chooses is random."""
     tokens: int | None = 0
     """Tokens that the model reads; exact if ``exact``, else estimated."""
     positions: int | None = 0
@@ -49,7 +57,7 @@ class Forecast:
         """Return the forecast of these prompts and of those of the next call, without time and cost."""
         sums: dict[str, Any] = {
             name: None if None in (pair := (getattr(self, name), getattr(other, name))) else sum(pair)
-            for name in ("queries", "distinct", "cached", "tokens", "positions", "output_tokens")
+            for name in _SUMMED
         }
         longest = max((size for size in (self.longest_prompt, other.longest_prompt) if size is not None), default=None)
         limit = self.limit if other.limit is None else other.limit

@@ -8,16 +8,16 @@ record the label mass (:class:`~StaICC.inference.contract.ScoredLabels`); of oth
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from StaICC.inference.contract import ScoredLabels, loading_kernel, own_attribute
-from StaICC.prompting.prompt_writer import Prompt
+from StaICC.inference.prompt_key import PromptKey
 
 LOW_LABEL_MASS = 0.01
 """A mean label mass below it is a warning."""
 LIKELY_TOKENS = 3
-"""How many more probable tokens the warning names."""
+"""How many more probable tokens the hint names."""
 
 
 class NamesTokens(Protocol):
@@ -43,30 +43,42 @@ def mean_label_mass(predictions: Iterable[object]) -> float | None:
     return math.fsum(masses) / len(masses)
 
 
-def low_mass_warning(function: object, prompts: Sequence[Prompt], predictions: Sequence[object]) -> str | None:
-    """Return a warning if the mean label mass is low; ``None`` if not, or if it is unknown.
-
-    Args:
-        function: The inference function; a loaded kernel names what the model would write instead, after the prompt
-            with the least label mass.
-        prompts: The prompts.
-        predictions: The prediction of each prompt.
-    """
+def low_mass_warning(predictions: Iterable[object]) -> str | None:
+    """Return a warning if the mean label mass of predictions is low; ``None`` if not, or if it is unknown."""
     mean = mean_label_mass(predictions)
     if mean is None or mean >= LOW_LABEL_MASS:
         return None
-    text = f"the labels together have a probability of {mean:.2g} on average, so their scores say little"
-    known = [
-        (prediction.label_mass, number)
-        for number, prediction in enumerate(predictions)
-        if isinstance(prediction, ScoredLabels) and prediction.label_mass is not None
-    ]
-    prompt = prompts[min(known)[1]]
+    return (
+        f"the labels together have a probability of {mean:.2g} on average, so their scores say little. Check the "
+        "prompt format (last_blank, the chat template) and the label words"
+    )
+
+
+def likely_tokens_hint(function: object, answers: Mapping[PromptKey, object]) -> str | None:
+    """Return what the model would rather write than a label, after the prompt with the least label mass.
+
+    It is for the log only: it needs the model, so a run whose predictions are all stored could not say it.
+
+    Args:
+        function: The inference function.
+        answers: The prediction of each prompt.
+
+    Returns:
+        The sentence; ``None`` if the label mass is not low, or the model is not loaded or cannot name tokens.
+    """
     kernel = _kernel_with_tokens(function)
-    if kernel is not None and isinstance(prompt, str):
-        likely = ", ".join(f"{token!r} ({share:.2g})" for token, share in kernel.likely_tokens(prompt, LIKELY_TOKENS))
-        text += f"; after one of the prompts, the model would rather write {likely}"
-    return f"{text}. Check the prompt format (last_blank, the chat template) and the label words"
+    if kernel is None or low_mass_warning(answers.values()) is None:
+        return None
+    masses = {}
+    for (prompt, _), answer in answers.items():
+        if isinstance(prompt, str) and isinstance(answer, ScoredLabels) and answer.label_mass is not None:
+            masses[prompt] = answer.label_mass
+    if not masses:
+        return None
+    prompt = min(masses, key=masses.__getitem__)
+    tokens = kernel.likely_tokens(prompt, LIKELY_TOKENS)
+    listed = ", ".join(f"{token!r} ({share:.2g})" for token, share in tokens)
+    return f"after one of the prompts, the model would rather write {listed} than a label"
 
 
 def _kernel_with_tokens(function: object) -> NamesTokens | None:

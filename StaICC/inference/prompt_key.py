@@ -48,3 +48,8 @@ def refuse_other_parts(queries: Iterable[Query]) -> None:
                 f"query {number} has the same text as an earlier one, divided into other parts. A kernel that reads "
                 "the parts would need two predictions; change the template so that the texts differ"
             )
+
+
+def characters(prompt: Prompt) -> int:
+    """Return the length of a prompt, in the noisy channel of the texts of all labels."""
+    return len(prompt) if isinstance(prompt, str) else sum(map(len, prompt))

@@ -5,8 +5,12 @@ over the parts of the run, and all 30 before the first new prediction. A run tha
 A prediction that differs by more than the tolerance that the kernel declares ends the run: the stored predictions are
 not those of this inference function. If one in ten predictions changed, a sample of 30 shows it in 96 of 100 runs.
 
+Where prompts are long, the sample is smaller: it has at most :data:`SHARE` of the characters of the prompts so far, or
+:data:`FREE` characters, which cost next to nothing; but each part with reused predictions has one query of it.
+
 A kernel without a tolerance (``None``), such as a server, may change its predictions. A difference is then a warning,
 and a run that is complete in the store sends no request, unless its identity is unidentified, as by a patched method.
+Nothing is rechecked by requests that may cost money, unless the user asks for it (:func:`rechecks`).
 """
 
 from __future__ import annotations
@@ -23,10 +27,7 @@ from typing import Any
 from StaICC.errors import IdentityError
 from StaICC.inference.contract import Answer, Inference, own_attribute
 from StaICC.inference.identity import Identity, referred
-from StaICC.inference.prompt_key import PromptKey
-from StaICC.safe_text import logger
-
-_LOG = logger(__name__)
+from StaICC.inference.prompt_key import PromptKey, characters
 
 _DEEPEST_REFERENCE = 3  # references that are followed to find a kernel
 
@@ -36,6 +37,17 @@ TOLERANCE = 1e-6
 
 SAMPLE = 30
 """Reused predictions that a run computes again, at least one in each part with reused ones."""
+
+SHARE = 0.02
+"""The largest share of the characters of all prompts that the sample has, if it has more than :data:`FREE`."""
+FREE = 20_000
+"""Characters of prompts, about 5,000 tokens, that are computed again whatever their share: 30 prompts of 666."""
+
+NOT_RECHECKED = (
+    "stored predictions were reused, and none was computed again for comparison, since requests to this server may "
+    "cost money; recheck=True (--recheck) does that"
+)
+"""The remark of a run whose recheck is off because of its price."""
 
 _RANDOM = random.SystemRandom()
 
@@ -91,6 +103,25 @@ def _declared(function: Any, deepest: int) -> list[float | None]:
     return [tolerance for value in referred(function) for tolerance in _declared(value, deepest - 1)]
 
 
+def may_cost_money(function: Inference) -> bool:
+    """Return whether a function, or the kernel that it wraps, sends requests that may have a price."""
+    declared = own_attribute(function, "may_cost_money")
+    kernel = own_attribute(function, "kernel")
+    if declared is None and kernel is not None and kernel is not function:
+        return may_cost_money(kernel)
+    return declared is True
+
+
+def rechecks(function: Inference, setting: bool | None) -> bool:
+    """Return whether reused predictions of an inference function are computed again.
+
+    Args:
+        function: The inference function.
+        setting: What the user set; ``None`` for the default, which depends on the price.
+    """
+    return not may_cost_money(function) if setting is None else setting
+
+
 def difference(first: object, other: object) -> float:
     """Return by how much two predictions differ: the largest difference of two numbers, relative to numbers above 1.
 
@@ -127,6 +158,7 @@ class RunCounter:
         recheck: Whether to recheck reused predictions.
         done: How many this run rechecked before.
         unidentified: Whether a run without a tolerance rechecks also if it is complete in the store.
+        remark: What a run says that reuses predictions; empty for nothing.
 
     Attributes:
         counts: Number of predictions by what became of them: ``computed`` in this run (rechecked ones not counted),
@@ -134,10 +166,17 @@ class RunCounter:
             them.
         replies: Whether a prediction is a reply, whose label the parser finds.
         tokens: Tokens that copies of the function read and generated in worker processes, where it counts them.
+        size: Characters of the distinct prompts so far.
+        spent: Characters of the prompts that were rechecked.
     """
 
     def __init__(
-        self, tolerance: float | None = TOLERANCE, recheck: bool = True, done: int = 0, unidentified: bool = False
+        self,
+        tolerance: float | None = TOLERANCE,
+        recheck: bool = True,
+        done: int = 0,
+        unidentified: bool = False,
+        remark: str = "",
     ) -> None:
         self.counts = Counter[str]()
         self.replies = False
@@ -146,6 +185,8 @@ class RunCounter:
         self._recheck = recheck
         self._done = done
         self._unidentified = unidentified
+        self.remark = remark
+        self.size = self.spent = 0
         self._least = 0
         self._candidates: list[tuple[PromptKey, Answer, str]] = []
 
@@ -154,14 +195,16 @@ class RunCounter:
         self.counts.update(retried=retried)
         self.tokens = self.tokens[0] + read, self.tokens[1] + generated
 
-    def reuse(self, stored: Mapping[PromptKey, Answer], where: Callable[[PromptKey], str]) -> None:
+    def reuse(self, stored: Mapping[PromptKey, Answer], where: Callable[[PromptKey], str], size: int = 0) -> None:
         """Count predictions that come from the store, and keep a sample of them to recheck.
 
         Args:
             stored: The predictions.
             where: Names the place of a query.
+            size: Characters of all distinct prompts of the part, stored or not.
         """
         self.counts.update(reused=len(stored))
+        self.size += size
         self._least = min(1, len(stored))
         if self._recheck:
             chosen = _RANDOM.sample(list(stored), min(SAMPLE, len(stored)))
@@ -178,26 +221,38 @@ class RunCounter:
             return []
         missing = SAMPLE - self._done
         number = max(self._least, missing if computes else math.ceil(missing / max(1, parts_left)))
-        start = max(0, len(self._candidates) - number)
-        chosen = self._candidates[start:]  # those of this part first
-        del self._candidates[start:]
+        budget = max(SHARE * self.size, FREE) - self.spent
+        chosen: list[tuple[PromptKey, Answer, str]] = []
+        left: list[tuple[PromptKey, Answer, str]] = []
+        for candidate in reversed(self._candidates):  # those of this part first
+            size = characters(candidate[0][0])
+            needed = len(chosen) < self._least
+            if needed or (len(chosen) < number and size <= budget):
+                chosen.append(candidate)
+                budget -= size
+                self.spent += size
+            else:
+                left.append(candidate)
+        self._candidates = left[::-1]
         self._done += len(chosen)
         return chosen
 
-    def compare(self, query: PromptKey, stored: Answer, again: Answer, where: str) -> None:
+    def compare(self, query: PromptKey, stored: Answer, again: Answer, where: str) -> str | None:
         """Count a prediction that was computed again.
+
+        Returns:
+            A warning, if it differs and the kernel's predictions may change; else ``None``.
 
         Raises:
             IdentityError: It differs from the stored one by more than the tolerance.
         """
         self.counts.update(rechecked=1)
         if difference(stored, again) <= (TOLERANCE if self._tolerance is None else self._tolerance):
-            return
+            return None
         prompt = query[0] if isinstance(query[0], str) else query[0][0]
         message = f"{where}: the store has {stored!r:.300} for the prompt that ends with {prompt[-60:]!r}"
         if self._tolerance is None:
-            _LOG.warning("%s, computed again it is %.300r. This kernel's predictions may change.", message, again)
-            return
+            return f"{message}, computed again it is {again!r:.300}. This kernel's predictions may change"
         raise IdentityError(
             f"{message}, but computed again it is {again!r:.300} (accepted difference: {self._tolerance:g}). The "
             "stored predictions are not those of this inference function, or it is not deterministic. Use another "

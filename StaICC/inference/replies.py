@@ -59,9 +59,12 @@ class Failure:
     reply: str | None = None
     """The generated reply, if it has no label and the run does not count it as a failed query; empty if the server
     withheld it."""
+    unread: str | None = field(default=None, compare=False, repr=False)
+    """The generated reply, if it has no label and the run counts it as a failed query."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Failure, (self.reason, None, self.final, self.reply)  # exceptions of user code may not be picklable
+        cause = None  # exceptions of user code may not be picklable
+        return Failure, (self.reason, cause, self.final, self.reply, self.unread)
 
 
 def ends(answers: Sequence[Answer | Failure], on_error: OnError) -> bool:
@@ -160,7 +163,8 @@ def read_reply(answer: Answer | Failure, label_space: Sequence[str], unparsed: U
     if unparsed != "error":
         return Failure(reason, reply=answer)
     labels = ", ".join(map(repr, label_space[:10])) + ", ..." * (len(label_space) > 10)
-    return Failure(f"{reason}; expected one of {labels}. unparsed='wrong' or 'excluded' (--unparsed) continues")
+    remedy = "unparsed='wrong' or 'excluded' (--unparsed) continues"
+    return Failure(f"{reason}; expected one of {labels}. {remedy}", unread=answer)
 
 
 def batch_answers(

@@ -15,7 +15,6 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
@@ -29,20 +28,19 @@ from StaICC.inference.contract import (
     Inference,
     Text,
     Usage,
+    announce_prompts,
     batch_form,
     loading_kernel,
-    own_attribute,
     reads_parts,
     retried,
-    run_warnings,
 )
-from StaICC.inference.label_mass import low_mass_warning
-from StaICC.inference.prompt_key import PromptKey, refuse_other_parts
+from StaICC.inference.model_warnings import FIRST_QUERIES
+from StaICC.inference.prompt_key import PromptKey, characters, refuse_other_parts
 from StaICC.inference.recheck import RunCounter
 from StaICC.inference.replies import Failure, OnError, Unparsed, batch_answers, ends, read_reply, solver
 from StaICC.inference.workers import WorkerPool, solve_in_workers
 from StaICC.progress import LOADING, Progress, ProgressCallback
-from StaICC.prompting.prompt_writer import Prompt, Query
+from StaICC.prompting.prompt_writer import Query
 
 _COMMIT_SECONDS = 1.0  # a plain function's answers wait at most this long (and one query) for their commit
 _COMMIT_ANSWERS = 64
@@ -95,12 +93,17 @@ class RunOptions:
     counter: RunCounter = field(default_factory=lambda: RunCounter(recheck=False), repr=False)
     """Counts predictions over the whole run, and rechecks reused ones where it says so."""
 
+    before_predicting: Callable[[], None] | None = None
+    """Called when the model is loaded, before the first prediction of a part is computed; not if all are stored."""
     warn: Callable[[str], None] | None = None
-    """Called with warnings about prompts and predictions."""
-    watched: int = 0
-    """How many of the first queries :attr:`early_checks` get; 0 for none."""
+    """Called with what went wrong in this run only, such as a recheck without a prediction. Warnings about prompts and
+    predictions do not depend on the run (:mod:`StaICC.inference.model_warnings`)."""
+    log: Callable[[str], None] | None = None
+    """Called with warnings that the result will have, as soon as they are known."""
+    watched: str | None = None
+    """The name of the data set whose first queries :attr:`early_checks` get; ``None``: they are not called."""
     early_checks: Sequence[EarlyCheck] = ()
-    """Called once with the first queries and their predictions: what is wrong with all of them is said early."""
+    """Called once with the first queries and their predictions: what is wrong with all of them is logged early."""
 
     def __post_init__(self) -> None:
         if self.on_error not in ("raise", "collect"):
@@ -166,7 +169,10 @@ def predict_queries(
     keys = distinct_keys(queries, options.group_prefixes)
     counter, store, before = options.counter, options.store, retried(function)
     reused = store.get_many(keys) if store is not None else {}
-    counter.reuse(reused, lambda key: f"{part.name}, query {numbers[key]}")
+    size = sum(characters(prompt) for prompt, _ in keys)
+    counter.reuse(reused, lambda key: f"{part.name}, query {numbers[key]}", size)
+    if reused and counter.remark and options.warn is not None:
+        options.warn(counter.remark)
     alone = options.executor is None and batch_form(function) is None
     commit_size = (options.chunk_size or _COMMIT_ANSWERS) if alone else 1
     collector = AnswerCollector(options, part, len(keys), reused, commit_size, queries)
@@ -177,10 +183,10 @@ def predict_queries(
             options.before_computing()
         if (computes or rechecked) and options.executor is None:
             _load_model(function, part, options, collector)
-        prompt_warnings = own_attribute(function, "prompt_warnings")
-        if computes and options.warn is not None and prompt_warnings is not None:
-            for warning in prompt_warnings([key[0] for key in keys if key not in reused], keys[0][1]):
-                options.warn(f"{part.name}: {warning}")
+        if computes:
+            announce_prompts(function, [key[0] for key in keys if key not in reused])
+            if options.before_predicting is not None:
+                options.before_predicting()
         if rechecked:
             _recheck(function, part, options, rechecked)
         if computes:
@@ -189,18 +195,7 @@ def predict_queries(
         computed = len(collector.answers) - len(reused.keys() | collector.failures)
         failed, again = len(collector.failures), retried(function) - before
         counter.counts.update(computed=computed, failed=failed, retried=again)
-    reply_limit = own_attribute(function, "reply_limit")
-    if options.warn is not None and reply_limit is not None:
-        for warning in collector.ending_warnings(reply_limit):
-            options.warn(f"{part.name}: {warning}")
-    if options.warn is not None and computes:
-        for warning in run_warnings(function):
-            options.warn(f"{part.name}: {warning}")
     collector.refuse_failures(numbers)
-    if options.warn is not None:
-        warning = low_mass_warning(function, [key[0] for key in keys], [collector.answers[key] for key in keys])
-        if warning is not None:
-            options.warn(f"{part.name}: {warning}")
     return [collector.answers[query.prompt, query.label_space] for query in queries]
 
 
@@ -218,7 +213,9 @@ def _recheck(
     for key, stored, where in chosen:
         again = collector.answers.get(key, _LOST)
         if not isinstance(again, Failure):
-            options.counter.compare(key, stored, again, where)
+            warning = options.counter.compare(key, stored, again, where)
+            if warning is not None and options.warn is not None:
+                options.warn(warning)
         elif options.on_error == "raise" or again.final:
             raise OutputError(f"{where}, recheck of a stored prediction: {again.reason}") from again.cause
         elif options.warn is not None:
@@ -250,12 +247,10 @@ class AnswerCollector:
         """The failed queries, without replies that may have no label."""
         self.ended = False
         """Whether the run ends, after the chunks in flight."""
-        self._unlabelled: dict[PromptKey, str | None] = {}
-        """How the replies without a label ended."""
         self._options, self._part, self._total, self._stored = options, part, total, len(stored)
         self._commit_size, self._committed = commit_size, time.monotonic()
         self._uncommitted: list[tuple[PromptKey, Answer]] = []
-        self._watched = list(queries[: options.watched]) if options.watched <= len(queries) else []
+        self._watched = list(queries[:FIRST_QUERIES]) if options.watched is not None else []
         self._take(stored)
         self.report()
 
@@ -266,8 +261,6 @@ class AnswerCollector:
             prediction = answer if options.free_text else read_reply(answer, key[1], options.unparsed)
             if isinstance(answer, Text):
                 options.counter.replies |= not options.free_text
-                if isinstance(read_reply(prediction, key[1], "wrong"), Failure):
-                    self._unlabelled[key] = answer.finish_reason
             if isinstance(prediction, Failure):
                 self.ended |= ends([prediction], options.on_error)
                 if prediction.reply is None:
@@ -284,16 +277,8 @@ class AnswerCollector:
         if failed:
             raise _error(f"{self._part.name}, query {min(failed)}", failed[min(failed)])
 
-    def ending_warnings(self, limit: str) -> list[str]:
-        """Return warnings about replies without a label that are cut, or of which it is unknown how they ended."""
-        ends = Counter(self._unlabelled.values())
-        of = f"of {len(self.answers)} replies"
-        cut = f"{ends['length']} {of} stopped at {limit} without a label; raise it"
-        unknown = f"{ends[None]} {of} have no label, and how they ended is not stored; a new store records it"
-        return [cut] * bool(ends["length"]) + [unknown] * bool(ends[None])
-
     def _check_watched(self) -> None:
-        """Once all watched queries have a prediction, warn of what concerns the whole run."""
+        """Once all watched queries have a prediction, log what concerns the whole run."""
         watched, predictions = self._watched, []
         for query in watched:
             prediction = self.answers.get((query.prompt, query.label_space), _LOST)
@@ -303,8 +288,8 @@ class AnswerCollector:
         self._watched = []
         for check in self._options.early_checks:
             warning = check(watched, predictions)
-            if warning is not None and self._options.warn is not None:
-                self._options.warn(f"{self._part.name}: {warning}")
+            if warning is not None and self._options.log is not None:
+                self._options.log(f"{self._options.watched}: {warning}")
 
     def deliver(
         self, keys: Sequence[PromptKey], predictions: Sequence[Answer | Failure], usage: Usage = (0, 0, 0)
@@ -348,6 +333,8 @@ def _evaluate_in_one_call(
         (str(number), label_space) for number in range(len(queries))
     ]  # equal prompts are kept apart
     collector = AnswerCollector(replace(options, store=None), part, len(keys), {})  # nor are they those of prompts
+    if options.before_predicting is not None:
+        options.before_predicting()
     batch, prompts = contract.user_batch_form(function), [query.prompt for query in queries]
     values = batch_answers(batch, prompts, label_space, reads_parts(function))
     if isinstance(values, Failure):
@@ -380,11 +367,6 @@ def chunks_of(
                 chunk, alone = chunk[1:], False
             if chunk:
                 yield chunk
-
-
-def characters(prompt: Prompt) -> int:
-    """Return the length of a prompt, in the noisy channel of the texts of all labels."""
-    return len(prompt) if isinstance(prompt, str) else sum(map(len, prompt))
 
 
 def _divided(keys: Sequence[PromptKey], size: int, most: float) -> Iterator[list[PromptKey]]:

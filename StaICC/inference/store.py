@@ -112,21 +112,31 @@ def _framed(text: str) -> bytes:
 _KNOWN = struct.Struct("<dI")
 """What is known of a prompt, after its label scores: the label mass (NaN if unknown), and dropped demonstrations. Its
 size is no multiple of that of a score, so that a row says by its size whether it has it."""
+_KNOWN_OF_SERVER = struct.Struct("<ddI?")
+"""The label mass, the mass of tokens without visible text (NaN if unknown), dropped demonstrations, and whether the
+prompt is unmeasured. Its size differs from that of :data:`_KNOWN` by no multiple of the size of a score."""
+_SIZE_OF_SCORE = 8
 
 
 def _encode(prediction: Answer) -> bytes | str:
     """Return what a row holds: numbers as their 64 bits each, with what is known of the prompt; else JSON.
 
-    A reply is a text, or a list of the text, how it ended, and the number of dropped demonstrations (if any).
+    A reply is a text, or a list of the text, how it ended, the number of dropped demonstrations, and whether its prompt
+    is unmeasured; what says nothing is left out at the end of the list.
     """
     if isinstance(prediction, list):
         numbers = struct.pack(f"<{len(prediction)}d", *prediction)
         if not isinstance(prediction, ScoredLabels):
             return numbers
         mass = math.nan if prediction.label_mass is None else prediction.label_mass
-        return numbers + _KNOWN.pack(mass, prediction.dropped)
+        if prediction.mass_without_text is None and not prediction.unmeasured:
+            return numbers + _KNOWN.pack(mass, prediction.dropped)
+        without_text = math.nan if prediction.mass_without_text is None else prediction.mass_without_text
+        return numbers + _KNOWN_OF_SERVER.pack(mass, without_text, prediction.dropped, prediction.unmeasured)
     if not isinstance(prediction, Text):
         return json.dumps(prediction)
+    if prediction.unmeasured:
+        return json.dumps([prediction, prediction.finish_reason, prediction.dropped, True])
     if prediction.dropped:
         return json.dumps([prediction, prediction.finish_reason, prediction.dropped])
     if prediction.finish_reason is not None:
@@ -136,16 +146,29 @@ def _encode(prediction: Answer) -> bytes | str:
 
 def _decode(stored: bytes | str) -> Answer:
     if isinstance(stored, bytes):
-        count, rest = divmod(len(stored), 8)
-        if not rest:
-            return list(struct.unpack(f"<{count}d", stored))
-        *numbers, mass, dropped = struct.unpack(f"<{count - _KNOWN.size // 8}d{_KNOWN.format[1:]}", stored)
-        return ScoredLabels(numbers, None if math.isnan(mass) else mass, dropped)
+        rest = len(stored) % _SIZE_OF_SCORE
+        if rest == 0:
+            return _numbers(stored)
+        if rest == _KNOWN_OF_SERVER.size % _SIZE_OF_SCORE:
+            numbers = _numbers(stored[: -_KNOWN_OF_SERVER.size])
+            mass, without_text, dropped, unmeasured = _KNOWN_OF_SERVER.unpack(stored[-_KNOWN_OF_SERVER.size :])
+            return ScoredLabels(numbers, _known_mass(mass), dropped, _known_mass(without_text), unmeasured)
+        numbers = _numbers(stored[: -_KNOWN.size])
+        mass, dropped = _KNOWN.unpack(stored[-_KNOWN.size :])
+        return ScoredLabels(numbers, _known_mass(mass), dropped)
     prediction: Any = json.loads(stored)
     if isinstance(prediction, (str, list)):
         return Text(*([prediction] if isinstance(prediction, str) else prediction))
     index: int | Features = Features(prediction) if isinstance(prediction, dict) else prediction
     return index
+
+
+def _numbers(stored: bytes) -> list[float]:
+    return list(struct.unpack(f"<{len(stored) // _SIZE_OF_SCORE}d", stored))
+
+
+def _known_mass(mass: float) -> float | None:
+    return None if math.isnan(mass) else mass
 
 
 def _encode_name(name: str) -> bytes:

@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from StaICC.errors import ArgumentError, StaICCError
@@ -22,7 +23,7 @@ from StaICC.inference.identity import Identity
 from StaICC.kernels.engine import EngineKernel
 from StaICC.kernels.huggingface.batching import Ending
 from StaICC.kernels.huggingface.forward import shared_length
-from StaICC.kernels.huggingface.kernel import Logits, Logs
+from StaICC.kernels.huggingface.kernel import Logits, Logs, PromptReader, TokenKernel
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import digest_of_file, smollm2_file
 from StaICC.kernels.protocol import stable_seed
@@ -167,6 +168,15 @@ class LlamaKernel(EngineKernel):
 
     def _limit(self) -> int:
         return self.options.max_length or int(_library().llama_model_n_ctx_train(self.engine()[0].model))
+
+    def _reader(self) -> TokenKernel:
+        if self._engine is not None:
+            return self
+        model = _library().Llama(str(self._path()), vocab_only=True, verbose=False)
+        architecture = model.metadata.get("general.architecture")
+        trained = model.metadata.get(f"{architecture}.context_length")
+        config = SimpleNamespace(max_position_embeddings=None if trained is None else int(trained))
+        return PromptReader(Vocabulary(model), config, self.options)
 
     def _logits(self, ids: Tokens, start: int) -> Iterator[Any]:
         """Yield the logits after each position from ``start`` on, each valid until the next one."""

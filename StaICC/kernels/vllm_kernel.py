@@ -27,7 +27,7 @@ from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, St
 from StaICC.inference.contract import Text, ending
 from StaICC.inference.identity import Identity
 from StaICC.kernels.engine import EngineKernel
-from StaICC.kernels.huggingface.kernel import LabelScores, Logits, Logs
+from StaICC.kernels.huggingface.kernel import LabelScores, Logits, Logs, PromptReader, TokenKernel
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import NUMBER_TYPES, ModelSource, converted_copy
 from StaICC.optional import require
@@ -167,6 +167,17 @@ class VLLMKernel(EngineKernel):
     def _limit(self) -> int:
         config = self.engine.llm_engine.model_config
         return min(self.format.limit(config.hf_config) or config.max_model_len, int(config.max_model_len))
+
+    def _reader(self) -> TokenKernel:
+        if self._engine is not None:
+            return self
+        tokenizer, config = self._source.load_reader()
+        longest = self.engine_arguments.get("max_model_len")
+        options = self.options
+        if isinstance(longest, int):
+            limit = PromptReader(tokenizer, config, options).limit() or longest
+            options = dataclasses.replace(options, max_length=min(limit, longest))
+        return PromptReader(tokenizer, config, options, self._least_new)
 
     def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
         return list(_wanted(sequences, starts)) if labels else sequences

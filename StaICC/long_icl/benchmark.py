@@ -19,6 +19,7 @@ and of each round's prompts.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -35,6 +36,12 @@ from StaICC.benchmarks.context import Predictions
 from StaICC.benchmarks.evaluation import DatasetRun, evaluate
 from StaICC.benchmarks.forecast import forecast
 from StaICC.benchmarks.records import reply_record
+from StaICC.benchmarks.result_warnings import (
+    answers_by_key,
+    log_dataset_warnings,
+    log_prompt_warnings,
+    with_model_warnings,
+)
 from StaICC.benchmarks.running import BaseBenchmark, DatasetTask
 from StaICC.benchmarks.score_intervals import Intervals
 from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scorer, Scores, Scoring, Statistics
@@ -424,6 +431,9 @@ class LongICLExperimentor(Scorer, DatasetTask):
         if preentered_prediction is not None or forward_inference is None:
             return self.assemble(conditions, list(preentered_prediction or ()))
         options = replace(options, group_prefixes=True, free_text=True)
+        every = [query for condition in conditions for query in condition.queries]
+        before_predicting = functools.partial(log_prompt_warnings, self.name, forward_inference, every, options.log)
+        options = replace(options, before_predicting=functools.cache(before_predicting))
         answers: list[Any] = []
         timing: dict[str, float] = {}
         for number, condition in enumerate(conditions):
@@ -441,7 +451,9 @@ class LongICLExperimentor(Scorer, DatasetTask):
                 if cost.longest_prompt is not None:  # of one prompt, without what the model may generate
                     writes = all(isinstance(prediction, (str, Failure)) for prediction in predictions)
                     timing[f"{name}, tokens"] = float(cost.longest_prompt - writes * (cost.output_tokens or 0))
-        return replace(self.assemble(conditions, answers), timing=timing)
+        run = with_model_warnings(self.assemble(conditions, answers), forward_inference, every, answers)
+        log_dataset_warnings(self.name, run, forward_inference, answers_by_key(every, answers), options.log)
+        return replace(run, timing=timing)
 
     def _predict(self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions) -> list[Any]:
         """Return the predictions or failures of a round."""
@@ -531,17 +543,18 @@ class LongICLExperimentor(Scorer, DatasetTask):
             bounded = []
         elif bounded and self.options.experiment is None:
             bounded.append("mean")
+        warnings = (*self._warnings_of_data(), *run.warnings)
         details = replace(
             run.details,
             conditions=() if structured else run.details.conditions,
             data=self.data_digest,
-            notes=self._notes(run),
+            notes=self._notes(run, warnings),
             baselines={
                 own.condition.name: self._baselines(own) for own in run.outcomes if own.score and not structured
             },
             bounds={key: run.details.bounds.get(key, (None, None)) for key in bounded},
         )
-        return replace(run, values=values, details=details)
+        return replace(run, values=values, details=details, warnings=warnings)
 
     def place_of(self, number: int | str, place: int) -> str:
         """Return the name of a query in messages."""
@@ -602,17 +615,21 @@ class LongICLExperimentor(Scorer, DatasetTask):
             p_value_majority=p_value_against_labels([against], tried),
         )
 
-    def _notes(self, run: DatasetRun) -> tuple[str, ...]:
-        """Return warnings and facts that a reader of the scores needs."""
-        notes = [f"the scores are {self.card.scoring.metric.replace('micro_f1', 'micro F1')}"]
+    def _warnings_of_data(self) -> tuple[str, ...]:
+        """Return warnings about files and prompts that are not the published ones."""
+        warnings = []
         if self.data.dataset is None and not self.data.verified:
-            notes.append("the files are not known to be the published ones")
+            warnings.append("the files are not known to be the published ones")
         for number, contexts in self.contexts.items():
             expected = self.card.demonstrations.expected[number - 1] if isinstance(number, int) else None
             if expected is not None and contexts.demonstrations != expected:
                 shown = f"{contexts.demonstrations} demonstrations instead of {expected}"
-                notes.append(f"{round_name(number)} has {shown}")
-        notes += run.details.notes
+                warnings.append(f"{round_name(number)} has {shown}")
+        return tuple(warnings)
+
+    def _notes(self, run: DatasetRun, warnings: Sequence[str]) -> tuple[str, ...]:
+        """Return warnings and facts that a reader of the scores needs."""
+        notes = [f"the scores are {self.card.scoring.metric.replace('micro_f1', 'micro F1')}", *warnings]
         if run.details.unparsed:
             counts = [
                 f"{own.condition.name} {len(own.unparsed)}{f' ({own.cut_off} cut off)' * bool(own.cut_off)}"

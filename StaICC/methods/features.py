@@ -31,7 +31,7 @@ from StaICC.inference.contract import Answer, Features, Inference, batch_form, c
 from StaICC.inference.forecast import Forecast
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.prompt_key import PromptKey
-from StaICC.inference.recheck import RunCounter, tolerance_of
+from StaICC.inference.recheck import RunCounter, rechecks, tolerance_of
 from StaICC.inference.replies import Failure, OnError, Unparsed
 from StaICC.inference.runner import AnswerStore, Part, RunOptions, predict_queries
 from StaICC.inference.store import query_key
@@ -40,9 +40,7 @@ from StaICC.kernels.protocol import Capability
 from StaICC.kernels.text_inference import TextInference
 from StaICC.optional import Package
 from StaICC.prompting.prompt_writer import Query
-from StaICC.safe_text import logger
 
-_log = logger(__name__)
 numpy = Package("numpy", "hf", "this method")
 
 Feature = Literal["probabilities", "log_probabilities", "vocabulary", "hidden", "layers", "losses"]
@@ -164,7 +162,6 @@ def without_failures(rows: Any, *others: Sequence[Any]) -> tuple[Any, ...]:
         return (rows, *others)
     if not kept:
         check_answered(rows[:1], "calibration prompt")
-    _log.warning("%d of %d training prompts have no prediction and are left out", len(rows) - len(kept), len(rows))
     return tuple([part[number] for number in kept] for part in (rows, *others))
 
 
@@ -359,13 +356,16 @@ def _computed(kernel: Any, features: Collection[Feature], prompts: list[Any], la
 class _FeatureCounter(RunCounter):
     """Compares rechecked features by their numbers, relative to the largest of a row; predictions as they are."""
 
-    def compare(self, query: PromptKey, stored: Answer, again: Answer, where: str) -> None:
+    def compare(self, query: PromptKey, stored: Answer, again: Answer, where: str) -> str | None:
         """Count features that were computed again.
+
+        Returns:
+            A warning, if they differ and the kernel's predictions may change; else ``None``.
 
         Raises:
             IdentityError: They differ from the stored ones by more than the tolerance.
         """
-        super().compare(query, _numbers(stored), _numbers(again), where)
+        return super().compare(query, _numbers(stored), _numbers(again), where)
 
 
 def _numbers(answer: Answer) -> Answer:
@@ -479,12 +479,14 @@ class FeatureCache:
             channel.
         computed: How many prompts it computed features of.
         reused: How many requested prompts were in memory or in the store.
+        logged: The warnings that runs with this cache logged.
         digest: Digest of the kernel's identity in the current run, or the last one; what is in memory belongs to it.
     """
 
     def __init__(self, kernel: Inference, compute: Callable[..., Sequence[Answer | Failure]] = predict_queries) -> None:
         self.kernel = self.predictor = kernel
         self.digest = ""
+        self.logged: set[str] = set()
         self.computed = self.reused = 0
         self._compute_queries = compute
         self._memory: dict[tuple[Any, PromptKey], Any] = {}
@@ -492,7 +494,7 @@ class FeatureCache:
         self._functions: dict[Any, Inference] = {"probabilities": kernel}
         self._tokens_of_workers = (0, 0)
         self._context: RunContext | None = None
-        self._recheck = True
+        self._recheck: bool | None = None
         self._unparsed: Unparsed = "error"
 
     @property
@@ -510,7 +512,7 @@ class FeatureCache:
             )
         return self._functions[feature]
 
-    def start(self, context: RunContext, recheck: bool = True, unparsed: Unparsed = "error") -> None:
+    def start(self, context: RunContext, recheck: bool | None = None, unparsed: Unparsed = "error") -> None:
         """Use the store, the workers and the policies of a run from now on."""
         identity = context.identity_of(self.kernel)
         another_run = context is not self._context
@@ -561,11 +563,14 @@ class FeatureCache:
         """Evaluate a function on prompts, and count what was computed."""
         queries = [Query(prompt, labels, 0, number, 0) for number, (prompt, labels) in enumerate(keys)]
         total = options.counter
-        counter = _FeatureCounter(tolerance_of(function), self._recheck, total.counts["rechecked"])
+        recheck = rechecks(function, self._recheck)
+        counter = _FeatureCounter(tolerance_of(function), recheck, total.counts["rechecked"], remark=total.remark)
+        counter.size, counter.spent = total.size, total.spent
         try:
             return self._compute_queries(function, queries, part, replace(options, counter=counter))
         finally:
             total.counts += counter.counts
+            total.size, total.spent = counter.size, counter.spent
             total.replies |= counter.replies
             self.computed += counter.counts["computed"]
             self.reused += counter.counts["reused"]

@@ -94,7 +94,14 @@ def generate(data: MethodData) -> Steps:
         ]
         answers = iter((yield [Request(reader, feature_keys(prompts))])[0])
         samples = [[next(answers) if isinstance(text, str) else text for text in texts] for texts in samples]
-    return [shares(texts, query.label_space) for texts, query in zip(zip(*samples, strict=True), queries, strict=True)]
+    texts_of = list(zip(*samples, strict=True))
+    incomplete = sum(0 < sum(isinstance(text, str) for text in texts) < len(texts) for texts in texts_of)
+    if incomplete:
+        data.warnings.append(
+            f"{incomplete} of {len(texts_of)} predictions count fewer than {len(samples)} texts, because others could "
+            "not be generated"
+        )
+    return [shares(texts, query.label_space) for texts, query in zip(texts_of, queries, strict=True)]
 
 
 def shares(texts: Sequence[str | Failure], label_space: Sequence[str]) -> Answer | Failure:
@@ -128,13 +135,17 @@ def generation_calibration(data: MethodData) -> Steps:
     """Divide the share of samples that name each label by its mean; queries without a label stay unparsed."""
     options = replace(data.options, samples=validate_integer("samples", data.options.samples, 2))
     rows = yield from generate(replace(data, options=options))
-    return data.by_condition(rows, [partial(_calibrated, data.options.batch_size, data.variant)])
+    return data.by_condition(rows, [partial(_calibrated, data)])
 
 
-def _calibrated(batch_size: int, variant: str, rows: Sequence[Any]) -> list[Any]:
+def _calibrated(data: MethodData, rows: Sequence[Any]) -> list[Any]:
+    """Return the predictions of a condition, calibrated; replies without a label stay as they are."""
     scored = [row for row in rows if not isinstance(row, str)]
-    done = iter(batch_calibration(scored, batch_size, variant=variant) if len(scored) > 1 else scored)
-    return [row if isinstance(row, str) else next(done) for row in rows]
+    if len(scored) == 1:
+        data.warnings.append("one reply only has a label, so it is not calibrated: there is no mean of a batch")
+        return list(rows)
+    calibrated = iter(batch_calibration(scored, data.options.batch_size, variant=data.variant))
+    return [row if isinstance(row, str) else next(calibrated) for row in rows]
 
 
 _TEXT = frozenset({Capability.TEXT})

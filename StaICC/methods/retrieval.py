@@ -84,11 +84,31 @@ def near_demonstrations(data: spec.MethodData, count: int, at_least: int) -> Gen
         distinct = [text for text in dict.fromkeys([*texts, *query_texts]) if text]
         (states,) = yield [data.training(encoder(options.encoder), list(map(question_only, distinct)), "encoding")]
         distances = vector_distances(distinct, states)
+    data.warnings += _fallbacks(count, usable, sum(not text for text in query_texts))
     settings = min(count, usable), data.variant, options.rule, options.exclude_duplicates
     lists = nearest_demonstrations(distances, pool, queries, *settings)
     shown = [text in (texts[place] for place in own) for text, own in zip(query_texts, lists, strict=True) if text]
     data.notes["duplicates"] = float(sum(shown))
     return lists
+
+
+def _fallbacks(count: int, usable: int, queries_without_text: int) -> list[str]:
+    """Return what a choice of demonstrations does in the place of what it should.
+
+    Args:
+        count: How many demonstrations it should choose for each query.
+        usable: How many demonstrations have a text.
+        queries_without_text: How many queries have none.
+    """
+    warnings = []
+    if usable < count:
+        warnings.append(f"only {usable} demonstrations have a text, so each query has {usable} near ones, not {count}")
+    if queries_without_text:
+        warnings.append(
+            f"{queries_without_text} test examples have no text, so nothing is near to them: they are shown the first "
+            "demonstrations"
+        )
+    return warnings
 
 
 def topk(data: spec.MethodData) -> spec.Steps:

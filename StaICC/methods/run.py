@@ -32,10 +32,12 @@ from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.forecast import ForecastOptions, Tasks
 from StaICC.benchmarks.group import BenchmarkGroup, members
+from StaICC.benchmarks.result_warnings import answers_by_key, dataset_warnings, log_prompt_warnings
 from StaICC.errors import ArgumentError, OutputError, PromptError, StaICCError, unknown_name
 from StaICC.inference.contract import Answer, Features, Inference, ReplyLabel, Text, own_attribute, retried, tokens_used
 from StaICC.inference.forecast import Forecast
 from StaICC.inference.identity import Identity, code_mark
+from StaICC.inference.model_warnings import model_warnings
 from StaICC.inference.prompt_key import PromptKey
 from StaICC.inference.replies import Failure, checked
 from StaICC.inference.runner import AnswerCollector, Part, RunOptions
@@ -58,7 +60,7 @@ from StaICC.registry import labelled, origin_of
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import Sweep
 from StaICC.results.signature import Signature, short_digest
-from StaICC.results.table import bracket_note, result_rows
+from StaICC.results.table import bracket_note, result_rows, shared_warning_lines
 from StaICC.safe_text import logger, one_line
 
 _log = logger(__name__)
@@ -262,13 +264,15 @@ class Method:
         predictors: dict[str, Inference] = {}
         views, cost = [], Cost(cache)
         with RunContext(False, **run) as running:
-            running.warn(*benchmark.data_warnings())
+            running.logged = cache.logged
+            running.log(*benchmark.data_warnings())
             for number, experimentor in enumerate(benchmark):
                 part = Part(f"{self.spec.title}: {benchmark.task.name}, {experimentor.name}", number, len(benchmark))
                 running.start([cache.kernel])
                 queries = experimentor.all_queries()  # reads the data
+                log_prompt_warnings(experimentor.name, cache.kernel, queries, running.log)
                 cost.charge("loading")
-                cache.start(running, run.get("recheck", True), experimentor.unparsed)
+                cache.start(running, run.get("recheck"), experimentor.unparsed)
                 if isinstance(cache, SharedFeatures):
                     cache.compute(experimentor, part)
                 cache.computed = cache.reused = 0
@@ -276,7 +280,7 @@ class Method:
                 before = retried(cache.kernel)
                 try:
                     with self._named(experimentor):
-                        data, predictions, requests = self.predict(experimentor, cache, part, cost)
+                        data, predictions, requests, answers = self.predict(experimentor, cache, part, cost)
                     if isinstance(cache, SharedFeatures):
                         cost.add(tokens_alone=_tokens_of(requests, cache.kernel))
                 except OutputError as error:
@@ -286,6 +290,7 @@ class Method:
                     cost.add(tokens_alone=math.nan)
                     data = MethodData(without_labels(experimentor), self.variant, self.calibration_number, self.options)
                     predictions = [Failure(str(error), error)] * len(queries)
+                    answers = {OF_KERNEL: answers_by_key(queries, predictions)}
                 predictor = cache.predictor
                 if data.facts:
                     predictor = features.KernelCall(self.spec.name, "", (), Identity({}, data.facts), cache.kernel)
@@ -294,11 +299,11 @@ class Method:
                     counter.counts.update(computed=cache.computed, reused=cache.reused, retried=again)
                 predictors[experimentor.name] = predictor
                 cost.add(reused_prompts=cache.reused, **data.notes)
-                if duplicates := data.notes.get("duplicates"):
-                    shown = f"{duplicates:.0f} test examples are shown a demonstration of exactly their text"
-                    _log.warning("%s: %s; the option exclude_duplicates leaves these out", part.name, shown)
                 views.append(with_labels(data.experimentor, experimentor))
-                runs[experimentor.name] = self._scored(views[-1], predictions, running.options_for(predictor), part)
+                scored = self._scored(views[-1], predictions, running.options_for(predictor), part)
+                scored = replace(scored, model_warnings=method_warnings(data, cache, answers))
+                runs[experimentor.name] = scored
+                running.log(*dataset_warnings(experimentor.name, scored))
                 cost.start()
         changed = benchmark.copy_with(experimentor=views)
         result = changed.collect(runs, running.predictions(predictors), return_outputs)
@@ -309,14 +314,15 @@ class Method:
 
     def predict(
         self, experimentor: Experimentor, cache: FeatureCache, part: Part, cost: Cost | None = None, stop: bool = False
-    ) -> tuple[MethodData, Sequence[Any], list[Request]]:
-        """Return the predictions and what was requested; charge what they cost to training and test.
+    ) -> tuple[MethodData, Sequence[Any], list[Request], ModelAnswers]:
+        """Return the predictions, what was requested, and its answers; charge what they cost to training and test.
 
         With ``stop``, end when the method has its prompts, before the test queries.
         """
         cost = cost or Cost(cache)
         prompts: dict[str, set[Any]] = {"training": set(), "test": set()}
         requested: list[Request] = []
+        model_answers: ModelAnswers = {}
         data, steps, requests, predictions = self.begin(experimentor)
         phase = "test"
         while requests is not None:
@@ -330,6 +336,12 @@ class Method:
                     computed = cache.rows(chosen, replace(part, phase=chosen[0].phase))
                     for request, rows in zip(chosen, computed, strict=True):
                         answers[id(request)] = self._read(request, rows, experimentor.outputs)
+                        _keep_answers(model_answers, request, rows)
+                        lost = sum(isinstance(row, Failure) for row in rows)
+                        if name == "training" and 0 < lost < len(rows):
+                            data.warnings.append(
+                                f"{lost} of {len(rows)} training prompts have no prediction and are left out"
+                            )
                     requested += chosen
                     # Features of one prompt come from one run of the model.
                     kinds = [(r, "" if isinstance(r.feature, str) else r.feature) for r in chosen]
@@ -340,7 +352,7 @@ class Method:
         cost.add(**{f"{name}_prompts": len(keys) for name, keys in prompts.items()})
         if not self._passes_predictions_on and hasattr(predictions, "__len__"):
             predictions = as_stated(predictions, experimentor.outputs)
-        return data, predictions, requested
+        return data, predictions, requested, model_answers
 
     @property
     def _passes_predictions_on(self) -> bool:
@@ -388,6 +400,54 @@ class Method:
         if signature.fields.get("k") not in benchmark_ks:
             parts.append(f"k={','.join(sorted(map(str, benchmark_ks)))}")
         return Signature({**signature.fields, "method": " ".join(parts)})
+
+
+OF_KERNEL = "kernel"
+"""Stands for all features that the kernel itself computes."""
+
+ModelAnswers = dict[Any, dict[PromptKey, Any]]
+"""For each feature that is an inference function of its own, and for the kernel (:data:`OF_KERNEL`): the prompts that a
+method requested, with their predictions."""
+
+
+def _keep_answers(answers: ModelAnswers, request: Request, rows: Sequence[Any]) -> None:
+    """Keep the prompts of a request, and its rows where they are predictions: other features are large.
+
+    Args:
+        answers: Where they are kept.
+        request: The request.
+        rows: Its rows.
+    """
+    if not features.of_kernel(request.feature):
+        return
+    by_kernel = isinstance(request.feature, str)
+    known = answers.setdefault(OF_KERNEL if by_kernel else request.feature, {})
+    for key, row in zip(request.keys, rows, strict=True):
+        if by_kernel and request.feature != "probabilities":
+            known.setdefault(key, None)
+        else:
+            known[key] = row
+
+
+def method_warnings(data: MethodData, cache: FeatureCache, answers: ModelAnswers) -> tuple[str, ...]:
+    """Return what a method warns of on a data set, and what the model warns of for the prompts that it requested.
+
+    Args:
+        data: The method's data set.
+        cache: Knows the inference function of each feature.
+        answers: The prompts with their predictions.
+    """
+    warnings = list(data.warnings)
+    duplicates = data.notes.get("duplicates")
+    if duplicates:
+        warnings.append(
+            f"{duplicates:.0f} test examples are shown a demonstration of exactly their text; the option "
+            "exclude_duplicates leaves these out"
+        )
+    for feature, predicted in answers.items():
+        function = cache.kernel if feature == OF_KERNEL else cache.function(feature)
+        warnings += model_warnings(function, predicted)
+    return tuple(dict.fromkeys(warnings))
 
 
 class Cost:
@@ -733,6 +793,9 @@ class MethodTable(ResultGroup):
             shared = "computed for several runs together: {prompts:.0f} prompts in {seconds:.1f} s"
             notes.insert(0, shared.format(**self.shared))
         notes += dict.fromkeys(f"model: {result.model}" for result in self.results())
+        warnings = shared_warning_lines(
+            {self.titles.get(name, name): tuple(part.warnings) for name, part in self.items()}
+        )
         signatures = dict.fromkeys(str(result.signature) for result in self.results())
         parts: dict[str, dict[str, Result]] = {}  # by benchmark
         for name, part in self.items():
@@ -742,7 +805,8 @@ class MethodTable(ResultGroup):
         for member, results in parts.items():
             blocks += [Line(member, "title")] * (len(parts) > 1)
             blocks += [block for table in _tables(results, self.titles) for block in (table, Line(""))]
-        return [*blocks[:-1], *map(Line, notes), *(Line(signature, "code") for signature in signatures)]
+        signed = [Line(signature, "code") for signature in signatures]
+        return [*blocks[:-1], *map(Line, notes), *signed, *warnings]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values; a saved table is read back as a group of results."""
@@ -884,10 +948,10 @@ def _tasks_of(runs: Sequence[Any], fitting: Sequence[Any], seed: int, options: F
     with options.context() as context:
         context.start([kernel])
         for method, benchmark in fitting:
-            for experimentor in benchmark:
-                part = Part(f"{method.spec.title}, {experimentor.name}")
+            for number, experimentor in enumerate(benchmark):
+                part = Part(f"{method.spec.title}, {experimentor.name}", number, len(benchmark))
                 made_up.tasks.queries += len(experimentor)
-                cache.start(context, recheck=False)
+                cache.start(context, options.recheck)
                 cache.compute(experimentor, part)
                 method.predict(experimentor, cache, part)
     return made_up.tasks
@@ -906,7 +970,7 @@ class _MadeUp:
         self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions
     ) -> list[Answer | Failure]:
         """Count the queries, and make up predictions of them."""
-        stored = self.tasks.add(function, queries, options)
+        stored = self.tasks.add(function, queries, options, part.parts - part.number)
         keys = [(query.prompt, query.label_space) for query in queries]
         return [stored[key] if key in stored else self._prediction(function, key) for key in keys]
 

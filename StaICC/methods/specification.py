@@ -205,6 +205,8 @@ class MethodData:
     """What the identity of the predictions says in addition to that of the kernel."""
     notes: dict[str, float] = field(default_factory=dict)
     """Numbers for the result's ``timing``, such as the number of duplicates."""
+    warnings: list[str] = field(default_factory=list)
+    """Warnings of the result: where the method did something else than its name says, such as a fallback."""
 
     @property
     def demonstrations(self) -> list[list[int]]:

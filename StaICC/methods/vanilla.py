@@ -91,6 +91,12 @@ def mean_of_views(data: spec.MethodData, views: Sequence[Experimentor]) -> spec.
     flat = [row for rows in answers for row in rows]
     rows = apply_present(flat, lambda rows: read_probabilities(label_rows(rows, width, "prediction"), "auto")[0])
     members = [rows[number :: len(answers[0])] for number in range(len(answers[0]))]
+    incomplete = sum(0 < len(present(predictions)) < len(predictions) for predictions in members)
+    if incomplete:
+        data.warnings.append(
+            f"{incomplete} of {len(members)} predictions are means over fewer than {len(views)} prompts, because "
+            "others have no prediction"
+        )
     return [mean_row(present(predictions)) if present(predictions) else predictions[0] for predictions in members]
 
 

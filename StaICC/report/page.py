@@ -681,7 +681,7 @@ def _warnings(benchmarks: Group) -> Iterator[Markup]:
             runs.setdefault(warning, {})[name] = None
     if runs:
         listed = items(join([element("strong", ", ".join(names)), f": {text}"]) for text, names in runs.items())
-        yield fold(f"Warnings about data and prompts: {len(runs)}", listed)
+        yield fold(f"Warnings: {len(runs)}", listed)
 
 
 # -- single queries: a list with filters, which a script fills from data in the page. The data are JSON in ASCII without

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +33,8 @@ AVERAGED = "Averaged results"
 DIGESTS = "digests"
 """Key of the digests; the last one of a file."""
 
+_BEGINNING = re.compile(rb'\s*\{\s*"schema"\s*:\s*[0-9]+\s*,\s*"kind"\s*:\s*"(result|group)"')
+"""How files of results begin. Small ones may have another order of keys (:data:`StaICC.files.json_reading.LARGE`)."""
 _OTHER_FORMATS = {".csv", ".html", ".md", ".parquet", ".pkl", ".tex", ".tsv", ".xlsx"}
 
 
@@ -93,7 +96,7 @@ def read_result_file(path: str | os.PathLike[str]) -> Mapping[str, Any]:
             :func:`~StaICC.files.json_reading.parse_json`).
         OSError: There is no such file, or it cannot be read.
     """
-    where, data = os.fspath(path), read_json(path, "the file of a saved result")
+    where, data = os.fspath(path), read_json(path, "the file of a saved result", _BEGINNING)
     if not isinstance(data, dict):
         raise SchemaError(f"{where}: this is no saved result; expected JSON with 'kind': 'result' or 'group'")
     return data

@@ -45,7 +45,7 @@ from StaICC.results.files import (
 from StaICC.results.left_out import with_marks
 from StaICC.results.predictor import Provenance
 from StaICC.results.signature import Signature
-from StaICC.results.table import result_blocks, warning_lines
+from StaICC.results.table import result_blocks
 from StaICC.safe_text import logger, utf8, valid_unicode
 from StaICC.version import RESULT_SCHEMA
 
@@ -261,7 +261,7 @@ class Result(_Saved):
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """The arguments of the benchmark as JSON values, for verification."""
     warnings: tuple[str, ...] = ()
-    """Warnings of the run about data and prompts (docs/warnings.md)."""
+    """Warnings about data, prompts and predictions (docs/warnings.md)."""
     files: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """How to read each data set from a user's file again (:meth:`StaICC.datasets.dataset.Dataset.file_record`)."""
     stopping: EarlyStopping | None = None
@@ -376,7 +376,7 @@ class Result(_Saved):
 
     def display_blocks(self) -> list[Block]:
         """Return the table with its remarks, model and signature, then the warnings."""
-        return [*result_blocks(self), *warning_lines(self.warnings)]
+        return result_blocks(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, with the schema number."""
@@ -443,7 +443,7 @@ class ResultGroup(_Saved):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings of the run about data and prompts, each once."""
+        """Warnings about data, prompts and predictions of all parts, each once."""
         return tuple(dict.fromkeys(warning for part in self.values() for warning in part.warnings))
 
     @property
@@ -457,12 +457,11 @@ class ResultGroup(_Saved):
             yield from part.results()
 
     def display_blocks(self) -> list[Block]:
-        """Return the tables with their remarks and signatures; lines that several have, and the warnings, come last."""
+        """Return the tables with their remarks, signatures and warnings; lines that several have come last."""
         singles = list(self.results())
         groups, shared = shared_lines(list(map(result_blocks, singles)), [single.benchmark for single in singles])
-        below = [*shared, *warning_lines(self.warnings)]
         spaced = [block for group in groups for block in (*group, Line(""))]
-        return [*spaced, *below] if below else spaced[:-1]
+        return [*spaced, *shared] if shared else spaced[:-1]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, with the schema number."""

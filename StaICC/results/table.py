@@ -56,6 +56,10 @@ class TabledResult(Protocol):
     def stopping(self) -> EarlyStopping | None:
         """Why the run stopped early."""
 
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What the data, prompts and predictions warn of."""
+
     def left_out_of(self, metric: str, dataset: str | None = None) -> int:
         """Return the number of queries that a score leaves out."""
 
@@ -271,7 +275,7 @@ def remarks(result: TabledResult) -> list[str]:
 
     Returns:
         Where the run stopped early, how many queries failed, why the model is not identified, why scores are
-        undefined, warnings of the checks, which predictions without a model are not beaten, and what the brackets are.
+        undefined, facts about the prompts, which predictions without a model are not beaten, and what the brackets are.
     """
     sentences = [] if result.stopping is None else [str(result.stopping)]
     failed = sum(details.failed for details in result.details.values())
@@ -284,7 +288,8 @@ def remarks(result: TabledResult) -> list[str]:
     said: dict[str, list[str]] = {}
     for name, details in result.details.items():
         undefined = (f"{key} is undefined: {reason}" for key, reason in details.missing.items())
-        for note in (*undefined, *_dropped(details), *details.notes):
+        facts = [note for note in details.notes if f"{name}: {note}" not in result.warnings]  # printed as warnings
+        for note in (*undefined, *_dropped(details), *facts):
             said.setdefault(note, []).append(name)
     for key, reason in result.means.missing.items():
         if len(result.details) > 1:
@@ -296,7 +301,7 @@ def remarks(result: TabledResult) -> list[str]:
 
 
 def result_blocks(result: TabledResult) -> list[Block]:
-    """Return a result as a table with its remarks, its model and its signature."""
+    """Return a result as a table with its remarks, its model, its signature and its warnings."""
     head, rows = experiment_rows(result)
     if not rows:
         head, rows = result_rows(result)
@@ -306,9 +311,24 @@ def result_blocks(result: TabledResult) -> list[Block]:
         TextTable(head, rows),
         *(Line(text, "warning" if text.startswith(("PARTIAL", "UNIDENTIFIED")) else "text") for text in said),
         Line(str(result.signature), "code"),
+        *(Line(f"WARNING: {warning}", "warning") for warning in result.warnings),
     ]
 
 
-def warning_lines(warnings: Sequence[str]) -> list[Block]:
-    """Return the warnings of a run as lines."""
-    return [Line(f"WARNING: {warning}", "warning") for warning in warnings]
+def shared_warning_lines(warnings_of: Mapping[str, Sequence[str]]) -> list[Line]:
+    """Return the warnings of several results as lines, each once, with the names of its results unless all have it.
+
+    Args:
+        warnings_of: The warnings of each result, by name.
+    """
+    names_of: dict[str, list[str]] = {}
+    for name, warnings in warnings_of.items():
+        for warning in warnings:
+            names_of.setdefault(warning, []).append(name)
+    lines = []
+    for warning, names in names_of.items():
+        text = f"WARNING: {warning}"
+        if len(names) < len(warnings_of):
+            text = f"WARNING: {', '.join(names)}: {warning}"
+        lines.append(Line(text, "warning"))
+    return lines

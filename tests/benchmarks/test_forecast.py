@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from StaICC import Normal, Suite
+from StaICC.inference.forecast import Forecast
+from StaICC.inference.identity import Identity
 
 
 class Slow:
@@ -55,3 +57,42 @@ def test_a_group_predicts_each_prompt_once() -> None:
     suite(function, progress=False)
     assert forecast.distinct == len(function.prompts) == len(set(function.prompts))
     assert forecast.queries == sum(len(experimentor) for member in suite.members.values() for experimentor in member)
+
+
+def test_the_recheck_of_stored_predictions_is_in_the_forecast(tmp_path: Path) -> None:
+    """Otherwise a resumed run with long prompts costs more than was said."""
+
+    class Counting:
+        tokens_used = (0, 0)
+
+        def identity(self) -> Identity:
+            return Identity({"model": "counting"})
+
+        def forecast_prompts(self, prompts: Sequence[str], label_space: Sequence[str], **more: object) -> Forecast:
+            return Forecast(tokens=sum(map(len, prompts)), positions=sum(map(len, prompts)), output_tokens=0)
+
+        def batch(self, prompts: Sequence[str], label_space: Sequence[str]) -> list[list[float]]:
+            self.tokens_used = self.tokens_used[0] + sum(map(len, prompts)), 0
+            return [[0.5, 0.3, 0.2] for _ in prompts]
+
+        def __call__(self, prompt: str, label_space: Sequence[str]) -> list[float]:
+            return self.batch([prompt], label_space)[0]
+
+    store = tmp_path / "run.sqlite"
+
+    def benchmark(limit: int) -> Normal:
+        return Normal(k=40, datasets=["mini"], limit=limit)
+
+    benchmark(20)(Counting(), store=store)
+    for limit in (25, 25):  # resumed, then complete
+        forecast = benchmark(limit).forecast(Counting(), store=store, probe_seconds=0)
+        kernel = Counting()
+        result = benchmark(limit)(kernel, store=store)
+        assert forecast.rechecked == result.provenance.predictors[0].rechecked > 0
+        assert forecast.tokens is not None
+        assert abs(kernel.tokens_used[0] - forecast.tokens) <= 0.02 * sum(
+            len(query.prompt) for query in benchmark(limit)[0].all_queries()
+        )
+    assert forecast.tokens == forecast.recheck_tokens
+    assert "recheck tokens" in str(forecast)
+    assert benchmark(25).forecast(Counting(), store=store, probe_seconds=0, recheck=False).tokens == 0

@@ -241,6 +241,36 @@ def test_the_first_query_that_is_predicted_otherwise_is_named() -> None:
     assert "80 of 80 queries predicted again (seed 3): 1 differ" in found.message
 
 
+def test_close_predictions_that_were_moved_to_the_truth_are_shown_as_recomputed() -> None:
+    """The labels of predictions within the accepted difference can be chosen by whoever writes the file."""
+
+    class Half(Kernel):
+        """Predicts the first label with nearly the scores of the others."""
+
+        def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
+            return [0.336, 0.332, 0.332]
+
+    benchmark = StaICC.Normal(**FEW)
+    honest = benchmark(Half(0.0, 5e-2))
+    truth = [query.label for query in benchmark[0].all_queries()]
+    moved = [[0.336 if place == label else 0.332 for place in range(3)] for label in truth]
+    forged = benchmark(preentered_prediction=[moved])
+    forged.provenance, forged.signature = honest.provenance, honest.signature
+    assert forged.averaged["accuracy"] > honest.averaged["accuracy"]
+
+    found = rerun(forged, Half(0.0, 5e-2), 4)
+    assert found.status == Recomputed()  # nothing differs by more than the kernel declares
+    (score,) = found.scores
+    assert score.recomputed <= score.saved
+    assert score.low <= honest.averaged["accuracy"] <= score.high
+    assert f"confirmed as {score.low:.4f} to {score.high:.4f}" in found.message
+
+    whole = rerun(forged, Half(0.0, 5e-2), 8)
+    assert isinstance(whole.recomputed, Result)
+    assert whole.recomputed.averaged == honest.averaged
+    assert (whole.scores[0].low, whole.scores[0].high) == (honest.averaged["accuracy"],) * 2
+
+
 def test_failed_and_unparsed_queries_are_predicted_again() -> None:
     """Otherwise a file could call its wrong predictions failed, or without a label."""
 

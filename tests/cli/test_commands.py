@@ -293,3 +293,18 @@ def test_merge(path, tmp_path, capsys):
     assert (
         capsys.readouterr().out == f"{path}: 0 answers added, 51 were there, 1 differ from those there (not copied)\n"
     )
+
+
+def test_a_refused_run_leaves_no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plain function needs --model-name with a store."""
+    Path("plain_function.py").write_text("def f(prompt, label_space):\n    return 0\n", "utf-8")
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    for more in (
+        ["run", "normal"],
+        ["run", "suite"],
+        ["run", "normal", "--method", "all"],
+        ["run", "normal", "--k=2,4"],
+    ):
+        words = [*more, "--datasets", "mini", "--model", "plain_function:f", "--store", "refused.sqlite"]
+        assert main(words) == 2
+        assert not list(Path().glob("refused.sqlite*"))

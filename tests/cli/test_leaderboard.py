@@ -7,19 +7,23 @@ import os
 import re
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import StaICC
+from StaICC import Dataset, Normal
+from StaICC.benchmarks import verdict_cache
 from StaICC.benchmarks.verify import verify_file
-from StaICC.cli import main, reports
+from StaICC.cli import main
+from StaICC.results.result import Result
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(reports, "data_home", lambda: tmp_path / "home")
+    monkeypatch.setattr(verdict_cache, "data_home", lambda: tmp_path / "home")
     (tmp_path / "runs" / "deep").mkdir(parents=True)
     for name, label in (("a", 0), ("deep/b", 1), ("changed", 2)):
         result = StaICC.Normal(datasets=["mini"], limit=6)(lambda prompt, label_space, label=label: label)
@@ -51,17 +55,70 @@ def test_verified_files_are_ranked_and_the_others_are_listed(folder: Path, capsy
     assert not Path("site/results/changed.json").exists()
 
 
-def test_a_copy_is_not_ranked_twice(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_copy_shares_the_place_of_its_original(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Such as in the site of an earlier build, within the folder of the runs."""
     assert main(["leaderboard", "runs", "-o", "runs/site"]) == 1
     Path("runs/crlf.json").write_bytes(Path("runs/a.json").read_bytes().replace(b"\n", b"\r\n"))  # git on Windows
     assert main(["leaderboard", "runs", "-o", "other", "--json"]) == 1
-    rows = json.loads(capsys.readouterr().out)
-    ranked = [Path(row["file"]) for row in rows if row["status"] == "recomputed"]
-    assert ranked == [Path("runs/a.json"), Path("runs/deep/b.json")]
-    copies = {row["found"] for row in rows if row["status"].startswith("COPY")}
-    assert copies == {"the same result as a", "the same result as deep/b"}
-    assert not Path("other/results/site").exists()
+    rows = {Path(row["file"]).as_posix(): row for row in json.loads(capsys.readouterr().out)}
+    assert rows["runs/a.json"]["found"] == "Normal: one place with crlf, site/results/a"
+    assert rows["runs/crlf.json"]["found"] == "Normal: one place with a, site/results/a"
+    assert {row["status"] for name, row in rows.items() if "a.json" in name or "b.json" in name} == {"recomputed"}
+    page = Path("other/index.html").read_text("utf-8")
+    board = page[page.index("<caption>Leaderboard") : page.index("</table>")]
+    assert sorted(re.findall(r"<bdi>([^<]*b|a[^<]*)</bdi>", board)) == [
+        "a = crlf = site/results/a",
+        "deep/b = site/results/deep/b",
+    ]
+
+
+def scored(path: str, change: Any = lambda row: row, when: str | None = None) -> None:
+    """Save the result of a model whose scores are changed, with another recorded time."""
+
+    def model(prompt: str, label_space: list[str]) -> list[float]:
+        first = (len(prompt) % 7 + 1) / 20
+        row = [first, *[(1 - first) / (len(label_space) - 1)] * (len(label_space) - 1)]
+        return list(change(row))
+
+    result = Normal(datasets=["mini"], limit=6)(model)
+    assert isinstance(result, Result)
+    if when is not None:
+        predictors = [replace(own, finished=when) for own in result.provenance.predictors]
+        result.provenance = replace(result.provenance, predictors=tuple(predictors))
+    result.save(path)
+
+
+def test_a_copy_is_recognised_by_its_predictions(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not by what anyone can write: times, and digits of scores that no reader sees."""
+
+    def sharper(row: list[float]) -> list[float]:
+        squares = [value**2 for value in row]
+        return [value / sum(squares) for value in squares]
+
+    scored("runs/original.json")
+    scored("runs/0_first.json", when="2020-01-01T00:00:00Z")
+    scored("runs/1_digits.json", lambda row: [row[0] + 1e-12, *row[1:]])
+    scored("runs/2_other.json", sharper)
+    main(["leaderboard", "runs", "-o", "site", "--json"])
+    found = {Path(row["file"]).stem: row["found"] for row in json.loads(capsys.readouterr().out)}
+    assert found["original"].startswith("Normal: one place with 0_first, 1_digits; ")
+    assert found["2_other"] == ("Normal: equal labels in all queries as 0_first, 1_digits, original, other scores")
+    page = Path("site/index.html").read_text("utf-8")
+    assert "0_first = 1_digits = original" in page
+    assert "Copies with one changed label" in page
+
+
+def test_a_verdict_does_not_outlive_the_data_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ["text,label", *(f"ticket {number},{'bug' if number % 2 else 'wish'}" for number in range(40))]
+    Path("runs/tickets.csv").write_text("\n".join(lines), "utf-8")
+    own = Dataset.from_file("runs/tickets.csv", texts=["text"], label="label")
+    Normal(k=2, datasets=[own])(lambda prompt, label_space: 0).save("runs/own.json")
+    for content, status in (("same", "recomputed"), ("changed", "UNCHECKED"), ("same", "recomputed")):
+        changed = lines if content == "same" else [*lines[:-1], "another ticket,bug"]
+        Path("runs/tickets.csv").write_text("\n".join(changed), "utf-8")
+        main(["leaderboard", "runs", "-o", "site", "--json"])
+        statuses = {Path(row["file"]).stem: row["status"] for row in json.loads(capsys.readouterr().out)}
+        assert statuses["own"].startswith(status)
 
 
 def test_copies_never_replace_files_of_the_user(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,11 +147,11 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_unchanged_files_are_verified_once_and_removed_ones_disappear(folder: Path, verified: list[str]) -> None:
     main(["leaderboard", "runs", "-o", "site"])
-    assert sorted(verified) == ["a.json", "b.json", "changed.json", "other.json"]
+    assert sorted(verified) == ["a.json", "b.json", "changed.json"]
     verified.clear()
     Path("runs/deep/b.json").rename("runs/renamed.json")
     main(["leaderboard", "runs", "-o", "site"])
-    assert sorted(verified) == ["changed.json", "other.json"]  # what is not recomputed may be, later
+    assert sorted(verified) == ["changed.json"]  # what is not recomputed may be, later
     assert sorted(path.name for path in Path("site/results").rglob("*.json")) == ["a.json", "renamed.json"]
     page = Path("site/index.html").read_text("utf-8")
     assert "deep/b" not in page
@@ -112,14 +169,14 @@ def test_a_damaged_or_foreign_verdict_recomputes_nothing(
     main(["leaderboard", "runs", "-o", "site"])
     path = folder / "home" / "verdicts.json"
     if change == "code":
-        monkeypatch.setattr(reports, "_digest_of_code", lambda: "another version")
+        monkeypatch.setattr(verdict_cache, "digest_of_code", lambda: "another version")
     elif change == "no folder":
-        monkeypatch.setattr(reports, "data_home", lambda: folder / "runs" / "a.json")
+        monkeypatch.setattr(verdict_cache, "data_home", lambda: folder / "runs" / "a.json")
     else:
         path.write_text(path.read_text("utf-8")[:50] if change == "half" else "[]", "utf-8")
     verified.clear()
     assert main(["leaderboard", "runs", "-o", "site"]) == 1
-    assert sorted(verified) == ["a.json", "b.json", "changed.json", "other.json"]
+    assert sorted(verified) == ["a.json", "b.json", "changed.json"]
     assert not Path("site/results/changed.json").exists()
 
 

@@ -38,7 +38,7 @@ def test_a_benchmark_of_the_command_line_is_that_of_python(name: str) -> None:
 def test_the_settings_of_a_run_are_those_of_python() -> None:
     given = run_settings(parsed("run", "normal"))
     known = {field.name: field.default for field in dataclasses.fields(RunOptions)}
-    assert {name: known.get(name) for name in given} | {"recheck": True} == given
+    assert {name: known.get(name) for name in given} == given
     words = "run normal --data-parallel 2 --store s --chunk-size 5 --no-recheck --quiet --datasets mini --k 3 --limit 5"
     args = parsed(*words.split(), "--noisy-channel", "--outputs", "logits", "--unparsed", "wrong")
     typed = run_settings(args)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from StaICC.results.files import with_digests
+from StaICC.results.result import load
 from tests.result_edits import edited
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -84,7 +85,12 @@ def test_an_honest_result_is_predicted_again(staicc: Cli) -> None:
     status, first, _ = staicc(*AGAIN, "4", "--seed", "7")
     assert status == 0
     assert "4 of 6 queries predicted again (seed 7): 0 differ" in first
+    assert "accuracy of the 4 queries" in first
+    assert "confirmed as" in first
     assert staicc(*AGAIN, "4", "--seed", "7")[1] == first
+    assert staicc(*AGAIN, "6", "-o", "again.json")[0] == 0
+    assert staicc("verify", "again.json")[0] == 0
+    assert any("6 of 6 on mini" in warning for warning in load("again.json").warnings)
     seeds = {staicc(*AGAIN, "4")[1].partition("(seed ")[2].partition(")")[0] for _ in range(3)}
     assert len(seeds) == 3
     status, out, _ = staicc(*AGAIN, "20", "--model-option", "order=2")

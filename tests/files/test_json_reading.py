@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC.errors import SchemaError
-from StaICC.files.json_reading import parse_json, read_json, read_value
+from StaICC.files.json_reading import LARGE, parse_json, read_json, read_value
+from StaICC.results.result import load
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -90,3 +92,20 @@ def test_files(tmp_path: Path) -> None:
 def test_values_of_another_type_are_named_with_their_place(hint: Any, value: Any, place: str) -> None:
     with pytest.raises(SchemaError, match=place):
         read_value(hint, value, "x")
+
+
+def test_a_large_file_that_is_no_result_is_refused_by_its_beginning(tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    path.write_bytes(b'{"numbers": [' + b"1," * (LARGE // 2) + b"1]}")
+    began = time.monotonic()
+    with pytest.raises(SchemaError, match="16 MB does not begin like the file of a saved result"):
+        load(path)
+    assert time.monotonic() - began < 1
+
+
+def test_a_key_that_appears_twice_among_many_is_found_at_once() -> None:
+    keys = ", ".join(f'"{number}": 0' for number in range(200_000))
+    began = time.monotonic()
+    with pytest.raises(SchemaError, match="the key '199999' appears twice"):
+        parse_json("{" + keys + ', "199999": 1}', "many.json")
+    assert time.monotonic() - began < 5

@@ -25,11 +25,12 @@ from StaICC import Dataset, Normal, Suite
 from StaICC.benchmarks.context import RunContext
 from StaICC.errors import ArgumentError, IdentityError, OutputError, RunEndingError
 from StaICC.inference.identity import Identity, combined, display_name, identity_of
-from StaICC.inference.recheck import RunCounter, RunRecord, tolerance_of
+from StaICC.inference.recheck import NOT_RECHECKED, RunCounter, RunRecord, may_cost_money, tolerance_of
 from StaICC.inference.runner import Part, predict_queries
 from StaICC.inference.store import PredictionStore
 from StaICC.inference.workers import RemoteFunction
 from StaICC.kernels.ppm import PPMKernel
+from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.text_inference import TextInference
 from StaICC.methods.features import FeatureFunction
 from StaICC.methods.run import Method
@@ -231,6 +232,61 @@ def test_the_recheck_is_spread_over_the_parts_and_precedes_new_predictions(
     counter = RunCounter(done=30)  # after thirty, one more in each part with reused ones
     counter.reuse({("prompt", LABELS): [0.5, 0.5]}, str)
     assert len(counter.due(1, False)) == 1
+
+
+LONG = 200_000
+"""Characters of a prompt of about 50,000 tokens."""
+
+
+def test_of_long_prompts_one_in_each_part_is_rechecked(tmp_path: Path) -> None:
+    queries = [Query(f"{place} ".ljust(LONG, "x"), LABELS, 0, place, 0) for place in range(40)]
+    store, kernel = tmp_path / "run.sqlite", Drifting()
+    run(kernel, store, queries[:35])
+    assert run(kernel, store, queries)[1].counts == Counter(computed=5, reused=35, rechecked=1)
+    assert run(kernel, store, queries)[1].counts == Counter(reused=40, rechecked=1)
+    with pytest.raises(IdentityError):
+        run(Drifting(1.0), store, queries)
+
+
+def test_the_sample_has_two_percent_of_the_characters(tmp_path: Path) -> None:
+    queries = [Query(f"{place} ".ljust(4_000, "x"), LABELS, 0, place, 0) for place in range(1_200)]
+    store, kernel = tmp_path / "run.sqlite", Drifting()
+    run(kernel, store, queries)
+    assert run(kernel, store, queries)[1].counts["rechecked"] == 24
+    assert run(kernel, store, queries[:100])[1].counts["rechecked"] == 5  # 20,000 characters cost next to nothing
+
+
+def test_requests_that_may_cost_money_are_not_sent_again_unless_asked(tmp_path: Path) -> None:
+    class Priced(Drifting):
+        may_cost_money = True
+
+        def identity(self) -> Identity:
+            return Identity({"model": "priced"})
+
+    store = tmp_path / "run.sqlite"
+    run(Priced(), store, _many(20))
+    with RunContext(False, store=store) as running:
+        options = running.options_for(Priced())
+        predict_queries(Priced(), _many(25), "Test", options)
+    assert options.counter.counts == Counter(computed=5, reused=20)
+    assert [warning for warning in running.warnings if "cost money" in warning] == [NOT_RECHECKED]
+    assert run(Priced(), store, _many(30), recheck=True)[1].counts["rechecked"] == 25
+    with RunContext(False, store=store, recheck=False) as running:
+        predict_queries(Priced(), _many(30), "Test", running.options_for(Priced()))
+    assert not running.warnings
+
+
+@pytest.mark.parametrize(
+    ("spec", "priced"),
+    [
+        ("openai:http://localhost:8000/v1#m", False),
+        ("openai:https://api.example.com/v1#m", True),
+        ("litellm:a/m", True),
+    ],
+)
+def test_which_servers_may_cost_money(spec: str, priced: bool) -> None:
+    kernel = load_kernel(spec)
+    assert may_cost_money(kernel) is may_cost_money(TextInference(kernel)) is priced
 
 
 def test_the_sample_is_random(tmp_path: Path) -> None:

@@ -195,8 +195,10 @@ def test_replies_that_are_cut_before_a_label(kind: str, tmp_path: Path) -> None:
     benchmark = Normal(datasets=["mini"], limit=4, unparsed="excluded")
     for _ in range(2):  # the second run reads the store
         result = benchmark(text_inference(Writer(reply), 7), store=tmp_path / "run.sqlite")
-        warnings = [text for text in result.warnings if "of 8 replies" in text]
+        warnings = [text for text in result.warnings if "of 8 replies" in text and "unparsed" not in text]
         assert [warned in text for text in warnings] == [True] * (warned is not None)
+        unparsed = [text for text in result.warnings if "of 8 replies are unparsed and are excluded" in text]
+        assert bool(unparsed) is (kind != "cut after the label")
 
 
 def test_a_reply_with_another_ending_is_no_other_prediction(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

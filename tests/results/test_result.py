@@ -371,7 +371,8 @@ def test_the_other_tables(name: str, first: str, make_model: Any) -> None:
             assert low - 1e-3 <= value <= high + 1e-3
     lines = str(result).split("\n")
     assert lines[0] == result.benchmark
-    assert lines[-1] == str(result.signature)
+    printed_warnings = [f"WARNING: {warning}" for warning in result.warnings]
+    assert lines[-1 - len(printed_warnings) :] == [str(result.signature), *printed_warnings]
 
 
 def test_what_is_undefined_is_a_dash_with_its_reason() -> None:

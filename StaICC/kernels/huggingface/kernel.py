@@ -145,9 +145,6 @@ class TokenKernel:
     """Tokens of prompts and of continuations that this object processed so far, in this process. A prefix that prompts
     share counts for each of them, as in forecasts."""
 
-    _dropped: Sequence[int] = ()
-    """Of each prompt that lost demonstrations since the last :meth:`run_warnings`, how many."""
-
     def _count(self, sequences: Sequence[Tokens], continuations: Sequence[Sequence[int]] = ()) -> None:
         read, generated = self.tokens_used
         self.tokens_used = read + sum(map(len, sequences)), generated + sum(map(len, continuations))
@@ -198,9 +195,7 @@ class TokenKernel:
         """
         if self.options.on_too_long == "error":
             return [self.format.render(prompt) for prompt in prompts]
-        dropped = self._dropped
         reading = self._read([[prompt] for prompt in prompts])
-        self._dropped = dropped  # nothing was sent
         return [text for (text,) in reading.texts]
 
     # Scoring labels
@@ -270,13 +265,31 @@ class TokenKernel:
                 _log.warning("label tokens: %s", issue.message)
         return issues
 
-    def prompt_warnings(self, prompts: Sequence[Prompt], label_space: Sequence[str]) -> list[str]:
-        """Return warnings about labels that share their deciding token, and about prompts near the length limit.
+    def prompt_warnings(self, prompts: Sequence[Prompt], label_space: Sequence[str], new_tokens: int = 0) -> list[str]:
+        """Return warnings about labels that share their deciding token, and about what the model reads of prompts.
+
+        They need no weights: a model that is not loaded stays so.
 
         Args:
-            prompts: The prompts of a run.
-            label_space: Their labels.
+            prompts: The prompts of a run; for a noisy channel, for each query a tuple of prompts.
+            label_space: Their labels; none for texts of which no label is scored.
+            new_tokens: The maximum number of tokens that are generated; 0 for scores of the labels.
         """
+        reader = self._reader()
+        warnings = []
+        if label_space and not new_tokens and any(isinstance(prompt, str) for prompt in prompts):
+            warnings += reader._label_warnings(label_space)
+        warnings += reader._loss_warnings(prompts)
+        warnings += reader._limit_warnings(prompts)
+        warnings += reader._drop_warnings(prompts, label_space, new_tokens)
+        return warnings
+
+    def _reader(self) -> TokenKernel:
+        """Return what reads prompts as this kernel does: itself, or a reader without weights if it is not loaded."""
+        return self
+
+    def _label_warnings(self, label_space: Sequence[str]) -> list[str]:
+        """Return warnings about labels that share their deciding token or have none of their own."""
         issues = self._audit(label_space, silent=True)
         shared = [issue for issue in issues if issue.kind == "shared-token"]
         warnings = [issue.message for issue in issues if issue not in shared]
@@ -286,26 +299,58 @@ class TokenKernel:
                 f"{number} of {len(label_space)} labels are scored by the same token as another label, such as "
                 f"{names}, and are not distinguished. Use label_scoring='full' or other label words"
             )
-        warnings += self._loss_warnings(prompts)
-        limit = self._limit()
-        texts = {text for prompt in prompts for text in ([prompt] if isinstance(prompt, str) else prompt)}
-        longest = self.format.encode(self.rendered(sorted(texts, key=lambda text: (len(text), text))[-MEASURED:]))
-        size = max(map(len, longest), default=0)
-        if limit is not None and size > NEAR_LIMIT * limit:
-            drops = self.options.on_too_long == "drop-demonstrations"
-            longer = "Longer prompts lose demonstrations" if drops else "Longer prompts fail"
-            warnings.append(
-                f"the longest prompt has {size} tokens, and the model reads {limit} at most. {longer}; use a smaller "
-                "k, a model with a longer context, or a larger max_length if the model can read it"
-            )
         return warnings
+
+    def _limit_warnings(self, prompts: Sequence[Prompt]) -> list[str]:
+        """Return a warning if the longest prompt is near the limit of the model."""
+        limit = self._limit()
+        if limit is None:
+            return []
+        texts = {text for prompt in prompts for text in ([prompt] if isinstance(prompt, str) else prompt)}
+        longest = sorted(texts, key=lambda text: (len(text), text))[-MEASURED:]
+        size = max(map(len, self.format.encode(self._readable(longest))), default=0)
+        if size <= NEAR_LIMIT * limit:
+            return []
+        drops = self.options.on_too_long == "drop-demonstrations"
+        longer = "Longer prompts lose demonstrations" if drops else "Longer prompts fail"
+        return [
+            f"the longest prompt has {size} tokens, and the model reads {limit} at most. {longer}; use a smaller "
+            "k, a model with a longer context, or a larger max_length if the model can read it"
+        ]
 
     def _loss_warnings(self, prompts: Sequence[Prompt]) -> list[str]:
         """Return a warning if the tokenizer loses characters of some prompts."""
         chosen = [prompts[number] for number in spread(len(prompts), COMPARED)]
-        texts = self.rendered([prompt if isinstance(prompt, str) else prompt[0] for prompt in chosen])
-        warning = loss_warning(self.tokenizer, texts, self.format.encode(texts))
+        texts = self._readable([prompt if isinstance(prompt, str) else prompt[0] for prompt in chosen])
+        warning = loss_warning(self.tokenizer, texts, self.format.encode(texts)) if texts else None
         return [] if warning is None else [warning]
+
+    def _readable(self, prompts: Sequence[str]) -> list[str]:
+        """Return prompts as the model reads them, without those that it cannot read: they fail by themselves."""
+        texts = []
+        for prompt in prompts:
+            with contextlib.suppress(PromptError):
+                texts += self.rendered([prompt])
+        return texts
+
+    def _drop_warnings(self, prompts: Sequence[Prompt], label_space: Sequence[str], new_tokens: int) -> list[str]:
+        """Return a warning if prompts are sent without some of their demonstrations, because they are too long."""
+        if self.options.on_too_long == "error":
+            return []
+        dropped = []
+        for prompt in prompts:
+            scored_in_full = isinstance(prompt, str) and self.options.whole_labels and not new_tokens
+            labels = label_space if scored_in_full else ()
+            query = [prompt] if isinstance(prompt, str) else list(prompt)
+            with contextlib.suppress(PromptError):
+                dropped += self._read([query], labels, new_tokens).dropped
+        shortened = [count for count in dropped if count]
+        if not shortened:
+            return []
+        return [
+            f"{len(shortened)} prompts were longer than the model reads and were sent without {sum(shortened)} "
+            "demonstrations"
+        ]
 
     def _why_not_finite(self) -> str:
         """Return a sentence on why scores are not finite; an empty text if it is not known."""
@@ -343,22 +388,7 @@ class TokenKernel:
         """Return queries, each a list of prompts, as tokens, with room for labels or for some more tokens."""
         limit = self._limit() if limited else None
         room = max(new_tokens, self._least_new)
-        reading = self.format.read(queries, None if limit is None else limit - room, labels)
-        self._dropped = [*self._dropped, *(count for count in reading.dropped if count)]
-        return reading
-
-    def run_warnings(self) -> list[str]:
-        """Return, once, how many prompts were sent without demonstrations since the last call.
-
-        Results of the kernel's own predictions record it, too; those of methods do not.
-        """
-        prompts, demonstrations = len(self._dropped), sum(self._dropped)
-        self._dropped = ()
-        if not prompts:
-            return []
-        return [
-            f"{prompts} prompts were longer than the model reads and were sent without {demonstrations} demonstrations"
-        ]
+        return self.format.read(queries, None if limit is None else limit - room, labels)
 
     def _single(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
         """Labels scored by one token each."""
@@ -366,12 +396,20 @@ class TokenKernel:
         issues = self._audit(label_space)
         tokens, shared = self.format.deciding(label_space)
         logits, totals = self._label_logits(reading.before(shared), tokens, self.options.label_mass)
-        distinct = {token: place for place, token in enumerate(tokens)}.values()
-        mass = None
-        if totals is not None:
-            logs = ([row[place] - total for place in distinct] for row, total in zip(logits, totals, strict=True))
-            mass = self._masses(logs)
+        mass = None if totals is None else self._token_masses(tokens, logits, totals)
         return LabelScores(self._probabilities(logits), logits, mass, issues, reading.dropped)
+
+    def _token_masses(self, tokens: Sequence[int], logits: Logs, totals: Sequence[float]) -> list[float]:
+        """Return the total probability of the labels for each prompt, where each is scored by one token.
+
+        Args:
+            tokens: The token of each label; one that several labels share counts once.
+            logits: Their logits for each prompt.
+            totals: The log of the sum over the vocabulary for each prompt.
+        """
+        distinct = {token: place for place, token in enumerate(tokens)}.values()
+        logs = ([row[place] - total for place in distinct] for row, total in zip(logits, totals, strict=True))
+        return self._masses(logs)
 
     def _read_scored(
         self, prompts: Sequence[Any], label_space: Sequence[str], variant: str, limited: bool = True
@@ -536,6 +574,30 @@ class TokenKernel:
     ) -> list[str]:
         """Return the texts that continue these tokens."""
         raise NotImplementedError
+
+
+class PromptReader(TokenKernel):
+    """What reads prompts as a kernel does, without the weights of its model.
+
+    Args:
+        tokenizer: The tokenizer.
+        config: The configuration of the model.
+        options: The options of the kernel.
+        least_new: The least number of tokens that a request of the kernel generates.
+    """
+
+    def __init__(self, tokenizer: Any, config: Any, options: KernelOptions, least_new: int = 0) -> None:
+        self.tokenizer = tokenizer
+        self.options = options
+        self._config = config
+        self._least_new = least_new  # type: ignore[misc]
+
+    def limit(self) -> int | None:
+        """Return the maximum number of tokens of a prompt, if there is one."""
+        return self.format.limit(self._config)
+
+    def _limit(self) -> int | None:
+        return self.limit()
 
 
 class CausalLMKernel(TokenKernel, LoadsModel):
@@ -755,6 +817,11 @@ class CausalLMKernel(TokenKernel, LoadsModel):
     def _limit(self) -> int | None:
         return self.format.limit(self.model.config)
 
+    def _reader(self) -> TokenKernel:
+        if self._source is None or self._loaded is not None:
+            return self
+        return PromptReader(*self._source.load_reader(), self.options)
+
     def _why_not_finite(self) -> str:
         return why_not_finite(self.model)
 
@@ -879,16 +946,21 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         single = scored = not {*_SCORES}.isdisjoint(wanted)
         if scored and self.options.whole_labels:
             scores, single = self.score(prompts, label_space), False
-            features = {"probabilities": scores.probabilities, "log_probabilities": scores.log_scores}
+            features = {"probabilities": scores.predictions(), "log_probabilities": scores.log_scores}
         with self._running(prompts):
             reading = self._read([[prompt] for prompt in prompts])
             tokens, shared = self.format.deciding(label_space) if single else ([], 0)
             if single:
                 self._audit(label_space)
                 hidden = self._last(reading.before(shared))
-                logits, totals = self.runner().forward.rows(hidden, tokens, "log_probabilities" in wanted)
-                features["probabilities"] = self._probabilities(logits)
-                if totals is not None:
+                needs_totals = self.options.label_mass or "log_probabilities" in wanted
+                logits, totals = self.runner().forward.rows(hidden, tokens, needs_totals)
+                mass = None
+                if totals is not None and self.options.label_mass:
+                    mass = self._token_masses(tokens, logits, totals)
+                scores = LabelScores(self._probabilities(logits), logits, mass, (), reading.dropped)
+                features["probabilities"] = scores.predictions()
+                if totals is not None and "log_probabilities" in wanted:
                     pairs = zip(logits, totals, strict=True)
                     features["log_probabilities"] = [[value - total for value in row] for row, total in pairs]
             if not {"vocabulary", "hidden"}.isdisjoint(wanted):

@@ -59,6 +59,8 @@ _LEGAL = {"dtype": NUMBER_TYPES, "quantization": get_args(Quantization), "attn_i
 """Values of options; attention functions of a repository have a name with a slash."""
 
 _loaded: dict[str, Loaded] = {}
+_readers: dict[str, tuple[Any, Any]] = {}
+"""Tokenizer and configuration by content, of models whose weights were not needed."""
 _load_lock = threading.RLock()
 
 
@@ -352,6 +354,21 @@ class ModelSource:
                 del _loaded[next(iter(_loaded))]
             return known
 
+    def load_reader(self) -> tuple[Any, Any]:
+        """The tokenizer and the configuration of the model, without its weights; loaded once per process and content.
+
+        Raises:
+            MissingDependencyError: ``torch`` or ``transformers`` is not installed.
+            StaICCError: They cannot be loaded; the message contains the reason.
+        """
+        key = json.dumps([self.content(), "reader"], sort_keys=True)
+        with _load_lock:
+            if key not in _readers:
+                _readers[key] = _read_words(self)
+            while len(_readers) > LOADED:
+                del _readers[next(iter(_readers))]
+            return _readers[key]
+
 
 def _cached(name: str, file: str, revision: str | None) -> Path:
     """Return the folder of the hub's cache that has a file of a model; downloads the file if necessary."""
@@ -415,6 +432,28 @@ def _read(source: ModelSource) -> tuple[Any, Any]:
         with torch.inference_mode():
             model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=model.device))
     return model, tokenizer
+
+
+def _read_words(source: ModelSource) -> tuple[Any, Any]:
+    """Return the tokenizer and the configuration of a model."""
+    transformers = require("transformers", "hf", FEATURE)
+    kind, name, revision = source.where()
+    arguments: dict[str, Any] = {"trust_remote_code": source.trust_remote_code}
+    if revision:
+        arguments["revision"] = revision
+    try:
+        with without_bars():
+            if kind == "gguf":
+                path = source.gguf_file()
+                folder = find_copy(path, digest_of_file(path))
+                if folder is None:  # the file is converted once, with its weights
+                    loaded = source.load()
+                    return loaded.tokenizer, loaded.model.config
+                return load_tokenizer(folder), transformers.AutoConfig.from_pretrained(folder)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(name, **arguments)
+            return tokenizer, transformers.AutoConfig.from_pretrained(name, **arguments)
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+        raise StaICCError(f"the tokenizer of {source.spec!r} could not be loaded: {error}") from error
 
 
 def converted_copy(path: Path) -> tuple[Path, Any] | None:

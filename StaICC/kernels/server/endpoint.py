@@ -41,8 +41,8 @@ is the probability that the next token begins this label and no other: the sum o
 :func:`~StaICC.kernels.server.label_tokens.begun_labels` counts for it, in all spellings. Tokens that may begin several
 labels, or be another word, count for none; where they weigh more than what tells the labels apart, the query has no
 prediction. Tokens without visible text (blanks, line breaks) begin no label and are left out. Where they have much of
-the probability, the run has a warning (:meth:`EndpointKernel.run_warnings`). A label none of whose tokens is listed is
-either a :class:`NoMatch` (the default), or gets an upper bound: it can have no more than the least probable listed
+the probability, the run has a warning (:meth:`EndpointKernel.answer_warnings`). A label none of whose tokens is listed
+is either a :class:`NoMatch` (the default), or gets an upper bound: it can have no more than the least probable listed
 token, and no more than what the list leaves over.
 
 Some servers echo a prompt with log-probabilities that belong to other tokens (llama-cpp-python: those of the token
@@ -54,6 +54,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import ipaddress
 import json
 import math
 import re
@@ -64,7 +65,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from StaICC.errors import ArgumentError, OutputError
-from StaICC.inference.contract import Text
+from StaICC.inference.contract import ScoredLabels, Text, is_unmeasured
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import (
     Capability,
@@ -76,7 +77,7 @@ from StaICC.kernels.protocol import (
 )
 from StaICC.kernels.registry import option_types, split_options
 from StaICC.kernels.server.label_tokens import mass_without_text, token_masses
-from StaICC.kernels.server.prompt_cuts import PromptCheck
+from StaICC.kernels.server.prompt_cuts import CANNOT_COUNT, PromptCheck
 from StaICC.kernels.server.transport import (
     KEY_VARIABLE,
     Api,
@@ -452,6 +453,23 @@ def check_prompts(prompts: Sequence[str]) -> None:
         raise ArgumentError(f"prompts: got {prompts!r:.80}, {advice}")
 
 
+def is_local(url: str) -> bool:
+    """Return whether a server is in this machine or its network, where requests have no price.
+
+    Example:
+        >>> is_local("http://localhost:8000/v1"), is_local("http://10.0.0.7:8000"), is_local("http://gpu-node-3:8000")
+        (True, True, True)
+        >>> is_local("https://api.example.com/v1"), is_local("https://8.8.8.8/v1")
+        (False, False)
+    """
+    host = urlsplit(url).hostname or ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return "." not in host or host.endswith((".local", ".localhost", ".internal", ".lan"))
+    return address.is_private or address.is_loopback
+
+
 def _checked_url(given: object) -> str:
     """Normalise an address, and refuse parts that an identity or an error must not show."""
     try:
@@ -535,6 +553,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_transport": copy.copy(self._transport)}  # a copy pins editions of its own
+
+    @property
+    def may_cost_money(self) -> bool:
+        """Whether requests may have a price: the server is not in this machine or its network."""
+        return not is_local(self.base_url)
 
     @classmethod
     def from_spec(cls, spec: str, **options: Any) -> EndpointKernel:
@@ -670,7 +693,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             text = reply(self._transport.request(self.api, self._request(prompt, settings)))
             if has_key(text):
                 raise EndpointError(f"the reply holds the key from {KEY_VARIABLE}, so it is not used: {clip(text)}")
-            return text
+            return Text(text, text.finish_reason, unmeasured=self._prompt_check.is_unmeasured(prompt))
 
         return self._transport.all(prompts, work)
 
@@ -690,10 +713,18 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         sent = [next(iter(self._request(prompt, {}).values())) for prompt in prompts]
         return [part if isinstance(part, str) else json.dumps(part, ensure_ascii=False) for part in sent]
 
-    def run_warnings(self) -> list[str]:
-        """Return warnings about the responses in this process since the last call; a run calls it after each part."""
+    def answer_warnings(self, answers: Sequence[object]) -> list[str]:
+        """Return warnings about what the responses to prompts said, which their predictions record.
+
+        Args:
+            answers: Predictions of this kernel.
+        """
         warnings = []
-        masses = self._transport.take_masses_without_text()
+        masses = [
+            answer.mass_without_text
+            for answer in answers
+            if isinstance(answer, ScoredLabels) and answer.mass_without_text is not None
+        ]
         if masses and math.fsum(masses) / len(masses) >= MUCH_WITHOUT_TEXT:
             mean = math.fsum(masses) / len(masses)
             mostly = sum(mass > _MOSTLY for mass in masses)
@@ -705,9 +736,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
                 f"average, and more than {_MOSTLY} in {mostly} of {len(masses)} prompts. They begin no label, and the "
                 f"scores leave them out{advice}"
             )
-        cannot_count = self._prompt_check.take_warning()
-        if cannot_count is not None:
-            warnings.append(cannot_count)
+        if any(is_unmeasured(answer) for answer in answers):
+            warnings.append(CANNOT_COUNT)
         return warnings
 
     def close(self) -> None:
@@ -735,15 +765,9 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         body = self._transport.request(self.api, self._request(prompt, self.reply_request(1, ())))
         return token_counts(body).get("prompt_tokens")
 
-    def prompt_warnings(self, prompts: Sequence[str], label_space: Sequence[str]) -> list[str]:
-        """Note the longest prompt of a run, which is the first that is measured; there are no warnings yet.
-
-        Args:
-            prompts: The prompts of a run.
-            label_space: Their labels.
-        """
+    def announce_prompts(self, prompts: Sequence[str]) -> None:
+        """Note the longest prompt of a run, which is the first that is measured."""
         self._prompt_check.announce(prompts)
-        return []
 
     def _scores(self, prompt: str, labels: Sequence[str]) -> list[float]:
         transport = self._transport
@@ -752,8 +776,10 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             listed = {"logprobs": True, "top_logprobs": self.top_n} if self.api == "chat" else {"logprobs": self.top_n}
             body = transport.request(self.api, self._request(prompt, self.reply_request(1, ()) | listed))
             tokens = next_tokens(body, self.top_n)
-            transport.record_mass_without_text(math.exp(mass_without_text(tokens)))
-            return label_probabilities(next_token_scores(tokens, labels, self.unlisted))
+            without_text = min(1.0, math.exp(mass_without_text(tokens)))
+            scores = label_probabilities(next_token_scores(tokens, labels, self.unlisted))
+            unmeasured = self._prompt_check.is_unmeasured(prompt)
+            return ScoredLabels(scores, mass_without_text=without_text, unmeasured=unmeasured)
         complete = functools.partial(transport.request, "completions")
         if self.last_blank == "label":
             prompt, labels = without_blank(prompt), with_blank(labels)

@@ -68,6 +68,8 @@ class LiteLLMKernel(ReplyKernel):
         name, given = split_options(text, option_types(cls), given=options)
         return cls(name.removeprefix("litellm").removeprefix(":"), **given)
 
+    may_cost_money: ClassVar[bool] = True
+
     capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.TEXT, Capability.BATCH})
     """Text; no scores of labels."""
 

@@ -170,7 +170,6 @@ class PromptCheck:
         self._shortest_cut_tokens = PromptTokens(0, 0)
         self._longest_announced = ""
         self._cannot_count = False
-        self._warning: str | None = None
 
     def __reduce__(self) -> tuple[type[PromptCheck], tuple[int]]:
         return PromptCheck, (self.longest_read,)
@@ -186,10 +185,9 @@ class PromptCheck:
         if isinstance(prompt, PromptText):
             self.most_demonstrations = max(self.most_demonstrations, len(prompt.parts.demonstrations))
 
-    def take_warning(self) -> str | None:
-        """Return, once, that the server counts no tokens, if that is so."""
-        warning, self._warning = self._warning, None
-        return warning
+    def is_unmeasured(self, prompt: str) -> bool:
+        """Return whether a prompt may be cut, and the server cannot be asked how much of it it reads."""
+        return self._cannot_count and size(prompt) > self.longest_read
 
     def is_known_to_be_read(self, prompt: str) -> bool:
         """Return whether a prompt needs no measurement, or none is possible."""
@@ -230,7 +228,6 @@ class PromptCheck:
             tokens = measure(prompt, count_tokens)
         if tokens is None:
             self._cannot_count = True
-            self._warning = CANNOT_COUNT
         elif not tokens.cut:
             self.longest_read = max(self.longest_read, size(prompt))
         elif self._shortest_cut is None or size(prompt) < self._shortest_cut:

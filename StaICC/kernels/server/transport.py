@@ -340,7 +340,6 @@ class Transport(Requests):
         """The editions seen so far."""
         self.counts: Counter[str] = Counter()
         """The fields of :class:`EndpointUsage` so far, in this process."""
-        self._masses_without_text: list[float] = []
         self._process: int | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -375,15 +374,6 @@ class Transport(Requests):
         """Why the server's echo is wrong, if it is; empty before the check."""
         redact_logs()
         self.understood, self._process = False, os.getpid()
-
-    def record_mass_without_text(self, mass: float) -> None:
-        """Keep the probability that a response gives to next tokens without visible text."""
-        self._masses_without_text.append(mass)
-
-    def take_masses_without_text(self) -> list[float]:
-        """Return what was recorded since the last call."""
-        masses, self._masses_without_text = self._masses_without_text, []
-        return masses
 
     def close(self) -> None:
         """Close the connections of this process; the next query opens them again."""

@@ -241,6 +241,10 @@ class Calibration:
         """Turn features, one for each prompt, into probabilities of the labels, one row for each prompt."""
         raise NotImplementedError
 
+    def fallback(self) -> str | None:
+        """Return in what the trained calibration does something else than its name says; ``None`` if in nothing."""
+        return None
+
     def check_state(self) -> None:
         """Refuse loaded values that do not fit each other, with a ValueError."""
 
@@ -621,6 +625,9 @@ def _calibrated(make: Make, data: spec.MethodData) -> spec.Steps:
     *learned_from, _ = yield [*training, data.queries(feature, ahead=True)]
     for calibration, sample, rows in zip(calibrations, samples, learned_from, strict=True):
         calibration.train_on(rows, *sample)
+        fallback = calibration.fallback()
+        if fallback is not None:
+            data.warnings.append(fallback)
     reads, apply = calibrations[0].reads, [calibration.apply for calibration in calibrations]
     if reads != "vocabulary":
         (rows,) = yield [data.queries(reads)]

@@ -62,6 +62,8 @@ class _LabelledCalibration(base.Calibration):
 
     arrays: ClassVar[bool] = True
     failed = False
+    labels_without_prompts: Sequence[str] = ()
+    """The labels that no training prompt has."""
 
     @property
     def reads(self) -> Feature:
@@ -83,9 +85,26 @@ class _LabelledCalibration(base.Calibration):
     def learn(self, rows: Any, labels: Sequence[int]) -> None:
         """Learn from hidden states or logits."""
         matrix = finite_matrix(rows, f"calibration {_ROWS[self.feature]}")
-        self.failed = self.variant == "0.1.1" and len(set(labels)) < self.n_label
+        self.labels_without_prompts = [name for label, name in enumerate(self.label_space) if label not in set(labels)]
+        self.failed = self.variant == "0.1.1" and bool(self.labels_without_prompts)
         if not self.failed:
             self._learn(distributions(matrix) if self._diverges else matrix, labels)
+
+    def fallback(self) -> str | None:
+        """Return which labels no training prompt had, and what follows."""
+        if not self.labels_without_prompts:
+            return None
+        missing = ", ".join(map(repr, self.labels_without_prompts))
+        if self.failed:
+            return (
+                f"none of the {self.training_prompts} training prompts has the label {missing}, so all predictions are "
+                "those of the model without the method, as the release does. Use a larger calibration_number, or "
+                "variant 'paper'"
+            )
+        return (
+            f"none of the {self.training_prompts} training prompts has the label {missing}, so it is never predicted. "
+            "Use a larger calibration_number"
+        )
 
     def apply(self, features: Any) -> list[list[float]]:
         """Turn what the model gives, shape (n, d), into probabilities of the labels: n rows."""

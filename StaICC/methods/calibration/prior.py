@@ -290,6 +290,11 @@ def context_method(kind: type[PriorCalibration], title: str, options: type[Any])
             texts = base.domain_texts(experimentor.calibration_set(), given.texts, given.sample_length)
         logarithms = "log_probabilities" in data.provides and not experimentor.prompt_former.settings.noisy_channel
         feature = "log_probabilities" if logarithms else "probabilities"
+        if not logarithms:
+            data.warnings.append(
+                "log-probabilities of the labels over the vocabulary are not known here, so the predictions on "
+                "content-free texts are normalised before they are averaged"
+            )
         rows, *free = yield [data.queries(), *(data.queries(feature, with_query(experimentor, text)) for text in texts)]
         return calibrated_in_context(rows, free, kind.correct, len(experimentor.get_label_space()), logarithms)
 

@@ -143,12 +143,12 @@ def test_a_longest_prompt_that_the_server_refuses_is_no_fault_of_the_others():
 
 
 @pytest.mark.parametrize("stated", [None, 0, 9])
-def test_a_server_that_does_not_count_is_a_warning_and_not_measured_again(stated):
+def test_a_server_that_does_not_count_is_not_measured_again(stated):
     check = PromptCheck()
     check.refuse_if_cut(text_of(2_000), lambda text: stated)
     assert check.is_known_to_be_read(text_of(9_000))
-    assert "does not state how many tokens" in check.take_warning()
-    assert check.take_warning() is None
+    assert check.is_unmeasured(text_of(9_000))
+    assert not check.is_unmeasured("a short prompt, which no server cuts")
 
 
 @pytest.mark.parametrize("text", ["a" * 500, "one two " * 70, "x" * 999, "日本語" * 300, "a " * 5000])

@@ -1,0 +1,102 @@
+"""Warnings of a result: they follow from data, prompts, inference function and predictions, whatever path a run takes.
+
+Warnings about predictions are made where these are scored (:mod:`StaICC.benchmarks.evaluation`), so verification makes
+them again. Warnings that only the inference function can make are added here, for the prompts of each data set of each
+benchmark: a member of a group warns as the benchmark alone, and a run from a store as the run that filled it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from StaICC.benchmarks.evaluation import DatasetRun
+from StaICC.inference.contract import Answer, Inference
+from StaICC.inference.label_mass import likely_tokens_hint
+from StaICC.inference.model_warnings import model_warnings, prompt_warnings
+from StaICC.inference.prompt_key import PromptKey
+from StaICC.inference.replies import Failure
+from StaICC.prompting.prompt_writer import Query
+
+Log = Callable[[str], None]
+"""Logs a warning."""
+
+
+def dataset_warnings(name: str, run: DatasetRun) -> list[str]:
+    """Return the warnings about prompts and predictions of a data set, as results have them.
+
+    Args:
+        name: The data set.
+        run: Its run.
+    """
+    return [f"{name}: {warning}" for warning in (*run.warnings, *run.model_warnings)]
+
+
+def all_warnings(of_data: Sequence[str], runs: Mapping[str, DatasetRun], of_the_run: Sequence[str]) -> tuple[str, ...]:
+    """Return the warnings of a result, each once: those that verification can make again come first.
+
+    Args:
+        of_data: The warnings about the data sets.
+        runs: One run for each data set, by name.
+        of_the_run: What went wrong in the run; of a saved result, all warnings that it has.
+    """
+    of_predictions = [f"{name}: {warning}" for name, run in runs.items() for warning in run.warnings]
+    of_model = [f"{name}: {warning}" for name, run in runs.items() for warning in run.model_warnings]
+    return tuple(dict.fromkeys([*of_data, *of_predictions, *of_model, *of_the_run]))
+
+
+def with_model_warnings(
+    run: DatasetRun, function: Inference, queries: Sequence[Query], answers: Sequence[Answer | Failure]
+) -> DatasetRun:
+    """Return a run with the warnings that its inference function makes.
+
+    Args:
+        run: The run over a data set.
+        function: The inference function.
+        queries: Its queries.
+        answers: The prediction of each query.
+    """
+    predicted = answers_by_key(queries, answers)
+    return replace(run, model_warnings=tuple(model_warnings(function, predicted)))
+
+
+def answers_by_key(queries: Sequence[Query], answers: Sequence[Answer | Failure]) -> dict[PromptKey, Answer | Failure]:
+    """Return the prediction of each distinct prompt with its label space."""
+    return {(query.prompt, query.label_space): answer for query, answer in zip(queries, answers, strict=True)}
+
+
+def log_prompt_warnings(name: str, function: Inference, queries: Sequence[Query], log: Log | None) -> None:
+    """Log what the prompts of a data set warn of, before the first of them is predicted.
+
+    Args:
+        name: The data set.
+        function: The inference function.
+        queries: Its queries.
+        log: Logs a warning; ``None`` for a run that logs nothing.
+    """
+    if log is None:
+        return
+    keys = [(query.prompt, query.label_space) for query in queries]
+    for warning in prompt_warnings(function, keys):
+        log(f"{name}: {warning}")
+
+
+def log_dataset_warnings(
+    name: str, run: DatasetRun, function: Inference, answers: Mapping[PromptKey, Answer | Failure], log: Log | None
+) -> None:
+    """Log the warnings of a data set, and what the model would rather write than its labels.
+
+    Args:
+        name: The data set.
+        run: Its run.
+        function: The inference function.
+        answers: The prediction of each prompt.
+        log: Logs a warning; ``None`` for a run that logs nothing.
+    """
+    if log is None:
+        return
+    for warning in dataset_warnings(name, run):
+        log(warning)
+    hint = likely_tokens_hint(function, answers)
+    if hint is not None:
+        log(f"{name}: {hint}")

@@ -1,0 +1,121 @@
+"""Verdicts of earlier verifications: a file whose inputs did not change is not recomputed again.
+
+Only "recomputed" is kept, under a digest of everything that was read to reach it: the bytes of the result, all files of
+this package, which data are there, and the user's data files. What is unchecked may be checked later, when data are
+there. Where something is read of which no digest is known here, such as the code of a plug-in or the data of LongICL,
+no verdict is kept.
+
+The verdicts are in the folder of the data pack, never in a site, which is often public. They hold for the bytes of a
+file, whatever its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import StaICC
+from StaICC import benchmark_names
+from StaICC.datasets.catalogue import MINI, names
+from StaICC.datasets.pack import data_home, table_path
+from StaICC.datasets.source import data_file_digest
+from StaICC.errors import DataMissingError, StaICCError
+from StaICC.files.output import file_digest, replacing
+from StaICC.results.result import Result, ResultGroup
+from StaICC.results.signature import digest
+
+_FILE = "verdicts.json"
+_ABSENT = "absent"
+
+
+class VerdictCache:
+    """The results that earlier verifications recomputed; read when it is made.
+
+    Attributes:
+        recomputed: For the digest of each file, the digest of everything that was read to recompute it.
+        files: The digests of all files that were ever recomputed.
+    """
+
+    def __init__(self) -> None:
+        self.recomputed: dict[str, str] = {}
+        self.files: set[str] = set()
+        with contextlib.suppress(DataMissingError, OSError, ValueError, TypeError, KeyError, RecursionError):
+            saved = json.loads((data_home() / _FILE).read_bytes())
+            self.recomputed, self.files = dict(saved["recomputed"]), set(saved["files"])
+
+    def has(self, file: str, inputs: str | None) -> bool:
+        """Return whether a file was recomputed from these inputs.
+
+        Args:
+            file: The digest of the file.
+            inputs: The digest of its inputs (:func:`digest_of_inputs`); ``None`` if it is not known.
+        """
+        return inputs is not None and self.recomputed.get(file) == inputs
+
+    def add(self, file: str, inputs: str | None) -> None:
+        """Keep that a file was recomputed; arguments as for :meth:`has`."""
+        self.files.add(file)
+        if inputs is not None:
+            self.recomputed[file] = inputs
+
+    def save(self) -> None:
+        """Write the verdicts; without a folder for them, the next build verifies again."""
+        with contextlib.suppress(DataMissingError, OSError):
+            data_home().mkdir(parents=True, exist_ok=True)
+            with replacing(data_home() / _FILE) as file:
+                document = {"recomputed": self.recomputed, "files": sorted(self.files)}
+                file.write(json.dumps(document).encode("ascii"))
+
+
+def digest_of_inputs(file: str, result: Result | ResultGroup, folders: Sequence[Path]) -> str | None:
+    """Return a digest of everything that the verification of a result reads; ``None`` if it is not known.
+
+    Args:
+        file: The digest of the file of the result.
+        result: The result.
+        folders: Where the user's data files are searched.
+    """
+    data: list[tuple[str, str]] = []
+    for single in result.results():
+        if not _is_of_this_package(single):
+            return None
+        for name in single.details:
+            if name in single.files:
+                recorded = str(single.files[name].get("file"))
+                data += [(recorded, _digest_or_absent(folder / recorded)) for folder in folders]
+            elif name in names():
+                # The digest of a table is part of its name, and is checked whenever the table is opened.
+                path = table_path(name)
+                data.append((path.name, "installed" if path.is_file() else _ABSENT))
+            elif name != MINI:  # of a plug-in
+                return None
+    return digest([file, digest_of_code(), data])
+
+
+def _is_of_this_package(result: Result) -> bool:
+    """Return whether no other package's code is needed to verify a result, and no data without a known digest."""
+    if result.benchmark == benchmark_names.LONG_ICL:
+        return False
+    fields = result.signature.fields
+    return not any("@" in (fields.get(field) or "") for field in ("benchmark", "metrics"))
+
+
+def _digest_or_absent(path: Path) -> str:
+    try:
+        return data_file_digest(path)
+    except (StaICCError, OSError):
+        return _ABSENT
+
+
+@cache
+def digest_of_code() -> str:
+    """Return the digest of all files of this package, and of the Python version."""
+    package = Path(StaICC.__file__).parent
+    paths = [path for path in sorted(package.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+    parts = [(path.relative_to(package).as_posix(), file_digest(path)) for path in paths]
+    return hashlib.sha256(repr((sys.version, parts)).encode()).hexdigest()

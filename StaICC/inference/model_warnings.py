@@ -1,0 +1,111 @@
+"""Warnings about the prompts of an inference function and what it predicted for them.
+
+A warning is a function of the prompts, the inference function and the predictions, never of what a run computed itself.
+So a run whose predictions come from a store warns as the run that computed them. What only the computation can know,
+such as how a reply ended, is a fact of the prediction (:class:`~StaICC.inference.contract.Text`,
+:class:`~StaICC.inference.contract.ScoredLabels`), and stored with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from StaICC.inference.contract import Answer, Text, own_attribute, warns_by
+from StaICC.inference.label_mass import low_mass_warning
+from StaICC.inference.prompt_key import PromptKey
+from StaICC.inference.replies import Failure, read_reply
+from StaICC.prompting.prompt_writer import Prompt, Query
+
+FIRST_QUERIES = 50
+"""How many first queries of a data set are looked at for a model that predicts one label only."""
+
+
+def prompt_warnings(function: object, keys: Sequence[PromptKey]) -> list[str]:
+    """Return what an inference function warns of before it computes anything: of its prompts and of the labels.
+
+    Args:
+        function: An inference function. Warnings come from its own method ``prompt_warnings``, or from that of the
+            kernel that it wraps.
+        keys: Prompts with their label spaces.
+    """
+    warnings_of = warns_by(function, "prompt_warnings")
+    if warnings_of is None:
+        return []
+    prompts_by_space: dict[tuple[str, ...], list[Prompt]] = {}
+    for prompt, label_space in dict.fromkeys(keys):
+        prompts_by_space.setdefault(label_space, []).append(prompt)
+    warnings: list[str] = []
+    for label_space, prompts in prompts_by_space.items():
+        warnings += warnings_of(prompts, list(label_space))
+    return list(dict.fromkeys(warnings))
+
+
+def model_warnings(function: object, answers: Mapping[PromptKey, Answer | Failure]) -> list[str]:
+    """Return all warnings about prompts and what an inference function predicted for them.
+
+    Args:
+        function: The inference function.
+        answers: The prediction of each prompt, or why there is none.
+    """
+    warnings = prompt_warnings(function, list(answers))
+    reply_limit = own_attribute(function, "reply_limit")
+    if reply_limit is not None:
+        warnings += ending_warnings(reply_limit, answers)
+    answer_warnings = warns_by(function, "answer_warnings")
+    if answer_warnings is not None:
+        warnings += answer_warnings(list(answers.values()))
+    low_mass = low_mass_warning(answers.values())
+    if low_mass is not None:
+        warnings.append(low_mass)
+    return warnings
+
+
+def ending_warnings(limit: str, answers: Mapping[PromptKey, Answer | Failure]) -> list[str]:
+    """Return warnings about replies without a label that are cut, or of which it is unknown how they ended.
+
+    Args:
+        limit: The option that limits the tokens of a reply, with its value.
+        answers: The predictions.
+    """
+    endings: Counter[str | None] = Counter()
+    for (_, label_space), answer in answers.items():
+        reply = unlabelled_reply(answer, label_space)
+        if reply is not None:
+            endings[reply.finish_reason] += 1
+    warnings = []
+    replies = f"of {len(answers)} replies"
+    if endings["length"]:
+        warnings.append(f"{endings['length']} {replies} stopped at {limit} without a label; raise it")
+    if endings[None]:
+        warnings.append(
+            f"{endings[None]} {replies} have no label, and how they ended is not stored; a new store records it"
+        )
+    return warnings
+
+
+def unlabelled_reply(answer: Answer | Failure, label_space: Sequence[str]) -> Text | None:
+    """Return the reply of a prediction if it has no label; ``None`` for all else, and for a withheld reply."""
+    if isinstance(answer, Text):  # a completion that the benchmark parses
+        answer = read_reply(answer, label_space, "wrong")
+    if not isinstance(answer, Failure):
+        return None
+    reply = answer.unread if answer.reply is None else answer.reply
+    return reply if isinstance(reply, Text) else None
+
+
+def one_label_at_first(queries: Sequence[Query], predicted: Sequence[int]) -> str | None:
+    """Return a warning if the first queries got one label, although their true labels differ; ``None`` if not.
+
+    Args:
+        queries: The first queries of a data set.
+        predicted: The predicted label index of each of them.
+    """
+    true_labels = {query.label for query in queries}
+    if len(queries) < FIRST_QUERIES or len(true_labels) < 2 or len(set(predicted)) > 1:
+        return None
+    name = queries[0].label_space[predicted[0]]
+    return (
+        f"the first {len(queries)} queries all got the label {name!r}. Check the inference function: the order of its "
+        "scores, the label words, the prompt"
+    )

@@ -1,0 +1,199 @@
+"""Warnings of a result are the same on every path: alone, in a group, from a store, by methods, saved and loaded."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC import GLER, Dataset, Method, Normal, load, verify
+from StaICC.benchmarks.group import BenchmarkGroup
+from StaICC.benchmarks.verify import Contradicted, Recomputed
+from StaICC.inference.contract import ScoredLabels, Text
+from StaICC.inference.identity import Identity
+from StaICC.kernels.server.endpoint import EndpointKernel
+from StaICC.methods.run import run_all
+from StaICC.results.result import Result
+from tests.methods.fakes import Kernel
+
+SHARED = ["x person", "y person", "number"]
+"""Label names of which two end with the same token."""
+
+
+def own_data(labels: Sequence[str]) -> Dataset:
+    rows = [(f"who wrote number {number}?", number % len(labels)) for number in range(60)]
+    return Dataset.from_rows(rows, name="own", label_space=labels)
+
+
+def normal(labels: Sequence[str] = SHARED) -> Normal:
+    return Normal(k=1, datasets=[own_data(labels)], limit=4)
+
+
+class Rule:
+    """A kernel whose prediction for each prompt is given by a rule."""
+
+    reply_limit = "max_tokens=3"
+    api, last_blank = "completions", "prompt"
+
+    def __init__(self, rule: Any, fails_after: int | None = None) -> None:
+        self.rule, self.fails_after, self.calls = rule, fails_after, 0
+
+    def identity(self) -> Identity:
+        return Identity({"model": "a rule"})
+
+    def answer_warnings(self, answers: Sequence[object]) -> list[str]:
+        return EndpointKernel.answer_warnings(self, answers)  # type: ignore[arg-type]
+
+    def __call__(self, prompt: str, label_space: Sequence[str]) -> Any:
+        self.calls += 1
+        if self.fails_after is not None and self.calls > self.fails_after:
+            raise KeyboardInterrupt
+        return self.rule(prompt, label_space)
+
+
+def number_of(prompt: str) -> int:
+    return len(prompt) + sum(map(ord, prompt[-40:]))
+
+
+RULES: dict[str, tuple[Any, list[str]]] = {
+    "ties": (lambda prompt, labels: [0.41234, 0.41234, 0.17532], ["have a tie", "are the same"]),
+    "low label mass": (
+        lambda prompt, labels: ScoredLabels([0.5 + 1e-4 * (number_of(prompt) % 50), 0.3, 0.2], 0.001),
+        ["the labels together have a probability of 0.001"],
+    ),
+    "what a server said": (
+        lambda prompt, labels: ScoredLabels([0.5 + 1e-4 * (number_of(prompt) % 50), 0.3, 0.2], None, 0, 0.6, True),
+        ["without visible text", "does not state how many tokens"],
+    ),
+    "replies that are cut": (
+        lambda prompt, labels: Text("I think", "length"),
+        ["stopped at max_tokens=3 without a label", "replies are unparsed"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_a_store_a_group_and_a_method_warn_as_a_run_alone(kind: str, tmp_path: Path) -> None:
+    rule, expected = RULES[kind]
+
+    def benchmark(kind: Any = Normal) -> Any:
+        return kind(k=1, datasets=[own_data(SHARED)], limit=8, unparsed="wrong")
+
+    alone = benchmark()(Rule(rule))
+    for text in expected:
+        assert sum(text in warning for warning in alone.warnings) == 1
+        assert str(alone).count(text) == 1
+
+    group = BenchmarkGroup("Both", {"GLER": benchmark(GLER), "Normal": benchmark()})
+    assert group(Rule(rule))["Normal"].warnings == alone.warnings
+
+    store = tmp_path / "store.sqlite"
+    with pytest.raises(KeyboardInterrupt):
+        benchmark()(Rule(rule, fails_after=3), store=store)
+    assert benchmark()(Rule(rule), store=store).warnings == alone.warnings
+    complete = Rule(rule)
+    assert benchmark()(complete, store=store, recheck=False).warnings == alone.warnings
+    assert complete.calls == 0
+
+    assert set(Method("vanilla", Rule(rule)).run(benchmark()).warnings) == set(alone.warnings)
+    alone.save(tmp_path / "result.json")
+    assert load(tmp_path / "result.json").warnings == alone.warnings
+
+
+def test_remarks_on_predictions_are_logged_and_in_the_result(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        result = normal()(lambda prompt, label_space: [0.41234, 0.3, 0.28766])
+    (same,) = [warning for warning in result.warnings if "are the same" in warning]
+    assert same.startswith("own: all 8 predictions")
+    assert caplog.text.count(same) == 1
+
+
+def test_a_result_without_the_warnings_that_follow_from_its_records_is_contradicted() -> None:
+    result = normal()(lambda prompt, label_space: [0.41234, 0.3, 0.28766])
+    assert {finding.status for finding in verify(result, normal())} == {Recomputed()}
+    result.warnings = tuple(warning for warning in result.warnings if "are the same" not in warning)
+    assert any(isinstance(finding.status, Contradicted) for finding in verify(result, normal()))
+
+
+def test_a_complete_store_warns_of_labels_without_the_weights(
+    make_model: Any, make_tokenizer: Any, tmp_path: Path
+) -> None:
+    from StaICC.kernels.huggingface.kernel import CausalLMKernel
+
+    make_model("GPT2").save_pretrained(tmp_path / "model")
+    make_tokenizer().save_pretrained(tmp_path / "model")
+
+    def kernel() -> Any:
+        return CausalLMKernel.from_spec(str(tmp_path / "model"), last_blank="label")
+
+    alone = normal()(kernel())
+    shared = [warning for warning in alone.warnings if "2 of 3 labels are scored by the same token" in warning]
+    assert len(shared) == 1
+    store = tmp_path / "store.sqlite"
+    normal()(kernel(), store=store)
+    again = kernel()
+    assert normal()(again, store=store, recheck=False).warnings == alone.warnings
+    assert not again.is_loaded
+
+
+def test_every_method_warns_of_labels_that_share_a_token_and_the_table_prints_it(
+    make_model: Any, make_tokenizer: Any
+) -> None:
+    from StaICC.kernels.huggingface.kernel import CausalLMKernel
+
+    kernel = CausalLMKernel(make_model("GPT2"), make_tokenizer(), last_blank="label")
+    alone = normal()(kernel)
+    names = ["vanilla", "contextual_calibration", "domain_calibration", "hidden_calibration"]
+    table = run_all(kernel, normal(), methods=names, calibration_number=8)
+    for result in table.results():
+        assert any("labels are scored by the same token" in warning for warning in result.warnings)
+    assert set(table["vanilla"].warnings) == set(alone.warnings)
+    assert str(table).count("WARNING: own: 2 of 3 labels are scored by the same token") == 1
+
+
+def test_the_function_that_the_release_documents_warns_as_its_kernel(make_model: Any, make_tokenizer: Any) -> None:
+    from StaICC.prefabricate_inference.model_kernel import standard_ICL_inference_with_torch_Causal_LM
+
+    function = functools.partial(
+        standard_ICL_inference_with_torch_Causal_LM, model=make_model("GPT2"), tokenizer=make_tokenizer()
+    )
+    warnings = normal()(function).warnings
+    assert any("2 of 3 labels are scored by the same token" in warning for warning in warnings)
+
+
+# -- fallbacks of methods
+
+
+@pytest.mark.parametrize("name", ["knn_prompt", "knn_prompt_centroid", "hidden_calibration"])
+def test_a_calibration_of_the_release_that_gives_up_says_so(name: str) -> None:
+    rows = [(f"text {number}", 0 if number else 1) for number in range(120)]
+    rare = Dataset.from_rows(rows, name="rare", label_space=["often", "once"])
+    benchmark = Normal(k=1, datasets=[rare], limit=4)
+    method = Method(name, Kernel(), "0.1.1", calibration_number=8).run(benchmark)
+    assert isinstance(method, Result)
+    assert method.averaged == benchmark(Kernel()).averaged
+    (warning,) = [text for text in method.warnings if "those of the model without the method" in text]
+    assert warning.startswith("rare: none of the 8 training prompts has the label 'once'")
+
+
+def test_methods_without_what_their_paper_needs_say_what_they_do() -> None:
+    def plain(prompt: str, label_space: Sequence[str]) -> list[float]:
+        return [0.5 + 1e-4 * (number_of(prompt) % 50), 0.3, 0.2]
+
+    contextual = Method("contextual_calibration", plain).run(normal())
+    assert any("are normalised before they are averaged" in warning for warning in contextual.warnings)
+
+    asked: list[str] = []
+
+    def sometimes(prompt: str, label_space: Sequence[str]) -> list[float]:
+        asked.append(prompt)
+        if len(asked) == 2:
+            raise ValueError("lost")
+        return plain(prompt, label_space)
+
+    ensemble = Method("ensemble", sometimes, sets=2).run(normal(), on_error="collect")
+    assert any("1 of 4 predictions are means over fewer than 2 prompts" in warning for warning in ensemble.warnings)
