@@ -22,16 +22,18 @@ def data_warnings(experimentors: Iterable[Experimentor]) -> list[str]:
         experimentors: The data sets of all benchmarks of the run.
     """
     sentences: list[str] = []
-    names: dict[str, str] = {}
+    name_by_digest: dict[str, str] = {}
     for experimentor in experimentors:
         dataset = experimentor.dataset
         name = dataset.card.name
         sentences += [f"{name}: {text}" for text in warnings_of_settings(experimentor)]
         if isinstance(dataset.source, (BuiltIn, ReleasedWheel)):
             continue  # as they were published
-        first = names.setdefault(dataset.table.digest, name)
-        if first != name:
-            sentences.append(f"{name}: its rows are those of {first}, so they count twice in the means. Remove one")
+        first_name = name_by_digest.setdefault(dataset.table.digest, name)
+        if first_name != name:
+            sentences.append(
+                f"{name}: its rows are those of {first_name}, so they count twice in the means. Remove one"
+            )
         sentences += [f"{name}: {text}" for text in (*dataset.remarks, *warnings_of_rows(experimentor))]
     return list(dict.fromkeys(sentences))
 
@@ -59,7 +61,7 @@ def warnings_of_rows(experimentor: Experimentor) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class TextOfRow:
+class RowTexts:
     """The texts of a row, without surrounding spaces and with composed letters (NFC), with its place and label."""
 
     texts: tuple[str, ...]
@@ -71,13 +73,13 @@ class TextOfRow:
         return f"row {self.row}, {' / '.join(self.texts)!r:.60}"
 
 
-def texts_of(view: SubsetView) -> list[TextOfRow]:
+def texts_of(view: SubsetView) -> list[RowTexts]:
     """Return the texts of the rows of a set."""
     texts = []
     for position, row_number in enumerate(view.indexes):
         row = view.row(position)
         normal = tuple(unicodedata.normalize("NFC", text).strip() for text in row.texts)
-        texts.append(TextOfRow(normal, row_number, int(row.label)))
+        texts.append(RowTexts(normal, row_number, int(row.label)))
     return texts
 
 
@@ -103,8 +105,8 @@ def _labels_beyond_the_limit(experimentor: Experimentor) -> str | None:
         return None
     highest = (len(space) - len(missing)) / len(space)
     return (
-        f"{_counted(missing)} among the first {tested} test rows (limit): macro F1, the mean over all {len(space)} "
-        f"labels, is at most {highest:.3f}. Use a larger limit to interpret it"
+        f"{_sentence_about(missing)} among the first {tested} test rows (limit): macro F1, the mean over all "
+        f"{len(space)} labels, is at most {highest:.3f}. Use a larger limit to interpret it"
     )
 
 
@@ -121,7 +123,7 @@ def _few_rows(experimentor: Experimentor, split: TripletSplit) -> str | None:
     )
 
 
-def _repeated_test_texts(test: Sequence[TextOfRow]) -> str | None:
+def _repeated_test_texts(test: Sequence[RowTexts]) -> str | None:
     """Warn of test rows with the text of an earlier test row: they count twice, and intervals take them as new."""
     seen: set[tuple[str, ...]] = set()
     repeated = []
@@ -138,19 +140,19 @@ def _repeated_test_texts(test: Sequence[TextOfRow]) -> str | None:
     )
 
 
-def _shared_texts(test: Sequence[TextOfRow], others: Sequence[TextOfRow], part: str) -> str | None:
+def _shared_texts(test: Sequence[RowTexts], others: Sequence[RowTexts], part: str) -> str | None:
     known = {row.texts for row in others}
-    leaked = {row.texts: row for row in reversed(test) if row.texts in known}
-    if not leaked:
+    shared = [row for row in test if row.texts in known]
+    if not shared:
         return None
-    first = min(leaked.values(), key=test.index)
+    different = len({row.texts for row in shared})
     return (
-        f"{len(leaked)} different test texts are also in the {part} set, with their labels (first: {first}). Remove "
+        f"{different} different test texts are also in the {part} set, with their labels (first: {shared[0]}). Remove "
         "duplicate rows"
     )
 
 
-def _several_labels(rows: Sequence[TextOfRow]) -> str | None:
+def _several_labels(rows: Sequence[RowTexts]) -> str | None:
     labels: dict[tuple[str, ...], set[int]] = {}
     for row in rows:
         labels.setdefault(row.texts, set()).add(row.label)
@@ -162,19 +164,19 @@ def _several_labels(rows: Sequence[TextOfRow]) -> str | None:
 
 
 def _labels_without_test_row(split: TripletSplit, space: Sequence[str]) -> str | None:
-    missing = _missing_labels(split.test, len(split.test), space)
-    if not missing or len(split.test) < FEW_ROWS:
+    if len(split.test) < FEW_ROWS:  # few rows have a warning of their own
         return None
-    return f"{_counted(missing)}. Use more rows"
+    missing = _missing_labels(split.test, len(split.test), space)
+    return f"{_sentence_about(missing)}. Use more rows" if missing else None
 
 
-def _missing_labels(test: SubsetView, rows: int, space: Sequence[str]) -> list[str]:
+def _missing_labels(test: SubsetView, row_count: int, space: Sequence[str]) -> list[str]:
     """Return the labels that none of the first test rows has."""
-    present = {int(test.label(position)) for position in range(rows)}
+    present = {int(test.label(position)) for position in range(row_count)}
     return [name for label, name in enumerate(space) if label not in present]
 
 
-def _counted(missing: Sequence[str]) -> str:
+def _sentence_about(missing: Sequence[str]) -> str:
     names = ", ".join(map(repr, missing[:3]))
     if len(missing) == 1:
         return f"one label has no test row, {names}"

@@ -1,4 +1,4 @@
-"""What a rerun says about a score: the recomputed accuracy of its queries, and the range of the saved one.
+"""What a rerun says about a score.
 
 A prediction that is computed again may differ from the saved one by the tolerance of its kernel. So the saved label of
 a close prediction proves little: whoever writes the file could have chosen the right one of two labels. The accuracy of

@@ -1,4 +1,6 @@
-"""Warnings of a result: they follow from data, prompts, inference function and predictions, whatever path a run takes.
+"""Warnings of a result, the same on every path that a run can take.
+
+They follow from data, prompts, inference function and predictions.
 
 Warnings about predictions are made where these are scored (:mod:`StaICC.benchmarks.evaluation`), so verification makes
 them again. Warnings that only the inference function can make are added here, for the prompts of each data set of each

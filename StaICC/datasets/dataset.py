@@ -25,7 +25,7 @@ from StaICC.datasets.label_values import (
     read_labels,
     refuse_numbers_with_two_meanings,
 )
-from StaICC.datasets.remarks import ReadRows, remarks_on
+from StaICC.datasets.remarks import RowsToCheck, remarks_on
 from StaICC.datasets.row_problems import RowProblem, refuse_rows
 from StaICC.datasets.source import FileSource, HubSource, Records, Source, TableFile
 from StaICC.datasets.table import FrozenTable, MemoryTable, Table, is_list_of_values
@@ -146,9 +146,28 @@ def _checked_labels(records: Records, labels: Labels) -> list[str]:
         ArgumentError: A row cannot be used. All problems are in the message, each kind with its first rows. Or a label
             is a number with two meanings.
     """
+    values, problems = _texts_of_labels(records, labels)
+    if records.malformed is not None:
+        problems.insert(0, records.malformed)
+    problems += _problems_of_texts(records)
+    rows = len(records.rows) + (len(records.malformed.numbers) if records.malformed else 0)
+    refuse_rows(problems, rows, records.unit)
+    return values
+
+
+_UNREADABLE = "?"
+"""In the place of a label that cannot be read. It is not empty, because an empty one is missing."""
+
+
+def _texts_of_labels(records: Records, labels: Labels) -> tuple[list[str], list[RowProblem]]:
+    """Return the labels of rows as texts, and what is wrong with them: no text and no number, or missing.
+
+    Raises:
+        ArgumentError: A label is a number with two meanings: not a fault of its row, but of the label names.
+    """
     names = names_by_value(labels)
-    values = []
-    wrong_label: dict[int, str] = {}
+    values: list[str] = []
+    unreadable: dict[int, str] = {}
     text_of: dict[str, str] = {}  # many rows have few labels
     for number, (_, label) in enumerate(records.rows):
         if isinstance(label, str) and label in text_of:
@@ -159,25 +178,23 @@ def _checked_labels(records: Records, labels: Labels) -> list[str]:
         except ArgumentError as error:
             raise ArgumentError(f"{records.place(number)}: {error}") from None
         try:
-            values.append(label_text(label, names))
-            if isinstance(label, str):
-                text_of[label] = values[-1]
+            text = label_text(label, names)
         except ArgumentError as error:
             column = f", column {records.columns[-1]!r}" if records.columns else ""
-            wrong_label[number] = f"{records.place(number)}{column}: {error}"
-            values.append("?")
-    problems = [] if records.malformed is None else [records.malformed]
-    if wrong_label:
-        first = next(iter(wrong_label.values()))
-        problems.append(_problem(records, list(wrong_label), first, "Correct or remove these rows"))
+            unreadable[number] = f"{records.place(number)}{column}: {error}"
+            text = _UNREADABLE
+        values.append(text)
+        if isinstance(label, str):
+            text_of[label] = text
+    problems = []
+    if unreadable:
+        first = next(iter(unreadable.values()))
+        problems.append(_problem(records, list(unreadable), first, "Correct or remove these rows"))
     missing = [number for number, value in enumerate(values) if not value]
     if missing:
         first = f"{records.place(missing[0])} has no label"
         problems.append(_problem(records, missing, first, "Remove or fill in these rows"))
-    problems += _problems_of_texts(records)
-    rows = len(records.rows) + (len(records.malformed.numbers) if records.malformed else 0)
-    refuse_rows(problems, rows, records.unit)
-    return values
+    return values, problems
 
 
 def _problems_of_texts(records: Records) -> list[RowProblem]:
@@ -190,24 +207,24 @@ def _problems_of_texts(records: Records) -> list[RowProblem]:
         if not is_list_of_values(texts):
             continue  # the table refuses it
         for column, text in enumerate(texts):
-            if isinstance(text, str) and not has_lone_surrogate(text):
-                continue
-            name = f"column {records.columns[column]!r}" if records.columns else f"text {column}"
-            where = f"{records.place(number)}: {name}"
-            if isinstance(text, str):
-                surrogates[number] = f"{where} holds a lone surrogate: {text!r:.80}"
-            else:
-                wrong_type[number] = f"{where} must be a string, not {text!r:.80}"
+            is_valid = isinstance(text, str) and not has_lone_surrogate(text)
+            if not is_valid:
+                name = f"column {records.columns[column]!r}" if records.columns else f"text {column}"
+                where = f"{records.place(number)}: {name}"
+                if isinstance(text, str):
+                    surrogates.setdefault(number, f"{where} holds a lone surrogate: {text!r:.80}")
+                else:
+                    wrong_type.setdefault(number, f"{where} must be a string, not {text!r:.80}")
         if texts and all(isinstance(text, str) and not text.strip() for text in texts):
             empty.append(number)
-    advice = "Correct or remove these rows"
     problems = []
     if empty:
         first = f"{records.place(empty[0])} has no text"
         problems.append(_problem(records, empty, first, "Remove these rows"))
     for found in (wrong_type, surrogates):
         if found:
-            problems.append(_problem(records, list(found), next(iter(found.values())), advice))
+            first = next(iter(found.values()))
+            problems.append(_problem(records, list(found), first, "Correct or remove these rows"))
     return problems
 
 
@@ -355,7 +372,7 @@ class Dataset(Displayed):
         )
         if pinned is None and read.file is not None:
             pinned = dataclasses.replace(read.file, values=used)
-        rows_read = ReadRows(
+        rows_read = RowsToCheck(
             texts=[row.texts for row in table],
             given_labels=[label for _, label in read.rows],
             indexes=indexes,

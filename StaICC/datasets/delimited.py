@@ -31,7 +31,7 @@ QUOTING = ("standard", "none")
 """How double quotes are read: ``"standard"``: a field in quotes may hold separators, line ends and doubled quotes;
 ``"none"``: as ordinary characters, so that every line is a row."""
 LEAST_ROWS = 2
-"""Lines of one record that must be rows of the table, so that the record is refused."""
+"""A record of several lines is refused if at least so many of them are rows of the table."""
 
 
 def check_quoting(quoting: object) -> None:
@@ -70,7 +70,7 @@ class _Dialect(NamedTuple):
 
 
 _field_size_limit = threading.Lock()
-"""Held while the limit of the module :mod:`csv`, which is one for the whole process, is another."""
+"""Held while the limit of :mod:`csv`, which is one for the whole process, is changed."""
 
 
 @contextlib.contextmanager
@@ -92,8 +92,8 @@ def _lines_of(text: str) -> Iterator[str]:
 
 
 def read_header(text: str, separator: str) -> list[str]:
-    """Return the names of the columns, in quotes or not: the first line that is not blank; none for an empty file."""
-    # Not strict: in quotes, the header is an error for every separator but its own.
+    """Return the fields of the first line that is not blank, without quotes and blanks; none for an empty file."""
+    # Not strict: this is tried with wrong separators, too, with which a header in quotes is malformed.
     with _fields_of_any_length(text):
         records = csv.reader(_lines_of(text), delimiter=separator, skipinitialspace=True)
         for fields in records:
@@ -135,7 +135,7 @@ def read_delimited(
             if quoting is None and _is_table_without_quoting(name, text, separator, width, has_header):
                 raise _only_without_quoting(str(error), width) from error
             raise
-        if quoting is None and '"' in text:
+        if quoting is None and '"' in text:  # the file may be meant without quoting
             if table.wrong_width and _is_table_without_quoting(name, text, separator, width, has_header):
                 raise _only_without_quoting(table.wrong_width.message, width)
             _refuse_swallowed_rows(name, text, separator, width, label, table.rows)
@@ -184,7 +184,7 @@ def _advice_on_width(widths: Sequence[int], expected: int, dialect: _Dialect, al
 
 
 def _records(name: str, text: str, dialect: _Dialect, has_header: bool) -> Iterator[DelimitedRow]:
-    """Yield the records after the header, without blank lines.
+    """Yield the records after the header, without empty lines.
 
     Raises:
         SchemaError: A quote is not closed, or closed within a field.
@@ -201,11 +201,14 @@ def _records(name: str, text: str, dialect: _Dialect, has_header: bool) -> Itera
     last_line = 0
     try:
         for fields in reader:
-            first_line, last_line = last_line + 1, reader.line_num
+            first_line = last_line + 1
+            last_line = reader.line_num
             if not fields:
                 continue
             if header_follows:
-                header_follows = not any(map(str.strip, fields))  # a line of separators and blanks is none
+                is_header = any(field.strip() for field in fields)  # not a line of separators and blanks
+                if is_header:
+                    header_follows = False
                 continue
             yield DelimitedRow(fields, first_line, last_line)
     except csv.Error as error:
@@ -220,30 +223,37 @@ def _records(name: str, text: str, dialect: _Dialect, has_header: bool) -> Itera
 
 
 def _quoted_dialect(text: str, separator: str) -> _Dialect:
-    """Return how a file with quoting is read: with or without blanks before opening quotes.
+    """Return how a file with quoting is read: with blanks before opening quotes as a part of the field, or not.
 
-    There are such blanks if fields begin with blanks and a quote, and the whole file is well formed without the blanks.
+    They are no part of it if fields begin with blanks and a quote, the file is well formed without these blanks, and
+    one of these holds: with the blanks it is not well formed, has other rows, or keeps the quotes of a field.
     """
     plain = _Dialect(separator, quoted=True)
+    stripping = _Dialect(separator, quoted=True, blanks_before_quotes=True)
     if not re.search(rf'(?:^|[{re.escape(separator)}\r\n]) +"', text):
         return plain
-    without_blanks = _Dialect(separator, quoted=True, blanks_before_quotes=True)
-    try:
-        without = list(_records("", text, without_blanks, has_header=False))
-    except SchemaError:
+    stripped = _records_or_none(text, stripping)
+    if stripped is None:
         return plain
-    try:
-        records = list(_records("", text, plain, has_header=False))
-    except SchemaError:
-        return without_blanks
-    if [len(record.fields) for record in records] != [len(record.fields) for record in without]:
-        return without_blanks
-    for record, other in zip(records, without, strict=True):
-        for field, field_without in zip(record.fields, other.fields, strict=True):
+    unstripped = _records_or_none(text, plain)
+    if unstripped is None:
+        return stripping
+    if [len(record.fields) for record in unstripped] != [len(record.fields) for record in stripped]:
+        return stripping
+    for record, stripped_record in zip(unstripped, stripped, strict=True):
+        for field, stripped_field in zip(record.fields, stripped_record.fields, strict=True):
             # A field in quotes is the same in both readings, even if it begins with blanks and a quote.
-            if field != field_without and field.lstrip(" ").startswith('"'):
-                return without_blanks
+            if field != stripped_field and field.lstrip(" ").startswith('"'):
+                return stripping
     return plain
+
+
+def _records_or_none(text: str, dialect: _Dialect) -> list[DelimitedRow] | None:
+    """Return all records; ``None`` if the file is not well formed."""
+    try:
+        return list(_records("", text, dialect, has_header=False))
+    except SchemaError:
+        return None
 
 
 def _is_table_without_quoting(name: str, text: str, separator: str, width: int, has_header: bool) -> bool:
@@ -267,26 +277,48 @@ def _refuse_swallowed_rows(
     several = [record for record in records if record.last_line > record.first_line]
     if not several:
         return
-    counts = Counter(record.fields[label].strip() for record in records)
+    rows_with_label = Counter(record.fields[label].strip() for record in records)
     lines = [line.rstrip("\r\n") for line in io.StringIO(text, newline="")]
     for record in several:
-        own_label = record.fields[label].strip()
-        split_lines = [line.split(separator) for line in lines[record.first_line - 1 : record.last_line]]
-        labels = [fields[label].strip().strip('"') for fields in split_lines if len(fields) == width]
-        rows = 0
-        for found in labels:
-            other_rows = counts[found] - (found == own_label)
-            if other_rows > 0:
-                rows += 1
-        if rows < LEAST_ROWS and len(split_lines) > len(lines) / 2:
-            repeated = Counter(labels)
-            rows = sum(count for count in repeated.values() if count > 1)
+        own_lines = lines[record.first_line - 1 : record.last_line]
+        labels = _labels_of_lines(own_lines, separator, width, label)
+        rows = _lines_with_labels_of_other_rows(labels, rows_with_label, record.fields[label].strip())
+        is_most_of_the_file = len(own_lines) > len(lines) / 2
+        if rows < LEAST_ROWS and is_most_of_the_file:
+            rows = _lines_that_share_a_label(labels)
         if rows >= LEAST_ROWS:
             raise SchemaError(
                 f"{name}, lines {record.first_line} to {record.last_line} are one row with quoting, but {rows} of "
                 "these lines are rows of the table without it. quoting='standard' reads a text with line ends, "
                 "quoting='none' reads double quotes as ordinary characters"
             )
+
+
+def _labels_of_lines(lines: Sequence[str], separator: str, width: int, label: int) -> list[str]:
+    """Return the label of each line that has as many fields as the header, split without quoting."""
+    labels = []
+    for line in lines:
+        fields = line.split(separator)
+        if len(fields) == width:
+            labels.append(fields[label].strip().strip('"'))
+    return labels
+
+
+def _lines_with_labels_of_other_rows(labels: Sequence[str], rows_with_label: Counter[str], own_label: str) -> int:
+    """Return how many of the labels another row has than the one with these lines, whose label is given."""
+    count = 0
+    for found in labels:
+        other_rows = rows_with_label[found]
+        if found == own_label:
+            other_rows -= 1
+        if other_rows > 0:
+            count += 1
+    return count
+
+
+def _lines_that_share_a_label(labels: Sequence[str]) -> int:
+    """Return how many of the labels are also the label of another line."""
+    return sum(count for count in Counter(labels).values() if count > 1)
 
 
 def _refuse_bare_quotes(name: str, text: str, dialect: _Dialect) -> None:
@@ -298,13 +330,16 @@ def _refuse_bare_quotes(name: str, text: str, dialect: _Dialect) -> None:
     blanks = " *" if dialect.blanks_before_quotes else ""
     begins_field = rf"(?:^|(?<=[{re.escape(dialect.separator)}\r\n]))"
     quoted_field = re.compile(rf'{begins_field}{blanks}"[^"]*(?:""[^"]*)*"')
-    rest, quoted = quoted_field.subn("", text)
-    if not quoted or '"' not in rest:
+
+    def line_ends_of(field: re.Match[str]) -> str:
+        return re.sub(r"[^\r\n]", "", field[0])
+
+    outside, quoted_fields = quoted_field.subn(line_ends_of, text)  # with the same lines
+    if not quoted_fields or '"' not in outside:
         return
-    without_fields = quoted_field.sub(lambda match: "\n" * match[0].count("\n"), text)  # with the same lines
-    bare = without_fields.count("\n", 0, without_fields.index('"')) + 1
+    line = len(re.findall(r"\r\n|\r|\n", outside[: outside.index('"')])) + 1
     raise SchemaError(
-        f"{name}, line {bare} has a double quote in a field that is not in quotes, and another field of the file is in "
+        f"{name}, line {line} has a double quote in a field that is not in quotes, and another field of the file is in "
         "quotes. quoting='standard' removes the quotes around fields, quoting='none' reads all double quotes as "
         "ordinary characters"
     )

@@ -6,7 +6,7 @@ shape                      example
 one object in each line    ``{"text": "a", "label": "b"}``
 a list of objects          ``[{"text": "a", "label": "b"}]``
 columns                    ``{"text": {"0": "a"}, "label": {"0": "b"}}`` (``DataFrame.to_json``)
-lists of columns           ``{"text": ["a"], "label": ["b"]}``
+columns as lists           ``{"text": ["a"], "label": ["b"]}``
 rows by index              ``{"0": {"text": "a", "label": "b"}}`` (``orient="index"``)
 split                      ``{"columns": ["text", "label"], "index": [0], "data": [["a", "b"]]}``
 table                      ``{"schema": ..., "data": [{"text": "a", "label": "b"}]}``
@@ -56,26 +56,25 @@ def read_json_table(name: str, text: str, wanted: Sequence[str]) -> JsonTable:
     start = text.lstrip()[:1]
     if start == "[":
         return _rows_of_list(name, parse_json(text, name))
-    if start == "{" and not _is_json_lines(text):
-        return _rows_of_object(name, parse_json(text, _several_lines(name)), wanted)
+    if start == "{" and not _first_line_ends_an_object(text):
+        place = f"{name}: an object of several lines, which must be the only one of the file"
+        return _rows_of_object(name, parse_json(text, place), wanted)
     numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     values = [(number, parse_json(line, f"{name}, line {number}")) for number, line in numbered]
-    if len(values) == 1 and isinstance(values[0][1], Mapping) and not _is_row(values[0][1], wanted):
-        return _rows_of_object(name, values[0][1], wanted)
+    if len(values) == 1:
+        ((_, only_value),) = values  # a table on one line, or a file of one row
+        if isinstance(only_value, Mapping) and not _is_row(only_value, wanted):
+            return _rows_of_object(name, only_value, wanted)
     rows = []
     for number, value in values:
         rows.append(JsonRow(number, _checked_object(value, f"{name}, line {number}")))
     return JsonTable(rows, "line")
 
 
-def _is_json_lines(text: str) -> bool:
-    """Return whether the first line that is not blank is one object, or ends like one."""
+def _first_line_ends_an_object(text: str) -> bool:
+    """Return whether the first line ends like an object: in JSON Lines and in a table on one line, not if indented."""
     first = text.lstrip().partition("\n")[0].rstrip()
     return first.endswith("}")
-
-
-def _several_lines(name: str) -> str:
-    return f"{name}: an object of several lines, which must be the only one of the file"
 
 
 def _checked_object(value: Any, place: str) -> Mapping[str, Any]:
@@ -97,7 +96,7 @@ def _is_row(value: Mapping[str, Any], wanted: Sequence[str]) -> bool:
 
 
 def _rows_of_object(name: str, table: Mapping[str, Any], wanted: Sequence[str]) -> JsonTable:
-    read = _shape_of(table, wanted)
+    read = _reader_of(table, wanted)
     if read is not None:
         return read(name, table)
     keys = ", ".join(map(repr, list(table)[:10]))
@@ -108,18 +107,19 @@ def _rows_of_object(name: str, table: Mapping[str, Any], wanted: Sequence[str]) 
     raise SchemaError(f"{name} is one object with the keys {keys}; {advice}")
 
 
-def _shape_of(table: Mapping[str, Any], wanted: Sequence[str]) -> Callable[[str, Mapping[str, Any]], JsonTable] | None:
+def _reader_of(table: Mapping[str, Any], wanted: Sequence[str]) -> Callable[[str, Mapping[str, Any]], JsonTable] | None:
     """Return the reader of an object that is a table; ``None`` if it is not."""
     if {"columns", "data"} <= table.keys() <= {"columns", "index", "data"}:
-        return _rows_of_split
+        is_split = isinstance(table["columns"], list) and isinstance(table["data"], list)
+        return _rows_of_split if is_split else None
     if table.keys() == {"schema", "data"} and isinstance(table["data"], list):
         return _rows_of_table_schema
     values = list(table.values())
     if values and all(isinstance(value, list) for value in values) and set(wanted) <= table.keys():
         return _rows_of_lists
     if values and all(isinstance(value, Mapping) for value in values):
-        is_row = [set(wanted) <= value.keys() for value in values]
-        return _rows_by_index if all(is_row) else _rows_of_columns
+        all_are_rows = all(set(wanted) <= value.keys() for value in values)
+        return _rows_by_index if all_are_rows else _rows_of_columns
     return None
 
 

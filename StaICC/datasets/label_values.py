@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from StaICC.arguments import whole_number
@@ -19,7 +19,6 @@ from StaICC.safe_text import has_lone_surrogate
 Labels = Sequence[str] | Mapping[Any, str] | None
 """Label names in the order of the label space, or by the labels of the rows; ``None`` for the labels of the rows."""
 
-_WHOLE_DECIMAL = re.compile(r"([+-]?\d+)\.0+")
 _DECIMAL = re.compile(r"[+-]?\d+(\.\d+)?")
 
 
@@ -59,11 +58,11 @@ class LabelReading(NamedTuple):
     """The index of each row's label into the label space."""
     space: list[str]
     """The label names, in order."""
-    used: dict[str, str]
+    name_of_value: dict[str, str]
     """The label name of each value of the rows, in the order of the label space."""
 
 
-def read_labels(values: Sequence[str], labels: Labels, source: str, place: Any) -> LabelReading:
+def read_labels(values: Sequence[str], labels: Labels, source: str, place: Callable[[int], str]) -> LabelReading:
     """Return the label index of each row, the label space, and the label name of each value.
 
     Args:
@@ -77,7 +76,7 @@ def read_labels(values: Sequence[str], labels: Labels, source: str, place: Any) 
     """
     counts = Counter(values)
     if labels is None:
-        names = own_names(counts, len(values), source)
+        names = names_of_values(counts, len(values), source)
     else:
         names = given_names(labels, counts)
     unknown = next((number for number, value in enumerate(values) if value not in names), None)
@@ -86,8 +85,12 @@ def read_labels(values: Sequence[str], labels: Labels, source: str, place: Any) 
         raise ArgumentError(f"{place(unknown)}: {message} Add it to the labels")
     space = list(dict.fromkeys(names.values()))
     positions = {name: number for number, name in enumerate(space)}
-    used = {value: names[value] for value in sorted(counts, key=lambda value: positions[names[value]])}
-    return LabelReading([positions[names[value]] for value in values], space, used)
+
+    def position_of(value: str) -> int:
+        return positions[names[value]]
+
+    name_of_value = {value: names[value] for value in sorted(counts, key=position_of)}
+    return LabelReading([position_of(value) for value in values], space, name_of_value)
 
 
 def names_by_value(labels: Labels) -> dict[str, str]:
@@ -105,7 +108,9 @@ def given_names(labels: Sequence[str] | Mapping[Any, str], counts: Mapping[str, 
     if isinstance(labels, Mapping) or counts.keys() <= names.keys():
         return names
     by_index = {str(number): name for number, name in enumerate(labels)}
-    return by_index if counts.keys() <= by_index.keys() else names
+    if counts.keys() <= by_index.keys():
+        return by_index
+    return names  # the caller reports the value that has no name
 
 
 def refuse_numbers_with_two_meanings(label: object, labels: Labels) -> None:
@@ -127,12 +132,12 @@ def refuse_numbers_with_two_meanings(label: object, labels: Labels) -> None:
     if by_name in labels and by_index != by_name:
         raise ArgumentError(
             f"the label {index} may be the index of {by_index!r} or the name {by_name!r} in the labels "
-            f"{', '.join(map(repr, labels))}. Say what each number means: "
-            f"labels={{{', '.join(f'{name}: {name!r}' for name in labels[:2])}, ...}}"
+            f"{', '.join(map(repr, labels))}. Give the names instead of numbers, or say what each number means: "
+            f"labels={{{index}: {by_index!r}, ...}}"
         )
 
 
-def own_names(counts: Mapping[str, int], row_count: int, source: str) -> dict[str, str]:
+def names_of_values(counts: Mapping[str, int], row_count: int, source: str) -> dict[str, str]:
     """Return the name of each value, if no names are given: the values, in the order of the alphabet or of numbers.
 
     Args:
@@ -154,25 +159,30 @@ def own_names(counts: Mapping[str, int], row_count: int, source: str) -> dict[st
         ordered = sorted(counts, key=lambda value: (float(value), value))
     else:
         ordered = sorted(counts)
-    return same_names(ordered)
+    return canonical_names(ordered)
 
 
-def same_names(values: Sequence[str]) -> dict[str, str]:
+def canonical_names(values: Sequence[str]) -> dict[str, str]:
     """Return the name of each value, the same in every format: of Booleans and of numbers one spelling.
 
-    ``true`` and ``TRUE`` are ``True``, and ``1.0`` is ``1``, if *all* values are Booleans, or decimal numbers. Values
-    that would get one name keep their spellings, so that no two labels become one.
+    ``true`` and ``TRUE`` are ``True``, if *all* values are Booleans; ``1.0`` is ``1``, and ``0.50`` is ``0.5``, if all
+    are decimal numbers. Values that would get one name keep their spellings, so that no two labels become one.
 
     Example:
-        >>> same_names(["false", "true"]), same_names(["0.0", "1.0"]), same_names(["1", "1.0"])
+        >>> canonical_names(["0.05", "0.50", "2.0"])
+        {'0.05': '0.05', '0.50': '0.5', '2.0': '2'}
+        >>> canonical_names(["false", "true"]), canonical_names(["0.0", "1.0"]), canonical_names(["1", "1.0"])
         ({'false': 'False', 'true': 'True'}, {'0.0': '0', '1.0': '1'}, {'1': '1', '1.0': '1.0'})
     """
     names = {value: value for value in values}
     if all(value.casefold() in ("true", "false") for value in values):
         names = {value: value.capitalize() for value in values}
     elif all(_DECIMAL.fullmatch(value) for value in values):
-        names = {value: _WHOLE_DECIMAL.sub(r"\1", value) for value in values}
-    return names if len(set(names.values())) == len(names) else {value: value for value in values}
+        names = {value: label_text(float(value)) if "." in value else value for value in values}
+    several_values_have_one_name = len(set(names.values())) < len(names)
+    if several_values_have_one_name:
+        return {value: value for value in values}
+    return names
 
 
 def number_of(text: str) -> float | None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from StaICC.datasets.label_values import number_of
 
 _FREQUENT = 5
-"""A label with one row is suspicious if two others have at least so many."""
+"""A label with one row is suspicious if two other labels have at least so many rows."""
 _SINGLE_SHARE = 0.1
 """Labels with one row are usual, as in a data set of many labels, if more of the rows have such labels."""
 _MANY_NUMBERS = 20
@@ -24,10 +24,7 @@ _ID_SHARE = 0.9
 _MISSING_WORDS = frozenset(
     ("-1", "-99", "-999", "na", "n/a", "#n/a", "nan", "none", "null", "nil", "undefined", "missing", "?", "-", "true")
 )
-"""Labels, in lower case, that programs write for a row without a label; ``true`` among labels other than ``false``.
-
-Not ``none`` in lower case, which is a class of many data sets; and not -1 in a scale with other negative numbers.
-"""
+"""Labels, in lower case, that programs write for a row without a label; :func:`is_usual_class` has the exceptions."""
 _LIST = re.compile(r"\[.*\]|\{.*\}|\(.*,.*\)", re.DOTALL)
 _LOOK_ALIKE = str.maketrans(
     # Cyrillic and Greek letters, each with the Latin letter of the same shape.
@@ -40,7 +37,7 @@ _SCRIPTS = ("LATIN", "CYRILLIC", "GREEK")
 
 
 @dataclass(frozen=True, slots=True)
-class ReadRows:
+class RowsToCheck:
     """The rows of a data set, as the checks read them."""
 
     texts: Sequence[tuple[str, ...]]
@@ -62,7 +59,7 @@ class ReadRows:
         return Counter(self.indexes)
 
 
-def remarks_on(rows: ReadRows) -> tuple[str, ...]:
+def remarks_on(rows: RowsToCheck) -> tuple[str, ...]:
     """Return what is suspicious about rows, one sentence each."""
     sentences = []
     for check in _CHECKS:
@@ -72,7 +69,7 @@ def remarks_on(rows: ReadRows) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def spaces_around_labels(rows: ReadRows) -> str | None:
+def spaces_around_labels(rows: RowsToCheck) -> str | None:
     """Remark on labels with surrounding spaces, which are removed."""
     spaced = 0
     for label in rows.given_labels:
@@ -84,12 +81,13 @@ def spaces_around_labels(rows: ReadRows) -> str | None:
     return f"{subject} with surrounding spaces, which are not part of the label"
 
 
-def spellings_of_one_label(rows: ReadRows) -> str | None:
+def spellings_of_one_label(rows: RowsToCheck) -> str | None:
     """Remark on labels that differ only in case, blanks, Unicode form, look-alike letters, or the form of a number."""
     alike: dict[object, list[int]] = {}
     for label, name in enumerate(rows.space):
         number = number_of(name)
-        alike.setdefault(spelling_of(name) if number is None else number, []).append(label)
+        key = spelling_key(name) if number is None else number
+        alike.setdefault(key, []).append(label)
     counts = rows.counts()
     sentences = []
     for labels in alike.values():
@@ -104,7 +102,7 @@ def spellings_of_one_label(rows: ReadRows) -> str | None:
     return ". ".join(sentences) or None
 
 
-def two_scripts_in_a_label(rows: ReadRows) -> str | None:
+def two_scripts_in_a_label(rows: RowsToCheck) -> str | None:
     """Remark on a label with letters of two scripts in one word, such as a Cyrillic one among Latin ones."""
     counts = rows.counts()
     for label, name in enumerate(rows.space):
@@ -116,7 +114,7 @@ def two_scripts_in_a_label(rows: ReadRows) -> str | None:
     return None
 
 
-def numbers_as_labels(rows: ReadRows) -> str | None:
+def numbers_as_labels(rows: RowsToCheck) -> str | None:
     """Remark on labels that are numbers: names of classes without a meaning, or measurements."""
     numbers = [number_of(name) for name in rows.space]
     known = [number for number in numbers if number is not None]
@@ -136,14 +134,16 @@ def numbers_as_labels(rows: ReadRows) -> str | None:
     return None
 
 
-def mostly_single_rows(rows: ReadRows) -> str | None:
+def mostly_single_rows(rows: RowsToCheck) -> str | None:
     """Remark on a data set in which most labels have one row."""
-    if len(rows.indexes) < 2 * len(rows.space):
+    counts = rows.counts()
+    single = sum(count == 1 for count in counts.values())
+    if 2 * single > len(counts):
         return f"there are {len(rows.space)} labels in {len(rows.indexes)} rows: most labels have one row"
     return None
 
 
-def single_labels(rows: ReadRows) -> str | None:
+def single_labels(rows: RowsToCheck) -> str | None:
     """Remark on a label with one row among frequent ones: a typing error, a row of totals, a repeated header."""
     counts = rows.counts()
     single = [label for label, count in counts.items() if count == 1]
@@ -156,25 +156,34 @@ def single_labels(rows: ReadRows) -> str | None:
     return f"{subject}: {shown}{more}. Is it a mistake, a row of totals or a repeated header?"
 
 
-def words_for_missing_labels(rows: ReadRows) -> str | None:
+def words_for_missing_labels(rows: RowsToCheck) -> str | None:
     """Remark on a label such as ``NA`` or ``-1`` that often marks a row without a label."""
     counts = rows.counts()
     folded = {name.casefold() for name in rows.space}
     shown = []
     for label, name in enumerate(rows.space):
         word = name.casefold()
-        is_boolean = word == "true" and "false" in folded
-        is_sign = word == "-" and "+" in folded
-        is_scale = word == "-1" and "-2" in folded
-        is_class = is_boolean or is_sign or is_scale or name == "none"
-        if word in _MISSING_WORDS and counts[label] and not is_class:
+        if word in _MISSING_WORDS and counts[label] and not is_usual_class(name, folded):
             shown.append(f"{name!r} ({counts[label]} rows, first: {rows.first_with(label)})")
     if not shown:
         return None
     return f"labels that may mark rows without a label: {', '.join(shown)}. If they do, remove these rows"
 
 
-def lists_as_labels(rows: ReadRows) -> str | None:
+def is_usual_class(name: str, folded: Container[str]) -> bool:
+    """Return whether a label that looks like a missing one is a class among the others, given in lower case."""
+    if name == "none":  # in lower case, a class of many data sets, next to others such as "for" and "against"
+        return True
+    if name.casefold() == "true":
+        return "false" in folded
+    if name == "-":
+        return "+" in folded
+    if name == "-1":  # in a scale such as -2, -1, 0, 1, 2
+        return "-2" in folded
+    return False
+
+
+def lists_as_labels(rows: RowsToCheck) -> str | None:
     """Remark on labels that are lists written as texts: each combination would be a class of its own."""
     lists = [label for label, name in enumerate(rows.space) if _LIST.fullmatch(name)]
     counts = rows.counts()
@@ -188,7 +197,7 @@ def lists_as_labels(rows: ReadRows) -> str | None:
     )
 
 
-def empty_columns(rows: ReadRows) -> str | None:
+def rows_with_an_empty_text(rows: RowsToCheck) -> str | None:
     """Remark on rows of several texts of which one is empty."""
     blank = [number for number, texts in enumerate(rows.texts) if not all(map(str.strip, texts))]
     if not blank:
@@ -196,7 +205,7 @@ def empty_columns(rows: ReadRows) -> str | None:
     return f"{len(blank)} rows have an empty text in one of their columns (first: {rows.place(blank[0])})"
 
 
-def identifiers_as_texts(rows: ReadRows) -> str | None:
+def identifiers_as_texts(rows: RowsToCheck) -> str | None:
     """Remark on texts that are numbers or identifiers: the text column may be another one."""
     for column in range(len(rows.texts[0])):
         texts = [row[column].strip() for row in rows.texts]
@@ -210,7 +219,7 @@ def identifiers_as_texts(rows: ReadRows) -> str | None:
     return None
 
 
-_CHECKS: tuple[Callable[[ReadRows], str | None], ...] = (
+_CHECKS: tuple[Callable[[RowsToCheck], str | None], ...] = (
     spaces_around_labels,
     spellings_of_one_label,
     two_scripts_in_a_label,
@@ -219,12 +228,12 @@ _CHECKS: tuple[Callable[[ReadRows], str | None], ...] = (
     single_labels,
     words_for_missing_labels,
     lists_as_labels,
-    empty_columns,
+    rows_with_an_empty_text,
     identifiers_as_texts,
 )
 
 
-def spelling_of(name: str) -> str:
+def spelling_key(name: str) -> str:
     """Return a label name without case, spaces, zero-width characters, forms of letters, and look-alike letters."""
     composed = unicodedata.normalize("NFKC", name)
     shown = "".join(letter for letter in composed if unicodedata.category(letter) != "Cf")

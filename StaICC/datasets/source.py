@@ -432,6 +432,8 @@ def _separated(
 ) -> Records:
     """Read CSV or TSV.
 
+    Who names the columns (``header``) as the first line does says that the first line is the header all the same.
+
     Args:
         name: The file, for messages.
         text: Its text.
@@ -446,16 +448,16 @@ def _separated(
     else:
         separator, first_line = _separator_of_rows(name, text, suffix, len(header))
         names = list(header)
-        has_header = names == first_line  # whoever names the columns as the first line does says that it is the header
-    *text_columns, label = choose(names, columns, name)
-    table = read_delimited(name, text, separator, len(names), label, quoting, has_header)
+        has_header = names == first_line
+    *text_positions, label_position = choose(names, columns, name)
+    table = read_delimited(name, text, separator, len(names), label_position, quoting, has_header)
     if header is None:
-        _refuse_missing_header(name, names, label, table)
+        _refuse_missing_header(name, names, label_position, table)
     if quoting is None:
-        _refuse_single_quotes(name, table, [*text_columns, label])
+        _refuse_single_quotes(name, table, [*text_positions, label_position])
     rows, numbers = [], []
     for record in table.rows:
-        rows.append((tuple(record.fields[column] for column in text_columns), record.fields[label]))
+        rows.append((tuple(record.fields[position] for position in text_positions), record.fields[label_position]))
         numbers.append(record.last_line)
     return Records(name, rows, numbers, malformed=table.wrong_width)
 
@@ -484,7 +486,7 @@ def _separator_of_rows(name: str, text: str, suffix: str, width: int) -> tuple[s
     and others, the suffix ``.tsv`` decides.
 
     Raises:
-        ArgumentError: With no separator the lines have so many fields, or with two of them.
+        ArgumentError: No separator gives lines of ``width`` fields, or several separators do equally well.
     """
     separators = _SEPARATORS[suffix]
     lines = [line for line in text.splitlines()[:_LINES_READ] if line.strip()]
@@ -498,8 +500,8 @@ def _separator_of_rows(name: str, text: str, suffix: str, width: int) -> tuple[s
             f"{name}: columns= names {width} columns, but the first line has {len(fields)} fields: {fields!r:.120}"
         )
     others = [separator for separator in separators if separator != best and fitting[separator] == fitting[best]]
-    suffix_decides = best == separators[0] == "\t"
-    if width > 1 and others and not suffix_decides:
+    is_stated_by_suffix = best == "\t" and suffix != ".csv"
+    if width > 1 and others and not is_stated_by_suffix:
         shown = " or ".join(repr(separator) for separator in (best, *others))
         raise ArgumentError(
             f"{name}: the lines have {width} fields with {shown} between them. Write the names of the columns into a "
@@ -511,10 +513,10 @@ def _separator_of_rows(name: str, text: str, suffix: str, width: int) -> tuple[s
 def _refuse_missing_header(name: str, header: Sequence[str], label: int, table: DelimitedTable) -> None:
     """Refuse a file whose label column is named like one of its labels: its first line may be a row that would be lost.
 
-    A row that repeats the whole header, as in files that were put together, is none of these.
+    A row that repeats the whole header, as in files that were put together, is no reason.
 
     Raises:
-        SchemaError: The file has no header.
+        SchemaError: The file may have no header.
     """
     for record in table.rows:
         has_name_of_column = record.fields[label].strip() == header[label]
@@ -549,7 +551,7 @@ def _json(name: str, text: str, columns: Sequence[str]) -> Records:
     table = read_json_table(name, text, columns)
     rows = []
     for number, record in table.rows:
-        choose(list(record), columns, f"{name}, {table.unit} {number}")
+        choose(list(record), columns, f"{name}, {table.unit} {number}")  # raises if a column is missing
         *texts, label = (record[column] for column in columns)
         rows.append((tuple(texts), label))
     return Records(name, rows, [row.number for row in table.rows], table.unit)

@@ -1,4 +1,4 @@
-"""Warnings about the prompts of an inference function and what it predicted for them.
+"""Warnings about what an inference function predicted, with its prompts.
 
 A warning is a function of the prompts, the inference function and the predictions, never of what a run computed itself.
 So a run whose predictions come from a store warns as the run that computed them. What only the computation can know,

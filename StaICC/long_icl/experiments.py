@@ -674,7 +674,7 @@ def mcnemar_p_value(first: Sequence[Tally | None], second: Sequence[Tally | None
 
     Example:
         >>> right, wrong = Tally(("a",), ("a",), ("a",)), Tally(("a",), ("b",), ())
-        >>> mcnemar_p_value([right] * 6, [wrong] * 5 + [right])
+        >>> round(mcnemar_p_value([right] * 6, [wrong] * 5 + [right]), 12)
         0.0625
     """
     pairs = [(before, after) for before, after in zip(first, second, strict=True) if before and after]

@@ -1,7 +1,7 @@
 """Outputs of a stated kind (``outputs="logits"``), as methods read or return them.
 
-A method then reads probabilities, whatever the model returns, and what it returns is given the stated kind, because the
-benchmark reads it so. Without a stated kind (``"auto"``) each method reads the rows as they are.
+A method then reads probabilities, whatever the model returns, and its results are converted back to the stated kind,
+which is what the benchmark expects. Without a stated kind (``"auto"``) each method reads the rows as they are.
 """
 
 from __future__ import annotations
@@ -26,13 +26,19 @@ def as_probabilities(rows: Sequence[Any], outputs: Kind) -> list[Any]:
     """
     if outputs == "auto" or not _are_numbers(rows):
         return list(rows)
-    return apply_present(rows, lambda numbers: list(map(list, normalise(numbers, outputs).probabilities or ())))
+
+    def probabilities_of(numbers: list[Any]) -> list[list[float]]:
+        read = normalise(numbers, outputs).probabilities or ()  # not None: the kind is stated
+        return [list(row) for row in read]
+
+    return apply_present(rows, probabilities_of)
 
 
 def as_stated(rows: Sequence[Any], outputs: Kind) -> list[Any]:
-    """Return a method's predictions as the kind that is stated, as which the benchmark reads them.
+    """Return a method's predictions for a benchmark that reads outputs of the stated kind.
 
-    A method returns probabilities. Where logits are stated, these become log-probabilities: their softmax is the same.
+    A method returns probabilities. If logits are stated, the benchmark takes the softmax of what it gets, so that
+    probabilities become log-probabilities.
 
     Args:
         rows: A prediction or a failure for each query.
@@ -49,5 +55,5 @@ def as_stated(rows: Sequence[Any], outputs: Kind) -> list[Any]:
 
 def _are_numbers(rows: Sequence[Any]) -> bool:
     """Return whether there are predictions, and all are rows of numbers: not labels, not texts."""
-    kept = present(rows)
-    return bool(kept) and all(isinstance(row, (list, tuple)) for row in kept)
+    predictions = present(rows)
+    return bool(predictions) and all(isinstance(row, (list, tuple)) for row in predictions)

@@ -79,6 +79,12 @@ EXACT_TOLERANCE = 1e-6
 Single precision reaches it.
 """
 
+_EXACT_SHARE = 0.01
+_ROUGH_SHARE = 0.1
+_RANGE_SHARE = 0.5
+"""Shares of rows from which on a matrix with negative values is a mixture: rows that sum to 1 within
+:data:`EXACT_TOLERANCE`, rows that sum to 1 within :data:`SUM_TOLERANCE`, rows within [0, 1]."""
+
 _KEPT = 2.0**-50
 """A row whose sum is this near to 1 is left bit for bit: dividing would only add rounding."""
 
@@ -155,40 +161,42 @@ def _decide(rows: list[list[float]], totals: list[float]) -> tuple[str, str | No
         rows: The rows, with zero in place of rounding errors below zero.
         totals: The sum of each row.
     """
-    like: list[int] = []
-    other_sum: list[int] = []
-    outside: list[int] = []
-    exact = 0
+    sum_to_one: list[int] = []
+    within_0_and_1: list[int] = []  # with another sum
+    others: list[int] = []
     for number, (row, total) in enumerate(zip(rows, totals, strict=True)):
-        lowest = min(row)
-        if lowest >= 0 and abs(total - 1.0) <= SUM_TOLERANCE:
-            like.append(number)
-            exact += abs(total - 1.0) <= EXACT_TOLERANCE
-        elif lowest >= 0 and max(row) <= 1:
-            other_sum.append(number)
+        is_non_negative = min(row) >= 0
+        if is_non_negative and abs(total - 1.0) <= SUM_TOLERANCE:
+            sum_to_one.append(number)
+        elif is_non_negative and max(row) <= 1:
+            within_0_and_1.append(number)
         else:
-            outside.append(number)
-    if not other_sum and not outside:
+            others.append(number)
+    if len(sum_to_one) == len(rows):
         return "probabilities", None
     if min(map(min, rows)) >= 0:
-        first = min(other_sum[:1] + outside[:1])
+        first = min([*within_0_and_1, *others])
         return "ambiguous", (
             f"no value is negative, but row {first} sums to {totals[first]:.6g}: these are logits that happen to be "
             "positive, or counts, percentages, votes, weights, negative log-likelihoods, or probabilities that were "
             f"cut from a larger vocabulary; {_ADVICE}"
         )
-    inside = len(like) + len(other_sum)
-    if exact * 100 >= len(rows) or len(like) * 10 >= len(rows) or inside * 2 > len(rows):
-        first = outside[0]
-        odd = next(value for value in rows[first] if not 0 <= value <= 1)
-        if like:
-            looks = f"{len(like)} of {len(rows)} rows sum to 1 (the first is row {like[0]})"
-        else:
-            looks = f"{inside} of {len(rows)} rows lie in [0, 1] (the first is row {other_sum[0]})"
-        return "ambiguous", (
-            f"the predictions are a mixture: {looks}, but row {first} has the value {odd:.6g} outside [0, 1]; {_ADVICE}"
-        )
-    return "logits", None
+    exact = sum(abs(totals[number] - 1.0) <= EXACT_TOLERANCE for number in sum_to_one)
+    in_range = len(sum_to_one) + len(within_0_and_1)
+    some_sum_to_one_exactly = exact / len(rows) >= _EXACT_SHARE
+    many_sum_to_one = len(sum_to_one) / len(rows) >= _ROUGH_SHARE
+    most_are_in_range = in_range / len(rows) > _RANGE_SHARE
+    if not (some_sum_to_one_exactly or many_sum_to_one or most_are_in_range):
+        return "logits", None
+    if sum_to_one:
+        looks = f"{len(sum_to_one)} of {len(rows)} rows sum to 1 (the first is row {sum_to_one[0]})"
+    else:
+        looks = f"{in_range} of {len(rows)} rows lie in [0, 1] (the first is row {within_0_and_1[0]})"
+    first = others[0]
+    odd = next(value for value in rows[first] if not 0 <= value <= 1)
+    return "ambiguous", (
+        f"the predictions are a mixture: {looks}, but row {first} has the value {odd:.6g} outside [0, 1]; {_ADVICE}"
+    )
 
 
 def _without_rounding_below_zero(rows: list[list[float]]) -> list[list[float]]:
@@ -295,6 +303,7 @@ def normalise(matrix: Sequence[Sequence[float]], kind: Kind = "auto") -> Normali
         raise UndefinedMetricError("there are no predictions, so nothing can be said about their kind")
     if kind != "logits":
         rows = _without_rounding_below_zero(rows)
+        # Sums again, as values that were rounding errors are zero now; a sum beyond the range of floats stays infinite.
         totals = [math.fsum(row) if math.isfinite(total) else total for row, total in zip(rows, totals, strict=True)]
     decided, reason = _decide(rows, totals) if kind == "auto" else (kind, None)
     if decided == "ambiguous":
