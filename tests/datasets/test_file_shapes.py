@@ -143,6 +143,30 @@ def test_other_objects_are_refused_with_their_keys(
     assert "save that list as the file" not in str(caught.value) or "data" in table
 
 
+# -- names of labels
+
+
+@pytest.mark.parametrize(
+    ("written", "value", "name"),
+    [
+        (["0.05", "1.05", "10.005"], [0.05, 1.05, 10.005], ["0.05", "1.05", "10.005"]),
+        (["0.50", "1.0", "-0.0"], [0.5, 1.0, -0.0], ["0", "0.5", "1"]),
+        (["TRUE", "false"], [True, False], ["False", "True"]),
+        (["1", "2"], [1, 2], ["1", "2"]),
+    ],
+)
+def test_labels_that_are_numbers_or_booleans_have_one_name_in_every_format(
+    tmp_path: Path, written: list[str], value: list[Any], name: list[str]
+) -> None:
+    texts = [f"a film of some words {number}" for number in range(30)]
+    lines = [f"{text},{written[number % len(written)]}" for number, text in enumerate(texts)]
+    records = [{"text": text, "label": value[number % len(value)]} for number, text in enumerate(texts)]
+    from_csv = read(tmp_path / "data.csv", "\n".join(["text,label", *lines]))
+    from_json = read(tmp_path / "data.jsonl", "\n".join(map(json.dumps, records)))
+    assert list(from_csv.card.label_space) == list(from_json.card.label_space) == name
+    assert from_csv.table.digest == from_json.table.digest
+
+
 # -- what is suspicious
 
 
@@ -157,7 +181,7 @@ def test_a_few_rows_with_shifted_columns_are_remarked() -> None:
 
 
 def test_many_rare_labels_are_no_mistake() -> None:
-    assert "have one row" not in remarks(["a", "b"] * 50 + [f"rare {number}" for number in range(20)])
+    assert "have one row each" not in remarks(["a", "b"] * 50 + [f"rare {number}" for number in range(20)])
 
 
 @pytest.mark.parametrize(
