@@ -155,11 +155,12 @@ def names_of_values(counts: Mapping[str, int], row_count: int, source: str) -> d
     if len(counts) == row_count > 2:
         shown = f"each of the {len(counts)} rows has a label of its own, such as {next(iter(counts))!r}"
         raise ArgumentError(f"{source}{shown}. Choose the column of the classes as the label column")
+    names = canonical_names(list(counts))
     if all(number_of(value) is not None for value in counts):
-        ordered = sorted(counts, key=lambda value: (float(value), value))
+        ordered = sorted(counts, key=lambda value: (float(value), names[value]))
     else:
-        ordered = sorted(counts)
-    return canonical_names(ordered)
+        ordered = sorted(counts, key=lambda value: names[value])
+    return {value: names[value] for value in ordered}
 
 
 def canonical_names(values: Sequence[str]) -> dict[str, str]:
