@@ -1,0 +1,308 @@
+"""What one statement says of the labels: it asserts one, denies some, mentions some, or takes an assertion back.
+
+A statement asserts a label if it is, from its beginning to its end,
+
+    [lead] [cue] [adverb] [article] [option letter] label [noun] ending
+
+where the ending is the end, a reason ("because ...") or a contrast with another label ("rather than ..."), and all
+other rules are phrases of a closed list (:mod:`StaICC.inference.reply_grammar.phrases`). So nothing that the grammar
+does not know asserts a label: a value after the label ("hate: no"), a condition, a view of others, a question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from StaICC.inference.reply_grammar.labels import LabelNames, Mention
+from StaICC.inference.reply_grammar.phrases import Phrases
+
+_PAIRS = {
+    '"': '"',
+    "'": "'",
+    "`": "`",
+    "$": "$",
+    "(": ")",
+    "[": "]",
+    "{": "}",
+    "<": ">",
+    "\u201c": "\u201d",
+    "\u201e": "\u201c",
+    "\u00ab": "\u00bb",
+    "\u00bb": "\u00ab",
+    "\uff08": "\uff09",
+    "\u300c": "\u300d",
+    "\u300e": "\u300f",
+    "\u3010": "\u3011",
+    "\u300a": "\u300b",
+}
+_END_MARK = re.compile(r" ?[.!,;\u2026\u3002\uff0c\uff01\uff1b]?")
+_PICTURES_OF_ASSENT = (
+    "\u2705\u2714\u2713\u2611\U0001f44d\U0001f389\u2b50\U0001f31f\U0001f4af\U0001f449\u27a1\u2192\u21d2"
+)
+_LEADING_PICTURES = re.compile(rf"(?:[{_PICTURES_OF_ASSENT}]|->|=>|\[x\])\s?", re.I)
+_TRAILING_PICTURES = re.compile(r"\s?[\U0001f600-\U0001f60f\U0001f642\U0001f44d\U0001f389\u2b50\U0001f31f]$")
+_SEPARATOR = re.compile(r"(?:\s?[,(\uff0c]| [-\u2013\u2014])?\s?")
+_BEFORE_VALUE = re.compile(r"[\s\"'\])}]*[:=\uff1a(\[\u2013\u2014-]?[\s\"'(\[]*")
+_NUMBER = re.compile(r"[<>~\u2248]?[+-]?\d+(?:[.,/]\d+)?\s?%?")
+_CROSS = "\u274c\u2717\u2718\u2716\u274e\U0001f6ab\u26d4\U0001f44e"
+_OPTION = re.compile(r"\(?([A-Za-z])(?:[).:]|\.\))\s?")
+_LONGEST_LEAD = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a statement says of the labels."""
+
+    asserted: int | None = None
+    """The label that it asserts."""
+    others: frozenset[int] = frozenset()
+    """The labels that it mentions otherwise, and does not deny."""
+    denied: frozenset[int] = frozenset()
+    """The labels that it denies ("not X") or gives a value ("X: 10 %")."""
+    takes_back: bool = False
+    """Whether it takes back what was said before: "Wait", "that is wrong", or a value alone such as "No."."""
+    rule: str = "statement"
+    """What was read: a statement, JSON, or the prompt's template."""
+
+
+class StatementReader:
+    """Reads statements about the labels of one task.
+
+    Args:
+        labels: The labels.
+        phrases: The phrases, with the names of the benchmark's template.
+    """
+
+    def __init__(self, labels: LabelNames, phrases: Phrases) -> None:
+        self._labels = labels
+        self._phrases = phrases
+        self._degrees_are_labels = labels.has_words(phrases.degree_words)
+
+    def read(self, statement: str) -> Reading:
+        """Return what a statement says of the labels."""
+        if not self._labels.occur_in(statement):
+            return Reading(takes_back=self._takes_back(statement))
+        mentions = list(self._labels.mentions(statement))
+        if statement.rstrip("\"')").endswith(("?", "\uff1f")):
+            return self._neutral(statement, mentions)
+        for mention, rest in self._label_places(statement):
+            ending = self._ending(mention.label, rest)
+            if ending is not None:
+                return ending
+        return self._neutral(statement, mentions)
+
+    # -- before the label
+
+    def _label_places(self, statement: str) -> Iterator[tuple[Mention, str]]:
+        """Return the labels at the places where the grammar allows one, each with the text after it."""
+        for place in self._places(statement):
+            marked = self._marked_label(statement, place)
+            if marked is not None:
+                yield marked
+
+    def _places(self, statement: str) -> Iterator[int]:
+        """Return the places where an asserted label may begin: after any lead, cue, adverbs and article."""
+        for after_lead in self._after_leads(statement):
+            yield from self._after_modifiers(statement, after_lead)
+            for cue in self._phrases.cues:
+                match = cue.match(statement, after_lead)
+                if match is not None and match.end() > after_lead:
+                    yield from self._after_modifiers(statement, match.end())
+
+    def _after_leads(self, statement: str) -> Iterator[int]:
+        """Return the place before and after each lead ("Sure,", "Based on the text,")."""
+        place = 0
+        yield place
+        for _ in range(_LONGEST_LEAD):
+            match = _LEADING_PICTURES.match(statement, place) or self._phrases.lead.match(statement, place)
+            if match is None:
+                match = self._phrases.intro.match(statement, place)
+                if match is not None and self._phrases.guard.search(match[0]):
+                    match = None
+            if match is None:
+                return
+            place = match.end()
+            yield place
+
+    def _after_modifiers(self, statement: str, place: int) -> Iterator[int]:
+        """Return the place before and after an adverb, an article and an option letter's place."""
+        yield place
+        for rule in (self._phrases.adverb, self._phrases.degree, self._phrases.article, self._phrases.degree):
+            if rule is self._phrases.degree and self._degrees_are_labels:
+                continue
+            match = rule.match(statement, place)
+            if match is not None:
+                place = match.end()
+                yield place
+
+    # -- the label
+
+    def _marked_label(self, statement: str, place: int) -> tuple[Mention, str] | None:
+        """Return the label at a place, in pairs of marks and after its option letter if it has them, and the rest."""
+        bare = self._labels.at(statement, place)
+        if bare is not None:
+            return bare, statement[bare.end :]
+        option = _OPTION.match(statement, place)
+        if option is not None:
+            inner = self._marked_label(statement, option.end())
+            if inner is not None:
+                return inner if inner[0].label == "abcdefghijklmnopqrstuvwxyz".index(option[1].lower()) else None
+        closing = _PAIRS.get(statement[place : place + 1])
+        if closing is None:
+            return None
+        inner = self._marked_label(statement, place + 1)
+        if inner is None:
+            return None
+        mention, rest = inner
+        end_mark = _END_MARK.match(rest)
+        for before_closing in ("", end_mark[0] if end_mark else ""):
+            if rest.startswith(before_closing + closing):
+                return mention, rest[len(before_closing) + 1 :]
+        return None
+
+    # -- after the label
+
+    def _ending(self, label: int, rest: str) -> Reading | None:
+        """Return the reading of a statement from what follows its label; ``None`` if that is no ending."""
+        for after_noun in self._after_noun(rest):
+            if self._is_end(after_noun):
+                return Reading(label)
+            reading = self._contrast(label, after_noun) or self._reason(label, after_noun)
+            if reading is not None:
+                return reading
+        return self._option_text(label, rest) or self._explained_number(label, rest)
+
+    def _after_noun(self, rest: str) -> Iterator[str]:
+        """Return the rest as it is, and without a noun of the task ("review", "of this text")."""
+        yield rest
+        place = 1 if rest.startswith(" ") else 0
+        noun = self._phrases.noun.match(rest, place)
+        if noun is not None:
+            yield rest[noun.end() :]
+        aftermath = self._phrases.aftermath.match(rest, place)
+        if aftermath is not None:
+            yield rest[aftermath.end() :]
+
+    def _is_end(self, rest: str) -> bool:
+        rest = _TRAILING_PICTURES.sub("", rest)
+        return _END_MARK.fullmatch(rest) is not None
+
+    def _reason(self, label: int, rest: str) -> Reading | None:
+        """Return the reading if the rest is a reason: "because ...". Its labels count as those of a later statement."""
+        before = _SEPARATOR.match(rest)
+        start = before.end() if before else 0
+        reason = self._phrases.reason.match(rest, start)
+        if reason is None or not rest[reason.end() :].strip() or self._is_value(rest[reason.end() :]):
+            return None
+        return self._with_later(label, rest[reason.end() :])
+
+    def _contrast(self, label: int, rest: str) -> Reading | None:
+        """Return the reading if the rest is a contrast with another label: "rather than X"."""
+        before = _SEPARATOR.match(rest)
+        contrast = self._phrases.contrast.match(rest, before.end() if before else 0)
+        if contrast is None:
+            return None
+        place = contrast.end()
+        for _ in range(3):
+            marked = self._marked_label(rest, place)
+            if marked is not None and marked[0].label != label:
+                after = marked[1].removeprefix(")")
+                return self._after_contrast(label, after)
+            filler = self._phrases.filler.match(rest, place)
+            if filler is None:
+                return None
+            place = filler.end()
+        return None
+
+    def _after_contrast(self, label: int, rest: str) -> Reading | None:
+        for after_noun in self._after_noun(rest):
+            if self._is_end(after_noun):
+                return Reading(label)
+            reading = self._reason(label, after_noun)
+            if reading is not None:
+                return reading
+            joined = self._phrases.either.match(after_noun.lstrip(" ,"))
+            if joined is not None:
+                marked = self._marked_label(after_noun.lstrip(" ,"), joined.end())
+                if marked is not None and marked[0].label != label:
+                    return self._after_contrast(label, marked[1])
+        return None
+
+    def _option_text(self, label: int, rest: str) -> Reading | None:
+        """Return the reading if the label is a letter and the rest is its option's text: "B) Paris", "C (Oslo)."."""
+        if len(self._labels.names[label]) != 1 or not self._labels.names[label].isalpha():
+            return None
+        bracket = re.fullmatch(r"\s?\(([^()]{1,80})\)", _END_MARK.sub("", rest) if not rest.endswith(")") else rest)
+        option = re.fullmatch(r"\)\s?(.{0,200})", rest)
+        if bracket is None and option is None:
+            return None
+        text = bracket[1] if bracket is not None else option[1]  # type: ignore[index]
+        is_number = option is not None and _NUMBER.fullmatch(text.rstrip("."))
+        if text and not is_number and (self._begins_with_value(text) or self._phrases.guard.search(text)):
+            return None
+        return self._with_later(label, text)
+
+    def _explained_number(self, label: int, rest: str) -> Reading | None:
+        """Return the reading if the label is a number before a sentence: "3. The review ...", not "1. First ..."."""
+        is_explained = rest.startswith(". ") and self._phrases.opener.match(rest, 2) is not None
+        if not is_explained or not self._labels.names[label].isdigit():
+            return None
+        return self._with_later(label, rest)
+
+    def _with_later(self, label: int, text: str) -> Reading:
+        later = self._neutral(text, list(self._labels.mentions(text)))
+        return Reading(label, later.others - {label}, later.denied, bool(self._phrases.retraction.search(text)))
+
+    # -- statements that assert nothing
+
+    def _neutral(self, statement: str, mentions: list[Mention]) -> Reading:
+        """Return the reading of a statement that asserts no label."""
+        others: set[int] = set()
+        denied: set[int] = set()
+        denied_until = -1
+        for mention in mentions:
+            before = statement[max(0, mention.start - 60) : mention.start]
+            between = statement[denied_until : mention.start].strip(" ,/\"'") if denied_until >= 0 else None
+            is_joined = between is not None and (not between or self._phrases.either.fullmatch(between))
+            if self._phrases.ends_in_denial.search(before) or is_joined:
+                denied.add(mention.label)
+                denied_until = mention.end
+            elif self._has_value(statement[mention.end :]):
+                denied.add(mention.label)
+            elif not self._is_quoted(statement, mention):
+                others.add(mention.label)
+        return Reading(None, frozenset(others), frozenset(denied), self._takes_back(statement))
+
+    def _takes_back(self, statement: str) -> bool:
+        start = self._phrases.retraction_start.match(statement.lstrip("\"'(*-. "))
+        return start is not None or self._phrases.retraction.search(statement) is not None or self._is_value(statement)
+
+    def _has_value(self, rest: str) -> bool:
+        """Return whether a value follows a label."""
+        if self._phrases.denied_after.match(rest, 1):
+            return True
+        before = _BEFORE_VALUE.match(rest)
+        return bool(before and before[0].strip()) and self._begins_with_value(rest[before.end() :] if before else rest)
+
+    def _begins_with_value(self, text: str) -> bool:
+        text = text.lstrip()
+        if text[:1] and text[0] in _CROSS:
+            return True
+        return _NUMBER.match(text) is not None or self._phrases.value.match(text) is not None
+
+    def _is_value(self, statement: str) -> bool:
+        text = statement.strip(" \"'()[].,:;!-")
+        if text and text[0] in _CROSS:
+            return True
+        return _NUMBER.fullmatch(text) is not None or self._phrases.value.fullmatch(text) is not None
+
+    def _is_quoted(self, statement: str, mention: Mention) -> bool:
+        """Return whether a label is within a longer quotation, which is of the text and not of the answer."""
+        before, after = statement[: mention.start], statement[mention.end :]
+        inside = before.count('"') % 2 == 1 and '"' in after
+        inside = inside or (
+            "\u201c" in before and "\u201d" in after and before.rfind("\u201d") < before.rfind("\u201c")
+        )
+        return inside and not (before.endswith(('"', "\u201c")) and after.startswith(('"', "\u201d")))
