@@ -2,7 +2,7 @@
 
 A statement asserts a label if it is, from its beginning to its end,
 
-    [lead] [cue] [adverb] [article] [option letter] label [noun] ending
+    [lead] [cue] [article] [degree] [option letter] label [noun] ending
 
 where the ending is the end, a reason ("because ...") or a contrast with another label ("rather than ..."), and all
 other rules are phrases of a closed list (:mod:`StaICC.inference.reply_grammar.phrases`). So nothing that the grammar
@@ -21,21 +21,15 @@ from StaICC.inference.reply_grammar.phrases import Phrases
 _PAIRS = {
     '"': '"',
     "'": "'",
-    "`": "`",
     "$": "$",
     "(": ")",
     "[": "]",
-    "{": "}",
-    "<": ">",
     "\u201c": "\u201d",
     "\u201e": "\u201c",
     "\u00ab": "\u00bb",
-    "\u00bb": "\u00ab",
     "\uff08": "\uff09",
     "\u300c": "\u300d",
-    "\u300e": "\u300f",
     "\u3010": "\u3011",
-    "\u300a": "\u300b",
 }
 _END_MARK = re.compile(r" ?[.!,;\u2026\u3002\uff0c\uff01\uff1b]?")
 _PICTURES_OF_ASSENT = (
@@ -44,10 +38,11 @@ _PICTURES_OF_ASSENT = (
 _LEADING_PICTURES = re.compile(rf"(?:[{_PICTURES_OF_ASSENT}]|->|=>|\[x\])\s?", re.I)
 _TRAILING_PICTURES = re.compile(r"\s?[\U0001f600-\U0001f60f\U0001f642\U0001f44d\U0001f389\u2b50\U0001f31f]$")
 _SEPARATOR = re.compile(r"(?:\s?[,(\uff0c]| [-\u2013\u2014])?\s?")
-_BEFORE_VALUE = re.compile(r"[\s\"'\])}]*[:=\uff1a(\[\u2013\u2014-]?[\s\"'(\[]*")
+_BEFORE_VALUE = re.compile(r"[\s\"'\])}]*[:=\uff1a(\[\u2013\u2014-][\s\"'(\[]*")
 _NUMBER = re.compile(r"[<>~\u2248]?[+-]?\d+(?:[.,/]\d+)?\s?%?")
 _CROSS = "\u274c\u2717\u2718\u2716\u274e\U0001f6ab\u26d4\U0001f44e"
 _OPTION = re.compile(r"\(?([A-Za-z])(?:[).:]|\.\))\s?")
+_OPTION_TEXT = re.compile(r"\)\s?(?P<after_bracket>.{0,200}?)[.]?|\s?\((?P<in_brackets>[^()]{1,80})\)[.!,]?")
 _LONGEST_LEAD = 3
 
 
@@ -103,7 +98,7 @@ class StatementReader:
                 yield marked
 
     def _places(self, statement: str) -> Iterator[int]:
-        """Return the places where an asserted label may begin: after any lead, cue, adverbs and article."""
+        """Return the places where an asserted label may begin: after leads, a cue, an article and a word of degree."""
         for after_lead in self._after_leads(statement):
             yield from self._after_modifiers(statement, after_lead)
             for cue in self._phrases.cues:
@@ -127,15 +122,15 @@ class StatementReader:
             yield place
 
     def _after_modifiers(self, statement: str, place: int) -> Iterator[int]:
-        """Return the place before and after an adverb, an article and an option letter's place."""
+        """Return the place before and after an article, and after a word of degree where no label has one."""
         yield place
-        for rule in (self._phrases.adverb, self._phrases.degree, self._phrases.article, self._phrases.degree):
-            if rule is self._phrases.degree and self._degrees_are_labels:
-                continue
-            match = rule.match(statement, place)
-            if match is not None:
-                place = match.end()
-                yield place
+        article = self._phrases.article.match(statement, place)
+        if article is not None:
+            place = article.end()
+            yield place
+        degree = self._phrases.degree.match(statement, place)
+        if degree is not None and not self._degrees_are_labels:
+            yield degree.end()
 
     # -- the label
 
@@ -232,15 +227,17 @@ class StatementReader:
 
     def _option_text(self, label: int, rest: str) -> Reading | None:
         """Return the reading if the label is a letter and the rest is its option's text: "B) Paris", "C (Oslo)."."""
-        if len(self._labels.names[label]) != 1 or not self._labels.names[label].isalpha():
+        name = self._labels.names[label]
+        option = _OPTION_TEXT.fullmatch(rest)
+        if option is None or len(name) != 1 or not name.isalpha():
             return None
-        bracket = re.fullmatch(r"\s?\(([^()]{1,80})\)", _END_MARK.sub("", rest) if not rest.endswith(")") else rest)
-        option = re.fullmatch(r"\)\s?(.{0,200})", rest)
-        if bracket is None and option is None:
-            return None
-        text = bracket[1] if bracket is not None else option[1]  # type: ignore[index]
-        is_number = option is not None and _NUMBER.fullmatch(text.rstrip("."))
-        if text and not is_number and (self._begins_with_value(text) or self._phrases.guard.search(text)):
+        if option["in_brackets"] is not None:
+            text = option["in_brackets"]
+            may_be_value = self._begins_with_value(text)
+        else:
+            text = option["after_bracket"]
+            may_be_value = self._begins_with_value(text) and _NUMBER.fullmatch(text) is None
+        if may_be_value or self._phrases.guard.search(text):
             return None
         return self._with_later(label, text)
 
@@ -261,30 +258,40 @@ class StatementReader:
         """Return the reading of a statement that asserts no label."""
         others: set[int] = set()
         denied: set[int] = set()
-        denied_until = -1
+        denied_until: int | None = None
         for mention in mentions:
-            before = statement[max(0, mention.start - 60) : mention.start]
-            between = statement[denied_until : mention.start].strip(" ,/\"'") if denied_until >= 0 else None
-            is_joined = between is not None and (not between or self._phrases.either.fullmatch(between))
-            if self._phrases.ends_in_denial.search(before) or is_joined:
+            before, after = statement[max(0, mention.start - 60) : mention.start], statement[mention.end :]
+            if self._is_denied(before, after) or self._is_joined(statement, denied_until, mention):
                 denied.add(mention.label)
                 denied_until = mention.end
-            elif self._has_value(statement[mention.end :]):
+            elif self._has_value(after):
                 denied.add(mention.label)
-            elif not self._is_quoted(statement, mention):
+                others.add(mention.label)
+            else:
                 others.add(mention.label)
         return Reading(None, frozenset(others), frozenset(denied), self._takes_back(statement))
+
+    def _is_denied(self, before: str, after: str) -> bool:
+        """Return whether a mention is denied by what is before it ("not X") or after it ("X is wrong")."""
+        return self._phrases.ends_in_denial.search(before) is not None or (
+            self._phrases.denied_after.match(after, 1) is not None
+        )
+
+    def _is_joined(self, statement: str, denied_until: int | None, mention: Mention) -> bool:
+        """Return whether only "or" or a comma is between a denied mention and this one: "neither X nor Y"."""
+        if denied_until is None:
+            return False
+        between = statement[denied_until : mention.start].strip(" ,/\"'")
+        return not between or self._phrases.either.fullmatch(between) is not None
 
     def _takes_back(self, statement: str) -> bool:
         start = self._phrases.retraction_start.match(statement.lstrip("\"'(*-. "))
         return start is not None or self._phrases.retraction.search(statement) is not None or self._is_value(statement)
 
     def _has_value(self, rest: str) -> bool:
-        """Return whether a value follows a label."""
-        if self._phrases.denied_after.match(rest, 1):
-            return True
+        """Return whether a value follows a label: "X: 10 %", "X (no)"."""
         before = _BEFORE_VALUE.match(rest)
-        return bool(before and before[0].strip()) and self._begins_with_value(rest[before.end() :] if before else rest)
+        return before is not None and self._begins_with_value(rest[before.end() :])
 
     def _begins_with_value(self, text: str) -> bool:
         text = text.lstrip()
@@ -297,12 +304,3 @@ class StatementReader:
         if text and text[0] in _CROSS:
             return True
         return _NUMBER.fullmatch(text) is not None or self._phrases.value.fullmatch(text) is not None
-
-    def _is_quoted(self, statement: str, mention: Mention) -> bool:
-        """Return whether a label is within a longer quotation, which is of the text and not of the answer."""
-        before, after = statement[: mention.start], statement[mention.end :]
-        inside = before.count('"') % 2 == 1 and '"' in after
-        inside = inside or (
-            "\u201c" in before and "\u201d" in after and before.rfind("\u201d") < before.rfind("\u201c")
-        )
-        return inside and not (before.endswith(('"', "\u201c")) and after.startswith(('"', "\u201d")))

@@ -22,6 +22,8 @@ _BUILT_IN = {
     "quotation": r"(?:\"[^\"]{1,300}\"|\u201c[^\u201d]{1,300}\u201d)",
 }
 _ITEM = re.compile(r"<(?P<name>\w+)>|(?P<open>\[)|(?P<close>\])|(?P<words>[^<>\[\]\s]+)")
+_LETTER = r"[^\W\d_\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff]"
+_PLAIN = re.compile(rf"{_LETTER}+(?:['-]{_LETTER}+)*(?: {_LETTER}+(?:['-]{_LETTER}+)*)*")
 _HAS_SPACES = re.compile(r"[^\W\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff]")
 
 Lists = Mapping[str, Sequence[str]]
@@ -61,7 +63,10 @@ def pattern_of(phrase: str, lists: Lists) -> str:
 def any_of(phrases: Sequence[str], lists: Lists) -> str:
     """Return the pattern of any of the phrases, the longest first."""
     longest_first = sorted(phrases, key=len, reverse=True)
-    patterns = [pattern_of(phrase, lists) for phrase in longest_first]
+    plain = [normalised(phrase) for phrase in longest_first if _PLAIN.fullmatch(phrase)]
+    patterns = [pattern_of(phrase, lists) for phrase in longest_first if not _PLAIN.fullmatch(phrase)]
+    if plain:  # their bounds are written once, which makes the pattern short
+        patterns.append(r"(?<!\w)(?:" + "|".join(map(re.escape, plain)) + r")(?!\w)\s?")
     return "(?:" + "|".join(patterns) + ")" if patterns else "(?!)"
 
 
@@ -99,7 +104,6 @@ class Phrases:
         ]
         if label_prefix.strip():
             self.cues.insert(0, re.compile(re.escape(normalised(label_prefix).strip()) + r"\s?", re.I))
-        self.adverb = self._pattern("adverb", "")
         self.degree = self._pattern("degree", "")
         self.article = self._pattern("article", "")
         self.noun = self._pattern("noun", "")
