@@ -137,9 +137,19 @@ def _readings(text: str, labels: LabelNames, template: _Template) -> Iterator[Re
         if part is None:
             return
         reading = read_json(part.value, labels, template.phrases)
+        heading = _heading_before(text[: part.start])
+        if heading and not reader.is_cue(heading):
+            reading = Reading(rule="no label in JSON")
         is_answered = is_answered or reading.asserted is not None
         yield reading
         text = text[part.end :]
+
+
+def _heading_before(text: str) -> str:
+    """Return the sentence before a JSON value if it ends in a colon ("Here is the JSON:"); else an empty text."""
+    lines = [line for line in text.splitlines() if line.strip(" `") and not line.lstrip().startswith("```")]
+    last_sentence = re.split(r"[.!?] ", lines[-1])[-1].strip() if lines else ""
+    return last_sentence.strip("*") if last_sentence.endswith((":", ":**", "\uff1a")) else ""
 
 
 def _decision(readings: Iterable[Reading]) -> ParsedReply:

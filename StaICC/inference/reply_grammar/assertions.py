@@ -35,7 +35,7 @@ _END_MARK = re.compile(r" ?[.!,;\u2026\u3002\uff0c\uff01\uff1b]?")
 _PICTURES_OF_ASSENT = (
     "\u2705\u2714\u2713\u2611\U0001f44d\U0001f389\u2b50\U0001f31f\U0001f4af\U0001f449\u27a1\u2192\u21d2"
 )
-_LEADING_PICTURES = re.compile(rf"(?:[{_PICTURES_OF_ASSENT}]|->|=>|\[x\])\s?", re.I)
+_LEADING_PICTURES = re.compile(rf"(?:[{_PICTURES_OF_ASSENT}]|-+>|=+>|\[x\])\s?", re.I)
 _TRAILING_PICTURES = re.compile(r"\s?[\U0001f600-\U0001f60f\U0001f642\U0001f44d\U0001f389\u2b50\U0001f31f]$")
 _SEPARATOR = re.compile(r"(?:\s?[,(\uff0c]| [-\u2013\u2014])?\s?")
 _BEFORE_VALUE = re.compile(r"[\s\"'\])}]*[:=\uff1a(\[\u2013\u2014-][\s\"'(\[]*")
@@ -83,10 +83,14 @@ class StatementReader:
         if statement.rstrip("\"')").endswith(("?", "\uff1f")):
             return self._neutral(statement, mentions)
         for mention, rest in self._label_places(statement):
-            ending = self._ending(mention.label, rest)
-            if ending is not None:
-                return ending
+            reading = self._ending(mention.label, rest, follows_words=mention.start > 1)
+            if reading is not None:
+                return reading
         return self._neutral(statement, mentions)
+
+    def is_cue(self, statement: str) -> bool:
+        """Return whether a statement is only a lead and a cue, such as "Here is the answer:"."""
+        return any(place == len(statement) for place in self._places(statement))
 
     # -- before the label
 
@@ -147,21 +151,19 @@ class StatementReader:
         closing = _PAIRS.get(statement[place : place + 1])
         if closing is None:
             return None
-        inner = self._marked_label(statement, place + 1)
+        opening = 2 if statement[place + 1 : place + 2] == " " and closing != "]" else 1
+        inner = self._marked_label(statement, place + opening)
         if inner is None:
             return None
         mention, rest = inner
-        end_mark = _END_MARK.match(rest)
-        for before_closing in ("", end_mark[0] if end_mark else ""):
-            if rest.startswith(before_closing + closing):
-                return mention, rest[len(before_closing) + 1 :]
-        return None
+        closed = re.match(_END_MARK.pattern + " ?" + re.escape(closing), rest)
+        return None if closed is None else (mention, rest[closed.end() :])
 
     # -- after the label
 
-    def _ending(self, label: int, rest: str) -> Reading | None:
+    def _ending(self, label: int, rest: str, follows_words: bool) -> Reading | None:
         """Return the reading of a statement from what follows its label; ``None`` if that is no ending."""
-        for after_noun in self._after_noun(rest):
+        for after_noun in self._after_noun(rest, follows_words):
             if self._is_end(after_noun):
                 return Reading(label)
             reading = self._contrast(label, after_noun) or self._reason(label, after_noun)
@@ -169,11 +171,16 @@ class StatementReader:
                 return reading
         return self._option_text(label, rest) or self._explained_number(label, rest)
 
-    def _after_noun(self, rest: str) -> Iterator[str]:
-        """Return the rest as it is, and without a noun of the task ("review", "of this text")."""
+    def _after_noun(self, rest: str, follows_words: bool) -> Iterator[str]:
+        """Return the rest as it is, and without a noun of the task ("sentiment", "tone of this text").
+
+        A noun of the text needs words before the label: "It is a good review", not "Good review".
+        """
         yield rest
         place = 1 if rest.startswith(" ") else 0
         noun = self._phrases.noun.match(rest, place)
+        if noun is None and follows_words:
+            noun = self._phrases.text_noun.match(rest, place)
         if noun is not None:
             yield rest[noun.end() :]
         aftermath = self._phrases.aftermath.match(rest, place)
@@ -212,7 +219,7 @@ class StatementReader:
         return None
 
     def _after_contrast(self, label: int, rest: str) -> Reading | None:
-        for after_noun in self._after_noun(rest):
+        for after_noun in self._after_noun(rest, follows_words=True):
             if self._is_end(after_noun):
                 return Reading(label)
             reading = self._reason(label, after_noun)
@@ -237,7 +244,7 @@ class StatementReader:
         else:
             text = option["after_bracket"]
             may_be_value = self._begins_with_value(text) and _NUMBER.fullmatch(text) is None
-        if may_be_value or self._phrases.guard.search(text):
+        if may_be_value or self._phrases.guard.search(text) or any(self._labels.mentions(text)):
             return None
         return self._with_later(label, text)
 

@@ -17,7 +17,7 @@ from StaICC.inference.reply_grammar.labels import LabelNames, normalised
 from StaICC.inference.reply_grammar.phrases import Phrases
 
 _PLACES_TRIED = 8
-_BEGINNING = re.compile(r"^[ \t]*([{\[])", re.M)
+_BEGINNING = re.compile(r"(?:^|:)[ \t]*([{\[])", re.M)
 _WORDS_OF_KEY = re.compile(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+|\d+")
 _NEXT_TO_ANSWER = frozenset({"the", "final", "predicted", "my", "best", "correct", "text", "name", "value"})
 _DENIES = frozenset(
@@ -63,11 +63,13 @@ def read_json(value: Any, labels: LabelNames, phrases: Phrases) -> Reading:
     """
     asserted: set[int | None] = set()
     mentioned: set[int] = set()
-    for keys, text in _texts(value, ()):
+    for keys, leaf in _leaves(value, ()):
         if any(_words_of(key) & _DENIES for key in keys):
             return Reading(rule="no label in JSON")
-        label = labels.index_of(normalised(text))
-        if all(_asks_for_label(key, labels, phrases) for key in keys):
+        is_integer = isinstance(leaf, int) and not isinstance(leaf, bool)
+        label = labels.index_of(normalised(str(leaf))) if is_integer or isinstance(leaf, str) else None
+        asks_for_label = all(_asks_for_label(key, labels, phrases) for key in keys)
+        if asks_for_label and (label is not None or isinstance(leaf, str)):
             asserted.add(label)
         elif label is not None:
             mentioned.add(label)
@@ -79,18 +81,16 @@ def read_json(value: Any, labels: LabelNames, phrases: Phrases) -> Reading:
     return Reading(label, others=frozenset(mentioned), rule="json")
 
 
-def _texts(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Return the texts and integers of a JSON value (as texts), each with the keys that lead to it."""
+def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Return the texts, numbers and constants of a JSON value, each with the keys that lead to it."""
     if isinstance(value, JsonObject):
         for key, inner in value:
-            yield from _texts(inner, (*path, key))
+            yield from _leaves(inner, (*path, key))
     elif isinstance(value, list):
         for inner in value:
-            yield from _texts(inner, path)
-    elif isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
-        yield path, str(value)
+            yield from _leaves(inner, path)
     else:
-        yield path, ""
+        yield path, value
 
 
 def _words_of(key: str) -> set[str]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 _VARIATION_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+_INVISIBLE = re.compile("[\u200b\u2060\ufeff]")
 _BETWEEN_WORDS = r"(?:[\s_]+|[-\u2010\u2011])"
 _JOINED_WORDS = re.compile(rf"(?<=\w){_BETWEEN_WORDS}(?=\w)")
 _SCRIPT_WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
@@ -23,8 +24,9 @@ _MAY_TOUCH_A_SYMBOL = (
 
 
 def normalised(text: str) -> str:
-    """Return the text in Unicode's form NFC, without variation selectors, with straight apostrophes."""
-    text = _VARIATION_SELECTORS.sub("", unicodedata.normalize("NFC", text))
+    """Return the text in Unicode's form NFC, without invisible characters, with straight apostrophes."""
+    text = unicodedata.normalize("NFC", text)
+    text = _INVISIBLE.sub("", _VARIATION_SELECTORS.sub("", text))
     return text.replace("\u2019", "'").replace("\u2018", "'")
 
 

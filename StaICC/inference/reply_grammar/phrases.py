@@ -92,7 +92,8 @@ class Phrases:
             with_names = dict(lists)
             with_names["answer"] = [*lists["answer"], *([answer] if answer else ())]
             with_names["text"] = [*lists["text"], *filter(None, texts)]
-            with_names["noun"] = [*lists.get("noun", ()), *answer.split()[-1:], *filter(None, texts)]
+            with_names["noun"] = [*lists.get("noun", ()), *answer.split()[-1:]]
+            with_names["text noun"] = [*lists.get("text noun", ()), *filter(None, texts)]
             self._languages.append(with_names)
 
         self.answer_names = frozenset(name.casefold() for lists in self._languages for name in lists["answer"])
@@ -107,6 +108,7 @@ class Phrases:
         self.degree = self._pattern("degree", "")
         self.article = self._pattern("article", "")
         self.noun = self._pattern("noun", "")
+        self.text_noun = self._pattern("text noun", "")
         self.aftermath = self._pattern("aftermath", "")
         self.reason = self._pattern("reason", "")
         self.contrast = self._pattern("contrast", "")
