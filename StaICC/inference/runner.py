@@ -243,7 +243,9 @@ class AnswerCollector:
         stored: Mapping[PromptKey, Answer],
         commit_size: int = 1,
         queries: Sequence[Query] = (),
+        prompts: Mapping[PromptKey, Prompt] | None = None,
     ) -> None:
+        self._prompts = prompts or {}  # where keys have numbers in place of prompts
         self.answers: dict[PromptKey, Answer | Failure] = {}
         self.failures: dict[PromptKey, Failure] = {}
         """The failed queries, without replies that may have no label."""
@@ -264,10 +266,11 @@ class AnswerCollector:
         """Keep predictions, with the labels of replies in place of their texts."""
         options = self._options
         for key, answer in answers.items():
-            prediction = answer if options.free_text else read_reply(answer, key[1], options.unparsed)
+            prompt = self._prompts.get(key, key[0])
+            prediction = answer if options.free_text else read_reply(answer, key[1], options.unparsed, prompt)
             if isinstance(answer, Text):
                 options.counter.replies |= not options.free_text
-                if isinstance(read_reply(prediction, key[1], "wrong"), Failure):
+                if isinstance(read_reply(prediction, key[1], "wrong", prompt), Failure):
                     self._unlabelled[key] = answer.finish_reason
             if isinstance(prediction, Failure):
                 self.ended |= ends([prediction], options.on_error)
@@ -345,8 +348,9 @@ def _evaluate_in_one_call(
     keys: list[PromptKey] = [
         (str(number), label_space) for number in range(len(queries))
     ]  # equal prompts are kept apart
-    collector = AnswerCollector(replace(options, store=None), part, len(keys), {})  # nor are they those of prompts
     batch, prompts = contract.user_batch_form(function), [query.prompt for query in queries]
+    prompt_of = dict(zip(keys, prompts, strict=True))  # nor are the keys those of prompts
+    collector = AnswerCollector(replace(options, store=None), part, len(keys), {}, prompts=prompt_of)
     values = batch_answers(batch, prompts, label_space, reads_parts(function))
     if isinstance(values, Failure):
         if ends([values], options.on_error):

@@ -80,13 +80,19 @@ class StatementReader:
         if not self._labels.occur_in(statement):
             return Reading(takes_back=self._takes_back(statement))
         mentions = list(self._labels.mentions(statement))
-        if statement.rstrip("\"')").endswith(("?", "\uff1f")):
+        if self._is_question(statement, mentions):
             return self._neutral(statement, mentions)
         for mention, rest in self._label_places(statement):
             reading = self._ending(mention.label, rest, follows_words=mention.start > 1)
             if reading is not None:
                 return reading
         return self._neutral(statement, mentions)
+
+    def _is_question(self, statement: str, mentions: list[Mention]) -> bool:
+        """Return whether a statement ends in a question mark that is no part of a label."""
+        text = statement.rstrip("\"')")
+        ends_in_label = bool(mentions) and mentions[-1].end == len(text)
+        return text.endswith(("?", "\uff1f")) and not ends_in_label
 
     def is_cue(self, statement: str) -> bool:
         """Return whether a statement is only a lead and a cue, such as "Here is the answer:"."""
@@ -196,7 +202,7 @@ class StatementReader:
         before = _SEPARATOR.match(rest)
         start = before.end() if before else 0
         reason = self._phrases.reason.match(rest, start)
-        if reason is None or not rest[reason.end() :].strip() or self._is_value(rest[reason.end() :]):
+        if reason is None or self._is_value(rest[reason.end() :]):
             return None
         return self._with_later(label, rest[reason.end() :])
 

@@ -21,7 +21,8 @@ _CODE_BLOCK = re.compile(r"```[a-z]*\s*(.*?)```", re.I | re.S)
 _BOXED = re.compile(
     r"(?:(?:\$|\\\(|\\\[)\s?)?\\boxed\s?\{\s?(?:\\text\w*\s?\{)?([^{}\n]{1,300})\}{1,2}\s?(?:\$|\\\)|\\\])?"
 )
-_LATEX_TEXT = re.compile(r"\$?\\text\w*\s?\{([^{}\n]{1,300})\}\$?|\\\(([^\n]{1,300}?)\\\)")
+_LATEX_TEXT = re.compile(r"\\text\w*\s?\{([^{}\n]{1,300})\}")
+_LATEX_FORMULA = re.compile(r"\\\(([^\n]{1,300}?)\\\)")
 _HTML_EMPHASIS = re.compile(rf"<(b|i|u|em|strong|code|p)>({_SPAN})</\1>", re.I)
 _TAG = re.compile(r"<([a-z][a-z_-]{0,30})>([^<>]{0,300})</\1>", re.I)
 _LINE_MARK = re.compile(r"(?:[-*+\u2022\u00b7>]|#{1,6})(?:\s+|$)")
@@ -79,7 +80,7 @@ def without_emphasis(text: str, labels: LabelNames) -> str:
     text = re.sub(r"<br ?/?>", "\n", text)
     text = _HTML_EMPHASIS.sub(r"\2", text)
     text = _TAG.sub(lambda match: f"\n{match[1].replace('_', ' ')}: {match[2].strip()}\n", text)
-    text = _LATEX_TEXT.sub(r"\1\2", _BOXED.sub(r"\1", text))
+    text = _LATEX_FORMULA.sub(r"\1", _LATEX_TEXT.sub(r"\1", _BOXED.sub(r"\1", text)))
     for mark in ("***", "**", "*", "__", "_", "```", "`"):
         if mark[0] not in labels.edge_symbols:
             text = _pairs_of(mark).sub(r"\1", text)
