@@ -204,7 +204,7 @@ def test_benchmarks_give_the_parser_the_template_of_their_prompts(function: Any,
     result = benchmark(inference, batched_inference=batched)
     first_label = benchmark(lambda prompt, label_space: 0)
     assert not result.details["mini"].unparsed
-    assert result["mini"]["accuracy"] == first_label["mini"]["accuracy"]
+    assert result.divided["mini"]["accuracy"] == first_label.divided["mini"]["accuracy"]
 
 
 def test_methods_that_generate_give_the_parser_the_template() -> None:
