@@ -43,6 +43,7 @@ _NUMBER = re.compile(r"[<>~\u2248]?[+-]?\d+(?:[.,/]\d+)?\s?%?")
 _CROSS = "\u274c\u2717\u2718\u2716\u274e\U0001f6ab\u26d4\U0001f44e"
 _OPTION = re.compile(r"\(?([A-Za-z])(?:[).:]|\.\))\s?")
 _OPTION_TEXT = re.compile(r"\)\s?(?P<after_bracket>.{0,200}?)[.]?|\s?\((?P<in_brackets>[^()]{1,80})\)[.!,]?")
+_AROUND_VALUE = " \"'()[].,:;!-"
 _LONGEST_LEAD = 3
 
 
@@ -135,7 +136,7 @@ class StatementReader:
         """Return the place before and after an article, and after a word of degree where no label has one."""
         yield place
         article = self._phrases.article.match(statement, place)
-        if article is not None:
+        if article is not None and self._labels.at(statement, place) is None:
             place = article.end()
             yield place
         degree = self._phrases.degree.match(statement, place)
@@ -298,8 +299,19 @@ class StatementReader:
         return not between or self._phrases.either.fullmatch(between) is not None
 
     def _takes_back(self, statement: str) -> bool:
-        start = self._phrases.retraction_start.match(statement.lstrip("\"'(*-. "))
-        return start is not None or self._phrases.retraction.search(statement) is not None or self._is_value(statement)
+        """Return whether a statement takes back what was said before."""
+        if self._phrases.retraction_start.match(statement.lstrip("\"'(*-. ")):
+            return True
+        return self._phrases.retraction.search(statement) is not None or self._is_value_of_answer(statement)
+
+    def _is_value_of_answer(self, statement: str) -> bool:
+        """Return whether a statement is only a value ("No.", "0 %"), or a cue with a word of value ("Answer: no")."""
+        if self._is_value(statement):
+            return True
+        if self._phrases.ends_in_value.search(statement) is None:
+            return False
+        words = [statement[place:].strip(_AROUND_VALUE) for place in self._places(statement)]
+        return any(self._phrases.value.fullmatch(word) for word in words)
 
     def _has_value(self, rest: str) -> bool:
         """Return whether a value follows a label: "X: 10 %", "X (no)"."""
@@ -313,7 +325,7 @@ class StatementReader:
         return _NUMBER.match(text) is not None or self._phrases.value.match(text) is not None
 
     def _is_value(self, statement: str) -> bool:
-        text = statement.strip(" \"'()[].,:;!-")
+        text = statement.strip(_AROUND_VALUE)
         if text and text[0] in _CROSS:
             return True
         return _NUMBER.fullmatch(text) is not None or self._phrases.value.fullmatch(text) is not None

@@ -120,6 +120,7 @@ class Phrases:
         self.retraction = self._pattern("retraction", "")
         self.denied_after = self._pattern("denied after", "")
         self.value = self._pattern("value", "")
+        self.ends_in_value = self._pattern("value", r"\W*$")
         self.ends_in_denial = re.compile(rf"{self._all('not')}(?:{self._all('filler')}){{0,4}}[\"'(\[]?$", re.I)
 
     def _all(self, name: str) -> str:
