@@ -1,4 +1,4 @@
-"""The labels of a task, as replies write them: which label a text is, and where a text mentions labels.
+"""The labels of a task in the forms in which replies write them.
 
 A text is compared with the labels in three forms, the exact one first: as written; without case; with one blank for
 each hyphen, underscore or run of blanks between two words (``card_arrival`` is ``card arrival``). A form in which two

@@ -1,4 +1,4 @@
-"""The phrases of replies, as data: ``phrases.json`` has them by language, and this turns them into patterns.
+"""The phrases of replies, as patterns made from data: ``phrases.json`` has them by language.
 
 A phrase is a text of words. ``[word]`` may be missing, and ``<name>`` stands for any phrase of the list with this name
 in the same language. Built in are ``<colon>``, ``<number>``, ``<quotation>``, and ``<stop>``: a punctuation mark or the

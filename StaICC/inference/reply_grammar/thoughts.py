@@ -1,4 +1,4 @@
-r"""Marks of reasoning and special tokens in a reply: what a model writes before and around its answer.
+r"""Marks of reasoning in a reply, which are cut with what they enclose, like special tokens.
 
 The marks are those that the models' own templates or the reasoning parsers of vLLM and SGLang name: ``<think>``
 (DeepSeek, Qwen, GLM, MiniMax and others), ``<seed:think>`` (Seed-OSS), ``[THINK]`` (Magistral), ``\u25c1think\u25b7``
