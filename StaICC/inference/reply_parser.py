@@ -174,7 +174,9 @@ def _decision(readings: Iterable[Reading]) -> ParsedReply:
 def reply_text(reply: str) -> str:
     """Return what a reply says after its reasoning, out of its code block; empty if the reasoning does not end."""
     text = without_thoughts(reply)
-    return "" if text is None else unwrapped(without_special_tokens(text).strip())
+    if text is None:
+        return ""
+    return unwrapped(without_special_tokens(text).replace("\\_", "_").strip()).strip()
 
 
 def is_cut_thought(reply: object) -> bool:

@@ -71,6 +71,7 @@ CASES: dict[str, tuple[list[str], list[tuple[str | None, str]]]] = {
             (None, "Positive as a label would be misleading."),
             (None, "Positive question."),
             (None, "positive?"),
+            (None, "positive since when?"),
             (None, "My colleagues say it is positive."),
             (None, "The positive film was seen."),
         ],
@@ -78,7 +79,7 @@ CASES: dict[str, tuple[list[str], list[tuple[str | None, str]]]] = {
     "sentiment in JSON": (
         SENTIMENT,
         [
-            ("positive", '{"predicted_label": "positive"}'),
+            ("positive", '{"predicted_class": "positive"}'),
             ("positive", '{"label": "positive", "score": 0.9}'),
             ("positive", "{'label': 'positive'}"),
             ("positive", '{"result": {"label": "positive"}}'),

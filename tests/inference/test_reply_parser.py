@@ -183,6 +183,13 @@ def test_a_model_that_writes_the_next_example_has_answered_before_it() -> None:
     assert parse_reply(example, ["-", "+"], "label: ", ["text: "]) == ParsedReply(None, "repeats the prompt")
 
 
+def test_a_label_prefix_of_any_words_is_a_cue() -> None:
+    prefix = "the most suitable word between the two sentences is"
+    reply = f"{prefix} however"
+    assert parse_reply(reply, ["however", "so"], prefix).label == 0
+    assert parse_reply(reply, ["however", "so"]).label is None
+
+
 def write_next_example(prompt: str, label_space: list[str]) -> str:
     return f"{label_space[0]}\nsentence: another text topic: {label_space[1]}\nsentence: one more"
 

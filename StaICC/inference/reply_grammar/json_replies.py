@@ -104,6 +104,6 @@ def _asks_for_label(key: str, labels: LabelNames, phrases: Phrases) -> bool:
     name = " ".join(re.split(r"[\s_-]+", normalised(key))).casefold()
     if name in phrases.answer_names:
         return True
-    words = {word.removesuffix("s") for word in _words_of(key)}
-    answers = words & phrases.answer_names
+    words = _words_of(key)
+    answers = {word for word in words if {word, word.removesuffix("s")} & phrases.answer_names}
     return bool(answers) and words <= answers | _NEXT_TO_ANSWER

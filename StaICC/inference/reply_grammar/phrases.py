@@ -2,7 +2,15 @@
 
 A phrase is a text of words. ``[word]`` may be missing, and ``<name>`` stands for any phrase of the list with this name
 in the same language. Built in are ``<colon>``, ``<number>``, ``<quotation>``, and ``<stop>``: a punctuation mark or the
-end. To add a language, add its lists to the file.
+end. To add a language, add its lists to the file. The parser reads these lists; the others are parts of them:
+
+* Before a label: ``lead`` ("therefore"), ``intro`` (begins "based on ...,"), ``cue`` ("the answer is"), ``article``,
+  ``degree`` ("very").
+* After a label: ``noun`` ("sentiment"), ``text noun`` ("review"), ``aftermath`` ("in this text"), ``reason``
+  ("because"), ``contrast`` ("rather than", then ``filler`` and another label, joined by ``or``), ``opener`` (begins the
+  sentence that explains a number).
+* Against a label: ``not`` (before it, with ``filler``), ``denied after`` ("is wrong"), ``value`` ("no"),
+  ``retraction start`` (begins a statement), ``retraction`` (anywhere in it), ``guard`` (in an intro or an option's text).
 """
 
 from __future__ import annotations

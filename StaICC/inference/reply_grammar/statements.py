@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from StaICC.inference.reply_grammar.labels import LabelNames
 
 _SPAN = r"[^\n]{1,300}?"
-_FENCE_LINE = re.compile(r"^[ \t]*```\w*[ \t]*$", re.M)
+_ANSWER_TAG = re.compile(r"<(answer|label|output|result|final_answer)>((?:(?!<\1>).)*?)</\1>", re.I | re.S)
 _CODE_BLOCK = re.compile(r"```[a-z]*\s*(.*?)```", re.I | re.S)
 _BOXED = re.compile(
     r"(?:(?:\$|\\\(|\\\[)\s?)?\\boxed\s?\{\s?(?:\\text\w*\s?\{)?([^{}\n]{1,300})\}{1,2}\s?(?:\$|\\\)|\\\])?"
@@ -31,7 +31,8 @@ _HEADING_MARK = re.compile(r"\s*#{1,6}\s")
 
 _SENTENCE_END = re.compile(r"[.!?\u2026]+([\"'\u201d\u00bb)\]]*)(?=\s|$)|[\u3002\uff01\uff1f]+()")
 _ABBREVIATION = re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|mr|mrs|ms|dr|st|z\.b|u\.a)\.$", re.I)
-_OPTION_LETTER = re.compile(r"\(?[A-Za-z]\.$")
+_ITEM_NUMBER = re.compile(r"\(?\d{1,3}\.")
+_OPTION_LETTER = re.compile(r"\(?([A-Za-z])\.")
 _HAS_OWN_CUE = re.compile(r"[^:\uff1a]{1,60}[:\uff1a]\s?\S")
 
 
@@ -53,30 +54,32 @@ def statements_of(reply: str, labels: LabelNames) -> Iterator[Statement]:
         labels: The labels, in which no sentence ends.
     """
     heading = ""
-    heading_is_used = False
-    only_lists_follow = False
+    heading_has_lines = False
+    paragraph_is_over = False
     for line in without_emphasis(reply, labels).splitlines():
         text, is_listed = _without_line_marks(" ".join(line.split()), labels)
         if not text:
-            only_lists_follow = heading_is_used
+            paragraph_is_over = heading_has_lines
             continue
-        belongs_to_heading = is_listed or not only_lists_follow
-        if not belongs_to_heading or _HAS_OWN_CUE.match(text):
+        is_below_heading = is_listed or not paragraph_is_over
+        if not is_below_heading or _HAS_OWN_CUE.match(text):
             heading = ""
+
         sentences = _sentences(text, labels)
         new_heading = _heading_of(line, sentences[-1], labels)
         if new_heading:
             sentences.pop()
         for number, sentence in enumerate(sentences):
-            yield Statement(f"{heading} {sentence}".strip(), number == 0)
-        heading_is_used = True
+            yield Statement(f"{heading} {sentence}".strip(), begins_line=number == 0)
+        heading_has_lines = True
         if new_heading:
-            heading, heading_is_used, only_lists_follow = new_heading, False, False
+            heading = new_heading
+            heading_has_lines = paragraph_is_over = False
 
 
 def without_emphasis(text: str, labels: LabelNames) -> str:
     """Return the text without marks of emphasis in pairs, with tags as cues."""
-    text = _FENCE_LINE.sub("", text).replace("\\_", "_")
+    text = text.replace("\\_", "_")
     text = re.sub(r"<br ?/?>", "\n", text)
     text = _HTML_EMPHASIS.sub(r"\2", text)
     text = _TAG.sub(lambda match: f"\n{match[1].replace('_', ' ')}: {match[2].strip()}\n", text)
@@ -88,12 +91,12 @@ def without_emphasis(text: str, labels: LabelNames) -> str:
 
 
 def unwrapped(text: str) -> str:
-    """Return the content of the only code block or of the last tag of a text; the text itself if it has none."""
-    tags = _TAG.findall(text)
+    """Return the content of the last answer tag or the only code block of a text; the text itself if it has none."""
+    tags = _ANSWER_TAG.findall(text)
     if tags:
-        return str(tags[-1][1]).strip()
+        return str(tags[-1][1])
     blocks = _CODE_BLOCK.findall(text)
-    return str(blocks[0]).strip() if len(blocks) == 1 else text
+    return str(blocks[0]) if len(blocks) == 1 else text
 
 
 def _pairs_of(mark: str) -> re.Pattern[str]:
@@ -131,25 +134,33 @@ def _heading_of(line: str, last_sentence: str, labels: LabelNames) -> str:
 
 def _sentences(line: str, labels: LabelNames) -> list[str]:
     """Split a line into sentences, which keep their end marks."""
-    ends = [end for end in _SENTENCE_END.finditer(line) if _ends_sentence(line, end, labels)]
-    inside_labels = {place for mention in labels.mentions(line) for place in range(mention.start, mention.end)}
-    sentences, start = [], 0
-    for end in ends:
-        if end.start() not in inside_labels:
+    places_in_labels: set[int] = set()
+    for mention in labels.mentions(line):
+        places_in_labels.update(range(mention.start, mention.end))
+
+    sentences = []
+    start = 0
+    for end in _SENTENCE_END.finditer(line):
+        if end.start() not in places_in_labels and _ends_sentence(line, end, labels):
             sentences.append(line[start : end.end()].strip())
             start = end.end()
     rest = line[start:].strip()
-    return [*sentences, rest] if rest or not sentences else sentences
+    if rest:
+        sentences.append(rest)
+    return sentences
 
 
 def _ends_sentence(line: str, end: re.Match[str], labels: LabelNames) -> bool:
     """Return whether an end mark ends a sentence: not after "e.g.", an option's letter or number, or in a quotation."""
-    before = line[max(0, end.start() - 10) : end.start() + 1]
-    if _ABBREVIATION.search(before):
+    words_before = line[max(0, end.start() - 10) : end.start() + 1]
+    if _ABBREVIATION.search(words_before):
         return False
-    if end.start() < 4 and line[: end.start()].strip("(").isdigit() and line[end.end() :].strip():
+    line_before, line_after = line[: end.start() + 1], line[end.end() :].strip()
+    if _ITEM_NUMBER.fullmatch(line_before) and line_after:
         return False
-    if _OPTION_LETTER.fullmatch(line[: end.start() + 1]) and labels.index_of(line[: end.start()].strip("(")) is None:
+    option = _OPTION_LETTER.fullmatch(line_before)
+    if option is not None and labels.index_of(option[1]) is None:
         return False
     follows_quotation = bool(end[1])
-    return not (follows_quotation and line[end.end() :].lstrip()[:1].islower())
+    goes_on = line_after[:1].islower()
+    return not (follows_quotation and goes_on)
