@@ -10,7 +10,8 @@ end. To add a language, add its lists to the file. The parser reads these lists;
   ("because"), ``contrast`` ("rather than", then ``filler`` and another label, joined by ``or``), ``opener`` (begins the
   sentence that explains a number).
 * Against a label: ``not`` (before it, with ``filler``), ``denied after`` ("is wrong"), ``value`` ("no"),
-  ``retraction start`` (begins a statement), ``retraction`` (anywhere in it), ``guard`` (in an intro or an option's text).
+  ``retraction start`` (begins a statement), ``retraction`` (anywhere in it), ``guard`` (in an intro or the text of an
+  option).
 """
 
 from __future__ import annotations
