@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from string import ascii_lowercase
 
 from StaICC.inference.reply_grammar.labels import LabelNames, Mention
 from StaICC.inference.reply_grammar.phrases import Phrases
@@ -37,14 +38,15 @@ _PICTURES_OF_ASSENT = (
 )
 _LEADING_PICTURES = re.compile(rf"(?:[{_PICTURES_OF_ASSENT}]|-+>|=+>|\[x\])\s?", re.I)
 _TRAILING_PICTURES = re.compile(r"\s?[\U0001f600-\U0001f60f\U0001f642\U0001f44d\U0001f389\u2b50\U0001f31f]$")
-_SEPARATOR = re.compile(r"(?:\s?[,(\uff0c]| [-\u2013\u2014])?\s?")
+_SEPARATOR = re.compile(r"^(?:\s?[,(\uff0c]| [-\u2013\u2014])?\s?")
 _BEFORE_VALUE = re.compile(r"[\s\"'\])}]*[:=\uff1a(\[\u2013\u2014-][\s\"'(\[]*")
 _NUMBER = re.compile(r"[<>~\u2248]?[+-]?\d+(?:[.,/]\d+)?\s?%?")
 _CROSS = "\u274c\u2717\u2718\u2716\u274e\U0001f6ab\u26d4\U0001f44e"
 _OPTION = re.compile(r"\(?([A-Za-z])(?:[).:]|\.\))\s?")
 _OPTION_TEXT = re.compile(r"\)\s?(?P<after_bracket>.{0,200}?)[.]?|\s?\((?P<in_brackets>[^()]{1,80})\)[.!,]?")
 _AROUND_VALUE = " \"'()[].,:;!-"
-_LONGEST_LEAD = 3
+_MOST_LEADS = 3
+_MOST_FILLERS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,11 @@ class Reading:
     """Whether it takes back what was said before: "Wait", "that is wrong", or a value alone such as "No."."""
     rule: str = "statement"
     """What was read: a statement, JSON, or the prompt's template."""
+
+
+def _without_separator(text: str) -> str:
+    """Return the text without the comma, dash or opening bracket before a reason or a contrast."""
+    return _SEPARATOR.sub("", text, count=1)
 
 
 class StatementReader:
@@ -121,16 +128,20 @@ class StatementReader:
         """Return the place before and after each lead ("Sure,", "Based on the text,")."""
         place = 0
         yield place
-        for _ in range(_LONGEST_LEAD):
-            match = _LEADING_PICTURES.match(statement, place) or self._phrases.lead.match(statement, place)
-            if match is None:
-                match = self._phrases.intro.match(statement, place)
-                if match is not None and self._phrases.guard.search(match[0]):
-                    match = None
-            if match is None:
+        for _ in range(_MOST_LEADS):
+            lead = _LEADING_PICTURES.match(statement, place) or self._phrases.lead.match(statement, place)
+            lead = lead or self._intro(statement, place)
+            if lead is None:
                 return
-            place = match.end()
+            place = lead.end()
             yield place
+
+    def _intro(self, statement: str, place: int) -> re.Match[str] | None:
+        """Return an introduction up to its comma ("Based on the text,"), unless it may change what follows."""
+        intro = self._phrases.intro.match(statement, place)
+        if intro is None or self._phrases.guard.search(intro[0]):
+            return None
+        return intro
 
     def _after_modifiers(self, statement: str, place: int) -> Iterator[int]:
         """Return the place before and after an article, and after a word of degree where no label has one."""
@@ -154,7 +165,8 @@ class StatementReader:
         if option is not None:
             inner = self._marked_label(statement, option.end())
             if inner is not None:
-                return inner if inner[0].label == "abcdefghijklmnopqrstuvwxyz".index(option[1].lower()) else None
+                letter_of_label = ascii_lowercase[inner[0].label : inner[0].label + 1]
+                return inner if option[1].lower() == letter_of_label else None
         closing = _PAIRS.get(statement[place : place + 1])
         if closing is None:
             return None
@@ -200,43 +212,40 @@ class StatementReader:
 
     def _reason(self, label: int, rest: str) -> Reading | None:
         """Return the reading if the rest is a reason: "because ...". Its labels count as those of a later statement."""
-        before = _SEPARATOR.match(rest)
-        start = before.end() if before else 0
-        reason = self._phrases.reason.match(rest, start)
-        if reason is None or self._is_value(rest[reason.end() :]):
+        reason = self._phrases.reason.match(_without_separator(rest))
+        if reason is None:
             return None
-        return self._with_later(label, rest[reason.end() :])
+        text = reason.string[reason.end() :]
+        return None if self._is_value(text) else self._with_later(label, text)
 
     def _contrast(self, label: int, rest: str) -> Reading | None:
         """Return the reading if the rest is a contrast with another label: "rather than X"."""
-        before = _SEPARATOR.match(rest)
-        contrast = self._phrases.contrast.match(rest, before.end() if before else 0)
+        contrast = self._phrases.contrast.match(_without_separator(rest))
         if contrast is None:
             return None
-        place = contrast.end()
-        for _ in range(3):
-            marked = self._marked_label(rest, place)
+        text, place = contrast.string, contrast.end()
+        for _ in range(_MOST_FILLERS + 1):
+            marked = self._marked_label(text, place)
             if marked is not None and marked[0].label != label:
-                after = marked[1].removeprefix(")")
-                return self._after_contrast(label, after)
-            filler = self._phrases.filler.match(rest, place)
+                return self._after_contrast(label, marked[1].removeprefix(")"))
+            filler = self._phrases.filler.match(text, place)
             if filler is None:
                 return None
             place = filler.end()
         return None
 
     def _after_contrast(self, label: int, rest: str) -> Reading | None:
+        """Return the reading from what follows the other label: the end, a reason, or "or" and one more label."""
         for after_noun in self._after_noun(rest, follows_words=True):
             if self._is_end(after_noun):
                 return Reading(label)
             reading = self._reason(label, after_noun)
             if reading is not None:
                 return reading
-            joined = self._phrases.either.match(after_noun.lstrip(" ,"))
-            if joined is not None:
-                marked = self._marked_label(after_noun.lstrip(" ,"), joined.end())
-                if marked is not None and marked[0].label != label:
-                    return self._after_contrast(label, marked[1])
+            either = self._phrases.either.match(after_noun.lstrip(" ,"))
+            marked = self._marked_label(either.string, either.end()) if either is not None else None
+            if marked is not None and marked[0].label != label:
+                return self._after_contrast(label, marked[1])
         return None
 
     def _option_text(self, label: int, rest: str) -> Reading | None:
