@@ -112,8 +112,6 @@ class Phrases:
         self.cues = [
             re.compile(pattern_of(phrase, lists), re.I) for lists in self._languages for phrase in lists.get("cue", ())
         ]
-        if label_prefix.strip():
-            self.cues.insert(0, re.compile(re.escape(normalised(label_prefix).strip()) + r"\s?", re.I))
         self.degree = self._pattern("degree", "")
         self.article = self._pattern("article", "")
         self.noun = self._pattern("noun", "")
