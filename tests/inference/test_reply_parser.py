@@ -219,6 +219,11 @@ def test_methods_that_generate_give_the_parser_the_template() -> None:
     assert shares(["a\ntext: dull label: b"], ["a", "b"], prompt) == [1.0, 0.0]
 
 
+@pytest.mark.parametrize("reply", ["(" * 9_000 + "a", "A) " * 9_000 + "a", "a, not b" + " or b" * 9_000])
+def test_nested_and_repeated_parts_end(reply: str) -> None:
+    assert parse_reply(reply, ["a", "b"]).label is None
+
+
 def test_the_text_of_a_reply_is_out_of_its_code_block() -> None:
     assert reply_text("<think>Hm.</think>```\none, two\n```") == "one, two"
     assert reply_text("<think>Hm.") == ""

@@ -45,6 +45,7 @@ _CROSS = "\u274c\u2717\u2718\u2716\u274e\U0001f6ab\u26d4\U0001f44e"
 _OPTION = re.compile(r"\(?([A-Za-z])(?:[).:]|\.\))\s?")
 _OPTION_TEXT = re.compile(r"\)\s?(?P<after_bracket>.{0,200}?)[.]?|\s?\((?P<in_brackets>[^()]{1,80})\)[.!,]?")
 _AROUND_VALUE = " \"'()[].,:;!-"
+_MOST_MARKS = 4
 _MOST_LEADS = 3
 _MOST_FILLERS = 2
 
@@ -156,14 +157,22 @@ class StatementReader:
 
     # -- the label
 
-    def _marked_label(self, statement: str, place: int) -> tuple[Mention, str] | None:
-        """Return the label at a place, in pairs of marks and after its option letter if it has them, and the rest."""
+    def _marked_label(self, statement: str, place: int, marks: int = 0) -> tuple[Mention, str] | None:
+        """Return the label at a place, in pairs of marks and after its option letter if it has them, and the rest.
+
+        Args:
+            statement: The statement.
+            place: Where the marks begin.
+            marks: How many marks were read before this place.
+        """
+        if marks > _MOST_MARKS:
+            return None
         bare = self._labels.at(statement, place)
         if bare is not None:
             return bare, statement[bare.end :]
         option = _OPTION.match(statement, place)
         if option is not None:
-            inner = self._marked_label(statement, option.end())
+            inner = self._marked_label(statement, option.end(), marks + 1)
             if inner is not None:
                 letter_of_label = ascii_lowercase[inner[0].label : inner[0].label + 1]
                 return inner if option[1].lower() == letter_of_label else None
@@ -171,7 +180,7 @@ class StatementReader:
         if closing is None:
             return None
         opening = 2 if statement[place + 1 : place + 2] == " " and closing != "]" else 1
-        inner = self._marked_label(statement, place + opening)
+        inner = self._marked_label(statement, place + opening, marks + 1)
         if inner is None:
             return None
         mention, rest = inner
@@ -234,8 +243,14 @@ class StatementReader:
             place = filler.end()
         return None
 
-    def _after_contrast(self, label: int, rest: str) -> Reading | None:
-        """Return the reading from what follows the other label: the end, a reason, or "or" and one more label."""
+    def _after_contrast(self, label: int, rest: str, joined: int = 1) -> Reading | None:
+        """Return the reading from what follows the other label: the end, a reason, or "or" and one more label.
+
+        Args:
+            label: The label that the statement asserts.
+            rest: What follows the label of the contrast.
+            joined: How many labels the contrast has so far.
+        """
         for after_noun in self._after_noun(rest, follows_words=True):
             if self._is_end(after_noun):
                 return Reading(label)
@@ -244,8 +259,8 @@ class StatementReader:
                 return reading
             either = self._phrases.either.match(after_noun.lstrip(" ,"))
             marked = self._marked_label(either.string, either.end()) if either is not None else None
-            if marked is not None and marked[0].label != label:
-                return self._after_contrast(label, marked[1])
+            if marked is not None and marked[0].label != label and joined < len(self._labels.names):
+                return self._after_contrast(label, marked[1], joined + 1)
         return None
 
     def _option_text(self, label: int, rest: str) -> Reading | None:
