@@ -219,7 +219,9 @@ def test_methods_that_generate_give_the_parser_the_template() -> None:
     assert shares(["a\ntext: dull label: b"], ["a", "b"], prompt) == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("reply", ["(" * 9_000 + "a", "A) " * 9_000 + "a", "a, not b" + " or b" * 9_000])
+@pytest.mark.parametrize(
+    "reply", ["(" * 9_000 + "a", "A) " * 9_000 + "a", "a, not b" + " or b" * 9_000, "[" * 900 + '"b"']
+)
 def test_nested_and_repeated_parts_end(reply: str) -> None:
     assert parse_reply(reply, ["a", "b"]).label is None
 

@@ -63,7 +63,11 @@ def read_json(value: Any, labels: LabelNames, phrases: Phrases) -> Reading:
     """
     asserted: set[int | None] = set()
     mentioned: set[int] = set()
-    for keys, leaf in _leaves(value, ()):
+    try:
+        leaves = list(_leaves(value, ()))
+    except RecursionError:  # deeply nested lists
+        return Reading(rule="no label in JSON")
+    for keys, leaf in leaves:
         if any(_words_of(key) & _DENIES for key in keys):
             return Reading(rule="no label in JSON")
         is_integer = isinstance(leaf, int) and not isinstance(leaf, bool)
