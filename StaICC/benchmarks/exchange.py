@@ -458,7 +458,8 @@ def _answer(query: IdentifiedQuery, prediction: Mapping[str, Any], unparsed: Unp
         value, (kind, expected) = prediction[field], _FIELDS[field]
         if kind != ("index" if whole_number(value) is not None else "text" if isinstance(value, str) else "numbers"):
             raise OutputError(f"{field} must be {expected}, not {value!r}")
-        return read_reply(value, space, unparsed) if field == "reply" else check_answer(value, space)
+        prompt = query.query.prompt
+        return read_reply(value, space, unparsed, prompt) if field == "reply" else check_answer(value, space)
     except OutputError as error:
         raise OutputError(f"{query.id}: {error}") from error
 

@@ -69,8 +69,8 @@ def ending_warnings(limit: str, answers: Mapping[PromptKey, Answer | Failure]) -
         answers: The predictions.
     """
     endings: Counter[str | None] = Counter()
-    for (_, label_space), answer in answers.items():
-        reply = unlabelled_reply(answer, label_space)
+    for (prompt, label_space), answer in answers.items():
+        reply = unlabelled_reply(answer, label_space, prompt)
         if reply is not None:
             endings[reply.finish_reason] += 1
     warnings = []
@@ -84,10 +84,10 @@ def ending_warnings(limit: str, answers: Mapping[PromptKey, Answer | Failure]) -
     return warnings
 
 
-def unlabelled_reply(answer: Answer | Failure, label_space: Sequence[str]) -> Text | None:
+def unlabelled_reply(answer: Answer | Failure, label_space: Sequence[str], prompt: Prompt) -> Text | None:
     """Return the reply of a prediction if it has no label; ``None`` for all else, and for a withheld reply."""
     if isinstance(answer, Text):  # a completion that the benchmark parses
-        answer = read_reply(answer, label_space, "wrong")
+        answer = read_reply(answer, label_space, "wrong", prompt)
     if not isinstance(answer, Failure):
         return None
     reply = answer.unread if answer.reply is None else answer.reply

@@ -27,6 +27,7 @@ from StaICC.inference.contract import (
     reads_parts,
 )
 from StaICC.inference.prompt_key import PromptKey
+from StaICC.prompting.prompt_text import prefixes_of
 from StaICC.prompting.prompt_writer import Prompt, as_argument
 from StaICC.safe_text import one_line
 
@@ -142,21 +143,25 @@ def unlabelled(reason: str) -> Failure:
     return Failure(reason, reply="" if rule == reason or rule.startswith("empty") else rule)
 
 
-def read_reply(answer: Answer | Failure, label_space: Sequence[str], unparsed: Unparsed) -> Answer | Failure:
+def read_reply(
+    answer: Answer | Failure, label_space: Sequence[str], unparsed: Unparsed, prompt: Prompt = ""
+) -> Answer | Failure:
     """Return the label of a reply, or a failure that shows the reply; everything else is returned unchanged.
 
     Args:
         answer: A checked prediction: a text is a reply.
         label_space: The labels of the query.
         unparsed: How replies without a label count.
+        prompt: The prompt; a reply may repeat its template, if the prompt knows its parts.
     """
     if isinstance(answer, Failure) and answer.reply is not None and unparsed == "error":
         return dataclasses.replace(answer, reply=None)
     if not isinstance(answer, str):
         return answer
-    from StaICC.inference.reply_parser import parse_reply  # 25 patterns, for replies only
+    from StaICC.inference.reply_parser import parse_reply  # its patterns are made for replies only
 
-    parsed = parse_reply(answer, label_space)
+    label_prefix, text_prefixes = prefixes_of(prompt)
+    parsed = parse_reply(answer, label_space, label_prefix, text_prefixes)
     if parsed.label is not None:
         return ReplyLabel(parsed.label, answer)
     reason = unparsed_reason(parsed.rule, answer)

@@ -40,7 +40,7 @@ from StaICC.inference.recheck import RunCounter
 from StaICC.inference.replies import Failure, OnError, Unparsed, batch_answers, ends, read_reply, solver
 from StaICC.inference.workers import WorkerPool, solve_in_workers
 from StaICC.progress import LOADING, Progress, ProgressCallback
-from StaICC.prompting.prompt_writer import Query
+from StaICC.prompting.prompt_writer import Prompt, Query
 
 _COMMIT_SECONDS = 1.0  # a plain function's answers wait at most this long (and one query) for their commit
 _COMMIT_ANSWERS = 64
@@ -241,7 +241,9 @@ class AnswerCollector:
         stored: Mapping[PromptKey, Answer],
         commit_size: int = 1,
         queries: Sequence[Query] = (),
+        prompts: Mapping[PromptKey, Prompt] | None = None,
     ) -> None:
+        self._prompts = prompts or {}  # where keys have numbers in place of prompts
         self.answers: dict[PromptKey, Answer | Failure] = {}
         self.failures: dict[PromptKey, Failure] = {}
         """The failed queries, without replies that may have no label."""
@@ -258,7 +260,8 @@ class AnswerCollector:
         """Keep predictions, with the labels of replies in place of their texts."""
         options = self._options
         for key, answer in answers.items():
-            prediction = answer if options.free_text else read_reply(answer, key[1], options.unparsed)
+            prompt = self._prompts.get(key, key[0])
+            prediction = answer if options.free_text else read_reply(answer, key[1], options.unparsed, prompt)
             if isinstance(answer, Text):
                 options.counter.replies |= not options.free_text
             if isinstance(prediction, Failure):
@@ -332,10 +335,11 @@ def _evaluate_in_one_call(
     keys: list[PromptKey] = [
         (str(number), label_space) for number in range(len(queries))
     ]  # equal prompts are kept apart
-    collector = AnswerCollector(replace(options, store=None), part, len(keys), {})  # nor are they those of prompts
     if options.before_predicting is not None:
         options.before_predicting()
     batch, prompts = contract.user_batch_form(function), [query.prompt for query in queries]
+    prompt_of = dict(zip(keys, prompts, strict=True))  # nor are the keys those of prompts
+    collector = AnswerCollector(replace(options, store=None), part, len(keys), {}, prompts=prompt_of)
     values = batch_answers(batch, prompts, label_space, reads_parts(function))
     if isinstance(values, Failure):
         if ends([values], options.on_error):

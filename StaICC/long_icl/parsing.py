@@ -173,7 +173,8 @@ def parse_response(own: TaskCard, response: str, item: Item, variant: str, promp
     if prompt:
         response = response.removeprefix(prompt.rstrip())  # a model may drop its final blank
     if not own.structured:
-        index = parse_reply(response, own.labels).label
+        marker = own.answers.marker
+        index = parse_reply(response, own.labels, own.answers.cue, () if marker is None else (marker,)).label
         return "" if index is None else own.labels[index]
     response = reply_text(response)
     if item.kind == "dialogue":

@@ -27,7 +27,8 @@ from StaICC.kernels.text_inference import TextInference
 from StaICC.methods.calibration.prior import batch_calibration
 from StaICC.methods.features import Request, feature_keys
 from StaICC.methods.specification import MethodData, MethodSpec, Steps
-from StaICC.prompting.prompt_text import extended
+from StaICC.prompting.prompt_text import extended, prefixes_of
+from StaICC.prompting.prompt_writer import Prompt
 
 REASONING = "Let's think step by step."
 ANSWER = "\nTherefore, among {labels}, the answer is"
@@ -101,13 +102,20 @@ def generate(data: MethodData) -> Steps:
             f"{incomplete} of {len(texts_of)} predictions count fewer than {len(samples)} texts, because others could "
             "not be generated"
         )
-    return [shares(texts, query.label_space) for texts, query in zip(texts_of, queries, strict=True)]
+    return [shares(texts, query.label_space, query.prompt) for texts, query in zip(texts_of, queries, strict=True)]
 
 
-def shares(texts: Sequence[str | Failure], label_space: Sequence[str]) -> Answer | Failure:
-    """Return the share of each label among the texts that name one; if none does, a text: an unparsed reply."""
+def shares(texts: Sequence[str | Failure], label_space: Sequence[str], prompt: Prompt = "") -> Answer | Failure:
+    """Return the share of each label among the texts that name one; if none does, a text: an unparsed reply.
+
+    Args:
+        texts: The texts that were generated after a prompt, and the failures.
+        label_space: The label names.
+        prompt: The prompt, whose template a text may repeat.
+    """
     replies = [text for text in texts if isinstance(text, str)]
-    votes = [parse_reply(text, label_space).label for text in replies]
+    label_prefix, text_prefixes = prefixes_of(prompt)
+    votes = [parse_reply(text, label_space, label_prefix, text_prefixes).label for text in replies]
     named = [vote for vote in votes if vote is not None]
     if not named and replies:
         return Text(replies[0])

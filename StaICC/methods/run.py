@@ -375,7 +375,8 @@ class Method:
         read = [row if isinstance(row, known) else checked(row, query.label_space) for query, row in rows]
         taken: dict[Any, Any] = {(str(n), query.label_space): read[n] for n, query in enumerate(queries)}
         options = replace(options, store=None, progress=None, unparsed=view.unparsed)
-        collector = AnswerCollector(options, part, len(queries), taken)
+        prompt_of = dict(zip(taken, (query.prompt for query in queries), strict=True))
+        collector = AnswerCollector(options, part, len(queries), taken, prompts=prompt_of)
         collector.refuse_failures({key: number for number, key in enumerate(taken)})
         return view.assemble(view.conditions(), [*collector.answers.values()], part.name)
 

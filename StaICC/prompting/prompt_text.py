@@ -7,7 +7,7 @@ long) reads the parts; nothing splits the text of a prompt.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from StaICC.errors import PromptError
 
@@ -39,6 +39,10 @@ class PromptParts:
     """The demonstrations, in order."""
     question: str
     """Everything after the last demonstration: the query, up to the place where the model continues."""
+    label_prefix: str = field(default="", compare=False)
+    """The text before a label, such as ``"sentiment: "``: a reply may repeat it."""
+    text_prefixes: tuple[str, ...] = field(default=(), compare=False)
+    """The beginnings of the input texts, such as ``"review: "``: a model that writes a next example begins with one."""
 
     @property
     def text(self) -> str:
@@ -115,6 +119,13 @@ def parts_of(prompt: str, needed_for: str) -> PromptParts:
         "the benchmark (a function around it has to declare reads_parts = True), or make a StaICC.PromptText",
         0,
     )
+
+
+def prefixes_of(prompt: str | Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Return the label prefix and the text prefixes of a prompt; empty ones for a plain text or the noisy channel."""
+    if isinstance(prompt, PromptText):
+        return prompt.parts.label_prefix, prompt.parts.text_prefixes
+    return "", ()
 
 
 def extended(prompt: str, text: str) -> str:

@@ -136,7 +136,9 @@ class PromptRenderer:
 
     def _written(self, demonstrations: Sequence[Demonstration], question: str) -> str:
         """Return a prompt, without the characters that the settings cut off; these may be more than the question."""
-        parts = PromptParts(self.settings.template.instruction, tuple(demonstrations), question)
+        template = self.settings.template
+        prefixes = template.label_prefix, template.input_text_prefixes
+        parts = PromptParts(template.instruction, tuple(demonstrations), question, *prefixes)
         cut = self.settings.cut_by_length
         if not cut:
             return PromptText(parts)

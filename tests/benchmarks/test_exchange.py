@@ -202,7 +202,7 @@ def test_replies_are_parsed(stand_in: Model, tmp_path: Path) -> None:
         replies[key] = {"reply": f"<think>Not {wrong}.</think> The answer is **{right}**."}
     expected, parsed = score_predictions(mini(), by_index), score_predictions(mini(), replies)
     assert dict(parsed) == dict(expected)
-    assert "scoring:given;parser=4" in str(parsed.signature)
+    assert "scoring:given;parser=5" in str(parsed.signature)
     assert "parser" not in str(expected.signature)
 
     path = tmp_path / "replies.csv"

@@ -68,7 +68,7 @@ def test_scores_counts_bounds_and_examples(policy: Any) -> None:
     assert f"{lost} ({lost / total:.1%})" in str(result)
     assert "such as (no label): 'I cannot tell.'" in str(result)
     assert f"unparsed:{policy}" in str(result.signature)
-    assert ";parser=4" in str(result.signature)
+    assert ";parser=5" in str(result.signature)
     assert [record["prediction"] for record in result.outputs["mini"]].count(None) == lost
     again = Result.from_dict(json.loads(json.dumps(result.to_dict())))
     assert again == result

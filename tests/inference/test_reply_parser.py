@@ -3,33 +3,69 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from StaICC.inference.reply_parser import parse_reply
+from StaICC import Normal
+from StaICC.inference.reply_parser import ParsedReply, parse_reply, reply_text
+from StaICC.methods.generation import shares
+from StaICC.prompting.prompt_text import PromptParts, PromptText
+from tests.inference.denied_replies import FORMS, LABEL_SPACES
 from tests.inference.replies import REPLIES, SPACES
+from tests.inference.rule_replies import CASES
 
-MISSED = {"A: positive", "negative / bearish", "The target is a person"}  # no label rather than a guess
+MISSED = {  # no label rather than a guess
+    "A: positive",
+    "negative / bearish",
+    "Yes, the premise entails the hypothesis.",
+    "No, it does not follow.",
+}
 BY_SPACE = st.sampled_from(sorted(SPACES)).flatmap(
     lambda space: st.tuples(st.just(SPACES[space]), st.integers(0, len(SPACES[space]) - 1))
 )
 
 
+def parsed(reply: str, label_space: list[str]) -> ParsedReply:
+    """Return the parsed reply to a prompt whose texts begin with "sentence: " and whose labels with "label: "."""
+    return parse_reply(reply, label_space, "label: ", ["sentence: "])
+
+
+def label_in(reply: str, label_space: list[str]) -> str | None:
+    label = parsed(reply, label_space).label
+    return None if label is None else label_space[label]
+
+
 def test_no_label_is_invented_and_few_are_missed() -> None:
     missed = set()
     for space, replies in REPLIES.items():
-        for label, reply in replies:
-            parsed = parse_reply(reply, SPACES[space])
-            if parsed.label is None and label is not None:
+        for expected, reply in replies:
+            label = label_in(reply, SPACES[space])
+            if label is None and expected is not None:
                 missed.add(reply)
             else:
-                assert (None if parsed.label is None else SPACES[space][parsed.label]) == label, (space, reply, parsed)
+                assert label == expected, (space, reply)
     assert missed == MISSED
 
 
-@pytest.mark.parametrize("reply", ["3.7", "3.7/9", "4:30", "1,8", "Rating: 3.7"])
+@pytest.mark.parametrize("kind", CASES)
+def test_each_rule_reads_what_it_is_for(kind: str) -> None:
+    label_space, replies = CASES[kind]
+    for expected, reply in replies:
+        assert label_in(reply, label_space) == expected, reply
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_label_that_is_denied_taken_back_or_given_a_value_is_no_prediction(form: str) -> None:
+    for label_space in LABEL_SPACES.values():
+        for index, label in enumerate(label_space):
+            reply = form.format(label=label, other=label_space[index - 1])
+            assert label_in(reply, label_space) is None, reply
+
+
+@pytest.mark.parametrize("reply", ["3.7", "3.7/9", "4:30", "1,8", "Rating: 3.7", "1. First, read the review."])
 def test_a_number_that_begins_like_a_label_is_none(reply: str) -> None:
     assert parse_reply(reply, SPACES["stars"]).label is None
     assert parse_reply("3. The review is mixed.", SPACES["stars"]).label == 2
@@ -55,26 +91,24 @@ def test_a_minus_sign_is_a_part_of_a_number(form: str) -> None:
     [
         ("{}", "exact"),
         ("  {}\n", "exact"),
-        ("**{}**.", "exact"),
-        ('"{}"', "exact"),
         ("<think>{other}</think>{}", "exact"),
+        ("**{}**.", "statement"),
+        ('"{}"', "statement"),
+        ("The answer is {}.", "statement"),
+        ("Label: {}", "statement"),
+        ("\\boxed{{{}}}", "statement"),
+        ("{other} was my first idea. Final answer: {}", "statement"),
+        ("{}\nsentence: another\nlabel: {other}", "statement"),
+        ("Some reasons.\n\n{}", "statement"),
+        ("Answer: {}\n\nThe text praises it.", "statement"),
         ('{{"label": "{}"}}', "json"),
-        ("The answer is {}.", "cue"),
-        ("Label: {}", "cue"),
-        ("\\boxed{{{}}}", "final"),
-        ("{other} was my first idea. Final answer: {}", "final"),
-        ("{}\nsentence: another\nlabel: {other}", "first line"),
-        ("Some reasons.\n\n{}", "last line"),
-        ("The words point to **{}** here.", "bold"),
     ],
 )
 def test_each_rule_on_each_label(form: str, rule: str) -> None:
     for space in SPACES.values():
         for index, label in enumerate(space):
             reply = form.format(label, other=space[index - 1])
-            parsed = parse_reply(reply, space)
-            assert parsed.label == index, reply
-            assert parsed.rule == rule, reply
+            assert parsed(reply, space) == ParsedReply(index, rule), reply
 
 
 @pytest.mark.parametrize("value", ["true", "1.5", "null", "{}", "[true]"])
@@ -96,11 +130,35 @@ def test_reasoning_has_no_influence(chosen: tuple[list[str], int], reasoning: st
     assert parse_reply(f"<think>{reasoning} {space[index]}", space).label is None
 
 
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("<think>", "</think>"),
+        ("<reason>", "</reason>"),
+        ("<seed:think>", "</seed:think>"),
+        ("[THINK]", "[/THINK]"),
+        ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
+        ("<|START_THINKING|>", "<|END_THINKING|>"),
+        ("<|inner_prefix|>", "<|inner_suffix|>"),
+        ("<|begin_of_thought|>", "<|end_of_thought|>"),
+        ("<unused94>thought\n", "<unused95>"),
+        ("<|channel>thought\n", "<channel|>"),
+        ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    ],
+)
+def test_thoughts_in_the_marks_of_current_models_are_cut(start: str, end: str) -> None:
+    thought = f"{start}The answer is negative.{end}"
+    assert parse_reply(f"{thought}positive", ["negative", "positive"]).label == 1
+    assert parse_reply(thought, ["negative", "positive"]) == ParsedReply(None, "empty")
+    unfinished = f"{start}The answer is negative."
+    assert parse_reply(unfinished, ["negative", "positive"]) == ParsedReply(None, "cut off in reasoning")
+
+
 @given(st.lists(st.text(min_size=1, max_size=8), min_size=2, max_size=6, unique=True), st.data())
 def test_any_label_is_itself(space: list[str], data: st.DataObject) -> None:
     index = data.draw(st.integers(0, len(space) - 1))
-    parsed = parse_reply(space[index], space)
-    assert parsed.label == index or sum(label.strip() == space[index].strip() for label in space) > 1
+    found = parse_reply(space[index], space)
+    assert found.label == index or sum(label.strip() == space[index].strip() for label in space) > 1
 
 
 @pytest.mark.parametrize(
@@ -109,16 +167,92 @@ def test_any_label_is_itself(space: list[str], data: st.DataObject) -> None:
         (["us", "US"], {"us": 0, "US": 1, "Us": None, "The answer is US.": 1}),
         (["C", "C++"], {"C": 0, "C++": 1, "Answer: C++": 1, "Answer: C.": 0}),
         (["entity", "entity type"], {"entity type": 1, "The answer is entity type.": 1}),
+        (["A", "A-"], {"A": 0, "A-": 1, "**A-**": 1, "The grade is A-.": 1, "A--": None}),
+        (["why?", "how?"], {"why?": 0, "**how?**": 1, "The topic is why?": 0, "why": None}),
     ],
 )
 def test_labels_that_differ_in_case_or_marks_need_the_exact_form(space: list[str], labels: dict[str, int]) -> None:
     assert {reply: parse_reply(reply, space).label for reply in labels} == labels
 
 
-REPEATED = ["a ", "*", "the answer is ", "{", "[", "<think>", "the ", "positive or ", "**a", "if ", "\n", "<b>"]
+def test_a_model_that_writes_the_next_example_has_answered_before_it() -> None:
+    reply = "-\ntext: another film label: +"
+    assert parse_reply(reply, ["-", "+"], "label: ", ["text: "]).label == 0
+    assert parse_reply(reply, ["-", "+"]).label is None  # without the template, it may be a correction
+    example = "text: another film label: +"
+    assert parse_reply(example, ["-", "+"], "label: ", ["text: "]) == ParsedReply(None, "repeats the prompt")
 
 
-@pytest.mark.parametrize("piece", [*REPEATED, "<answer>", "<answer> <label> ", "answer " + " " * 9])
+def test_a_label_prefix_of_any_words_is_a_cue() -> None:
+    prefix = "the most suitable word between the two sentences is"
+    reply = f"{prefix} however"
+    assert parse_reply(reply, ["however", "so"], prefix).label == 0
+    assert parse_reply(reply, ["however", "so"]).label is None
+
+
+def write_next_example(prompt: str, label_space: list[str]) -> str:
+    return f"{label_space[0]}\nsentence: another text topic: {label_space[1]}\nsentence: one more"
+
+
+def explain(prompt: str, label_space: list[str]) -> str:
+    return f"Answer: {label_space[0]}\n\nThe text praises it."
+
+
+@pytest.mark.parametrize("function", [write_next_example, explain])
+@pytest.mark.parametrize("batched", [False, True])
+def test_benchmarks_give_the_parser_the_template_of_their_prompts(function: Any, batched: bool) -> None:
+    inference = function
+    if batched:
+
+        def inference(prompts: list[str], label_space: list[str]) -> list[str]:
+            return [function(prompt, label_space) for prompt in prompts]
+
+    benchmark = Normal(datasets=["mini"], limit=8)
+    result = benchmark(inference, batched_inference=batched)
+    first_label = benchmark(lambda prompt, label_space: 0)
+    assert not result.details["mini"].unparsed
+    assert result.divided["mini"]["accuracy"] == first_label.divided["mini"]["accuracy"]
+
+
+def test_methods_that_generate_give_the_parser_the_template() -> None:
+    prompt = PromptText(PromptParts("", (), "text: fine label: ", "label: ", ("text: ",)))
+    assert shares(["a\ntext: dull label: b"], ["a", "b"], prompt) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "reply", ["(" * 9_000 + "a", "A) " * 9_000 + "a", "a, not b" + " or b" * 9_000, "[" * 900 + '"b"']
+)
+def test_nested_and_repeated_parts_end(reply: str) -> None:
+    assert parse_reply(reply, ["a", "b"]).label is None
+
+
+def test_the_text_of_a_reply_is_out_of_its_code_block() -> None:
+    assert reply_text("<think>Hm.</think>```\none, two\n```") == "one, two"
+    assert reply_text("<think>Hm.") == ""
+
+
+REPEATED = [
+    "a ",
+    "*",
+    "the answer is ",
+    "{",
+    "[",
+    "<think>",
+    "the ",
+    "positive or ",
+    "**a",
+    "if ",
+    "\n",
+    "<b>",
+    '"',
+    "[\n",
+]
+LABEL_REPEATED = ["label_1 x or ", "label_1 x is good. ", "not label_2 x, ", '"label_3 x ', "label_1 x\n"]
+
+
+@pytest.mark.parametrize(
+    "piece", [*REPEATED, *LABEL_REPEATED, "<answer>", "<answer> <label> ", "answer " + " " * 9, "\\boxed{", "sure, "]
+)
 def test_long_replies_take_linear_time(piece: str) -> None:
     start = time.process_time()
     parse_reply(piece * (150_000 // len(piece)), [f"label_{number} x" for number in range(150)])

@@ -1,0 +1,1 @@
+"""The grammar of replies: labels, thought marks, statements, JSON."""

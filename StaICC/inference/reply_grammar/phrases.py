@@ -1,0 +1,149 @@
+"""The phrases of replies, as patterns made from data: ``phrases.json`` has them by language.
+
+A phrase is a text of words. ``[word]`` may be missing, and ``<name>`` stands for any phrase of the list with this name
+in the same language. Built in are ``<colon>``, ``<number>``, ``<quotation>``, and ``<stop>``: a punctuation mark or the
+end. To add a language, add its lists to the file. The parser reads these lists; the others are parts of them:
+
+* Before a label: ``lead`` ("therefore"), ``intro`` (begins "based on ...,"), ``cue`` ("the answer is"), ``article``,
+  ``degree`` ("very").
+* After a label: ``noun`` ("sentiment"), ``text noun`` ("review"), ``aftermath`` ("in this text"), ``reason``
+  ("because"), ``contrast`` ("rather than", then ``filler`` and another label, joined by ``or``), ``opener`` (begins the
+  sentence that explains a number).
+* Against a label: ``not`` (before it, with ``filler``), ``denied after`` ("is wrong"), ``value`` ("no"),
+  ``retraction start`` (begins a statement), ``retraction`` (anywhere in it), ``guard`` (in an intro or the text of an
+  option).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from StaICC.inference.reply_grammar.labels import normalised
+
+_BUILT_IN = {
+    "colon": r"(?:\s?(?:[:\uff1a=]|->|=>|\u2192|\u21d2)|\s[-\u2013\u2014](?=\s))",
+    "number": r"\d{1,3}",
+    "stop": r"(?:[.,;:!\u2014-]|$)",
+    "quotation": r"(?:\"[^\"]{1,300}\"|\u201c[^\u201d]{1,300}\u201d)",
+}
+_ITEM = re.compile(r"<(?P<name>\w+)>|(?P<open>\[)|(?P<close>\])|(?P<words>[^<>\[\]\s]+)")
+_LETTER = r"[^\W\d_\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff]"
+_PLAIN = re.compile(rf"{_LETTER}+(?:['-]{_LETTER}+)*(?: {_LETTER}+(?:['-]{_LETTER}+)*)*")
+_HAS_SPACES = re.compile(r"[^\W\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff]")
+
+Lists = Mapping[str, Sequence[str]]
+"""The phrases of one language by the name of their list."""
+
+
+@functools.lru_cache(maxsize=1)
+def phrases_by_language() -> dict[str, dict[str, list[str]]]:
+    """Return the phrases of all languages."""
+    text = Path(__file__).with_name("phrases.json").read_text(encoding="utf-8")
+    languages: dict[str, dict[str, list[str]]] = json.loads(text)
+    return languages
+
+
+def pattern_of(phrase: str, lists: Lists) -> str:
+    """Return the pattern of a phrase.
+
+    Args:
+        phrase: The phrase, such as ``"the <answer> [<adverb>] is"``.
+        lists: The lists that it names.
+    """
+    pattern = ""
+    for item in _ITEM.finditer(normalised(phrase)):
+        if item["open"]:
+            pattern += "(?:"
+        elif item["close"]:
+            pattern += ")?"
+        elif item["name"] in _BUILT_IN:
+            pattern += _BUILT_IN[item["name"]] + r"\s?"
+        elif item["name"]:
+            pattern += any_of(lists.get(item["name"], ()), lists) + r"\s?"
+        else:
+            pattern += _whole_words(item["words"]) + r"\s?"
+    return pattern
+
+
+def any_of(phrases: Sequence[str], lists: Lists) -> str:
+    """Return the pattern of any of the phrases, the longest first."""
+    longest_first = sorted(phrases, key=len, reverse=True)
+    plain = [normalised(phrase) for phrase in longest_first if _PLAIN.fullmatch(phrase)]
+    patterns = [pattern_of(phrase, lists) for phrase in longest_first if not _PLAIN.fullmatch(phrase)]
+    if plain:  # their bounds are written once, which makes the pattern short
+        patterns.append(r"(?<!\w)(?:" + "|".join(map(re.escape, plain)) + r")(?!\w)\s?")
+    return "(?:" + "|".join(patterns) + ")" if patterns else "(?!)"
+
+
+def _whole_words(words: str) -> str:
+    """Return the pattern of words that are no part of longer words."""
+    before = r"(?<!\w)" if _HAS_SPACES.match(words[0]) else ""
+    after = r"(?!\w)" if _HAS_SPACES.match(words[-1]) else ""
+    return before + re.escape(words) + after
+
+
+class Phrases:
+    """The patterns of all languages, with the names of one benchmark's template.
+
+    Args:
+        label_prefix: The text before a label in the prompts, such as ``"topic: "``: its words name the answer.
+        text_prefixes: The beginnings of the texts in the prompts, such as ``"review: "``: their words name the text.
+    """
+
+    def __init__(self, label_prefix: str, text_prefixes: Sequence[str]) -> None:
+        self._languages: list[dict[str, list[str]]] = []
+        answer, texts = name_of(label_prefix), [name_of(prefix) for prefix in text_prefixes]
+        for lists in phrases_by_language().values():
+            with_names = dict(lists)
+            with_names["answer"] = [*lists["answer"], *([answer] if answer else ())]
+            with_names["text"] = [*lists["text"], *filter(None, texts)]
+            with_names["noun"] = [*lists.get("noun", ()), *answer.split()[-1:]]
+            with_names["text noun"] = [*lists.get("text noun", ()), *filter(None, texts)]
+            self._languages.append(with_names)
+
+        self.answer_names = frozenset(name.casefold() for lists in self._languages for name in lists["answer"])
+        self.degree_words = frozenset(word for lists in self._languages for word in lists.get("degree", ()))
+        self.lead = self._pattern("lead", r"[,\uff0c]?\s?")
+        self.intro = self._pattern("intro", r"[^,:;.!?]{1,120},\s?")
+        self.cues = [
+            re.compile(pattern_of(phrase, lists), re.I) for lists in self._languages for phrase in lists.get("cue", ())
+        ]
+        self.degree = self._pattern("degree", "")
+        self.article = self._pattern("article", "")
+        self.noun = self._pattern("noun", "")
+        self.text_noun = self._pattern("text noun", "")
+        self.aftermath = self._pattern("aftermath", "")
+        self.reason = self._pattern("reason", "")
+        self.contrast = self._pattern("contrast", "")
+        self.filler = self._pattern("filler", "")
+        self.opener = self._pattern("opener", "")
+        self.either = self._pattern("or", "")
+        self.guard = self._pattern("guard", "")
+        self.retraction_start = self._pattern("retraction start", "")
+        self.retraction = self._pattern("retraction", "")
+        self.denied_after = self._pattern("denied after", "")
+        self.value = self._pattern("value", "")
+        self.ends_in_value = self._pattern("value", r"\W*$")
+        self.ends_in_denial = re.compile(rf"{self._all('not')}(?:{self._all('filler')}){{0,4}}[\"'(\[]?$", re.I)
+
+    def _all(self, name: str) -> str:
+        patterns = [any_of(lists[name], lists) for lists in self._languages if lists.get(name)]
+        return "(?:" + "|".join(patterns) + ")"
+
+    def _pattern(self, name: str, end: str) -> re.Pattern[str]:
+        return re.compile(self._all(name) + end, re.I)
+
+
+def name_of(prefix: str) -> str:
+    """Return the words of a prefix of the template, without its punctuation: ``"topic"`` for ``"topic: "``."""
+    return normalised(prefix).strip(" \t\r\n:\uff1a-=>#*")
+
+
+@functools.lru_cache(maxsize=64)
+def phrases_for(label_prefix: str, text_prefixes: tuple[str, ...]) -> Phrases:
+    """Return the patterns for the template of one benchmark."""
+    return Phrases(label_prefix, text_prefixes)
