@@ -804,7 +804,8 @@ class _Scored:
             distinct = len({written[:2] for written in seen})
             known = replace(details, asked=len(seen), distinct=distinct, data=own.data_digest)
             averaged = {key: saved.get(key) for key in self.result.averaged}
-            return DatasetRun(saved, averaged, known, (), known.intervals, ())
+            warnings = tuple(note for note in details.notes if f"{name}: {note}" in self.result.warnings)
+            return DatasetRun(saved, averaged, known, (), known.intervals, (), warnings=warnings)
         written = [(condition.name, len(condition.queries)) for condition in conditions]
         recorded = [(record.name, len(record.truth)) for record in details.conditions]
         if written != recorded:
