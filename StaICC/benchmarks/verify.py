@@ -540,7 +540,12 @@ def _with_predictions(result: Results, sources: Sequence[tuple[_Scored, str]], p
         runs[dataset] = experimentor.assemble(experimentor.conditions(), answers)
         counts.append(f"{len(predicted[place])} of {len(answers)} on {dataset}")
     again = scored.benchmark.collect(runs, _predictions(result), divided=result.with_divided)
-    again.signature, again.provenance = result.signature, result.provenance
+    again.signature, again.stopping = result.signature, result.stopping
+    given = any(GIVEN in predictor.who for predictor in result.provenance.predictors)
+    if given:  # their identity is a digest of the predictions
+        again.provenance = replace(again.provenance, method=result.provenance.method)
+    else:
+        again.provenance = result.provenance
     again.warnings += (f"predictions that verify --rerun computed are in the place of saved ones: {', '.join(counts)}",)
     return again
 
