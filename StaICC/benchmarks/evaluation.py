@@ -116,8 +116,8 @@ class DatasetRun:
     warnings: tuple[str, ...] = ()
     """Warnings about the predictions, which follow from the records of a result."""
     model_warnings: tuple[str, ...] = ()
-    """Warnings about prompts and predictions that only the inference function can make
-    (:mod:`StaICC.inference.model_warnings`)."""
+    """Warnings that only the inference function can make, about prompts and predictions
+    (:mod:`StaICC.inference.model_warnings`), and those of a method."""
 
 
 RunsByDataset = Mapping[str, DatasetRun]

@@ -540,7 +540,12 @@ def _with_predictions(result: Results, sources: Sequence[tuple[_Scored, str]], p
         runs[dataset] = experimentor.assemble(experimentor.conditions(), answers)
         counts.append(f"{len(predicted[place])} of {len(answers)} on {dataset}")
     again = scored.benchmark.collect(runs, _predictions(result), divided=result.with_divided)
-    again.signature, again.provenance = result.signature, result.provenance
+    again.signature, again.stopping = result.signature, result.stopping
+    given = any(GIVEN in predictor.who for predictor in result.provenance.predictors)
+    if given:  # their identity is a digest of the predictions
+        again.provenance = replace(again.provenance, method=result.provenance.method)
+    else:
+        again.provenance = result.provenance
     again.warnings += (f"predictions that verify --rerun computed are in the place of saved ones: {', '.join(counts)}",)
     return again
 
@@ -804,7 +809,8 @@ class _Scored:
             distinct = len({written[:2] for written in seen})
             known = replace(details, asked=len(seen), distinct=distinct, data=own.data_digest)
             averaged = {key: saved.get(key) for key in self.result.averaged}
-            return DatasetRun(saved, averaged, known, (), known.intervals, ())
+            warnings = tuple(note for note in details.notes if f"{name}: {note}" in self.result.warnings)
+            return DatasetRun(saved, averaged, known, (), known.intervals, (), warnings=warnings)
         written = [(condition.name, len(condition.queries)) for condition in conditions]
         recorded = [(record.name, len(record.truth)) for record in details.conditions]
         if written != recorded:

@@ -241,7 +241,7 @@ class RunCounter:
         """Count a prediction that was computed again.
 
         Returns:
-            A warning, if it differs and the kernel's predictions may change; else ``None``.
+            A sentence, if it differs and the kernel's predictions may change; else ``None``.
 
         Raises:
             IdentityError: It differs from the stored one by more than the tolerance.

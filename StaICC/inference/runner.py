@@ -210,16 +210,24 @@ def _recheck(
     """
     collector = AnswerCollector(replace(options, store=None, progress=None, free_text=True), part, len(chosen), {})
     _solve(function, chunks_of([key for key, _, _ in chosen], frozenset(), function, options), options, collector)
+    different = 0
     for key, stored, where in chosen:
         again = collector.answers.get(key, _LOST)
         if not isinstance(again, Failure):
-            warning = options.counter.compare(key, stored, again, where)
-            if warning is not None and options.warn is not None:
-                options.warn(warning)
+            difference = options.counter.compare(key, stored, again, where)
+            if difference is not None:
+                different += 1
+                if options.log is not None:
+                    options.log(difference)
         elif options.on_error == "raise" or again.final:
             raise OutputError(f"{where}, recheck of a stored prediction: {again.reason}") from again.cause
         elif options.warn is not None:
             options.warn(f"{part.name}: a reused prediction could not be computed again ({again.reason})")
+    if different and options.warn is not None:
+        options.warn(
+            f"{part.name}: {different} of {len(chosen)} stored predictions that were computed again differ; the "
+            "predictions of this kernel may change"
+        )
 
 
 def _error(where: str, failure: Failure) -> StaICCError:

@@ -265,7 +265,7 @@ class Method:
         views, cost = [], Cost(cache)
         with RunContext(False, **run) as running:
             running.logged = cache.logged
-            running.log(*benchmark.data_warnings())
+            running.warn(*benchmark.data_warnings())  # the method may change k
             for number, experimentor in enumerate(benchmark):
                 part = Part(f"{self.spec.title}: {benchmark.task.name}, {experimentor.name}", number, len(benchmark))
                 running.start([cache.kernel])

@@ -268,7 +268,23 @@ def test_close_predictions_that_were_moved_to_the_truth_are_shown_as_recomputed(
     whole = rerun(forged, Half(0.0, 5e-2), 8)
     assert isinstance(whole.recomputed, Result)
     assert whole.recomputed.averaged == honest.averaged
-    assert (whole.scores[0].low, whole.scores[0].high) == (honest.averaged["accuracy"],) * 2
+    assert whole.scores[0].low == whole.scores[0].high == honest.averaged["accuracy"]
+
+
+def test_a_result_with_the_predictions_of_a_rerun_is_recomputed() -> None:
+    kernel = Kernel()
+    benchmark = StaICC.Normal(**FEW)
+    rows = [kernel(query.prompt, list(query.label_space)) for query in benchmark[0].all_queries()]
+    results = [
+        benchmark(kernel),
+        benchmark(preentered_prediction=[rows]),
+        StaICC.Normal(datasets=["mini"])(kernel, precision=0.2),
+        StaICC.Suite(**FEW)(kernel),
+    ]
+    for result in results:
+        again = rerun(result, kernel, 6).recomputed
+        assert again is not None
+        assert status_of(verify(again)) == Recomputed()
 
 
 def test_failed_and_unparsed_queries_are_predicted_again() -> None:

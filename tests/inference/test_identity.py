@@ -213,6 +213,13 @@ def test_thirty_of_the_reused_are_rechecked(reused: int, rechecked: int, tmp_pat
         _, record = run(subclass(shift, None), store, _many(reused + 5), model_name="m")
     assert record.counts == Counter(reused=reused + 5, rechecked=min(30, reused + 5))
     assert caplog.text.count("This kernel's predictions may change") == min(30, reused + 5)
+    with RunContext(False, store=store, model_name="m") as running:
+        predict_queries(subclass(1.0, None), _many(reused + 5), "Test", running.options_for(subclass(1.0, None)))
+    rechecks = min(30, reused + 5)
+    assert list(running.warnings) == [
+        f"Test: {rechecks} of {rechecks} stored predictions that were computed again differ; the predictions of this "
+        "kernel may change"
+    ]
 
 
 @pytest.mark.parametrize(("stored", "rechecked"), [(600, [5, 5, 5, 5, 5, 5]), (300, [5, 5, 5, 15, 0, 0])])

@@ -464,3 +464,13 @@ def test_a_test_number_above_the_number_of_items_is_none(small_files: Path, name
     assert {signature(number) for number in (count, count + 1, 10**9)} == {signature(None)}
     assert signature(None).fields["rows"] == "all"
     assert signature(count - 1).fields["rows"] == str(count - 1)
+
+
+def test_warnings_of_a_data_set_without_records_contradict_nothing(small_files: Path) -> None:
+    """The file has no records of Few-NERD and DialogRE, so that their warnings are taken from it."""
+    benchmark = make(small_files, ["dialogre", "banking77"])
+    result = benchmark(rightly(benchmark, wrong=lambda number: number < 3))
+    for name in ("dialogre", "banking77"):
+        assert f"{name}: the files are not known to be the published ones" in result.warnings
+        assert any(text.startswith(f"{name}: ") and "unparsed" in text for text in result.warnings)
+    assert not any("warnings" in line for found in verify(result, data_dir=small_files) for line in found.contradicted)

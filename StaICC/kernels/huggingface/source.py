@@ -449,7 +449,8 @@ def _read_words(source: ModelSource) -> tuple[Any, Any]:
                 if folder is None:  # the file is converted once, with its weights
                     loaded = source.load()
                     return loaded.tokenizer, loaded.model.config
-                return load_tokenizer(folder), transformers.AutoConfig.from_pretrained(folder)
+                config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
+                return load_tokenizer(folder), config
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, **arguments)
             return tokenizer, transformers.AutoConfig.from_pretrained(name, **arguments)
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
