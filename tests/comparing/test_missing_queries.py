@@ -165,6 +165,8 @@ def test_generalising_counts_missing_queries_at_their_worst() -> None:
     low = compare_generalising(predicted(own, filled(own, partial, False)), whole)
     high = compare_generalising(predicted(own, filled(own, partial, True)), whole)
     assert found.overall.difference > 0.1
+    accuracy = predicted(own, partial).averaged["accuracy"]  # of the queries of all conditions together
+    assert found.overall.values[0] == pytest.approx(accuracy)
     assert found.overall.p_value > 0.05
     assert found.overall.interval.low == pytest.approx(low.overall.interval.low)
     assert found.overall.interval.high == pytest.approx(high.overall.interval.high)
