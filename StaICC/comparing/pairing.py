@@ -75,6 +75,8 @@ class _Records:
     """Number of queries."""
     data: str | None
     """Digest of the test texts."""
+    pooled: bool = False
+    """Whether the score is that of the queries of all conditions together, not the mean of their scores."""
     most: tuple[float, float] | None = None
     """The largest possible numbers of true and of predicted labels of a query, for micro F1."""
 
@@ -161,7 +163,8 @@ def _read(result: Result, name: str, metric: str, statistic: Statistic) -> _Reco
         keyed = zip(query_positions(rows), truth, answers, strict=True)
         conditions[condition] = {key: (label, answer) for key, label, answer in keyed}
     weights = _weights(result, names)
-    return _Records(conditions, details.labels, weights, queries, details.data, most if f1 else None)
+    pooled = result.benchmark == benchmark_names.GENERALISATION
+    return _Records(conditions, details.labels, weights, queries, details.data, pooled, most if f1 else None)
 
 
 def _answers(result: Result, name: str, record: ConditionRecord, metric: str, statistic: Statistic) -> list[Any]:
@@ -259,12 +262,13 @@ class PairedRecords:
 
     @property
     def without_score(self) -> list[str]:
-        """The runs that have a condition in which no query has a score."""
-        return [
-            run
-            for run in self.runs
-            if any(all(map(lacks_score, predictions)) for predictions in self._of_metric(run).values())
-        ]
+        """The runs whose score is undefined: a condition, or all of a pooled score, has no query with a score."""
+        runs = []
+        for run, records in self.runs.items():
+            empty = [all(map(lacks_score, predictions)) for predictions in self._of_metric(run).values()]
+            if all(empty) if records.pooled else any(empty):
+                runs.append(run)
+        return runs
 
     def why_not_comparable(self, run: str) -> str | None:
         """Return why a run cannot be compared because queries have no score; ``None`` if it can."""
@@ -307,22 +311,25 @@ class PairedRecords:
     @cached_property
     def values(self) -> dict[str, float]:
         """The metric of each run on the compared queries that it predicted."""
-        values = {}
-        for run, records in self.runs.items():
-            if self.missing[run] == 0:
-                terms = self._own_terms[run]
-            else:
-                parts = [self._of_predicted(name, predictions) for name, predictions in self._of_metric(run).items()]
-                terms = list(zip(self._weights(records), parts, strict=True))
-            values[run] = math.fsum(weight * part.value for weight, part in terms)
-        return values
+        return {run: self._value_of_predicted(run) for run in self.runs}
 
-    def _of_predicted(self, condition: str, predictions: Sequence[Any]) -> Contributions:
-        """Return the metric of the queries of a condition that have a score."""
-        known = [place for place, prediction in enumerate(predictions) if not lacks_score(prediction)]
-        return self.statistic.of_run(
-            self._samples[condition].of_queries(known), [predictions[place] for place in known]
-        )
+    def _value_of_predicted(self, run: str) -> float:
+        """Return the metric of a run on the queries that have a score."""
+        if self.missing[run] == 0:
+            return math.fsum(weight * part.value for weight, part in self._own_terms[run])
+        values, numbers = [], []
+        for condition, predictions in self._of_metric(run).items():
+            known = [place for place, prediction in enumerate(predictions) if not lacks_score(prediction)]
+            value = 0.0
+            if known:
+                sample = self._samples[condition].of_queries(known)
+                value = self.statistic.of_run(sample, [predictions[place] for place in known]).value
+            values.append(value)
+            numbers.append(len(known))
+        weights: Sequence[float] = self._weights(self.runs[run])
+        if self.runs[run].pooled:
+            weights = [number / sum(numbers) for number in numbers]
+        return math.fsum(weight * value for weight, value in zip(weights, values, strict=True))
 
     def _of_metric(self, run: str) -> dict[str, list[Any]]:
         """Return what the metric reads of a run, by condition; of a consistency, the labels of each query as one."""

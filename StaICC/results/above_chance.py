@@ -97,6 +97,8 @@ class AboveChance:
     datasets: Mapping[str, Verdicts]
     mean: Verdicts
     """Of the mean over the data sets, or of the only data set; empty if not all data sets have baselines."""
+    condition: str | None = None
+    """The condition that the verdicts are about; ``None`` if there is only one."""
 
     @property
     def beaten_on(self) -> int:
@@ -137,13 +139,15 @@ class AboveChance:
 def above_chance(result: _HasBaselines) -> AboveChance | None:
     """Return the verdicts about a run; ``None`` if no accuracy has baselines.
 
-    Of several conditions, the first one has the verdict. Experiments of LongICL have none: their first condition is not
-    the one to look at.
+    Of several conditions, such as the rounds of LongICL, the first one has the verdict. Experiments of LongICL have
+    none: their first condition is not the one to look at.
     """
     datasets = {}
+    conditions = []
     for name, details in result.details.items():
         if details.baselines and "experiment" not in result.divided.get(name, {}):
-            datasets[name] = verdicts_of(next(iter(details.baselines.values())))
+            conditions = list(details.baselines)
+            datasets[name] = verdicts_of(details.baselines[conditions[0]])
     if not datasets:
         return None
     mean: Verdicts = ()
@@ -151,7 +155,7 @@ def above_chance(result: _HasBaselines) -> AboveChance | None:
         mean = next(iter(datasets.values()))
     elif result.means.baselines:
         mean = verdicts_of(next(iter(result.means.baselines.values())))
-    return AboveChance(datasets, mean)
+    return AboveChance(datasets, mean, conditions[0] if len(conditions) > 1 else None)
 
 
 def not_beaten_by_baseline(result: _HasBaselines) -> dict[str, list[str]]:

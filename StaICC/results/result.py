@@ -584,18 +584,22 @@ def _not_beaten(baselines: Baselines | None) -> str | None:
     return "" if verdict is None else verdict.baseline
 
 
-def _round_of(result: Result, dataset: str, metric: str) -> Mapping[str, Any] | None:
-    """Return the record of the round of LongICL that has a score; ``None`` for other scores."""
-    rounds = result.divided[dataset].get("rounds") if result.benchmark == benchmark_names.LONG_ICL else None
-    return (rounds or {}).get(metric)
+def _rounds_of(result: Result, dataset: str, metric: str) -> list[Mapping[str, Any]]:
+    """Return the records of the rounds of LongICL that a score is about; none for scores of other benchmarks."""
+    if result.benchmark != benchmark_names.LONG_ICL:
+        return []
+    rounds: Mapping[str, Mapping[str, Any]] = result.divided[dataset].get("rounds") or {}
+    if metric == "mean":
+        return list(rounds.values())
+    return [rounds[metric]] if metric in rounds else []
 
 
 def _asked(result: Result, dataset: str, metric: str) -> int:
     """Return the number of queries of a score: of its condition or round, if it belongs to one."""
     details, condition = result.details[dataset], metric.rpartition(".")[0]
-    asked_round = _round_of(result, dataset, metric)
-    if asked_round is not None:
-        return int(asked_round.get("asked", details.asked))
+    rounds = _rounds_of(result, dataset, metric)
+    if rounds:
+        return sum(int(own.get("asked", details.asked)) for own in rounds)
     for record in details.conditions:
         if record.name == condition:
             return len(record.truth)
@@ -605,9 +609,11 @@ def _asked(result: Result, dataset: str, metric: str) -> int:
 def _scored(result: Result, dataset: str, metric: str) -> int:
     """Return the number of scored queries of a score: of its condition or round, if it belongs to one."""
     details, condition = result.details[dataset], metric.rpartition(".")[0]
-    if scored_round := _round_of(result, dataset, metric):
-        lost = scored_round.get("unparsed", 0) if result.setting("unparsed") == "excluded" else 0
-        return int(scored_round.get("answered", details.scored)) - int(lost)
+    rounds = _rounds_of(result, dataset, metric)
+    if rounds:
+        answered = sum(int(own.get("answered", details.scored)) for own in rounds)
+        unparsed = sum(int(own.get("unparsed", 0)) for own in rounds)
+        return answered - unparsed if result.setting("unparsed") == "excluded" else answered
     for record in details.conditions:
         if record.name == condition:
             wrong = result.counted_wrong(dataset)

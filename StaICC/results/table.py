@@ -10,7 +10,7 @@ from StaICC import benchmark_names
 from StaICC.layout import Block, Line, TextTable
 from StaICC.metrics.scores import BASELINE_KEYS, SCORES
 from StaICC.numerics import mean
-from StaICC.results.above_chance import LEVEL, THE_MEAN, interval_disagreements, not_beaten_by_baseline
+from StaICC.results.above_chance import LEVEL, THE_MEAN, above_chance, interval_disagreements, not_beaten_by_baseline
 from StaICC.results.details import DatasetDetails, EarlyStopping, MeanDetails
 from StaICC.results.left_out import LEFT_OUT_NOTE, with_marks
 from StaICC.results.predictor import Provenance
@@ -232,12 +232,14 @@ def bracket_note(results: Iterable[TabledResult]) -> list[str]:
 def _not_beaten(result: TabledResult) -> list[str]:
     """Return one sentence for each baseline that the accuracy does not beat, and for intervals that say otherwise."""
     sentences = []
+    found = above_chance(result)
+    condition = "" if found is None or found.condition is None else f"condition {found.condition}, "
     for baseline, places in not_beaten_by_baseline(result).items():
         datasets = [name for name in places if name != THE_MEAN]
         shown = datasets if len(datasets) < 4 else [f"{len(datasets)} data sets"]
         if THE_MEAN in places:
             shown.append(THE_MEAN)
-        sentences.append(f"Not better than {baseline} (p > {LEVEL:g}): {', '.join(shown)}.")
+        sentences.append(f"Not better than {baseline} ({condition}p > {LEVEL:g}): {', '.join(shown)}.")
     return sentences + [f"{sentence}." for sentence in interval_disagreements(result)]
 
 

@@ -93,13 +93,19 @@ def test_each_direction_is_that_of_the_worst_predictions() -> None:
         assert line.interval.high == pytest.approx(highest.interval.high, abs=1e-6)
         assert lowest.difference < line.difference < highest.difference
         assert line.p_value == pytest.approx(lowest.p_value, rel=1e-6)
-        assert line.detectable > lowest.detectable
+        assert line.detectable == pytest.approx(
+            max(
+                lowest.detectable + line.difference - lowest.difference,
+                highest.detectable + highest.difference - line.difference,
+            )
+        )
     assert found.mean.p_value < 0.05
     for claim, of_low, of_high in zip(found.non_inferiority, low.non_inferiority, high.non_inferiority, strict=True):
         worst = of_low if claim.run == "first" else of_high
         assert claim.p_value == pytest.approx(worst.p_value, rel=1e-6)
     turned = compare(*(predicted(own, labels) for labels in reversed(partial.values())))
     assert turned.mean.p_value == pytest.approx(found.mean.p_value)
+    assert turned.mean.detectable == pytest.approx(found.mean.detectable)
     assert (turned.mean.interval.low, turned.mean.interval.high) == pytest.approx(
         (-found.mean.interval.high, -found.mean.interval.low)
     )
@@ -165,6 +171,8 @@ def test_generalising_counts_missing_queries_at_their_worst() -> None:
     low = compare_generalising(predicted(own, filled(own, partial, False)), whole)
     high = compare_generalising(predicted(own, filled(own, partial, True)), whole)
     assert found.overall.difference > 0.1
+    accuracy = predicted(own, partial).averaged["accuracy"]  # of the queries of all conditions together
+    assert found.overall.values[0] == pytest.approx(accuracy)
     assert found.overall.p_value > 0.05
     assert found.overall.interval.low == pytest.approx(low.overall.interval.low)
     assert found.overall.interval.high == pytest.approx(high.overall.interval.high)
@@ -226,6 +234,26 @@ def test_slopes_consistency_and_entropies_count_missing_queries_at_their_worst(b
     assert found.values == pytest.approx((partial.averaged[metric], complete.averaged[metric]))
     assert found.interval.low < 0.0 < found.interval.high
     assert found.p_value is None or found.p_value > 0.05
+
+
+def test_the_worst_end_of_a_slope_depends_on_the_sign_of_the_weight_of_a_condition() -> None:
+    """A slope is lowest if missing queries are wrong with clean labels, and right with noisy ones."""
+    data = Dataset.from_rows(ROWS, name="own", label_space=["no", "yes"])
+    own = StaICC.GLER(datasets=[data], limit=40)
+    full, lost, low = {}, {}, {}
+    conditions = own.experimentor[0].conditions()
+    for number, condition in enumerate(conditions):  # from clean to noisy labels
+        clean = number < len(conditions) // 2
+        for query in condition.queries:
+            prompt = str(query.prompt)
+            full[prompt] = query.label if chance(prompt) < 0.7 else 1 - query.label
+            is_lost = chance(f"lost {prompt}") < 0.1
+            lost[prompt] = None if is_lost else full[prompt]
+            low[prompt] = (1 - query.label if clean else query.label) if is_lost else full[prompt]
+    complete, partial = predicted(own, full), predicted(own, lost)
+    found, lowest = compare(partial, complete).overall, compare(predicted(own, low), complete).overall
+    assert found.interval.low == pytest.approx(lowest.interval.low, abs=2e-3)
+    assert lowest.difference < found.difference - 0.02
 
 
 def test_baselines_are_those_of_all_queries_and_missing_ones_count_as_wrong() -> None:

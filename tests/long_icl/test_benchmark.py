@@ -184,7 +184,9 @@ def test_intervals_and_baselines(small_files: Path) -> None:
     assert own.baselines["1R"].p_value_majority == pytest.approx(1 - (1 - 11 / 1024) ** 3)  # 9 rows of 10
     assert "majority label" not in str(result)
     frequent = result.divided["banking77"]["majority_label"]
-    assert "Not better than always the majority label (p > 0.05): banking77." in str(benchmark(lambda **_: frequent))
+    assert "Not better than always the majority label (condition 1R, p > 0.05): banking77." in str(
+        benchmark(lambda **_: frequent)
+    )
     f1 = result.divided["dialogre"]["1R"]
     assert result.details["dialogre"].intervals["1R"].low < f1 < result.details["dialogre"].intervals["1R"].high
     assert result.details["dialogre"].baselines == {}

@@ -458,13 +458,19 @@ def test_experiments_are_compared_condition_by_condition(small_files: Path) -> N
     not_worse = {(claim.condition, claim.run) for claim in found.non_inferiority if claim.shown}
     assert (conditions[0], "first") in not_worse
     assert (conditions[0], "second") not in not_worse
+    for claim in found.non_inferiority:
+        alone = compare(runs["one"], runs["none"], claim.condition, margin=0.2).non_inferiority
+        (expected,) = (other.p_value for other in alone if other.run == claim.run)
+        assert claim.p_value == min(1.0, (expected or 0.0) * len(conditions))
     several = compare_runs(runs)
     assert several.ranking == ()
     for pair in several.comparisons:
         for line in pair.claims:
             of_condition = compare_runs(runs, line.dataset).comparisons
-            (alone,) = (other for other in of_condition if (other.first, other.second) == (pair.first, pair.second))
-            assert line.holm == min(1.0, (alone.overall.holm or 0.0) * len(conditions))
+            (pair_alone,) = (
+                other for other in of_condition if (other.first, other.second) == (pair.first, pair.second)
+            )
+            assert line.holm == min(1.0, (pair_alone.overall.holm or 0.0) * len(conditions))
     with pytest.raises(ArgumentError, match="expected one of"):
         rank(runs)
     assert [place.run for place in rank(runs, conditions[0]).runs][-1] == "none"

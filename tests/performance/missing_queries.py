@@ -87,15 +87,15 @@ def false_alarms(pairs: int) -> None:
         counts = dict.fromkeys(("compare", "rank", "reference", "generalising"), 0)
         for seed in range(pairs):
             runs = {
-                "partial": run("normal", "partial", 0.7, seed, lost, policy),
-                "whole": run("normal", "whole", 0.7, seed, None, policy),
+                "partial": run("normal", "a", 0.7, seed, lost, policy),
+                "whole": run("normal", "b", 0.7, seed, None, policy),
             }
             counts["compare"] += differs(StaICC.compare(*runs.values()))
             counts["rank"] += any(isinstance(place.verdict, Worse) for place in StaICC.rank(runs).runs)
             (pair,) = StaICC.compare_runs(runs, reference="whole").comparisons
             counts["reference"] += differs(pair)
-            partial = run("generalisation", "partial", 0.7, seed, lost, policy)
-            whole = run("generalisation", "whole", 0.7, seed, None, policy)
+            partial = run("generalisation", "a", 0.7, seed, lost, policy)
+            whole = run("generalisation", "b", 0.7, seed, None, policy)
             counts["generalising"] += differs(StaICC.compare_generalising(partial, whole))
         print(f"{way}:", {name: f"{count / pairs:.3f}" for name, count in counts.items()}, flush=True)
 
@@ -106,9 +106,7 @@ def power(pairs: int) -> None:
         lost: Lost = lambda right, difficulty, draw, share=share: draw < 2.0 * share * difficulty  # noqa: E731
         for which, other in (("both models", lost), ("the better model", None)):
             found = sum(
-                differs(
-                    StaICC.compare(run("normal", "better", 0.8, seed, lost), run("normal", "worse", 0.7, seed, other))
-                )
+                differs(StaICC.compare(run("normal", "a", 0.8, seed, lost), run("normal", "b", 0.7, seed, other)))
                 for seed in range(pairs)
             )
             print(f"power with {share:.0%} of the queries of {which} lost: {found / pairs:.3f}", flush=True)
