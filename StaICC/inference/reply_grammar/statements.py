@@ -1,4 +1,4 @@
-r"""A reply as statements, which end at line breaks and sentence ends.
+r"""A reply as statements, which end where a line or a sentence does.
 
 * Marks of emphasis (``**bold**``, ```code```, ``\boxed{...}``) are removed where they are in pairs, and so are the
   marks that begin a line (bullets, numbers, ``#``, ``>``). A character at the edge of a label is no mark.
