@@ -43,15 +43,16 @@ print("\nlabels:", first.get_label_space(), "- queries:", len(first))
 # %% [markdown]
 # ## A function of your own
 #
-# It gets a prompt and the labels by keyword. It returns a score for each label (probabilities or logits), a label
+# It gets a prompt and the labels by keyword. It returns a probability or log-probability for each label, a label
 # index, or a label name. This one prefers the most frequent label of the demonstrations, a bias that real models also
 # have.
 
 
 # %%
-def my_inference(prompt: str, label_space: list[str]) -> list[int]:
-    """Count how often each label occurs in the prompt: one score for each label."""
-    return [prompt.count(f" {label}\n") for label in label_space]
+def my_inference(prompt: str, label_space: list[str]) -> list[float]:
+    """Return a probability for each label: its share of the labels in the prompt."""
+    counts = [1 + prompt.count(f" {label}\n") for label in label_space]
+    return [count / sum(counts) for count in counts]
 
 
 result = benchmark(my_inference)

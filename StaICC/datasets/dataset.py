@@ -182,7 +182,8 @@ def _texts_of_labels(records: Records, labels: Labels) -> tuple[list[str], list[
         except ArgumentError as error:
             column = f", column {records.columns[-1]!r}" if records.columns else ""
             unreadable[number] = f"{records.place(number)}{column}: {error}"
-            text = _UNREADABLE
+            values.append(_UNREADABLE)
+            continue
         values.append(text)
         if isinstance(label, str):
             text_of[label] = text
@@ -339,12 +340,12 @@ class Dataset(Displayed):
         label_space = _check_labels(label_space)
         pinned: Source | None = rows if isinstance(rows, (FileSource, HubSource)) else None
         if isinstance(rows, (FileSource, HubSource)):
-            rows = rows.rows(label_space if isinstance(label_space, Sequence) else ())
+            rows = _rows_of_pinned(rows, label_space if isinstance(label_space, Sequence) else ())
         read = rows if isinstance(rows, Records) else reading.given_rows(rows, label_space, name)
         if not read.rows and read.malformed is None:
             raise ArgumentError(f"{read.source or 'rows'}: there is no row")
         values = _checked_labels(read, label_space)
-        indexes, space, used = read_labels(values, label_space, read.source, read.place)
+        indexes, space, used = read_labels(values, label_space, read.source, read.place, read.untyped)
         pairs = [(texts, index) for (texts, _), index in zip(read.rows, indexes, strict=True)]
         table = MemoryTable(pairs, read.place, read.columns)
         where = f"card {name!r}"
@@ -372,14 +373,7 @@ class Dataset(Displayed):
         )
         if pinned is None and read.file is not None:
             pinned = dataclasses.replace(read.file, values=used)
-        rows_read = RowsToCheck(
-            texts=[row.texts for row in table],
-            given_labels=[label for _, label in read.rows],
-            indexes=indexes,
-            space=card.label_space,
-            place=read.place,
-        )
-        return cls(card, table, pinned, remarks=remarks_on(rows_read))
+        return cls(card, table, pinned, remarks=_remarks(read, table, indexes, card))
 
     @classmethod
     def from_file(
@@ -516,12 +510,36 @@ class Dataset(Displayed):
             raise ArgumentError(f"the file {name} is not here, or has changed: none has the SHA-256 {digest}. {advice}")
         source = dataclasses.replace(source, path=os.fspath(file), suffix=reading.format_suffix(Path(name)))
         try:
-            table = MemoryTable(source.rows(card.label_space))
+            records, indexes = source.labelled_records(card.label_space)
+            pairs = [(texts, index) for (texts, _), index in zip(records.rows, indexes, strict=True)]
+            table = MemoryTable(pairs)
         except (ArgumentError, SchemaError, UnknownNameError) as error:
             raise SchemaError(f"{where} does not fit the file: {error}") from error
         if card.rows != len(table):
             raise SchemaError(f"{where} names {card.rows} rows, but the file has {len(table)}")
-        return cls(card, table, source)
+        records = dataclasses.replace(records, source=name)  # remarks name the file as it was called
+        return cls(card, table, source, remarks=_remarks(records, table, indexes, card))
+
+
+def _rows_of_pinned(source: FileSource | HubSource, labels: Sequence[str]) -> list[tuple[Any, Any]]:
+    """Return the rows of a pinned file, with names in the place of indexes where the label names are known."""
+    rows = []
+    for texts, index in source.rows(labels):
+        is_known = isinstance(index, int) and 0 <= index < len(labels)
+        rows.append((texts, labels[index] if is_known else index))
+    return rows
+
+
+def _remarks(records: Records, table: Table, indexes: Sequence[int], card: Card) -> tuple[str, ...]:
+    """Return what is suspicious about the rows of a data set."""
+    rows = RowsToCheck(
+        texts=[table[number].texts for number in range(len(table))],
+        given_labels=[label for _, label in records.rows],
+        indexes=indexes,
+        space=card.label_space,
+        place=records.place,
+    )
+    return remarks_on(rows)
 
 
 def _name_of_file(file: Path) -> str:

@@ -268,8 +268,9 @@ def _refuse_swallowed_rows(
 ) -> None:
     """Refuse a record of several lines that are rows of the table when they are split without quoting.
 
-    A line is such a row if it has as many fields as the header, and a label that other rows have. Where one record has
-    most of the file's lines, its own lines are other rows, too: all of the file may be one text.
+    A line is such a row if it has as many fields as the header, and a label that other rows have. A label that only
+    other lines of the record have counts, too, if all of its lines have as many fields as the header (in a file that is
+    sorted by label, all rows of a label may be within one text), or if the record is most of the file.
 
     Raises:
         SchemaError: There is one; the message has its first and last line.
@@ -283,8 +284,9 @@ def _refuse_swallowed_rows(
         own_lines = lines[record.first_line - 1 : record.last_line]
         labels = _labels_of_lines(own_lines, separator, width, label)
         rows = _lines_with_labels_of_other_rows(labels, rows_with_label, record.fields[label].strip())
+        all_lines_are_rows = len(labels) == len(own_lines)
         is_most_of_the_file = len(own_lines) > len(lines) / 2
-        if rows < LEAST_ROWS and is_most_of_the_file:
+        if rows < LEAST_ROWS and (all_lines_are_rows or is_most_of_the_file):
             rows = _lines_that_share_a_label(labels)
         if rows >= LEAST_ROWS:
             raise SchemaError(
@@ -295,12 +297,12 @@ def _refuse_swallowed_rows(
 
 
 def _labels_of_lines(lines: Sequence[str], separator: str, width: int, label: int) -> list[str]:
-    """Return the label of each line that has as many fields as the header, split without quoting."""
+    """Return the label, with its blanks, of each line that has as many fields as the header without quoting."""
     labels = []
     for line in lines:
         fields = line.split(separator)
         if len(fields) == width:
-            labels.append(fields[label].strip().strip('"'))
+            labels.append(fields[label].strip('"'))
     return labels
 
 
@@ -308,8 +310,8 @@ def _lines_with_labels_of_other_rows(labels: Sequence[str], rows_with_label: Cou
     """Return how many of the labels another row has than the one with these lines, whose label is given."""
     count = 0
     for found in labels:
-        other_rows = rows_with_label[found]
-        if found == own_label:
+        other_rows = rows_with_label[found.strip()]
+        if found.strip() == own_label:
             other_rows -= 1
         if other_rows > 0:
             count += 1
@@ -317,8 +319,12 @@ def _lines_with_labels_of_other_rows(labels: Sequence[str], rows_with_label: Cou
 
 
 def _lines_that_share_a_label(labels: Sequence[str]) -> int:
-    """Return how many of the labels are also the label of another line."""
-    return sum(count for count in Counter(labels).values() if count > 1)
+    """Return how many of the labels are also the label of another line.
+
+    The rest of a sentence after a comma, which begins with a blank, is no label.
+    """
+    counts = Counter(label for label in labels if label and label == label.strip())
+    return sum(count for count in counts.values() if count > 1)
 
 
 def _refuse_bare_quotes(name: str, text: str, dialect: _Dialect) -> None:

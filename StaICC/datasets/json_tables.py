@@ -152,6 +152,8 @@ def _rows_of_columns(name: str, table: Mapping[str, Any]) -> JsonTable:
 
 def _rows_of_split(name: str, table: Mapping[str, Any]) -> JsonTable:
     columns = table["columns"]
+    if len(set(map(str, columns))) < len(columns):
+        raise SchemaError(f"{name}: a column appears twice in {columns!r:.120}. Rename all but one")
     rows = []
     for number, cells in enumerate(table["data"]):
         if not isinstance(cells, list) or len(cells) != len(columns):

@@ -7,7 +7,6 @@ pandas is the text ``True`` of a CSV file, and the number 1.0 is ``1``.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,7 +18,9 @@ from StaICC.safe_text import has_lone_surrogate
 Labels = Sequence[str] | Mapping[Any, str] | None
 """Label names in the order of the label space, or by the labels of the rows; ``None`` for the labels of the rows."""
 
-_DECIMAL = re.compile(r"[+-]?\d+(\.\d+)?")
+
+_MOST_DIGITS = 300
+"""Most digits of a whole number that is a label."""
 
 
 def label_text(value: object, known: Container[object] = ()) -> str:
@@ -36,6 +37,8 @@ def label_text(value: object, known: Container[object] = ()) -> str:
     Raises:
         ArgumentError: The value is neither a text nor a number.
     """
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        value = value.item()  # a scalar
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, str):
@@ -47,6 +50,8 @@ def label_text(value: object, known: Container[object] = ()) -> str:
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() else repr(value)
     if (whole := whole_number(value)) is not None:
+        if abs(whole) >= 10**_MOST_DIGITS:
+            raise ArgumentError(f"a label must be a text or a number of at most {_MOST_DIGITS} digits")
         return str(whole)
     raise ArgumentError(f"a label must be a text or a number: got {value!r:.60}")
 
@@ -62,7 +67,9 @@ class LabelReading(NamedTuple):
     """The label name of each value of the rows, in the order of the label space."""
 
 
-def read_labels(values: Sequence[str], labels: Labels, source: str, place: Callable[[int], str]) -> LabelReading:
+def read_labels(
+    values: Sequence[str], labels: Labels, source: str, place: Callable[[int], str], untyped: bool = False
+) -> LabelReading:
     """Return the label index of each row, the label space, and the label name of each value.
 
     Args:
@@ -70,13 +77,14 @@ def read_labels(values: Sequence[str], labels: Labels, source: str, place: Calla
         labels: The names of the labels, checked.
         source: The file or the object, for messages; empty for rows of a program.
         place: Returns where a row is, by its number, for messages.
+        untyped: Whether the values are from a format that has texts only.
 
     Raises:
-        ArgumentError: A label has no name, or the labels are not those of a classification.
+        ArgumentError: A label has no name or two possible ones, or the labels are not those of a classification.
     """
     counts = Counter(values)
     if labels is None:
-        names = names_of_values(counts, len(values), source)
+        names = names_of_values(counts, len(values), source, untyped)
     else:
         names = given_names(labels, counts)
     unknown = next((number for number, value in enumerate(values) if value not in names), None)
@@ -109,6 +117,8 @@ def given_names(labels: Sequence[str] | Mapping[Any, str], counts: Mapping[str, 
         return names
     by_index = {str(number): name for number, name in enumerate(labels)}
     if counts.keys() <= by_index.keys():
+        for value in counts:
+            refuse_numbers_with_two_meanings(int(value), labels)
         return by_index
     return names  # the caller reports the value that has no name
 
@@ -137,13 +147,14 @@ def refuse_numbers_with_two_meanings(label: object, labels: Labels) -> None:
         )
 
 
-def names_of_values(counts: Mapping[str, int], row_count: int, source: str) -> dict[str, str]:
+def names_of_values(counts: Mapping[str, int], row_count: int, source: str, untyped: bool) -> dict[str, str]:
     """Return the name of each value, if no names are given: the values, in the order of the alphabet or of numbers.
 
     Args:
         counts: How many rows have each value.
         row_count: The number of rows.
         source: The file or the object, for messages.
+        untyped: Whether the values are from a format that has texts only (CSV), so that a text may be a number.
 
     Raises:
         ArgumentError: All rows have one label, or each row has its own.
@@ -155,7 +166,7 @@ def names_of_values(counts: Mapping[str, int], row_count: int, source: str) -> d
     if len(counts) == row_count > 2:
         shown = f"each of the {len(counts)} rows has a label of its own, such as {next(iter(counts))!r}"
         raise ArgumentError(f"{source}{shown}. Choose the column of the classes as the label column")
-    names = canonical_names(list(counts))
+    names = names_of_untyped(list(counts)) if untyped else {value: value for value in counts}
     if all(number_of(value) is not None for value in counts):
         ordered = sorted(counts, key=lambda value: (float(value), names[value]))
     else:
@@ -163,27 +174,36 @@ def names_of_values(counts: Mapping[str, int], row_count: int, source: str) -> d
     return {value: names[value] for value in ordered}
 
 
-def canonical_names(values: Sequence[str]) -> dict[str, str]:
-    """Return the name of each value, the same in every format: of Booleans and of numbers one spelling.
+def names_of_untyped(values: Sequence[str]) -> dict[str, str]:
+    """Return the names of the values of a format that has texts only, as formats with types would have them.
 
-    ``true`` and ``TRUE`` are ``True``, if *all* values are Booleans; ``1.0`` is ``1``, and ``0.50`` is ``0.5``, if all
-    are decimal numbers. Values that would get one name keep their spellings, so that no two labels become one.
+    ``true`` and ``TRUE`` are ``True``, if *all* values are Booleans. ``1.0`` is ``1``, if all values are what programs
+    write for floating-point numbers: ``3.10`` is not, so versions, codes and other digits keep their spelling. Values
+    that would get one name keep their spellings, so that no two labels become one.
 
     Example:
-        >>> canonical_names(["0.05", "0.50", "2.0"])
-        {'0.05': '0.05', '0.50': '0.5', '2.0': '2'}
-        >>> canonical_names(["false", "true"]), canonical_names(["0.0", "1.0"]), canonical_names(["1", "1.0"])
-        ({'false': 'False', 'true': 'True'}, {'0.0': '0', '1.0': '1'}, {'1': '1', '1.0': '1.0'})
+        >>> names_of_untyped(["false", "TRUE"])
+        {'false': 'False', 'TRUE': 'True'}
+        >>> names_of_untyped(["0.0", "0.5", "1.0"])
+        {'0.0': '0', '0.5': '0.5', '1.0': '1'}
+        >>> names_of_untyped(["3.9", "3.10", "4.0"])
+        {'3.9': '3.9', '3.10': '3.10', '4.0': '4.0'}
     """
     names = {value: value for value in values}
     if all(value.casefold() in ("true", "false") for value in values):
         names = {value: value.capitalize() for value in values}
-    elif all(_DECIMAL.fullmatch(value) for value in values):
-        names = {value: label_text(float(value)) if "." in value else value for value in values}
+    elif all(_is_written_float(value) for value in values):
+        names = {value: label_text(float(value)) for value in values}
     several_values_have_one_name = len(set(names.values())) < len(names)
     if several_values_have_one_name:
         return {value: value for value in values}
     return names
+
+
+def _is_written_float(text: str) -> bool:
+    """Return whether a text is what Python writes for a finite floating-point number."""
+    number = number_of(text)
+    return number is not None and repr(number) == text
 
 
 def number_of(text: str) -> float | None:

@@ -219,7 +219,12 @@ class TableFile:
     """The names of all columns of a file without a header."""
 
     def rows(self, labels: Sequence[str]) -> list[tuple[tuple[Any, ...], int]]:
-        """Read the rows; any other file than the pinned one is refused.
+        """Read the rows; any other file than the pinned one is refused; errors as for :meth:`labelled_records`."""
+        records, indexes = self.labelled_records(labels)
+        return [(texts, index) for (texts, _), index in zip(records.rows, indexes, strict=True)]
+
+    def labelled_records(self, labels: Sequence[str]) -> tuple[Records, list[int]]:
+        """Read the rows with their label indexes; any other file than the pinned one is refused.
 
         Raises:
             DataMissingError: The file cannot be read.
@@ -232,7 +237,7 @@ class TableFile:
             raise SchemaError(f"{self.path} has changed: its SHA-256 is {digest}, expected {self.sha256}")
         names, positions = self.values, {name: number for number, name in enumerate(labels)}
         try:
-            return [(texts, positions[names[label_text(label, names)]]) for texts, label in records.rows]
+            return records, [positions[names[label_text(label, names)]] for _, label in records.rows]
         except KeyError as error:
             raise SchemaError(f"{self.path}: the label {error.args[0]!r} is not among the recorded ones") from error
 
@@ -253,6 +258,8 @@ class Records:
     """Names of the columns, that of the label last; none for rows of a program."""
     malformed: RowProblem | None = None
     """The rows that could not be read."""
+    untyped: bool = False
+    """Whether the format has texts only, so that a text may be a number or a Boolean."""
 
     def place(self, row: int) -> str:
         """Return where a row is, for messages."""
@@ -416,6 +423,8 @@ def _decode(file: Path, data: bytes, encoding: str | None) -> str:
         other = "'latin-1' (every byte is a letter)" if encoding else "'cp1252' for files of Western Windows"
         advice = f"Save it as UTF-8, or name its encoding, such as encoding={other}"
         raise SchemaError(f"{file.name} is not text in {used.removesuffix('-sig')} (error{where}). {advice}") from error
+    except ValueError as error:  # such as a NUL in the name
+        raise ArgumentError(f"encoding: got {encoding!r}, unknown to Python. Use a name such as 'cp1252'") from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise SchemaError(f"{file.name}, line {line} has a NUL character; the file is binary, or in another encoding")
@@ -459,7 +468,7 @@ def _separated(
     for record in table.rows:
         rows.append((tuple(record.fields[position] for position in text_positions), record.fields[label_position]))
         numbers.append(record.last_line)
-    return Records(name, rows, numbers, malformed=table.wrong_width)
+    return Records(name, rows, numbers, malformed=table.wrong_width, untyped=True)
 
 
 def _separator_of_header(text: str, separators: Sequence[str], columns: Sequence[str]) -> tuple[str, list[str]]:

@@ -148,7 +148,9 @@ def reply(body: Mapping[str, Any]) -> Text:
         raise WithheldReplyError("the server withheld the reply (content filter)")
     text = source.get("content" if source is message else "text")
     if isinstance(text, list):  # parts of a message
-        text = "".join(str(part.get("text") or "") for part in text if isinstance(part, Mapping))
+        parts = [part.get("text") for part in text if isinstance(part, Mapping)]
+        texts = [part for part in parts if isinstance(part, str)]
+        text = "".join(texts) if texts else None
     if text is None and isinstance(source.get("refusal"), str):
         text = source["refusal"]
     if reason is not None and text in (None, ""):

@@ -360,8 +360,8 @@ class Method:
         return METHODS.get(self.spec.name) == self.spec and self.spec.name == "vanilla"
 
     def _read(self, request: Request, rows: list[Any], outputs: Kind) -> list[Any]:
-        """Return rows as the method reads them; variant 0.1.1 reads them as they are."""
-        if request.feature != "probabilities" or self._passes_predictions_on or self.variant == "0.1.1":
+        """Return rows as the method reads them."""
+        if request.feature != "probabilities" or self._passes_predictions_on:
             return rows
         return as_probabilities(rows, outputs)
 

@@ -88,7 +88,9 @@ def test_the_recheck_of_stored_predictions_is_in_the_forecast(tmp_path: Path) ->
         forecast = benchmark(limit).forecast(Counting(), store=store, probe_seconds=0)
         kernel = Counting()
         result = benchmark(limit)(kernel, store=store)
-        assert forecast.rechecked == result.provenance.predictors[0].rechecked > 0
+        rechecked = result.provenance.predictors[0].rechecked  # another sample: as many characters, maybe one more
+        assert rechecked > 0
+        assert abs(forecast.rechecked - rechecked) <= 1
         assert forecast.tokens is not None
         assert abs(kernel.tokens_used[0] - forecast.tokens) <= 0.02 * sum(
             len(query.prompt) for query in benchmark(limit)[0].all_queries()

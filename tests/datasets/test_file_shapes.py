@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from StaICC import Dataset
+from StaICC import Dataset, FileSource, Normal
+from StaICC.benchmarks.verify import verify_file
 from StaICC.errors import ArgumentError, SchemaError, StaICCError
 
 ROWS = [(f"film {number} was fine", "bad" if number % 3 else "good") for number in range(30)]
@@ -150,7 +152,7 @@ def test_other_objects_are_refused_with_their_keys(
     ("written", "value", "name"),
     [
         (["0.05", "1.05", "10.005"], [0.05, 1.05, 10.005], ["0.05", "1.05", "10.005"]),
-        (["0.50", "1.0", "-0.0"], [0.5, 1.0, -0.0], ["0", "0.5", "1"]),
+        (["0.5", "1.0", "0.0"], [0.5, 1.0, 0.0], ["0", "0.5", "1"]),
         (["TRUE", "false"], [True, False], ["False", "True"]),
         (["1", "2"], [1, 2], ["1", "2"]),
     ],
@@ -165,6 +167,83 @@ def test_labels_that_are_numbers_or_booleans_have_one_name_in_every_format(
     from_json = read(tmp_path / "data.jsonl", "\n".join(map(json.dumps, records)))
     assert list(from_csv.card.label_space) == list(from_json.card.label_space) == name
     assert from_csv.table.digest == from_json.table.digest
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["3.9", "3.10", "3.11"],  # versions
+        ["250.50", "004.60", "007.0"],
+        ["+1.5", "2.5"],
+        ["9007199254740993.0", "1.5"],  # no float has the first value
+        ["0.12345678901234567891", "2.0"],
+        ["9" * 400 + ".5", "1.5"],
+        ["01", "02"],
+    ],
+)
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_other_labels_with_digits_keep_their_spelling(tmp_path: Path, labels: list[str], suffix: str) -> None:
+    rows = [(f"a film of some words {number}", labels[number % len(labels)]) for number in range(30)]
+    content = "\n".join(["text,label", *map(",".join, rows)])
+    if suffix == ".jsonl":
+        content = "\n".join(json.dumps({"text": text, "label": label}) for text, label in rows)
+    assert rows_of(read(tmp_path / f"data{suffix}", content)) == rows
+
+
+def test_texts_of_typed_formats_are_no_booleans_or_numbers() -> None:
+    for labels in (["true", "false"], ["1.0", "0.0"]):
+        rows = [(f"a film of some words {number}", labels[number % 2]) for number in range(30)]
+        assert rows_of(Dataset.from_rows(rows, name="x")) == rows
+
+
+def test_scalars_of_numpy() -> None:
+    numpy = pytest.importorskip("numpy")
+    for scalar, names in ((numpy.float64, ("0", "0.5")), (numpy.bool_, ("False", "True")), (numpy.int64, ("0", "1"))):
+        values = [scalar(0), scalar(0.5 if scalar is numpy.float64 else 1)]
+        rows = [(f"a film of some words {number}", values[number % 2]) for number in range(30)]
+        assert Dataset.from_rows(rows, name="x").card.label_space == names
+
+
+def test_a_number_in_csv_that_is_an_index_and_a_name_is_refused(tmp_path: Path) -> None:
+    content = "text,label\n" + "".join(f"film {number} of words,{number % 3}\n" for number in range(30))
+    with pytest.raises(ArgumentError, match="may be the index of '2' or the name '1'"):
+        read(tmp_path / "data.csv", content, labels=["1", "2", "3"])
+
+
+@pytest.mark.parametrize(("classes", "rows_of_class"), [(77, 4), (4, 40), (30, 6)])
+def test_rows_of_a_file_that_is_sorted_by_label_are_not_swallowed(
+    tmp_path: Path, classes: int, rows_of_class: int
+) -> None:
+    rows = [
+        [f"sentence {number} of {label} here", f"intent_{label:02d}"]
+        for label in range(classes)
+        for number in range(rows_of_class)
+    ]
+    rows[rows_of_class][0] = '"It begins well'
+    rows[-rows_of_class - 1][0] = 'and it ends."'
+    content = "text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows)
+    with pytest.raises(SchemaError, match="quoting="):
+        read(tmp_path / "data.tsv", content)
+    assert len(read(tmp_path / "data.tsv", content, quoting="none").table) == len(rows)
+
+
+def test_a_pinned_file_with_names_that_look_like_indexes(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    lines = [json.dumps({"text": f"film {number} of words", "label": str(number % 2)}) for number in range(30)]
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    source = FileSource(path, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+    dataset = Dataset.from_rows(source, name="x", label_space=["1", "0"])
+    assert rows_of(dataset)[0] == ("film 0 of words", "0")
+
+
+def test_a_result_on_a_remarkable_file_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [(f"a film of some words {number}", "NA" if number % 5 == 0 else f"{number % 2}") for number in range(60)]
+    dataset = read(tmp_path / "data.csv", "\n".join(["text,label", *map(",".join, rows)]))
+    assert dataset.remarks
+    result = Normal(datasets=[dataset], limit=20)(lambda prompt, label_space: [-1.0, -2.0, -1.5])
+    result.save("result.json")
+    assert not any(finding.same is False for finding in verify_file("result.json"))
 
 
 # -- what is suspicious

@@ -128,7 +128,7 @@ def test_results_are_saved_verified_and_compared(tmp_path: Path) -> None:
     result = benchmark(right, progress=False)
     assert result["Divided results"]["a|b+c"]["2R"] == 1.0
     assert (result.signature.fields["datasets"], result.signature.fields["rows"]) == ("a%7Cb%2Bc", "30")
-    assert result.warnings == ("a|b+c: 368 labels have surrounding spaces, which are not part of the label",)
+    assert result.warnings == ("a|b+c: 368 rows have labels with surrounding spaces, which are not part of the label",)
     assert "not known to be" not in str(result)
     result.save(tmp_path / "result.json")
     saved = load(tmp_path / "result.json")
