@@ -111,6 +111,23 @@ def can_be_written(path: str | os.PathLike[str]) -> bool:
     return os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
 
 
+def refuse_stray_log(path: str | os.PathLike[str]) -> None:
+    """Refuse a store that was moved or deleted without its log, which has the newest predictions after a kill.
+
+    Raises:
+        SchemaError: There is a log, but no store.
+    """
+    store, log = Path(path), _log_of(Path(path))
+    stray = log.exists() and log.stat().st_size > 0
+    if stray and not store.exists():  # asked last: another process may have made both just now
+        raise SchemaError(f"{store} is not there, but its log {log} is. Move the store back, or delete the log")
+
+
+def _log_of(path: Path) -> Path:
+    """Return the write-ahead log that SQLite keeps next to a store in use."""
+    return path.with_name(f"{path.name}-wal")
+
+
 def _framed(text: str) -> bytes:
     """Encode a text with its length in front, so that different lists of texts have different bytes."""
     data = text.encode("utf-8", "surrogatepass")
@@ -243,7 +260,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False, timeout: float = 60.0) -> None:
         self.path = Path(os.path.abspath(path))
-        self._log = self.path.with_name(f"{self.path.name}-wal")
+        self._log = _log_of(self.path)
         self.read_only = read_only
         self._timeout = timeout
         self._lock = threading.RLock()
@@ -266,7 +283,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
 
     def _check_path(self) -> None:
         """Refuse a path that cannot be a store, before SQLite creates files."""
-        path, log = self.path, self._log
+        path = self.path
         if path.is_dir() or not path.parent.is_dir():
             raise ArgumentError(f"{path} cannot be a prediction store, which is a file in a folder that exists")
         if path.name.endswith(("-wal", "-shm", "-journal")):
@@ -276,10 +293,10 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
                 raise ArgumentError(f"{path} is not a regular file; a prediction store is one")
             if path.stat().st_size and not is_database(path):  # SQLite would overwrite a file of one character
                 raise SchemaError(f"{path} is not a prediction store; give another path")
-        elif self.read_only:
-            raise ArgumentError(f"there is no prediction store at {path}")
-        elif log.exists() and log.stat().st_size and not path.exists():  # another process may have made it just now
-            raise SchemaError(f"{path} is not there, but its log {log} is. Move the store back, or delete the log")
+        else:
+            refuse_stray_log(path)
+            if self.read_only:
+                raise ArgumentError(f"there is no prediction store at {path}")
 
     def _address(self) -> str:
         """Return the URI of the file, without a log where none can be made and there is none."""
