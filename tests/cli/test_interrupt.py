@@ -112,6 +112,19 @@ def test_a_scheduler_or_a_closed_terminal_ends_a_run_as_an_interrupt_does(way, n
 
 
 @pytest.mark.posix
+def test_a_race_says_how_to_go_on_too(tmp_path):
+    store, calls = tmp_path / "run.sqlite", tmp_path / "calls"
+    models = ["--model", f"durability_kernels:Deterministic:0.02:{calls}", "--model", "ppm"]
+    arguments = ["race", "--datasets", "mini", "--store", str(store), "--no-save", *models]
+    process = start([*PROGRAM, *arguments], tmp_path)
+    wait_for_calls(calls, 40)
+    interrupt(process, group=True)
+    ended, command = (tmp_path / "stderr").read_text().splitlines()
+    assert ended == f"staicc: interrupted; completed predictions are in {store}; the same command continues"
+    assert shlex.split(command)[3:] == arguments
+
+
+@pytest.mark.posix
 def test_a_signal_that_is_ignored_stays_ignored(tmp_path):
     """``nohup`` starts a command that ignores SIGHUP."""
     calls = tmp_path / "calls"
