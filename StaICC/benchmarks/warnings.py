@@ -281,8 +281,13 @@ def _same(outcome: Outcome) -> _Found:
     if not _equal_scores(outcome) or len({query.prompt for query in outcome.queries}) < 2:
         return _NONE
     coarse = all(math.isclose(value, round(value, 2)) for value in outcome.rows[0] if math.isfinite(value))
-    enough = _other_rows(outcome) >= _OTHER_ROWS if coarse else len({query.row for query in outcome.queries}) > 1
-    return enough * len(outcome.rows), "all {count} predictions are the same: they do not depend on the query"
+    if coarse:  # such scores are often equal
+        enough = _other_rows(outcome) >= _OTHER_ROWS
+    else:
+        enough = len({query.row for query in outcome.queries}) > 1
+    if not enough:
+        return _NONE
+    return len(outcome.rows), "all {count} predictions are the same: they do not depend on the query"
 
 
 def _other_rows(outcome: Outcome) -> int:
@@ -309,19 +314,31 @@ def _equal(a: float, b: float) -> bool:
 
 def _collapsed(outcome: Outcome) -> _Found:
     """All predictions are one label, whatever their probabilities."""
-    label, count = outcome.answered[0], len(outcome.rows)
-    collapsed = count >= _PREDICTIONS and len(set(outcome.answered)) == 1 and _other_rows(outcome) >= _OTHER_ROWS
-    named = f"{outcome.queries[0].label_space[label]!r}{' (the first label)' * (label == 0)}"
-    text = f"all {{count}} predictions are one label, {named}"
-    return (collapsed and not _equal_scores(outcome)) * count, text
+    count = len(outcome.rows)
+    if count < _PREDICTIONS or len(set(outcome.answered)) > 1 or _other_rows(outcome) < _OTHER_ROWS:
+        return _NONE
+    if _equal_scores(outcome):
+        return _NONE
+    label = outcome.answered[0]
+    name = repr(outcome.queries[0].label_space[label])
+    if label == 0:
+        name += " (the first label)"
+    return count, f"all {{count}} predictions are one label, {name}"
 
 
 def _tied(outcome: Outcome) -> _Found:
     """The largest scores are equal, or differ by rounding only."""
-    largest = [sorted(row)[:-3:-1] for row in outcome.rows if len(row) > 1 and not outcome.hard]
-    tied = sum(_equal(*pair) for pair in largest)
+    if outcome.hard:
+        return _NONE
+    tied = 0
+    for row in outcome.rows:
+        if len(row) > 1:
+            *_, second, largest = sorted(row)
+            tied += _equal(largest, second)
+    if tied < _TIED * len(outcome.rows):
+        return _NONE
     text = "predictions have a tie for the largest score, to rounding: the first, or rounding, decides"
-    return tied * (tied >= _TIED * len(outcome.rows)), f"{{count}} of {{total}} {text}"
+    return tied, f"{{count}} of {{total}} {text}"
 
 
 def _ordered(outcome: Outcome) -> _Found:
@@ -329,22 +346,30 @@ def _ordered(outcome: Outcome) -> _Found:
     rows = outcome.rows
     if outcome.hard or len(rows[0]) < _ORDERED_LABELS or _equal_scores(outcome):
         return _NONE
-    ordered = any(all(sign * a > sign * b for row in rows for a, b in pairwise(row)) for sign in (1, -1))
-    return ordered * len(rows), "the scores of all {count} predictions follow the order of the labels"
+    falling = all(a > b for row in rows for a, b in pairwise(row))
+    rising = all(a < b for row in rows for a, b in pairwise(row))
+    if not falling and not rising:
+        return _NONE
+    return len(rows), "the scores of all {count} predictions follow the order of the labels"
 
 
 def _saturated(outcome: Outcome) -> _Found:
     """The largest probability is 1 to rounding in most rows."""
-    rows = () if outcome.hard else outcome.normalised.probabilities or ()
+    if outcome.hard:
+        return _NONE
+    rows = outcome.normalised.probabilities or ()
     saturated = sum(max(row) > _SATURATED for row in rows if len(row) > 1)
+    if len(rows) < _PREDICTIONS or saturated < _MOSTLY * len(rows):
+        return _NONE
     text = "in {count} of {total} predictions the largest probability is 1 to rounding: "
-    many = len(rows) >= _PREDICTIONS and saturated >= _MOSTLY * len(rows)
-    return many * saturated, f"{text}likelihood and ECE-1 add nothing to accuracy"
+    return saturated, f"{text}likelihood and ECE-1 add nothing to accuracy"
 
 
 def _ambiguous(outcome: Outcome) -> _Found:
+    if outcome.kind != "ambiguous":
+        return _NONE
     text = "the numbers are not clearly probabilities or logits: set outputs='probabilities' or outputs='logits'"
-    return (outcome.kind == "ambiguous") * len(outcome.rows), text
+    return len(outcome.rows), text
 
 
 def _renamed(outcome: Outcome) -> _Found:
@@ -429,8 +454,9 @@ def _echo(outcome: Outcome) -> _Found:
 
 def _leak(outcome: Outcome) -> _Found:
     """All predictions are right."""
-    leaked = outcome.sample.n_rows >= _LEAK_ROWS and outcome.answered == outcome.truth
-    return leaked * len(outcome.rows), "all {count} predictions are right: does the model see the true labels?"
+    if outcome.sample.n_rows < _LEAK_ROWS or outcome.answered != outcome.truth:
+        return _NONE
+    return len(outcome.rows), "all {count} predictions are right: does the model see the true labels?"
 
 
 _BROKEN_MODELS = (_renamed, _below_chance, _echo, _leak)
