@@ -112,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     signals.listen()
     with safe_streams():
         status = _status(sys.argv[1:], signals)
-    if status == signals.exit_status:
+    if signals.ended:
         last = threading.Timer(_PATIENCE, os._exit, [status])  # the interpreter would wait for running threads
         last.daemon = True
         last.start()
@@ -143,6 +143,7 @@ def _status(argv: list[str], signals: EndingSignals) -> int:
                 print(f"  {shlex.join(['python', '-m', 'StaICC', *argv])}", file=sys.stderr)
         _drop_unwritten(sys.stdout)
         _drop_unwritten(sys.stderr)
+        signals.ended = True
         return signals.exit_status
     except BrokenPipeError:  # the reader closed the pipe, such as `| head`
         _drop_unwritten(sys.stdout)

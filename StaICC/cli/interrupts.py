@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import os
 import signal
+import sys
 import threading
 from types import FrameType
 
@@ -21,11 +25,14 @@ class EndingSignals:
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
         """The signal that came; ``None`` if there was none, or Ctrl-C."""
+        self.ended = False
+        """Whether the command was ended, by a signal or by Ctrl-C."""
 
     def listen(self) -> None:
         """Handle the signals, unless they are handled or ignored already, as SIGHUP is under ``nohup``."""
         if threading.current_thread() is not threading.main_thread():
             return  # only the main thread may handle signals
+        atexit.register(self._exit)  # early, so that it is called after the functions of other modules
         for number in _ending_signals():
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, self._interrupt)
@@ -35,6 +42,18 @@ class EndingSignals:
         for other in _ending_signals():
             signal.signal(other, signal.SIG_IGN)
         raise KeyboardInterrupt
+
+    def _exit(self) -> None:
+        """Exit with the status.
+
+        After ``python -m``, Python would end itself with SIGINT in place of this if the signal came in code that was
+        compiled from a text, as a dataclass compiles its methods, although the ``KeyboardInterrupt`` was caught.
+        """
+        if self.ended:
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(OSError, ValueError):  # a closed terminal, a closed stream
+                    stream.flush()
+            os._exit(self.exit_status)
 
     @property
     def exit_status(self) -> int:

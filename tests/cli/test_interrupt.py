@@ -141,9 +141,10 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path):
 @pytest.mark.parametrize(
     ("name", "status", "said"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "ended by SIGTERM")]
 )
-def test_a_signal_while_modules_are_imported_has_no_traceback(name, status, said, tmp_path):
-    """A module that sends the signal is imported in the place of the modules of the chosen command."""
-    send = f"import os, signal; os.kill(os.getpid(), signal.{name})"
+def test_a_signal_while_modules_are_imported_has_no_traceback(name, status, said, tmp_path, monkeypatch):
+    """The signal comes in code that is compiled from a text, as a dataclass compiles its methods."""
+    text = f"import os, signal, time; os.kill(os.getpid(), signal.{name}); time.sleep(9)"
+    send = f"exec({text!r})"
     (tmp_path / "program.py").write_text(
         "import sys\n"
         "class Sender:\n"
@@ -153,7 +154,8 @@ def test_a_signal_while_modules_are_imported_has_no_traceback(name, status, said
         "import StaICC.cli\n"
         "sys.exit(StaICC.cli.main())\n"
     )
-    process = start([sys.executable, str(tmp_path / "program.py"), "models"], tmp_path)
+    monkeypatch.chdir(tmp_path)
+    process = start([sys.executable, "-m", "program", "models"], tmp_path)
     assert process.wait(30) == status
     assert (tmp_path / "stderr").read_text() == f"staicc: {said}\n"
 
