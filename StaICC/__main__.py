@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import sys
 
-from StaICC.cli import main
+try:
+    from StaICC.cli import main
+except KeyboardInterrupt:
+    sys.exit(130)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -120,7 +120,7 @@ class ProgressLine:
 
     def _draw(self, text: str) -> None:
         if self._lines:
-            self._stream.write(text + "\n")
+            self._write(text + "\n")
         else:
             import shutil  # with many modules, which few runs need
 
@@ -128,9 +128,14 @@ class ProgressLine:
             if len(text) >= columns:  # the numbers say more than the bar
                 text = re.sub(r" \|[#.]*\|", "", text)
             text = text[: columns - 1]  # a line that wraps could not be erased
-            self._stream.write("\r" + text.ljust(self._width))
+            self._write("\r" + text.ljust(self._width))
             self._width = len(text)
-        self._stream.flush()
+
+    def _write(self, text: str) -> None:
+        """Write to the stream, if it can be written: a terminal that was closed ends no run."""
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+            self._stream.flush()
 
     def _text(self, progress: Progress, now: float) -> str:
         done, total, phase = progress.done, progress.total, progress.phase
@@ -159,8 +164,7 @@ class ProgressLine:
         """Erase the line."""
         self._closed.set()
         if self._width:
-            self._stream.write("\r" + " " * self._width + "\r")
-            self._stream.flush()
+            self._write("\r" + " " * self._width + "\r")
             self._width = 0
 
 

@@ -20,7 +20,7 @@ from StaICC.inference.model_name import check_model_name, name_in_store
 from StaICC.inference.recheck import NOT_RECHECKED, RunCounter, RunRecord, rechecks, tolerance_of
 from StaICC.inference.replies import Failure, OnError
 from StaICC.inference.runner import RunOptions
-from StaICC.inference.store import BoundStore, PredictionStore
+from StaICC.inference.store import BoundStore, PredictionStore, can_be_written
 from StaICC.inference.workers import WorkerPool
 from StaICC.progress import ProgressCallback, ProgressLine, drawn_progress
 from StaICC.results.details import DatasetDetails
@@ -220,9 +220,15 @@ class RunContext:
 
     @cached_property
     def _store(self) -> PredictionStore:
-        """The store. A new file is made when the first options are, so a run that is refused makes none."""
+        """The store. A new file is made when the first options are, so a run that is refused makes none.
+
+        A file that cannot be written is only read: a run needs no more if all its predictions are stored.
+        """
         given: Any = self._settings.get("store")
-        return given if isinstance(given, PredictionStore) else self._opened.enter_context(PredictionStore(given))
+        if isinstance(given, PredictionStore):
+            return given
+        store = PredictionStore(given, read_only=not can_be_written(given))
+        return self._opened.enter_context(store)
 
     def _end(self, *raised: Unpack[_Raised]) -> None:
         """Verify the identities, and remove predictions that were stored under a changed one.

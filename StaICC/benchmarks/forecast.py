@@ -16,7 +16,7 @@ from StaICC.inference.forecast import Forecast, forecast_prompts, token_cost
 from StaICC.inference.prompt_key import PromptKey, characters
 from StaICC.inference.replies import Chunk, Failure, solver
 from StaICC.inference.runner import RunOptions, chunks_of, distinct_keys
-from StaICC.inference.store import PredictionStore
+from StaICC.inference.store import PredictionStore, refuse_stray_log
 from StaICC.prompting.prompt_writer import Query
 
 PROBE_SECONDS = 4.0
@@ -55,11 +55,18 @@ class ForecastOptions:
             token_cost(0, 0, self.prices)  # refuses wrong prices before the probe
 
     def context(self) -> RunContext:
-        """Return the context of the run, with its store if there is one: a run would make it."""
-        missing = isinstance(self.store, (str, os.PathLike)) and not os.path.exists(self.store)
+        """Return the context of the run, with its store if there is one: a run would make it.
+
+        Raises:
+            SchemaError: There is no store, but its log.
+        """
+        store = self.store
+        if isinstance(store, (str, os.PathLike)) and not os.path.exists(store):
+            refuse_stray_log(store)
+            store = None
         settings: RunSettings = {"model_name": self.model_name, "chunk_size": self.chunk_size, "progress": False}
         settings["recheck"] = self.recheck
-        return RunContext(False, **settings | {"store": None if missing else self.store})
+        return RunContext(False, **settings | {"store": store})
 
 
 def forecast(parts: Iterable[Sequence[Query]], function: Inference, grouped: bool = False, **options: Any) -> Forecast:

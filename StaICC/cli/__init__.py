@@ -8,7 +8,7 @@ exit status:
   2    the command line, an argument or a file is invalid
   3    data or an optional package is missing, or a result is unchecked
   4    a result was printed, but not saved where it should be
-  130  interrupted
+  130  interrupted; 143 or 129 after SIGTERM or SIGHUP
 
 examples:
   python -m StaICC run normal --datasets mini
@@ -18,6 +18,7 @@ examples:
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import importlib
 import os
@@ -25,13 +26,17 @@ import shlex
 import sys
 import threading
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
 
-from StaICC.cli.parser import Parser, add_command, complete
-from StaICC.cli.saving import Printed, print_json, show
+from StaICC.cli.interrupts import EndingSignals
 from StaICC.cli.terminal import escape_streams, safe_streams
 from StaICC.errors import DataError, MissingDependencyError, StaICCError
 from StaICC.safe_text import one_line
 from StaICC.version import __version__
+
+if TYPE_CHECKING:  # slow imports are made in functions that run where Ctrl-C is handled
+    from StaICC.cli.parser import Parser
+    from StaICC.cli.saving import Printed
 
 __all__ = ["main", "script"]
 
@@ -62,7 +67,6 @@ _COMMANDS = {
     "cite": ("comparing", "print the BibTeX of the benchmark, its data sets and the methods"),
 }
 _EPILOG = (__doc__ or "").partition("\n\n")[2]
-_INTERRUPTED = 130
 _PATIENCE = 1.0
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
@@ -73,6 +77,8 @@ def _parser(wanted: str | None) -> Parser:
     Args:
         wanted: The command whose arguments are needed; ``None`` for all commands, another text for none.
     """
+    from StaICC.cli.parser import Parser, add_command
+
     about, form = "Standardised evaluation of in-context classification.", argparse.RawDescriptionHelpFormatter
     parser = Parser(prog="python -m StaICC", description=about, epilog=_EPILOG, formatter_class=form)
     parser.set_defaults(json=False)
@@ -98,11 +104,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit status (see the module).
     """
-    if argv is None:
-        escape_streams()  # until the process exits, so that a last traceback is escaped too
+    if argv is not None:
+        with safe_streams():
+            return _status(list(argv), EndingSignals())
+    escape_streams()  # until the process exits, so that a last traceback is escaped too
+    signals = EndingSignals()
+    signals.listen()
     with safe_streams():
-        status = _status(list(sys.argv[1:] if argv is None else argv))
-    if status == _INTERRUPTED and argv is None:
+        status = _status(sys.argv[1:], signals)
+    if signals.ended:
         last = threading.Timer(_PATIENCE, os._exit, [status])  # the interpreter would wait for running threads
         last.daemon = True
         last.start()
@@ -116,23 +126,10 @@ def script() -> int:
     return main()
 
 
-def _status(argv: list[str]) -> int:
+def _status(argv: list[str], signals: EndingSignals) -> int:
     """Run a command and return its exit status."""
     try:
-        if "_ARGCOMPLETE" in os.environ:
-            complete(_parser(None))
-        place = next((number for number, word in enumerate(argv) if not word.startswith("-")), None)
-        wanted = "" if place is None else argv[place].lower()
-        if place is not None and wanted in _COMMANDS:
-            argv[place] = wanted
-        args = _parser(wanted).parse_args(argv)
-        done: int | Printed | None = args.run(args)
-        if isinstance(done, Printed) and args.json:
-            print_json(done.document)
-        elif isinstance(done, Printed):
-            show(done.blocks)
-        print(end="", flush=True)
-        return done.status if isinstance(done, Printed) else done or 0
+        return _run_command(argv)
     except (DataError, MissingDependencyError) as error:
         print(f"staicc: {error}", file=sys.stderr)
         return 3
@@ -140,25 +137,52 @@ def _status(argv: list[str]) -> int:
         print(f"staicc: {one_line(str(error))}", file=sys.stderr)
         return 3 if isinstance(error.__cause__, (DataError, MissingDependencyError)) else 2
     except KeyboardInterrupt as interrupt:
-        print("; ".join(["staicc: interrupted", *map(str, interrupt.args)]), file=sys.stderr)
-        if interrupt.args:
-            print(f"  {shlex.join(['python', '-m', 'StaICC', *argv])}", file=sys.stderr)
-        return _INTERRUPTED
+        with contextlib.suppress(OSError):  # after SIGHUP, the terminal is closed
+            print("; ".join([f"staicc: {signals}", *map(str, interrupt.args)]), file=sys.stderr)
+            if interrupt.args:
+                print(f"  {shlex.join(['python', '-m', 'StaICC', *argv])}", file=sys.stderr)
+        _drop_unwritten(sys.stdout)
+        _drop_unwritten(sys.stderr)
+        signals.ended = True
+        return signals.exit_status
     except BrokenPipeError:  # the reader closed the pipe, such as `| head`
-        _drop_unwritten()
+        _drop_unwritten(sys.stdout)
         return 0
     except OSError as error:
         if error.filename is None and error.errno not in _FULL_DISK:
             raise
         name = one_line(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes, os.PathLike)) else ""
         print(f"staicc: {name or 'writing'}: {error.strerror}", file=sys.stderr)
-        _drop_unwritten()
+        _drop_unwritten(sys.stdout)
         return 2
 
 
-def _drop_unwritten() -> None:
-    """Drop what stdout cannot take: Python would try again at exit, and change the exit status to 120."""
+def _run_command(argv: list[str]) -> int:
+    """Run a command, print what it returns, and return its exit status."""
+    from StaICC.cli.parser import complete
+    from StaICC.cli.saving import Printed, print_json, show
+
+    if "_ARGCOMPLETE" in os.environ:
+        complete(_parser(None))
+    place = next((number for number, word in enumerate(argv) if not word.startswith("-")), None)
+    wanted = "" if place is None else argv[place].lower()
+    if place is not None and wanted in _COMMANDS:
+        argv[place] = wanted
+    args = _parser(wanted).parse_args(argv)
+    done: int | Printed | None = args.run(args)
+    if isinstance(done, Printed) and args.json:
+        print_json(done.document)
+    elif isinstance(done, Printed):
+        show(done.blocks)
+    print(end="", flush=True)
+    if isinstance(done, Printed):
+        return done.status
+    return done or 0
+
+
+def _drop_unwritten(stream: TextIO) -> None:
+    """Drop what a stream cannot take: Python would try again at exit, and change the exit status to 120."""
     try:
-        sys.stdout.flush()
+        stream.flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -224,6 +225,20 @@ def _evaluate(
     return Method(args.method, function, *form, **given).run(benchmark, **settings)
 
 
+@contextlib.contextmanager
+def _explained_interrupt(args: argparse.Namespace, saver: ResultSaver) -> Iterator[None]:
+    """Say in an interrupt what is kept and how to continue; the command line prints it with the command."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = "no predictions were stored; with --store FILE a run can continue"
+        if args.store is not None:
+            kept = f"completed predictions are in {args.store}; the same command continues"
+        if saver.path is not None:
+            kept += f"; the runs that are finished are in {saver.path}"
+        raise KeyboardInterrupt(kept) from None
+
+
 def run(args: argparse.Namespace) -> int | None:
     """Run a benchmark on a model and print its table.
 
@@ -258,15 +273,8 @@ def run(args: argparse.Namespace) -> int | None:
         return None
     saver.check(args.records, result=args.json)  # imported modules are inputs, too
     settings = {"model_name": args.model_name, "on_error": args.on_error, "return_outputs": args.records is not None}
-    try:
+    with _explained_interrupt(args, saver):
         result = _evaluate(args, benchmark, function, saver, {**options.run_settings(args), **settings, **early})
-    except KeyboardInterrupt:
-        kept = "no predictions were stored; with --store FILE a run can continue"
-        if args.store is not None:
-            kept = f"completed predictions are in {args.store}; the same command continues"
-        if saver.path is not None:
-            kept += f"; the runs that are finished are in {saver.path}"
-        raise KeyboardInterrupt(kept) from None
     _name_models(result, args.model_name or options.shown_model(args.model))
 
     def blocks() -> Iterable[Block]:
@@ -310,6 +318,7 @@ def race(args: argparse.Namespace) -> int:
     benchmark = options.make(args)
     first, second = map(load_kernel, args.model)
     keep = args.records is not None
-    result = args.race(benchmark, first, second, args.margin, args.score, keep, **options.run_settings(args))
+    with _explained_interrupt(args, saver):
+        result = args.race(benchmark, first, second, args.margin, args.score, keep, **options.run_settings(args))
     _name_models(result, *map(options.shown_model, args.model))
     return saver.finish(result)

@@ -64,6 +64,9 @@ class AnswerStore(Protocol):
     def put_many(self, answers: Iterable[tuple[PromptKey, Answer]]) -> dict[PromptKey, Answer]:
         """Store predictions durably before returning; return those that were stored before and differ."""
 
+    def refuse_read_only(self) -> None:
+        """Raise an error if predictions cannot be stored."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -178,6 +181,8 @@ def predict_queries(
     collector = AnswerCollector(options, part, len(keys), reused, commit_size, queries)
     try:
         computes = len(reused) < len(keys) and not collector.ended
+        if computes and store is not None:
+            store.refuse_read_only()
         rechecked = counter.due(part.parts - part.number, computes)
         if options.before_computing is not None and (computes or rechecked):
             options.before_computing()

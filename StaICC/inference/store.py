@@ -103,6 +103,31 @@ def query_key(prompt: str | Sequence[str], label_space: Sequence[str]) -> bytes:
     return hashlib.sha256(b"".join(parts)).digest()
 
 
+def can_be_written(path: str | os.PathLike[str]) -> bool:
+    """Return whether the file of a store and its folder can be written, or the file is still to be made."""
+    file = Path(path)
+    if not file.exists():
+        return True
+    return os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
+
+
+def refuse_stray_log(path: str | os.PathLike[str]) -> None:
+    """Refuse a store that was moved or deleted without its log, which has the newest predictions after a kill.
+
+    Raises:
+        SchemaError: There is a log, but no store.
+    """
+    store, log = Path(path), _log_of(Path(path))
+    stray = log.exists() and log.stat().st_size > 0
+    if stray and not store.exists():  # asked last: another process may have made both just now
+        raise SchemaError(f"{store} is not there, but its log {log} is. Move the store back, or delete the log")
+
+
+def _log_of(path: Path) -> Path:
+    """Return the write-ahead log that SQLite keeps next to a store in use."""
+    return path.with_name(f"{path.name}-wal")
+
+
 def _framed(text: str) -> bytes:
     """Encode a text with its length in front, so that different lists of texts have different bytes."""
     data = text.encode("utf-8", "surrogatepass")
@@ -235,7 +260,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False, timeout: float = 60.0) -> None:
         self.path = Path(os.path.abspath(path))
-        self._log = self.path.with_name(f"{self.path.name}-wal")
+        self._log = _log_of(self.path)
         self.read_only = read_only
         self._timeout = timeout
         self._lock = threading.RLock()
@@ -258,7 +283,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
 
     def _check_path(self) -> None:
         """Refuse a path that cannot be a store, before SQLite creates files."""
-        path, log = self.path, self._log
+        path = self.path
         if path.is_dir() or not path.parent.is_dir():
             raise ArgumentError(f"{path} cannot be a prediction store, which is a file in a folder that exists")
         if path.name.endswith(("-wal", "-shm", "-journal")):
@@ -268,16 +293,16 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
                 raise ArgumentError(f"{path} is not a regular file; a prediction store is one")
             if path.stat().st_size and not is_database(path):  # SQLite would overwrite a file of one character
                 raise SchemaError(f"{path} is not a prediction store; give another path")
-        elif self.read_only:
-            raise ArgumentError(f"there is no prediction store at {path}")
-        elif log.exists() and log.stat().st_size and not path.exists():  # another process may have made it just now
-            raise SchemaError(f"{path} is not there, but its log {log} is. Move the store back, or delete the log")
+        else:
+            refuse_stray_log(path)
+            if self.read_only:
+                raise ArgumentError(f"there is no prediction store at {path}")
 
     def _address(self) -> str:
         """Return the URI of the file, without a log where none can be made and there is none."""
         if not self.read_only:
             return f"{self.path.as_uri()}?mode=rwc"
-        if os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK):
+        if can_be_written(self.path):
             return f"{self.path.as_uri()}?mode=rw"
         return f"{self.path.as_uri()}?mode=ro" + ("" if self._log.exists() else "&immutable=1")
 
@@ -390,6 +415,18 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             with connection:  # commits or rolls back
                 yield connection
 
+    def refuse_read_only(self) -> None:
+        """Refuse to store predictions that are still to be computed, before they are.
+
+        Raises:
+            ArgumentError: The store is read-only.
+        """
+        if self.read_only:
+            raise ArgumentError(
+                f"{self.path} lacks predictions of this run, and it is read-only. Copy the store to a folder that can "
+                "be written, and give the path of the copy"
+            )
+
     def _model(self, connection: sqlite3.Connection, name: bytes) -> tuple[int, str]:
         """Return the number of a model, and its editions; it is added if it is new."""
         connection.execute("INSERT OR IGNORE INTO models (name) VALUES (?)", (name,))
@@ -485,6 +522,8 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         Returns:
             The other editions that were recorded before.
         """
+        if self.read_only and edition in self._editions(name):
+            return [other for other in self._editions(name) if other != edition]
         with self._writing() as connection:
             model, text = self._model(connection, _encode_name(name))
             editions: list[str] = json.loads(text)
@@ -493,6 +532,15 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
                 row = json.dumps([*editions, edition]), model
                 connection.execute("UPDATE models SET editions = ? WHERE id = ?", row)
         return others
+
+    def _editions(self, name: str) -> list[str]:
+        """Return the recorded editions of a model; none if the store does not have it."""
+        with self._using() as connection:
+            rows = connection.execute("SELECT editions FROM models WHERE name = ?", (_encode_name(name),)).fetchall()
+        editions: list[str] = []
+        for (text,) in rows:
+            editions += json.loads(text)
+        return editions
 
     def info(self) -> StoreInfo:
         """Count what is in the store.
@@ -615,6 +663,10 @@ class BoundStore:
         kept = self.store.put_many(self.name, [(key, prediction) for key, (_, prediction) in items.items()])
         self._written.difference_update(kept)
         return self._checked({key: query for key, (query, _) in items.items()}, kept)
+
+    def refuse_read_only(self) -> None:
+        """Refuse a store that cannot be written, before predictions are computed for it."""
+        self.store.refuse_read_only()
 
     def _key(self, query: PromptKey) -> bytes:
         return query_key(*(structured_key(query) if self._with_parts else query))

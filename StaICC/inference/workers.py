@@ -213,11 +213,15 @@ class WorkerPool:
 
 @contextlib.contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Deliver Ctrl-C after this: processes that start here inherit the mask, and have not yet chosen to ignore it."""
+    """Deliver Ctrl-C and SIGHUP after this: processes that start here inherit the mask, and leave both to this one.
+
+    Workers choose to ignore Ctrl-C only once they run; SIGHUP stays masked in them, and in the process with which
+    ``multiprocessing`` keeps track of them.
+    """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield
     finally:
@@ -379,6 +383,8 @@ def worker_processes(workers: int, devices: Sequence[str | int] | None = None) -
         if getattr(multiprocessing.process.current_process(), "_inheriting", False):  # it still imports the script
             raise ArgumentError(f"a worker process cannot start workers. {NO_GUARD}")
         context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(workers, context, _begin, (context.Value("i", 0), names, threads))
+        with _interrupts_held_back():  # multiprocessing starts the process that keeps track of shared memory
+            begun = context.Value("i", 0)
+            return ProcessPoolExecutor(workers, context, _begin, (begun, names, threads))
 
     return make

@@ -402,6 +402,11 @@ class _FeatureStore:
                     values[key][feature] = _stored_value(feature, stored[place])
         return {key: answer for key, answer in values.items() if answer.keys() == self._wanted[key]}
 
+    def refuse_read_only(self) -> None:
+        """Refuse stores that cannot be written, before features are computed for them."""
+        for store in self._stores.values():
+            store.refuse_read_only()
+
     def put_many(self, answers: Iterable[tuple[PromptKey, Answer]]) -> dict[PromptKey, Answer]:
         """Store features; return those of which others were stored earlier, by another run or process."""
         computed = {key: answer for key, answer in answers if isinstance(answer, Features)}

@@ -14,7 +14,7 @@ import pytest
 from StaICC import Normal
 from StaICC.benchmarks.task import Condition, Outcome
 from StaICC.benchmarks.verify import Recomputed, verify
-from StaICC.benchmarks.warnings import _association, find_warnings
+from StaICC.benchmarks.warnings import _association, _Unit, find_warnings
 from StaICC.prompting.prompt_writer import Query
 from StaICC.results.result import Result, load
 
@@ -230,7 +230,8 @@ def test_mean_and_variance_of_matches_under_permutation() -> None:
 
     matches, labels = [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [0, 1, 1, 0, 0]
     means = [fmean(row[label] for row, label in zip(matches, order, strict=True)) for order in permutations(labels)]
-    mean, excess, z = _association([(row, label, 1) for row, label in zip(matches, labels, strict=True)])
+    units = [_Unit(dict(enumerate(row)), label, 1) for row, label in zip(matches, labels, strict=True)]
+    mean, excess, z = _association(units)
     observed = fmean(row[label] for row, label in zip(matches, labels, strict=True))
     assert mean == pytest.approx(fmean(means))
     assert excess == pytest.approx(observed - fmean(means))

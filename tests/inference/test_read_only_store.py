@@ -1,0 +1,101 @@
+"""A store that cannot be written: a complete one is enough for a run, an incomplete one is refused before the model."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import StaICC.benchmarks.context
+from StaICC import Normal
+from StaICC.errors import ArgumentError
+from StaICC.inference.store import PredictionStore, can_be_written, query_key
+
+ROOT = Path(StaICC.benchmarks.context.__file__).parents[2]
+CALLS: list[str] = []
+
+
+def scores(prompt: str, label_space: Sequence[str]) -> list[float]:
+    CALLS.append(prompt)
+    return [float(len(prompt) % (3 + number)) for number in range(len(label_space))]
+
+
+@pytest.fixture
+def complete(tmp_path: Path) -> Path:
+    path = tmp_path / "run.sqlite"
+    Normal(datasets=["mini"], limit=20)(scores, store=path, model_name="lengths")
+    return path
+
+
+def test_a_complete_store_that_cannot_be_written_is_read(complete: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Normal(datasets=["mini"], limit=20)(scores, store=complete, model_name="lengths")
+    monkeypatch.setattr(StaICC.benchmarks.context, "can_be_written", lambda path: False)
+    before = complete.read_bytes()
+    again = Normal(datasets=["mini"], limit=20)(scores, store=complete, model_name="lengths")
+    assert again == first
+    assert complete.read_bytes() == before
+    assert [file.name for file in complete.parent.iterdir()] == [complete.name]
+
+
+def test_an_incomplete_store_that_cannot_be_written_is_refused_before_the_first_query(
+    complete: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StaICC.benchmarks.context, "can_be_written", lambda path: False)
+    CALLS.clear()
+    with pytest.raises(ArgumentError, match="lacks predictions of this run, and it is read-only"):
+        Normal(datasets=["mini"], limit=30)(scores, store=complete, model_name="lengths")
+    assert CALLS == []
+
+
+def test_a_forecast_needs_no_store_that_can_be_written(complete: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StaICC.benchmarks.context, "can_be_written", lambda path: False)
+    forecast = Normal(datasets=["mini"], limit=30).forecast(scores, store=complete, model_name="lengths")
+    assert 0 < forecast.cached < forecast.queries
+
+
+def test_an_edition_that_is_recorded_needs_no_writing(tmp_path: Path) -> None:
+    path = tmp_path / "run.sqlite"
+    with PredictionStore(path) as store:
+        store.put_many("served", [(query_key("prompt", ["a", "b"]), 1)])
+        store.add_edition("served", "edition 1", allowed=True)
+        store.add_edition("served", "edition 2", allowed=True)
+    with PredictionStore(path, read_only=True) as store:
+        assert store.add_edition("served", "edition 2", allowed=False) == ["edition 1"]
+        with pytest.raises(ArgumentError, match="read-only"):
+            store.add_edition("served", "edition 3", allowed=False)
+
+
+@pytest.mark.posix
+def test_a_new_store_and_an_ordinary_one_can_be_written(complete: Path) -> None:
+    assert can_be_written(complete)
+    assert can_be_written(complete.with_name("new.sqlite"))
+    if os.geteuid() != 0:  # permissions do not bind root
+        complete.chmod(0o444)
+        assert not can_be_written(complete)
+
+
+@pytest.mark.posix
+def test_a_run_on_a_read_only_mount(tmp_path: Path) -> None:
+    mounted = tmp_path / "mounted"
+    mounted.mkdir()
+    command = [sys.executable, "-m", "StaICC", "run", "normal", "--datasets", "mini", "--no-save", "--store"]
+    command += [str(mounted / "run.sqlite")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    first = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    mount = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" || exit 99; exec "$@"'
+    within = [shutil.which("unshare") or "unshare", "--map-root-user", "--mount", "sh", "-c", mount, str(mounted)]
+    try:
+        again = subprocess.run([*within, *command], env=environment, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no unshare")
+    if again.returncode == 99 or "unshare" in again.stderr:
+        pytest.skip(f"no read-only mount can be made: {again.stderr}")
+    assert (again.returncode, again.stdout) == (0, first.stdout), again.stderr
+    more = subprocess.run([*within, *command, "--k", "2"], env=environment, capture_output=True, text=True, check=False)
+    assert more.returncode == 2
+    assert "lacks predictions of this run, and it is read-only" in more.stderr
