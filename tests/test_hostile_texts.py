@@ -255,6 +255,7 @@ def test_log_records_with_a_traceback(caplog: Any) -> None:
 SOURCES = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
 NUMBERS_ONLY = (
     *("datasets/catalogue.py", "inference/contract.py", "inference/forecast.py", "kernels/server/transport.py"),
+    "cli/interrupts.py",  # names of signals
     *("results/details.py", "results/predictor.py", "results/signature.py"),
 )
 ELSEWHERE = (
