@@ -178,6 +178,13 @@ def corrected(
     ]
 
 
+def corrected_for_conditions(outcome: TestOutcome, conditions: int) -> TestOutcome:
+    """Return a test in one condition of an experiment, corrected for all conditions that are shown (Bonferroni)."""
+    if not isinstance(outcome, Tested):
+        return outcome
+    return replace(outcome, holm=min(1.0, outcome.holm * conditions))
+
+
 def compared_pairs(aligned: AlignedRuns, reference: str | None = None) -> tuple[list[tuple[str, str]], int]:
     """Return the pairs that are compared, and from how many they were chosen by their values; 0 if they were not."""
     runs = list(aligned.runs)

@@ -17,6 +17,7 @@ from StaICC.comparing.alignment import (
     align,
     compared_pairs,
     corrected,
+    corrected_for_conditions,
 )
 from StaICC.comparing.missing_queries import (
     RunDifference,
@@ -436,9 +437,7 @@ def _of_conditions(of_pair: Mapping[str, Comparison], tests: int, left_out: Sequ
     lines = []
     not_worse = []
     for condition, pair in of_pair.items():
-        outcome = pair.overall.outcome
-        if isinstance(outcome, Tested):
-            outcome = replace(outcome, holm=min(1.0, outcome.holm * tests))
+        outcome = corrected_for_conditions(pair.overall.outcome, tests)
         lines.append(replace(pair.overall, dataset=condition, outcome=outcome))
         for claim in pair.non_inferiority:
             p_value = bonferroni(claim.p_value, tests)

@@ -38,6 +38,7 @@ from StaICC.comparing.alignment import (
     align,
     compared_pairs,
     corrected,
+    corrected_for_conditions,
 )
 from StaICC.comparing.missing_queries import difference_outcome
 from StaICC.comparing.verdicts import Best, Tested, TestOutcome, Untested, Verdict, describe, verdict_of
@@ -167,7 +168,7 @@ class Ranking(Displayed):
 
 
 def standings(
-    runs: Mapping[str, Result], metric: str, higher_is_better: bool, all_pairs: bool = False
+    runs: Mapping[str, Result], metric: str, higher_is_better: bool, all_pairs: bool = False, conditions: int = 1
 ) -> dict[str, Rank]:
     """Return the place of each run that has a value of a metric, with the verdict in comparison with the best value.
 
@@ -180,6 +181,7 @@ def standings(
         higher_is_better: Whether larger values are better.
         all_pairs: Test all pairs of runs, which intervals of ranks need; by default, more than :data:`MOST_RUNS` runs
             are compared with the best one only.
+        conditions: Number of conditions of an experiment that are shown together, for which verdicts are corrected.
     """
     values = {name: result.averaged.get(metric) for name, result in runs.items()}
     missing = {name: runs[name].left_out_of(metric) for name in values}
@@ -187,7 +189,7 @@ def standings(
     shown: dict[str, Rank] = {}
     try:
         aligned = align({name: runs[name] for name in values}, metric)
-        ranks, reason = rank_runs(aligned, all_pairs), "; ".join(aligned.left_out)
+        ranks, reason = rank_runs(aligned, all_pairs, conditions), "; ".join(aligned.left_out)
         shown = {place.run: place for place in ranks if _same_value(place.value, values[place.run])}
     except StaICCError as error:
         reason = str(error)
@@ -327,13 +329,14 @@ def rank(results: Mapping[str, Result], metric: str | None = None) -> Ranking:
     )
 
 
-def rank_runs(aligned: AlignedRuns, all_pairs: bool = True) -> tuple[Rank, ...]:
+def rank_runs(aligned: AlignedRuns, all_pairs: bool = True, conditions: int = 1) -> tuple[Rank, ...]:
     """Return the runs with the intervals of their ranks, the best first.
 
     Args:
         aligned: The runs.
         all_pairs: Test all pairs of runs, which intervals of ranks need; else more than :data:`MOST_RUNS` runs are
             compared with the best one only.
+        conditions: As for :func:`standings`.
     """
     pairs, chosen_from = (list(combinations(aligned.order, 2)), 0) if all_pairs else compared_pairs(aligned)
     bound = _bounds(aligned) if all_pairs and len(aligned.runs) > MOST_RUNS else lambda first, second: None
@@ -341,7 +344,8 @@ def rank_runs(aligned: AlignedRuns, all_pairs: bool = True) -> tuple[Rank, ...]:
     for first, second in pairs:  # of many runs, only those of the best ones have their exact p-value
         p = None if first in aligned.leaders else bound(first, second)
         outcomes.append(difference_outcome(aligned.difference(first, second)) if p is None else Tested(p, p))
-    return ranks_of(aligned, pairs, corrected(outcomes, chosen_from=chosen_from))
+    of_pairs = corrected(outcomes, chosen_from=chosen_from)
+    return ranks_of(aligned, pairs, [corrected_for_conditions(outcome, conditions) for outcome in of_pairs])
 
 
 def _bounds(aligned: AlignedRuns) -> Callable[[str, str], float | None]:

@@ -191,11 +191,20 @@ def _headlines(group: Group) -> Iterator[_Headline]:
         unknown = Untested("it is not recorded which values are better")
         places = {name: Rank(name, x, "", unknown) for name, score in scores.items() if (x := score.value) is not None}
         if better is not None:  # intervals of ranks need the tests of all pairs, and are shown for the first score
-            places |= standings(runs, key, better, all_pairs=column is first)
+            places |= standings(
+                runs, key, better, all_pairs=column is first, conditions=_conditions_shown(benchmark, runs, columns)
+            )
         headline = _Headline(column, better, scores, places)
         by_value = sorted(places, key=headline.sorted_by, reverse=True)
         order = sorted(by_value, key=lambda name: not isinstance(places[name].verdict, Best))
         yield headline._replace(places={name: places[name] for name in order})
+
+
+def _conditions_shown(benchmark: str, runs: ResultsByRun, columns: Sequence[Column]) -> int:
+    """Return the number of conditions of an experiment, each of which has a verdict; 1 for other benchmarks."""
+    if not is_experiment(next(iter(runs.values()))):
+        return 1
+    return sum(column.benchmark == benchmark for column in columns)
 
 
 def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
@@ -231,6 +240,8 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
         if any(score.stopped_early for score in marked):
             caption.append(STOPPED_EARLY_NOTE)
         caption += ["--: not run, or undefined"] if any("--" in row for row in rows) else []
+        if len(names) > 1 and any(is_experiment(result) for _, _, result in _each_result(group)):
+            caption.append("conditions of an experiment: verdicts are corrected for all of them (Bonferroni)")
         signatures = dict.fromkeys(f"% {result.signature}" for _, _, result in _each_result(group))
         blocks.append("\n".join([latex_table(caption, ["", *names], rows) + "\\end{table}", *signatures]))
     return "\n\n".join(blocks)
@@ -421,8 +432,8 @@ def leaderboard(group: Group) -> Markup:
     shown = table(f"Leaderboard: {group_title(group)}", head, list(rows.values()), classes=_BOARD)
     lines = {
         "Best: the best value of a column. Worse: shown to be worse by the paired test over test rows (that of the "
-        f"compare command, Holm's correction for the pairs with the best run, level {SIGNIFICANCE_LEVEL:g}). "
-        "Tied: not shown. Untested: there is no valid test.": len(names) > 1,
+        f"compare command, Holm's correction for the pairs of runs, level {SIGNIFICANCE_LEVEL:g}; of an experiment, "
+        "also Bonferroni's for its conditions). Tied: not shown. Untested: there is no valid test.": len(names) > 1,
         f"{LEFT_OUT_NOTE[0].upper()}{LEFT_OUT_NOTE[1:]}.": any(
             score.left_out for headline in headlines for score in headline.scores.values()
         ),

@@ -481,6 +481,31 @@ def test_experiments_are_compared_condition_by_condition(small_files: Path) -> N
         assert all(name in text for name in conditions), form
 
 
+def test_report_and_latex_correct_for_the_conditions_as_compare_does(small_files: Path) -> None:
+    """A run gains seven items in one of six conditions: p is 0.016 there, and 0.094 corrected for the conditions."""
+    own = benchmark(small_files, "controls", test_number=60)
+    conditions = [condition.name for condition in own[0].conditions()]
+
+    def right_on(gained: int) -> Result:
+        labels = []
+        for condition in own[0].conditions():
+            for place, query in enumerate(condition.queries):
+                right = place < 30 or (condition.name == conditions[0] and place < 30 + gained)
+                labels.append(query.label if right else (query.label + 1) % 28)
+        return own(preentered_prediction=[labels])
+
+    runs = {"more": right_on(7), "less": right_on(0)}
+    line = compare(runs["more"], runs["less"]).datasets[0]
+    assert line.p_value is not None
+    assert line.p_value < 0.05 < line.holm
+    table_row = next(row for row in latex_scores(runs).splitlines() if row.startswith(f"LongICL: {conditions[0]} "))
+    assert r"\underline" in table_row
+    assert "corrected for all of them" in latex_scores(runs)
+    page = report_html(runs)
+    assert f"not a significant difference (p = {line.holm:.3g})" in page
+    assert "p = 0.0156" not in page.split("What changed between two runs")[0]
+
+
 @pytest.mark.parametrize("experiment", ["position", "shots"])
 def test_a_failed_condition_is_undefined(small_files: Path, experiment: str) -> None:
     chosen = Experiment(experiment, (0, 1, 2)) if experiment == "shots" else Experiment(experiment, shots=1)
