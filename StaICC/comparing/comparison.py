@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from StaICC.comparing.alignment import (
+    MOST_RUNS,
     TABLE_TOLERANCE,
     AlignedRuns,
     align,
@@ -575,7 +576,10 @@ def compare_all(
 
 
 def _ranking_blocks(comparison: BenchmarkComparison) -> list[Block]:
-    below = [f"The verdict is in comparison with the best run (Holm, level {SIGNIFICANCE_LEVEL:g})."]
+    correction = "Holm"
+    if len(comparison.ranking) > MOST_RUNS:
+        correction = "Bonferroni for all pairs, so it can be tied where rank, with Holm's correction, has worse"
+    below = [f"The verdict is in comparison with the best run ({correction}; level {SIGNIFICANCE_LEVEL:g})."]
     if any(rank.groups for rank in comparison.ranking):
         below.append("Runs share a letter if they are not shown to differ in the mean.")
     title = Line(f"{comparison.benchmark}: ranking", "title")

@@ -27,6 +27,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from StaICC import benchmark_names
+from StaICC.comparing.alignment import MOST_RUNS
 from StaICC.comparing.comparison import compare, compare_runs
 from StaICC.comparing.formats import latex_table
 from StaICC.comparing.pairing import is_experiment, metrics_of
@@ -57,6 +58,10 @@ _SAME = ("datasets", "data", "split", "limit", "rows", "metrics", "options", "st
 _HIDDEN = {*_SAME, "benchmark", "prompts", "method", "failed"}
 _LATEX_STYLES = {Best: r"$\mathbf{%s}$", Tied: r"$\underline{%s}$", Untested: "$%s^{*}$"}
 _LATEX_STYLES_OF_TEXT = {Best: r"\textbf{%s}", Tied: r"\underline{%s}", Untested: "%s$^{*}$"}
+_MANY_RUNS_NOTE = (
+    f"of more than {MOST_RUNS} runs, Holm's correction for all pairs is that of the first score; the others have "
+    "Bonferroni's, and can be tied where rank has worse"
+)
 _SHADES = 11
 _BOARD = "sortable board"
 _MOST_LABELS = 12
@@ -242,6 +247,8 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
         caption += ["--: not run, or undefined"] if any("--" in row for row in rows) else []
         if len(names) > 1 and any(is_experiment(result) for _, _, result in _each_result(group)):
             caption.append("conditions of an experiment: verdicts are corrected for all of them (Bonferroni)")
+        if len(names) > MOST_RUNS:
+            caption.append(_MANY_RUNS_NOTE)
         signatures = dict.fromkeys(f"% {result.signature}" for _, _, result in _each_result(group))
         blocks.append("\n".join([latex_table(caption, ["", *names], rows) + "\\end{table}", *signatures]))
     return "\n\n".join(blocks)
@@ -434,6 +441,7 @@ def leaderboard(group: Group) -> Markup:
         "Best: the best value of a column. Worse: shown to be worse by the paired test over test rows (that of the "
         f"compare command, Holm's correction for the pairs of runs, level {SIGNIFICANCE_LEVEL:g}; of an experiment, "
         "also Bonferroni's for its conditions). Tied: not shown. Untested: there is no valid test.": len(names) > 1,
+        f"{_MANY_RUNS_NOTE[0].upper()}{_MANY_RUNS_NOTE[1:]}.": len(names) > MOST_RUNS,
         f"{LEFT_OUT_NOTE[0].upper()}{LEFT_OUT_NOTE[1:]}.": any(
             score.left_out for headline in headlines for score in headline.scores.values()
         ),

@@ -329,6 +329,7 @@ def test_of_many_runs_each_is_compared_with_the_best_which_is_corrected_for_its_
     assert values == sorted(values, reverse=True)
     assert {(rank.groups, rank.ranks) for rank in found.ranking} == {("", None)}
     assert isinstance(found.ranking[-1].verdict, Worse)
+    assert "Bonferroni for all pairs, so it can be tied where rank" in " ".join(str(found).split())
     assert {rank.run: rank for rank in found.ranking} == standings(runs, "accuracy", True)
     assert len(found.comparisons) == count - 1 + count - 2
     tested = [outcome for one in found.comparisons if isinstance(outcome := one.overall.outcome, WasTested)]

@@ -197,7 +197,11 @@ def test_only_means_over_queries_are_tested_if_a_query_is_missing(metric: str) -
         assert pair.overall.outcome == Untested("1 of 200 queries have no score, and macro_F1 is no mean over queries")
         assert (pair.overall.interval, pair.overall.detectable) == (None, None)
         assert {claim.p_value for claim in pair.non_inferiority} == {None}
-        assert {type(place.verdict) for place in rank(runs, metric).runs} == {Untested}
+        places = {place.run: place for place in rank(runs, metric).runs}
+        assert {type(place.verdict) for place in places.values()} == {Untested}
+        assert places["partial"].at_worst is None
+        row_of_partial = next(line for line in str(rank(runs, metric)).splitlines() if "partial" in line)
+        assert row_of_partial.split()[-1] == "-"
         assert {type(place.verdict) for place in standings(runs, metric, True).values()} == {Untested}
     else:
         assert not isinstance(pair.overall.outcome, Untested)
