@@ -357,7 +357,7 @@ def _summary(headlines: Sequence[_Headline], group: Group) -> Markup:
     text += f" Not tested: {_listed(unranked, 'runs')}." if unranked and len(others) > 1 else ""
     if headline.column == COLUMNS[0] and (verdicts := above_chance(runs[leader])):
         subject = "It" if len(best) < 2 else leader
-        text += f" {subject} is {verdicts.headline}."
+        text += f" {subject} {'is' if verdicts.mean else 'has'} {verdicts.headline}."
     titles: dict[str, list[str]] = {}
     for column, _, scores, _ in headlines:
         if without := [name for name in names if scores.get(name, ChartScore()).value is None]:

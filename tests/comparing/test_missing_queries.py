@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -250,6 +251,22 @@ def test_one_query_more_or_less_without_a_score_changes_no_verdict() -> None:
     wholly = {prompt: None if prompt in prompts else label for prompt, label in strong.items()}
     outcomes = [compare(predicted(own, partial), even).overall.outcome for partial in (nearly, wholly)]
     assert [outcome.significant for outcome in outcomes] == [False, False]
+
+
+def test_a_run_can_lead_although_it_failed_on_a_data_set() -> None:
+    """Wrong on all of one data set and right on most of the other is still better than wrong on nearly all."""
+    own = benchmark(names=("one", "two"))
+    failing = without(own, answers(own, 0.95, "a"), lambda query, _: "two" in query.prompt)
+    runs = {"low": predicted(own, answers(own, 0.1, "b")), "failing": predicted(own, failing)}
+    assert compare(*runs.values()).conclusion()[0].startswith("second is better")
+    verdicts = {place.run: type(place.verdict) for place in rank(runs).runs}
+    assert verdicts == {"failing": Best, "low": Worse}
+    assert {name: type(place.verdict) for name, place in standings(runs, "accuracy", True).items()} == verdicts
+    assert r"\textbf{--} (200 left out)" in latex_scores(runs)
+    sentence = re.sub("<[^>]*>", "", report_html(runs).split('class="answer"')[1].split("</p>")[0])
+    assert "failing leads with accuracy 0.4" in sentence
+    assert "a significant difference" in sentence
+    assert "It has no verdict in the mean" in sentence
 
 
 def test_metrics_that_are_no_means_are_untested_if_a_data_set_failed_as_a_whole() -> None:
