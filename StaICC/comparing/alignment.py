@@ -39,19 +39,32 @@ class AlignedRuns:
         """The mean of each run over the data sets, as a sum over their test rows."""
         return {run: mean_of_differences([paired.alone[run] for paired in self.datasets.values()]) for run in self.runs}
 
-    def at_worst(self, run: str) -> float:
-        """Return the mean of a run with each missing query at its worst."""
+    def at_worst(self, run: str) -> float | None:
+        """Return the mean of a run with each missing query at its worst; ``None`` if it is not known."""
         return self.means[run].at_worst(self.higher_is_better)
+
+    def sorted_by(self, run: str) -> float:
+        """Return the value by which a run is sorted: with each missing query at its worst.
+
+        If that is not known, the run is untested, and this is the value of the other queries.
+        """
+        at_worst = self.at_worst(run)
+        if at_worst is not None:
+            return at_worst
+        value, _ = self.means[run].values
+        if value is not None:
+            return value
+        return -math.inf if self.higher_is_better else math.inf
 
     @cached_property
     def order(self) -> list[str]:
         """The runs, the best first; missing queries count at their worst."""
-        return sorted(self.runs, key=self.at_worst, reverse=self.higher_is_better)
+        return sorted(self.runs, key=self.sorted_by, reverse=self.higher_is_better)
 
     @cached_property
     def leaders(self) -> list[str]:
         """The runs with the best value; missing queries count at their worst."""
-        return [run for run in self.order if self.at_worst(run) == self.at_worst(self.order[0])]
+        return [run for run in self.order if self.sorted_by(run) == self.sorted_by(self.order[0])]
 
     @property
     def rows(self) -> int:
@@ -163,6 +176,13 @@ def corrected(
         replace(outcome, holm=p) if isinstance(outcome, Tested) and p is not None else outcome
         for outcome, p in zip(outcomes, adjusted, strict=True)
     ]
+
+
+def corrected_for_conditions(outcome: TestOutcome, conditions: int) -> TestOutcome:
+    """Return a test in one condition of an experiment, corrected for all conditions that are shown (Bonferroni)."""
+    if not isinstance(outcome, Tested):
+        return outcome
+    return replace(outcome, holm=min(1.0, outcome.holm * conditions))
 
 
 def compared_pairs(aligned: AlignedRuns, reference: str | None = None) -> tuple[list[tuple[str, str]], int]:

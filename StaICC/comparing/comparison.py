@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from StaICC.comparing.alignment import (
+    MOST_RUNS,
     TABLE_TOLERANCE,
     AlignedRuns,
     align,
     compared_pairs,
     corrected,
+    corrected_for_conditions,
 )
 from StaICC.comparing.missing_queries import (
     RunDifference,
@@ -63,10 +65,14 @@ class DatasetComparison:
     """Queries of each run on these rows."""
     missing: tuple[int, int]
     """Number of these queries without a score, of the first and of the second run."""
-    values: tuple[float, float]
-    """The metric of the first and of the second run on the queries that have a score, as in their tables."""
-    difference: float
-    """First minus second."""
+    values: tuple[float | None, float | None]
+    """The metric of the first and of the second run on the queries that have a score, as in their tables; ``None`` if
+    no query of a data set (or of a condition) has one."""
+    difference: float | None
+    """First minus second; ``None`` if a value is undefined."""
+    ends: tuple[float, float] | None
+    """The lowest and the highest difference, whatever the scores of missing queries are: both are the difference if no
+    query is missing; ``None`` if they are not known."""
     interval: Interval | None
     """Of the difference, whatever the scores of missing queries are; ``None`` if it has no bound."""
     outcome: TestOutcome
@@ -172,8 +178,8 @@ class Comparison(Displayed):
             row = [
                 line.dataset,
                 str(line.rows),
-                *(f"{value:.4f}" for value in line.values),
-                f"{line.difference:+.4f}",
+                *("-" if value is None else f"{value:.4f}" for value in line.values),
+                "-" if line.difference is None else f"{line.difference:+.4f}",
                 "-" if line.interval is None else f"{line.interval.low:+.3f} .. {line.interval.high:+.3f}",
                 *("-" if p is None else f"{p:.3g}" for p in (line.p_value, line.holm)),
                 "-" if line.detectable is None else f"{line.detectable:.3f}",
@@ -214,8 +220,9 @@ class Comparison(Displayed):
     def _claim(self, line: DatasetComparison, outcome: Tested) -> str:
         """Return which run is better, or that none is shown to be."""
         answer = "neither run is shown to be better"
-        if outcome.significant:
-            first_is_better = (line.difference > 0.0) is self.higher_is_better
+        if outcome.significant and line.ends is not None:
+            lowest, _ = line.ends
+            first_is_better = (lowest > 0.0) is self.higher_is_better
             answer = f"{self.first if first_is_better else self.second} is better"
         condition = f"{line.dataset}: " if self.by_condition else ""
         return f"{condition}{answer} ({p_text(outcome.holm)})"
@@ -431,9 +438,7 @@ def _of_conditions(of_pair: Mapping[str, Comparison], tests: int, left_out: Sequ
     lines = []
     not_worse = []
     for condition, pair in of_pair.items():
-        outcome = pair.overall.outcome
-        if isinstance(outcome, Tested):
-            outcome = replace(outcome, holm=min(1.0, outcome.holm * tests))
+        outcome = corrected_for_conditions(pair.overall.outcome, tests)
         lines.append(replace(pair.overall, dataset=condition, outcome=outcome))
         for claim in pair.non_inferiority:
             p_value = bonferroni(claim.p_value, tests)
@@ -472,6 +477,7 @@ def _figures(name: str, difference: RunDifference, queries: int, outcome: TestOu
         missing=difference.missing,
         values=difference.values,
         difference=difference.difference,
+        ends=difference.ends,
         interval=interval_of_difference(difference, COVERAGE),
         outcome=outcome,
         detectable=detectable_difference(difference),
@@ -483,7 +489,9 @@ def _table_notes(run: str, aligned: AlignedRuns) -> Iterator[str]:
     result = aligned.runs[run]
     for dataset, paired in aligned.datasets.items():
         saved, value = saved_value(result.divided[dataset], aligned.metric), paired.values[run]
-        if paired.runs[run].queries == paired.queries and saved is not None and abs(saved - value) > TABLE_TOLERANCE:
+        if paired.runs[run].queries != paired.queries or saved is None or value is None:
+            continue
+        if abs(saved - value) > TABLE_TOLERANCE:
             metrics = result.signature.fields.get("metrics") or "standard"
             yield (
                 f"{dataset}: the table of {run} has {saved:.4f} (metrics {metrics}); from its records it is "
@@ -501,7 +509,8 @@ _MEANING = (
 
 _MEANING_OF_MISSING = (
     f"{MISSING_HEAD}: queries of the first, and of the second run, that failed or whose reply has no label. The values "
-    "are those of the other queries; in intervals and p, missing queries count at their worst for each direction"
+    "are those of the other queries (-: a data set has none); in intervals and p, missing queries count at their worst "
+    "for each direction"
 )
 _MEANING_OF_CONDITIONS = (
     "p (corrected): for pairs of runs and directions (Holm), and for the conditions (Bonferroni); the conditions of an "
@@ -567,7 +576,10 @@ def compare_all(
 
 
 def _ranking_blocks(comparison: BenchmarkComparison) -> list[Block]:
-    below = [f"The verdict is in comparison with the best run (Holm, level {SIGNIFICANCE_LEVEL:g})."]
+    correction = "Holm"
+    if len(comparison.ranking) > MOST_RUNS:
+        correction = "Bonferroni for all pairs, so it can be tied where rank, with Holm's correction, has worse"
+    below = [f"The verdict is in comparison with the best run ({correction}; level {SIGNIFICANCE_LEVEL:g})."]
     if any(rank.groups for rank in comparison.ranking):
         below.append("Runs share a letter if they are not shown to differ in the mean.")
     title = Line(f"{comparison.benchmark}: ranking", "title")

@@ -189,16 +189,19 @@ def _generalised(
         highest: Those of the highest difference.
     """
     outcome, interval = line.outcome, line.interval
+    if difference.ends is None:
+        return replace(line, detectable=None)
+    low, high = difference.ends
     if isinstance(outcome, Tested):
         p_value = 1.0
-        if difference.lowest > 0.0:
-            p_value = crossed.generalising_p_value(difference.lowest, outcome.p_value, lowest)
-        elif difference.highest < 0.0:
-            p_value = crossed.generalising_p_value(difference.highest, outcome.p_value, highest)
+        if low > 0.0:
+            p_value = crossed.generalising_p_value(low, outcome.p_value, lowest)
+        elif high < 0.0:
+            p_value = crossed.generalising_p_value(high, outcome.p_value, highest)
         outcome = Tested(p_value, p_value)
     if interval is not None:
-        below = generalise(difference.lowest, interval, lowest, difference=True)
-        above = generalise(difference.highest, interval, highest, difference=True)
+        below = generalise(low, interval, lowest, difference=True)
+        above = generalise(high, interval, highest, difference=True)
         interval = replace(below, high=above.high)
     return replace(line, interval=interval, outcome=outcome, detectable=None)
 

@@ -2,10 +2,11 @@
 
 A query is missing if a run has no prediction for it: it failed, or its reply has no label and is excluded. Models often
 fail on what they would have got wrong, so the other queries are no sample of all. Of a mean over queries, a missing
-query is known to be within the range of the scores. So there are two differences of two runs: the *lowest* (missing
-queries of the first run have the lowest score, those of the second run the highest) and the *highest* (the other way
-round). A claim that the first run is better, or not worse, is tested on the lowest difference, a claim about the second
-run on the highest one. Without missing queries both are the same. Other metrics are untested if a query is missing.
+query is known to be within the range of the scores, also where a run predicted no query of a data set at all. So there
+are two differences of two runs: the *lowest* (missing queries of the first run have the lowest score, those of the
+second run the highest) and the *highest* (the other way round). A claim that the first run is better, or not worse, is
+tested on the lowest difference, a claim about the second run on the highest one. Without missing queries both are the
+same. Other metrics are untested if a query is missing.
 
 Every comparison, ranking, and report decides by the functions of this module.
 """
@@ -29,8 +30,9 @@ MEANING = "missing queries count at their worst for each direction of a claim"
 class RunDifference:
     """The difference of two runs, or the value of one run as its difference from 0."""
 
-    values: tuple[float, float]
-    """The metric of each run on the queries that it predicted, as in its table."""
+    values: tuple[float | None, float | None]
+    """The metric of each run on the queries that it predicted, as in its table; ``None`` if it predicted none of a data
+    set (or of a condition), so that this value is undefined."""
     rows: int
     """Number of test rows, over all data sets."""
     missing: tuple[int, int]
@@ -41,19 +43,20 @@ class RunDifference:
     """Why nothing can be tested; ``None`` if the bounds are known."""
 
     @property
-    def difference(self) -> float:
-        """First minus second, on the queries that each run predicted."""
-        return self.values[0] - self.values[1]
+    def difference(self) -> float | None:
+        """First minus second, on the queries that each run predicted; ``None`` if a value is undefined."""
+        first, second = self.values
+        if first is None or second is None:
+            return None
+        return first - second
 
     @property
-    def lowest(self) -> float:
-        """The lowest difference; that of the predicted queries if it is not known."""
-        return self.difference if self.bounds is None else self.bounds[0].difference
-
-    @property
-    def highest(self) -> float:
-        """The highest difference; that of the predicted queries if it is not known."""
-        return self.difference if self.bounds is None else self.bounds[1].difference
+    def ends(self) -> tuple[float, float] | None:
+        """The lowest and the highest difference; ``None`` if they are not known."""
+        if self.bounds is None:
+            return None
+        lowest, highest = self.bounds
+        return lowest.difference, highest.difference
 
     @property
     def negated(self) -> RunDifference:
@@ -65,9 +68,16 @@ class RunDifference:
             bounds = (negated if highest is lowest else highest.negated, negated)
         return RunDifference(self.values[::-1], self.rows, self.missing[::-1], bounds, self.reason)
 
-    def at_worst(self, higher_is_better: bool) -> float:
-        """Return the value of a run with each missing query at its worst; of a difference, that of the first run."""
-        return self.lowest if higher_is_better else self.highest
+    def at_worst(self, higher_is_better: bool) -> float | None:
+        """Return the value of a run with each missing query at its worst; of a difference, that of the first run.
+
+        Returns:
+            The value; ``None`` if it is not known, because queries are missing and the metric is no mean over queries.
+        """
+        if self.ends is None:
+            return None
+        lowest, highest = self.ends
+        return lowest if higher_is_better else highest
 
 
 def why_not_comparable(metric: str, statistic: Statistic, missing: int, queries: int) -> str | None:
@@ -87,8 +97,10 @@ def why_not_comparable(metric: str, statistic: Statistic, missing: int, queries:
 def mean_of_differences(differences: Sequence[RunDifference]) -> RunDifference:
     """Return the difference of the means of two runs over data sets."""
     count = len(differences)
-    first = math.fsum(difference.values[0] for difference in differences) / count
-    second = math.fsum(difference.values[1] for difference in differences) / count
+    values = (
+        _mean_if_defined([difference.values[0] for difference in differences]),
+        _mean_if_defined([difference.values[1] for difference in differences]),
+    )
     missing = (
         sum(difference.missing[0] for difference in differences),
         sum(difference.missing[1] for difference in differences),
@@ -97,10 +109,18 @@ def mean_of_differences(differences: Sequence[RunDifference]) -> RunDifference:
     known = [difference.bounds for difference in differences if difference.bounds is not None]
     if len(known) < count:
         reason = next(difference.reason for difference in differences if difference.bounds is None)
-        return RunDifference((first, second), rows, missing, None, reason)
+        return RunDifference(values, rows, missing, None, reason)
     lowest = mean_difference([bounds[0] for bounds in known])
     highest = lowest if missing == (0, 0) else mean_difference([bounds[1] for bounds in known])
-    return RunDifference((first, second), rows, missing, (lowest, highest))
+    return RunDifference(values, rows, missing, (lowest, highest))
+
+
+def _mean_if_defined(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the values of data sets; ``None`` if one is undefined."""
+    defined = [value for value in values if value is not None]
+    if len(defined) < len(values):
+        return None
+    return math.fsum(defined) / len(defined)
 
 
 def difference_outcome(difference: RunDifference) -> TestOutcome:
@@ -151,7 +171,7 @@ def detectable_difference(difference: RunDifference) -> float | None:
     It is that of both directions: a difference must also outweigh what the missing queries could take from it.
 
     Returns:
-        The difference; ``None`` if too few rows differ to state one.
+        The difference; ``None`` if too few rows differ to state one, or if a value is undefined.
     """
     if difference.bounds is None:
         return None
@@ -160,7 +180,7 @@ def detectable_difference(difference: RunDifference) -> float | None:
         return paired_tests.detectable_difference(lowest)
     first_better = paired_tests.detectable_difference(lowest)
     second_better = paired_tests.detectable_difference(highest)
-    if first_better is None or second_better is None:
+    if first_better is None or second_better is None or difference.difference is None:
         return None
     detectable = max(
         first_better + difference.difference - lowest.difference,

@@ -21,7 +21,7 @@ from StaICC.errors import StaICCError
 from StaICC.metrics.diagnosis import noisy_label_shares
 from StaICC.metrics.paired_tests import paired_difference
 from StaICC.metrics.scores import BASELINE_KEYS, CONSISTENCY, HEADLINE, score_record
-from StaICC.metrics.statistics import Contributions, Mean, MicroF1, RangeEnd, Sample, Statistic
+from StaICC.metrics.statistics import Contributions, Mean, MicroF1, RangeEnd, Sample, Statistic, lacks_score
 from StaICC.results.details import ConditionRecord, QueryPosition, query_positions
 from StaICC.results.result import Result, single_scores
 from StaICC.safe_text import one_line
@@ -89,13 +89,6 @@ class _LeftOutError(StaICCError):
     """A data set cannot be compared, for the reason in the message."""
 
 
-def lacks_score(prediction: Any) -> bool:
-    """Return whether a query has no score: it failed, its reply is left out, or one of its conditions is missing."""
-    if isinstance(prediction, (list, tuple)):
-        return None in prediction
-    return prediction is None
-
-
 def _certain(label: int, width: int) -> list[float]:
     return [float(place == label) for place in range(width)]
 
@@ -128,9 +121,6 @@ def _read(result: Result, name: str, metric: str, statistic: Statistic) -> _Reco
     )
     if details is None or values is None:
         raise _LeftOutError("not in this run")
-    if saved_value(values, metric) is None and not (details.failed and long_icl):
-        reason = details.missing.get(metric) or details.missing.get(f"sensitivity.{metric}")
-        raise _LeftOutError(reason or next(iter(details.notes), None) or f"the run has no {metric} here")
     records = {record.name: record for record in details.conditions}
     rounds = (values.get("rounds") or {}) if long_icl else {}
     if not long_icl:
@@ -164,7 +154,34 @@ def _read(result: Result, name: str, metric: str, statistic: Statistic) -> _Reco
         conditions[condition] = {key: (label, answer) for key, label, answer in keyed}
     weights = _weights(result, names)
     pooled = result.benchmark == benchmark_names.GENERALISATION
-    return _Records(conditions, details.labels, weights, queries, details.data, pooled, most if f1 else None)
+    read = _Records(conditions, details.labels, weights, queries, details.data, pooled, most if f1 else None)
+    undefined = saved_value(values, metric) is None and not (details.failed and long_icl)
+    if undefined and not _lacks_queries(read, statistic):
+        reason = details.missing.get(metric) or details.missing.get(f"sensitivity.{metric}")
+        raise _LeftOutError(reason or next(iter(details.notes), None) or f"the run has no {metric} here")
+    return read
+
+
+def _lacks_queries(records: _Records, statistic: Statistic) -> bool:
+    """Return whether the score of a run is undefined only because no query of a condition has one.
+
+    Such a score is not left out: its queries are missing ones (:mod:`StaICC.comparing.missing_queries`).
+    """
+    predictions = {name: [answer for _, answer in own.values()] for name, own in records.conditions.items()}
+    return _undefined_on(_read_by(statistic, predictions), records.pooled)
+
+
+def _read_by(statistic: Statistic, predictions: Mapping[str, list[Any]]) -> Mapping[str, list[Any]]:
+    """Return what a metric reads, by condition; of a consistency, the labels of each query as one."""
+    if statistic is CONSISTENCY:  # over the conditions, which have the same queries
+        return {next(iter(predictions)): list(zip(*predictions.values(), strict=True))}
+    return predictions
+
+
+def _undefined_on(predictions: Mapping[str, Sequence[Any]], pooled: bool) -> bool:
+    """Return whether the score of predictions is undefined: a condition, or all of a pooled score, has none."""
+    empty = [all(map(lacks_score, own)) for own in predictions.values()]
+    return all(empty) if pooled else any(empty)
 
 
 def _answers(result: Result, name: str, record: ConditionRecord, metric: str, statistic: Statistic) -> list[Any]:
@@ -172,8 +189,12 @@ def _answers(result: Result, name: str, record: ConditionRecord, metric: str, st
     labels, own = result.details[name].labels, result.query_scores.get(metric)
     width = len(labels) or 1 + max(*record.truth, *(label or 0 for label in record.predictions))
     answers: list[Any] = list(record.predictions)
+    scores_of_queries = [] if own is None else list(own.values.get(name, {}).get(record.name) or ())
+    nothing_predicted = all(label is None for label in record.predictions) and not result.counted_wrong(name)
+    if nothing_predicted and not scores_of_queries:
+        return answers
     if own is not None:
-        answers = list(own.values.get(name, {}).get(record.name) or ())
+        answers = scores_of_queries
         if len(answers) != len(record.truth):
             raise _LeftOutError(f"the file has {metric} of {len(answers)} queries, expected {len(record.truth)}")
         if any(score is not None and not own.low <= score <= own.high for score in answers):
@@ -260,16 +281,6 @@ class PairedRecords:
         }
         """Number of compared queries of each run without a score."""
 
-    @property
-    def without_score(self) -> list[str]:
-        """The runs whose score is undefined: a condition, or all of a pooled score, has no query with a score."""
-        runs = []
-        for run, records in self.runs.items():
-            empty = [all(map(lacks_score, predictions)) for predictions in self._of_metric(run).values()]
-            if all(empty) if records.pooled else any(empty):
-                runs.append(run)
-        return runs
-
     def why_not_comparable(self, run: str) -> str | None:
         """Return why a run cannot be compared because queries have no score; ``None`` if it can."""
         return why_not_comparable(self.metric, self.statistic, self.missing[run], self.queries)
@@ -297,7 +308,8 @@ class PairedRecords:
         return {run: self._alone(run) for run in self.runs}
 
     def _alone(self, run: str) -> RunDifference:
-        values, missing = (self.values[run], 0.0), (self.missing[run], 0)
+        values: tuple[float | None, float] = (self.values[run], 0.0)
+        missing = (self.missing[run], 0)
         reason = self.why_not_comparable(run)
         if reason is not None:
             return RunDifference(values, self.rows, missing, None, reason)
@@ -309,14 +321,16 @@ class PairedRecords:
         return RunDifference(values, self.rows, missing, (lowest, highest))
 
     @cached_property
-    def values(self) -> dict[str, float]:
-        """The metric of each run on the compared queries that it predicted."""
+    def values(self) -> dict[str, float | None]:
+        """The metric of each run on the compared queries that it predicted; ``None`` if it is undefined on them."""
         return {run: self._value_of_predicted(run) for run in self.runs}
 
-    def _value_of_predicted(self, run: str) -> float:
-        """Return the metric of a run on the queries that have a score."""
+    def _value_of_predicted(self, run: str) -> float | None:
+        """Return the metric of a run on the queries that have a score; ``None`` if a condition has none."""
         if self.missing[run] == 0:
             return math.fsum(weight * part.value for weight, part in self._own_terms[run])
+        if _undefined_on(self._of_metric(run), self.runs[run].pooled):
+            return None
         values, numbers = [], []
         for condition, predictions in self._of_metric(run).items():
             known = [place for place, prediction in enumerate(predictions) if not lacks_score(prediction)]
@@ -331,12 +345,9 @@ class PairedRecords:
             weights = [number / sum(numbers) for number in numbers]
         return math.fsum(weight * value for weight, value in zip(weights, values, strict=True))
 
-    def _of_metric(self, run: str) -> dict[str, list[Any]]:
-        """Return what the metric reads of a run, by condition; of a consistency, the labels of each query as one."""
-        predictions = self._predictions[run]
-        if self.statistic is CONSISTENCY:  # over the conditions, which have the same queries
-            return {next(iter(predictions)): list(zip(*predictions.values(), strict=True))}
-        return predictions
+    def _of_metric(self, run: str) -> Mapping[str, list[Any]]:
+        """Return what the metric reads of the compared queries of a run, by condition."""
+        return _read_by(self.statistic, self._predictions[run])
 
     def _weights(self, records: _Records) -> tuple[float, ...]:
         return (1.0,) if self.statistic is CONSISTENCY else records.weights
@@ -363,8 +374,8 @@ class PairedRecords:
         predictions = self._of_metric(run)
         for weight, name in zip(self._weights(self.runs[run]), predictions, strict=True):
             missing_at: RangeEnd = "lowest" if (end == "lowest") == (weight > 0.0) else "highest"
-            known = [None if lacks_score(prediction) else prediction for prediction in predictions[name]]
-            terms.append((weight, self.statistic.with_missing(self._samples[name], known, missing_at)))
+            of_condition = self.statistic.with_missing(self._samples[name], predictions[name], missing_at)
+            terms.append((weight, of_condition))
         return terms
 
     @property
@@ -465,9 +476,7 @@ def pair_records(results: Mapping[str, Result], name: str, metric: str) -> Paire
     if limits:
         statistic = MicroF1((max(gold for gold, _ in limits), max(predicted for _, predicted in limits)))
     paired = PairedRecords(metric, statistic, runs, keys)
-    if without_score := paired.without_score:
-        raise _LeftOutError(f"no query of {', '.join(without_score)} has a score")
-    if any(map(math.isinf, paired.values.values())):
+    if any(value is not None and math.isinf(value) for value in paired.values.values()):
         raise _LeftOutError(f"{metric} is infinite on the compared rows")
     return paired
 

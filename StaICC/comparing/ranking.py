@@ -38,6 +38,7 @@ from StaICC.comparing.alignment import (
     align,
     compared_pairs,
     corrected,
+    corrected_for_conditions,
 )
 from StaICC.comparing.missing_queries import difference_outcome
 from StaICC.comparing.verdicts import Best, Tested, TestOutcome, Untested, Verdict, describe, verdict_of
@@ -53,8 +54,9 @@ class Rank:
     """The place of one run among several."""
 
     run: str
-    value: float
-    """The metric, as the mean over the compared data sets, on the queries that have a score."""
+    value: float | None
+    """The metric, as the mean over the compared data sets, on the queries that have a score; ``None`` if no query of a
+    data set (or of a condition) has one."""
     groups: str
     """Letters; two runs share a letter if they are not shown to differ (Holm, level 0.05). Empty for more than
     :data:`MOST_RUNS` runs."""
@@ -69,12 +71,22 @@ class Rank:
     missing: int = 0
     """Number of queries without a score."""
     at_worst: float | None = None
-    """The metric with each missing query at its worst, by which runs are sorted; ``None`` without missing queries."""
+    """The metric with each missing query at its worst, by which runs are sorted; ``None`` without missing queries, and
+    if it is not known because the metric is no mean over queries."""
 
     @property
-    def sorted_by(self) -> float:
-        """The value by which runs are sorted: missing queries count at their worst."""
+    def sorted_by(self) -> float | None:
+        """The value by which runs are sorted: missing queries count at their worst.
+
+        If that is not known, the run is untested, and this is the value of the other queries.
+        """
         return self.value if self.at_worst is None else self.at_worst
+
+    @property
+    def worst_cell(self) -> str:
+        """The value with missing queries at their worst as text; ``-`` if it is not known."""
+        worst = self.value if self.missing == 0 else self.at_worst
+        return "-" if worst is None else f"{worst:.4f}"
 
     @property
     def interval_cell(self) -> str:
@@ -91,7 +103,7 @@ def _ends(ends: tuple[int, int] | None) -> str:
 
 MISSING_NOTE = (
     "no score: queries that failed, or whose reply has no label. The value is that of the other queries; runs are "
-    "sorted and tested with missing queries at their worst."
+    "sorted and tested with missing queries at their worst (-: not known, and not tested)."
 )
 
 
@@ -106,9 +118,10 @@ def rank_table(ranks: Sequence[Rank], metric: str) -> TextTable:
         head.append("conditions")
     rows = []
     for number, rank in enumerate(ranks, 1):
-        row = [str(number), rank.interval_cell, rank.run, rank.groups, describe(rank.verdict), f"{rank.value:.4f}"]
+        value = "-" if rank.value is None else f"{rank.value:.4f}"
+        row = [str(number), rank.interval_cell, rank.run, rank.groups, describe(rank.verdict), value]
         if with_missing:
-            row += [str(rank.missing), f"{rank.sorted_by:.4f}"]
+            row += [str(rank.missing), rank.worst_cell]
         if with_conditions:
             row.append(_ends(rank.condition_ranks))
         rows.append(row)
@@ -155,9 +168,12 @@ class Ranking(Displayed):
 
 
 def standings(
-    runs: Mapping[str, Result], metric: str, higher_is_better: bool, all_pairs: bool = False
+    runs: Mapping[str, Result], metric: str, higher_is_better: bool, all_pairs: bool = False, conditions: int = 1
 ) -> dict[str, Rank]:
     """Return the place of each run that has a value of a metric, with the verdict in comparison with the best value.
+
+    A run that predicted no query of a data set has no value, but a place: it is compared with these queries at their
+    worst, as every run.
 
     Args:
         runs: Results of one benchmark, by the names of their runs.
@@ -165,17 +181,19 @@ def standings(
         higher_is_better: Whether larger values are better.
         all_pairs: Test all pairs of runs, which intervals of ranks need; by default, more than :data:`MOST_RUNS` runs
             are compared with the best one only.
+        conditions: Number of conditions of an experiment that are shown together, for which verdicts are corrected.
     """
-    values = {name: value for name, result in runs.items() if (value := result.averaged.get(metric)) is not None}
+    values = {name: result.averaged.get(metric) for name, result in runs.items()}
     missing = {name: runs[name].left_out_of(metric) for name in values}
+    values = {name: value for name, value in values.items() if value is not None or missing[name] > 0}
     shown: dict[str, Rank] = {}
     try:
         aligned = align({name: runs[name] for name in values}, metric)
-        ranks, reason = rank_runs(aligned, all_pairs), "; ".join(aligned.left_out)
-        shown = {place.run: place for place in ranks if abs(place.value - values[place.run]) <= TABLE_TOLERANCE}
+        ranks, reason = rank_runs(aligned, all_pairs, conditions), "; ".join(aligned.left_out)
+        shown = {place.run: place for place in ranks if _same_value(place.value, values[place.run])}
     except StaICCError as error:
         reason = str(error)
-    at_worst = {name: value for name, value in values.items() if missing[name] == 0}
+    at_worst = {name: value for name, value in values.items() if missing[name] == 0 and value is not None}
     at_worst |= {name: place.at_worst for name, place in shown.items() if place.at_worst is not None}
     best = (max if higher_is_better else min)(at_worst.values(), default=None)
     if not any(at_worst.get(name) == best for name in shown):
@@ -183,12 +201,21 @@ def standings(
     reason = reason or "the comparison has another value of this score"
     places = {}
     for name, value in values.items():
+        if value is None and name not in at_worst:  # nothing is known of this run
+            continue
         place = shown.get(name, Rank(name, value, "", Untested(reason), missing=missing[name]))
         untested = name in shown and isinstance(place.verdict, Untested)
         if at_worst.get(name) == best and (name in shown or missing[name] == 0) and not untested:
             place = replace(place, verdict=Best())
         places[name] = place
     return places
+
+
+def _same_value(first: float | None, second: float | None) -> bool:
+    """Return whether two values are the same in a table; undefined ones are."""
+    if first is None or second is None:
+        return first is second
+    return abs(first - second) <= TABLE_TOLERANCE
 
 
 def ranks_of(
@@ -302,13 +329,14 @@ def rank(results: Mapping[str, Result], metric: str | None = None) -> Ranking:
     )
 
 
-def rank_runs(aligned: AlignedRuns, all_pairs: bool = True) -> tuple[Rank, ...]:
+def rank_runs(aligned: AlignedRuns, all_pairs: bool = True, conditions: int = 1) -> tuple[Rank, ...]:
     """Return the runs with the intervals of their ranks, the best first.
 
     Args:
         aligned: The runs.
         all_pairs: Test all pairs of runs, which intervals of ranks need; else more than :data:`MOST_RUNS` runs are
             compared with the best one only.
+        conditions: As for :func:`standings`.
     """
     pairs, chosen_from = (list(combinations(aligned.order, 2)), 0) if all_pairs else compared_pairs(aligned)
     bound = _bounds(aligned) if all_pairs and len(aligned.runs) > MOST_RUNS else lambda first, second: None
@@ -316,7 +344,8 @@ def rank_runs(aligned: AlignedRuns, all_pairs: bool = True) -> tuple[Rank, ...]:
     for first, second in pairs:  # of many runs, only those of the best ones have their exact p-value
         p = None if first in aligned.leaders else bound(first, second)
         outcomes.append(difference_outcome(aligned.difference(first, second)) if p is None else Tested(p, p))
-    return ranks_of(aligned, pairs, corrected(outcomes, chosen_from=chosen_from))
+    of_pairs = corrected(outcomes, chosen_from=chosen_from)
+    return ranks_of(aligned, pairs, [corrected_for_conditions(outcome, conditions) for outcome in of_pairs])
 
 
 def _bounds(aligned: AlignedRuns) -> Callable[[str, str], float | None]:

@@ -33,7 +33,7 @@ from StaICC.long_icl.prompts import Item, as_shown, write_context, write_demonst
 from StaICC.long_icl.scoring import Tally, score_tallies, scored, value_of
 from StaICC.long_icl.selection import SEED, balanced
 from StaICC.metrics.intervals import MetricTerm, combine, of_difference, ratio_part
-from StaICC.metrics.paired_tests import PairedDifference, holm, p_value
+from StaICC.metrics.paired_tests import PairedDifference, holm, p_value, upper_p_value
 from StaICC.prompting.demonstrations import bm25_scores, rows_by_label
 from StaICC.prompting.prompt_text import PromptParts
 
@@ -556,10 +556,28 @@ def score_part(
     return aligned(ratio_part([*hits.values()], [*sizes.values()], level), [*sizes], [*dict.fromkeys(units)])
 
 
-def _shared(tallies: Iterable[Sequence[Tally | None]]) -> list[tuple[Tally | None, ...]]:
-    """Return the tallies of conditions; an item that has none in one of them has none in the others."""
-    items = [of_item if all(of_item) else (None,) * len(of_item) for of_item in zip(*tallies, strict=True)]
-    return list(zip(*items, strict=True))
+def _lacks_replies(tallies: Sequence[Tally | None]) -> bool:
+    """Return whether a condition has a missing reply: one without a label that is excluded."""
+    return any(tally is None for tally in tallies)
+
+
+def _completed(tallies: Sequence[Tally | None], labels: Sequence[str], correct: bool) -> list[Tally]:
+    """Return the tallies of a condition with each missing reply as a correct, or as a wrong one.
+
+    Args:
+        tallies: One for each test item; ``None`` for a missing reply.
+        labels: The true label of each test item.
+        correct: Whether the missing replies are correct.
+    """
+    completed = []
+    for tally, label in zip(tallies, labels, strict=True):
+        if tally is not None:
+            completed.append(tally)
+        elif correct:
+            completed.append(Tally((label,), (label,), (label,)))
+        else:
+            completed.append(Tally((label,), ("",), ()))
+    return completed
 
 
 def analyse(
@@ -590,10 +608,13 @@ def analyse(
         (:meth:`Contexts.coverage`), ``reference_tokens`` (of the longest context), ``all_contexts`` (reference tokens
         of all distinct contexts together), ``score``, ``score_shown`` and ``score_not_shown`` (of the test items whose
         label the context shows, and of the others), and ``difference`` from the condition that ``compared`` names, the
-        first one by default (``position``: from the mean of the other parts). Scores and differences are followed by
-        ``low`` and ``high``; ``band_low`` and ``band_high`` are limits of the scores of all conditions together
-        (Bonferroni).
-        ``p_value`` is that of an exact McNemar test of the difference, corrected by Holm for all differences.
+        first one by default (``position``: from the mean of the other parts). Scores are those of the items with a
+        reply, and so are differences; what is said of differences, their limits and p-values, holds whatever the
+        missing replies would have been: they count at their worst for each direction. Scores and differences are
+        followed by ``low`` and ``high``; ``band_low`` and ``band_high`` are limits of the scores of all conditions
+        together (Bonferroni).
+        ``p_value`` is that of an exact McNemar test of the difference, corrected by Holm for all differences; that of
+        the test of positions is ``None`` if a reply is missing.
     """
     by_position, rows, labels = experiment.name == "position", [i.row for i in items], [i.gold[0] for i in items]
     units: Sequence[Hashable] = labels if by_position else rows
@@ -614,17 +635,33 @@ def analyse(
     def score_of(of_condition: Iterable[Tally | None]) -> float | None:
         return value_of(score_tallies(card.scoring, of_condition, variant))
 
+    def difference_of(pairs: Sequence[Sequence[Tally | None]]) -> MetricTerm | None:
+        """Return the difference of the first condition from the mean of the others; ``None`` if one has no reply."""
+        terms = [of_difference(term, level or 0.95) for own_items in pairs if (term := part_of(own_items, level))]
+        if not terms or len(terms) < len(pairs):
+            return None
+        others = len(pairs) - 1
+        return combine(terms, [1.0, *[-1.0 / others] * others])
+
+    def with_missing(pairs: Sequence[Sequence[Tally | None]], first_correct: bool) -> list[list[Tally]]:
+        """Return conditions with missing replies of the first one correct and of the others wrong, or the reverse."""
+        first, *others = pairs
+        completed = [_completed(other, labels, not first_correct) for other in others]
+        return [_completed(first, labels, first_correct), *completed]
+
     conditions: dict[str, dict[str, Any]] = {}
     for (name, of_condition), own in zip(tallies.items(), contexts.values(), strict=True):
         candidates = tallies if by_position else [own.compared or next(iter(tallies))]
         others = [other for other in candidates if other != name]
+        part = part_of(of_condition, level)
         pairs = [tallies.get(other, ()) for other in (name, *others)]
-        same = _shared(pairs) if others and all(pairs) else []
-        change, part = None, part_of(of_condition, level)
-        terms = [of_difference(term, level or 0.95) for own_items in same if (term := part_of(own_items, level))]
-        if terms and len(terms) == len(pairs):  # the difference from the mean of the others, on the same items
-            change = combine(terms, [1.0, *[-1.0 / len(others)] * len(others)])
-        by_row = dict(zip(rows, zip(*same, strict=True), strict=True)) if same else {}  # HELMET may test a row twice
+        if not others or not all(pairs):
+            pairs = []
+        change = difference_of(pairs)
+        lowest = highest = change
+        if any(map(_lacks_replies, pairs)):
+            lowest, highest = difference_of(with_missing(pairs, False)), difference_of(with_missing(pairs, True))
+        by_row = dict(zip(rows, zip(*pairs, strict=True), strict=True)) if pairs else {}  # HELMET may test a row twice
         texts = (own.context_of(place).text for place in range(1 if own.shared else len(labels)))
         sizes = {hashlib.sha256(to_bytes(text)).digest(): reference_tokens(text) for text in texts}
         shown = [is_shown for (is_shown,) in own.shows(gold)]
@@ -640,8 +677,9 @@ def analyse(
             "score_shown": score_of(compress(of_condition, shown)),
             "score_not_shown": score_of(compress(of_condition, map(not_, shown))),
             "difference": change and change.value,
-            **limits("difference", change, level, -1.0),
-            "p_value": mcnemar_p_value(*zip(*by_row.values(), strict=True)) if same and not by_position else None,
+            "difference_low": limits("difference", lowest, level, -1.0)["difference_low"],
+            "difference_high": limits("difference", highest, level, -1.0)["difference_high"],
+            "p_value": mcnemar_p_value(*zip(*by_row.values(), strict=True)) if pairs and not by_position else None,
         }
     tested = [row for row in conditions.values() if row["p_value"] is not None]
     for row, adjusted in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
@@ -653,7 +691,10 @@ def analyse(
 def _by_part(
     experiment: Experiment, card: TaskCard, labels: Sequence[str], orders: Sequence[Sequence[Tally | None]]
 ) -> tuple[dict[str, list[Tally | None]], float | None]:
-    """Return the tallies of ``position`` by part of the context, and the p-value; no tallies if a query failed."""
+    """Return the tallies of ``position`` by part of the context, and the p-value; no tallies if a query failed.
+
+    There is no p-value if a reply is missing: replies can be missing because of the position.
+    """
     count, complete = len(orders), all(orders)
     blocks = blocks_of(card.labels, count, experiment.seed)
     parts = {
@@ -663,27 +704,49 @@ def _by_part(
         for part in range(count)
     }
     correct: dict[str, list[int]] = {label: [0] * count for label in card.labels}
-    for order, of_order in enumerate(_shared(orders) if complete else ()):
+    if not complete or any(map(_lacks_replies, orders)):
+        return parts, None
+    for order, of_order in enumerate(orders):
         for label, tally in zip(labels, of_order, strict=True):
             correct[label][order] += bool(tally and tally.correct)
-    return parts, position_p_value(correct, blocks) if complete else None
+    return parts, position_p_value(correct, blocks)
 
 
 def mcnemar_p_value(first: Sequence[Tally | None], second: Sequence[Tally | None]) -> float:
     """Return the p-value of an exact McNemar test: two-sided, of the items that are correct in one condition only.
+
+    Missing replies count at their worst for each direction: that the first condition is better is tested with those of
+    the first as wrong and those of the second as correct, that the second one is better the other way round.
 
     Example:
         >>> right, wrong = Tally(("a",), ("a",), ("a",)), Tally(("a",), ("b",), ())
         >>> round(mcnemar_p_value([right] * 6, [wrong] * 5 + [right]), 12)
         0.0625
     """
-    pairs = [(before, after) for before, after in zip(first, second, strict=True) if before and after]
-    correct = [(float(bool(before.correct)), float(bool(after.correct))) for before, after in pairs]
-    if not correct:
-        return 1.0
-    steps = [before - after for before, after in correct]
-    totals = [sum(column) for column in zip(*correct, strict=True)]
-    return p_value(PairedDifference(totals[0], totals[1], steps, low=-1.0, high=1.0))
+    lowest = _difference_in_correct(first, second, first_correct=False)
+    if not _lacks_replies(first) and not _lacks_replies(second):
+        return p_value(lowest)
+    highest = _difference_in_correct(first, second, first_correct=True)
+    first_better = upper_p_value(lowest) if any(lowest.steps) else 1.0
+    second_better = upper_p_value(highest.negated) if any(highest.steps) else 1.0
+    return min(1.0, 2.0 * min(first_better, second_better))
+
+
+def _difference_in_correct(
+    first: Sequence[Tally | None], second: Sequence[Tally | None], first_correct: bool
+) -> PairedDifference:
+    """Return the difference in the number of correct items between two conditions.
+
+    Args:
+        first: The tallies of the first condition; ``None`` for a missing reply.
+        second: Those of the second one.
+        first_correct: Whether missing replies of the first condition are correct, and those of the second one wrong, or
+            the other way round.
+    """
+    of_first = [float(first_correct if tally is None else bool(tally.correct)) for tally in first]
+    of_second = [float(not first_correct if tally is None else bool(tally.correct)) for tally in second]
+    steps = [before - after for before, after in zip(of_first, of_second, strict=True)]
+    return PairedDifference(sum(of_first), sum(of_second), steps, low=-1.0, high=1.0)
 
 
 def position_p_value(

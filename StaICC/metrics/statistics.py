@@ -94,6 +94,13 @@ class Sample:
         return text if few else None
 
 
+def lacks_score(prediction: Any) -> bool:
+    """Return whether a query has no score: it failed, its reply is left out, or one of its conditions is missing."""
+    if isinstance(prediction, (list, tuple)):
+        return None in prediction
+    return prediction is None
+
+
 class Statistic:
     """What a score measures: its range, its interval, and what each test row contributes to a paired test.
 
@@ -188,13 +195,13 @@ class Mean(Statistic):
 
         Args:
             sample: All queries.
-            predictions: One for each query; ``None`` for a missing one. One at least is not missing.
+            predictions: One for each query, which may be missing (:func:`lacks_score`), also all of them.
             missing_at: Whether each missing query has the lowest or the highest possible score.
         """
-        known = [place for place, prediction in enumerate(predictions) if prediction is not None]
+        known = [place for place, prediction in enumerate(predictions) if not lacks_score(prediction)]
         known_sample = sample.of_queries(known)
         known_predictions = [predictions[place] for place in known]
-        ends = self.possible(known_sample, known_predictions)
+        ends = self.possible(sample, predictions)
         scores = [ends[0] if missing_at == "lowest" else ends[1]] * len(predictions)
         for place, score in zip(known, self.scores(known_sample, known_predictions), strict=True):
             scores[place] = score

@@ -383,7 +383,8 @@ def differences(compared: Sequence[Comparison]) -> Figure:
             name = line.dataset
             if others:
                 name = f"{pair.first} - {pair.second}{f', {line.dataset}' if pair.by_condition else ''}"
-            difference = ChartScore(line.difference, line.interval, "it has no bound", left_out=sum(line.missing))
+            reason = "it has no bound" if line.difference is not None else "no query of a data set has a score"
+            difference = ChartScore(line.difference, line.interval, reason, left_out=sum(line.missing))
             points.append(Point(title, kind, name, difference, more=(p,)))
     return chart(
         title,

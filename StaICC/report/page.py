@@ -18,6 +18,7 @@ import base64
 import contextlib
 import hashlib
 import json
+import math
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from StaICC import benchmark_names
+from StaICC.comparing.alignment import MOST_RUNS
 from StaICC.comparing.comparison import compare, compare_runs
 from StaICC.comparing.formats import latex_table
 from StaICC.comparing.pairing import is_experiment, metrics_of
@@ -55,6 +57,11 @@ _SAME = ("datasets", "data", "split", "limit", "rows", "metrics", "options", "st
 """Fields of the signature that comparable runs share."""
 _HIDDEN = {*_SAME, "benchmark", "prompts", "method", "failed"}
 _LATEX_STYLES = {Best: r"$\mathbf{%s}$", Tied: r"$\underline{%s}$", Untested: "$%s^{*}$"}
+_LATEX_STYLES_OF_TEXT = {Best: r"\textbf{%s}", Tied: r"\underline{%s}", Untested: "%s$^{*}$"}
+_MANY_RUNS_NOTE = (
+    f"of more than {MOST_RUNS} runs, Holm's correction for all pairs is that of the first score; the others have "
+    "Bonferroni's, and can be tied where rank has worse"
+)
 _SHADES = 11
 _BOARD = "sortable board"
 _MOST_LABELS = 12
@@ -152,7 +159,14 @@ class _Headline(NamedTuple):
     scores: dict[str, ChartScore]
     """The means by run; without the runs that lack the benchmark."""
     places: dict[str, Rank]
-    """Of the runs that have a value, the best first."""
+    """Of the runs that have a value, or one with missing queries at their worst; the best first."""
+
+    def sorted_by(self, run: str) -> float:
+        """Return the value of a run with missing queries at their worst; larger is better."""
+        value = self.places[run].sorted_by
+        if value is None:
+            return -math.inf
+        return -value if self.better is False else value
 
 
 def _headlines(group: Group) -> Iterator[_Headline]:
@@ -182,10 +196,20 @@ def _headlines(group: Group) -> Iterator[_Headline]:
         unknown = Untested("it is not recorded which values are better")
         places = {name: Rank(name, x, "", unknown) for name, score in scores.items() if (x := score.value) is not None}
         if better is not None:  # intervals of ranks need the tests of all pairs, and are shown for the first score
-            places |= standings(runs, key, better, all_pairs=column is first)
-        sign = 1 if better is False else -1
-        order = sorted(places.values(), key=lambda place: (not isinstance(place.verdict, Best), sign * place.sorted_by))
-        yield _Headline(column, better, scores, {place.run: place for place in order})
+            places |= standings(
+                runs, key, better, all_pairs=column is first, conditions=_conditions_shown(benchmark, runs, columns)
+            )
+        headline = _Headline(column, better, scores, places)
+        by_value = sorted(places, key=headline.sorted_by, reverse=True)
+        order = sorted(by_value, key=lambda name: not isinstance(places[name].verdict, Best))
+        yield headline._replace(places={name: places[name] for name in order})
+
+
+def _conditions_shown(benchmark: str, runs: ResultsByRun, columns: Sequence[Column]) -> int:
+    """Return the number of conditions of an experiment, each of which has a verdict; 1 for other benchmarks."""
+    if not is_experiment(next(iter(runs.values()))):
+        return 1
+    return sum(column.benchmark == benchmark for column in columns)
 
 
 def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
@@ -221,6 +245,10 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
         if any(score.stopped_early for score in marked):
             caption.append(STOPPED_EARLY_NOTE)
         caption += ["--: not run, or undefined"] if any("--" in row for row in rows) else []
+        if len(names) > 1 and any(is_experiment(result) for _, _, result in _each_result(group)):
+            caption.append("conditions of an experiment: verdicts are corrected for all of them (Bonferroni)")
+        if len(names) > MOST_RUNS:
+            caption.append(_MANY_RUNS_NOTE)
         signatures = dict.fromkeys(f"% {result.signature}" for _, _, result in _each_result(group))
         blocks.append("\n".join([latex_table(caption, ["", *names], rows) + "\\end{table}", *signatures]))
     return "\n\n".join(blocks)
@@ -229,7 +257,8 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
 def _latex_score(score: ChartScore, place: Rank | None) -> str:
     """Return a score in the style of its verdict, with its marks; after early stopping with its interval."""
     if score.value is None:
-        return "--"
+        style = "%s" if place is None else _LATEX_STYLES_OF_TEXT.get(type(place.verdict), "%s")
+        return style % "--" if place is None else with_marks(style % "--", score.left_out)
     style = "$%s$" if place is None else _LATEX_STYLES.get(type(place.verdict), "$%s$")
     text = style % f"{score.value:.4f}"
     if score.stopped_early and score.interval is not None:
@@ -266,7 +295,7 @@ def _described(name: str, group: Group, differing: Sequence[str]) -> Markup:
 def _difference(headline: _Headline, runs: ResultsByRun, first: str, second: str) -> str:
     """Return by how much a run leads, with the interval, and what the test says."""
     leader, other = headline.places[first], headline.places[second]
-    lead, verdict = abs(leader.sorted_by - other.sorted_by), other.verdict
+    lead, verdict = headline.sorted_by(first) - headline.sorted_by(second), other.verdict
     how = ""
     if leader.missing or other.missing:
         how = ", with missing queries at their worst,"
@@ -274,12 +303,28 @@ def _difference(headline: _Headline, runs: ResultsByRun, first: str, second: str
         pair = (runs[first], runs[second]) if headline.better else (runs[second], runs[first])
         with contextlib.suppress(StaICCError):  # the verdict says why
             overall = compare(*pair, headline.column.key).overall
-            if overall.interval is not None and abs(overall.difference - lead) < 1e-6:
+            unchanged = overall.difference is not None and abs(overall.difference - lead) < 1e-6
+            if overall.interval is not None and unchanged:
                 how = f" (95 % interval {overall.interval.low:.3f} .. {overall.interval.high:.3f})"
     meaning = f"not tested: {verdict.reason}" if isinstance(verdict, Untested) else ""
     if isinstance(verdict, Tied | Worse):
         meaning = f"{'not ' * isinstance(verdict, Tied)}a significant difference ({p_text(verdict.p_value)})"
     return f"by {lead:.4f}{how} before {second}: {meaning}"
+
+
+def _leading_value(headline: _Headline, leader: str, best: Sequence[str]) -> str:
+    """Return the value of the leading run, with its interval.
+
+    Runs share the value that they were sorted by, and a run can lead without another one: with missing queries at
+    their worst.
+    """
+    score, place = headline.scores[leader], headline.places[leader]
+    shared = len(best) > 1 and any(headline.places[name].missing for name in best)
+    if (shared or score.value is None) and place.sorted_by is not None:
+        return f"{place.sorted_by:.4f} with missing queries at their worst"
+    if score.interval is None:
+        return score.cell
+    return f"{score.cell} ({100 * score.interval.level:g} % interval {score.interval_cell})"
 
 
 def _summary(headlines: Sequence[_Headline], group: Group) -> Markup:
@@ -293,15 +338,12 @@ def _summary(headlines: Sequence[_Headline], group: Group) -> Markup:
     best, tied, untested = (
         [name for name, place in places.items() if isinstance(place.verdict, kind)] for kind in (Best, Tied, Untested)
     )
-    score, sets = headline.scores[leader], list(runs[leader].divided)
-    value = f"{title} {score.cell}"
-    if score.interval is not None:
-        value += f" ({100 * score.interval.level:g} % interval {score.interval_cell})"
+    sets = list(runs[leader].divided)
+    value = f"{title} {_leading_value(headline, leader, best)}"
     value += f", mean of {len(sets)} data sets" if len(sets) > 1 else f", {sets[0]}"
     limit = None if runs[leader].stopping else runs[leader].signature.fields.get("limit")
     value += f" (the first {limit} test rows{' of each' * (len(sets) > 1)})" if limit else ""
-    sign = 1 if headline.better else -1
-    lower = [name for name in others if sign * (places[leader].sorted_by - places[name].sorted_by) >= 0]
+    lower = [name for name in others if headline.sorted_by(leader) >= headline.sorted_by(name)]
     if not others or headline.better is None:
         text = f": {value}. {describe(places[leader].verdict).capitalize()}." if others else f": {value}."
     elif isinstance(places[leader].verdict, Untested):  # no run can be called the best one
@@ -315,10 +357,10 @@ def _summary(headlines: Sequence[_Headline], group: Group) -> Markup:
     text += f" Not tested: {_listed(unranked, 'runs')}." if unranked and len(others) > 1 else ""
     if headline.column == COLUMNS[0] and (verdicts := above_chance(runs[leader])):
         subject = "It" if len(best) < 2 else leader
-        text += f" {subject} is {verdicts.headline}."
+        text += f" {subject} {'is' if verdicts.mean else 'has'} {verdicts.headline}."
     titles: dict[str, list[str]] = {}
-    for column, _, _, known in headlines:
-        if without := [name for name in names if name not in known]:
+    for column, _, scores, _ in headlines:
+        if without := [name for name in names if scores.get(name, ChartScore()).value is None]:
             of_runs = "all runs" if len(without) == len(names) > 1 else _listed(without, "runs")
             titles.setdefault(of_runs, []).append(column.title)
     missing = "; ".join(f"{_listed(own, 'scores')} ({of_runs})" for of_runs, own in titles.items())
@@ -363,6 +405,7 @@ def leaderboard(group: Group) -> Markup:
         column, better, scores, places = headline
         heads.append(join([column.title, " ", element("small", _words(better))]))
         untested: dict[str, list[str]] = {}
+        missing_reasons: dict[str, list[str]] = {}
         for name in names:
             score, place = scores.get(name, ChartScore()), places.get(name)
             if place is None:
@@ -370,7 +413,13 @@ def leaderboard(group: Group) -> Markup:
                 rows[name].append(Missing(missing))
                 continue
             verdict = place.verdict
-            parts: list[str] = [element("strong", score.cell) if isinstance(verdict, Best | Tied) else score.cell]
+            cell = score.cell
+            if isinstance(cell, Missing):
+                cell = element("span", cell, title=cell.reason)
+                missing_reasons.setdefault(score.reason, []).append(name)
+            parts: list[str] = [element("strong", cell) if isinstance(verdict, Best | Tied) else cell]
+            if score.value is None and place.at_worst is not None:
+                parts.append(element("small", f"{score.left_out} left out, at worst {place.at_worst:.4f}"))
             if len(scores) > 1 and better is not None:
                 parts += [" ", element("span", verdict.case, class_=verdict.case, title=describe(verdict))]
                 if isinstance(verdict, Untested):
@@ -384,13 +433,15 @@ def leaderboard(group: Group) -> Markup:
             if column == COLUMNS[0] and (verdicts := above_chance(group[column.benchmark][name])):
                 parts.append(element("small", verdicts.short, title=verdicts.headline))
             rows[name].append(join(parts))
+        notes += [f"{column.title}: {', '.join(runs)}: {reason}." for reason, runs in missing_reasons.items()]
         notes += [f"{column.title}: untested: {', '.join(runs)} ({reason})." for reason, runs in untested.items()]
     head = ["run: model, method, settings, date", *heads]
     shown = table(f"Leaderboard: {group_title(group)}", head, list(rows.values()), classes=_BOARD)
     lines = {
         "Best: the best value of a column. Worse: shown to be worse by the paired test over test rows (that of the "
-        f"compare command, Holm's correction for the pairs with the best run, level {SIGNIFICANCE_LEVEL:g}). "
-        "Tied: not shown. Untested: there is no valid test.": len(names) > 1,
+        f"compare command, Holm's correction for the pairs of runs, level {SIGNIFICANCE_LEVEL:g}; of an experiment, "
+        "also Bonferroni's for its conditions). Tied: not shown. Untested: there is no valid test.": len(names) > 1,
+        f"{_MANY_RUNS_NOTE[0].upper()}{_MANY_RUNS_NOTE[1:]}.": len(names) > MOST_RUNS,
         f"{LEFT_OUT_NOTE[0].upper()}{LEFT_OUT_NOTE[1:]}.": any(
             score.left_out for headline in headlines for score in headline.scores.values()
         ),

@@ -210,12 +210,20 @@ def _experiment_notes(result: TabledResult) -> list[str]:
     by_position = any(experiment["name"] == "position" for experiment in experiments.values())
     others = "the mean of the other parts" if by_position else "the first condition of the data set"
     notes = [f"A difference is that from {others}, on the same test items; its interval is for this row alone."]
+    conditions = [(dataset, name) for dataset in experiments for name in result.divided[dataset].get("rounds") or ()]
+    if any(result.left_out_of(name, dataset) for dataset, name in conditions):
+        notes.append(
+            "Scores and differences are those of the items with a reply; in intervals of differences and p, missing "
+            "replies count at their worst for each direction."
+        )
     pairs = {pair for experiment in experiments.values() for pair in (experiment.get("compared") or {}).items()}
     if pairs:
         notes.append(f"Other differences: {'; '.join(f'{name} from {other}' for name, other in sorted(pairs))}.")
     for name, experiment in experiments.items():
         if (p_value := experiment.get("p_value")) is not None:
             notes.append(f"{name}: test of no effect of the part of the context: p = {p_value:.4f}.")
+        elif experiment["name"] == "position":
+            notes.append(f"{name}: the effect of the part of the context is untested, because replies are missing.")
     return notes
 
 

@@ -21,7 +21,7 @@ from StaICC.comparing.alignment import MOST_RUNS, align
 from StaICC.comparing.comparison import compare, compare_all, compare_runs
 from StaICC.comparing.formats import FORMATS, format_comparisons
 from StaICC.comparing.missing_queries import MEANING, difference_outcome
-from StaICC.comparing.ranking import _bounds, rank, standings
+from StaICC.comparing.ranking import Rank, _bounds, rank, standings
 from StaICC.comparing.verdicts import Best, Tied, Untested, Worse, verdict_of
 from StaICC.comparing.verdicts import Tested as WasTested
 from StaICC.datasets.dataset import Dataset
@@ -83,6 +83,11 @@ def pair() -> dict[str, Result]:
     return {name: run(scored(name, skill)) for name, skill in (("a", 2.0), ("b", 0.0))}
 
 
+def known_value(place: Rank) -> float:
+    assert place.value is not None
+    return place.value
+
+
 def edited(result: Result, change: Callable[[dict[str, Any]], None]) -> Result:
     plain = copy.deepcopy(result.to_dict())
     change(plain)
@@ -132,7 +137,7 @@ def test_lower_is_better_where_it_is(suites: dict[str, ResultGroup]) -> None:
     ):
         found = compare_runs({name: suite[benchmark] for name, suite in suites.items()}, metric)
         assert found.comparisons[0].higher_is_better is higher
-        values = [rank.value for rank in found.ranking]
+        values = [known_value(rank) for rank in found.ranking]
         assert values == sorted(values, reverse=higher)
 
 
@@ -297,7 +302,7 @@ def test_ranking_and_corrections_of_several_runs(count: int) -> None:
     assert [one.overall.holm for one in found.comparisons] == directional_holm(of_means)
     of_datasets = [each.p_value for one in found.comparisons for each in one.datasets]
     assert [each.holm for one in found.comparisons for each in one.datasets] == holm(of_datasets)
-    values = {rank.run: rank.value for rank in found.ranking}
+    values = {rank.run: known_value(rank) for rank in found.ranking}
     assert values == pytest.approx({name: own.averaged["accuracy"] for name, own in runs.items()})
     groups = {rank.run: set(rank.groups) for rank in found.ranking}
     outcomes = {frozenset((one.first, one.second)): one.overall.outcome for one in found.comparisons}
@@ -320,9 +325,11 @@ def test_of_many_runs_each_is_compared_with_the_best_which_is_corrected_for_its_
     best = {rank.run for rank in found.ranking if rank.value == found.ranking[0].value}
     # Both are compared with all others, so that the order of the runs decides nothing.
     assert ({one.first for one in found.comparisons}, len(best)) == (best, 2)
-    assert [rank.value for rank in found.ranking] == sorted((rank.value for rank in found.ranking), reverse=True)
+    values = [known_value(rank) for rank in found.ranking]
+    assert values == sorted(values, reverse=True)
     assert {(rank.groups, rank.ranks) for rank in found.ranking} == {("", None)}
     assert isinstance(found.ranking[-1].verdict, Worse)
+    assert "Bonferroni for all pairs, so it can be tied where rank" in " ".join(str(found).split())
     assert {rank.run: rank for rank in found.ranking} == standings(runs, "accuracy", True)
     assert len(found.comparisons) == count - 1 + count - 2
     tested = [outcome for one in found.comparisons if isinstance(outcome := one.overall.outcome, WasTested)]
@@ -357,7 +364,7 @@ def test_a_run_that_leaves_replies_out_is_no_winner_and_changes_no_other_run() -
             assert isinstance(by_run["some"].verdict, Tied | Untested | Worse)
             assert by_run["some"].value == pytest.approx(partial.averaged["accuracy"])
             assert by_run["some"].missing == partial.left_out_of("accuracy")
-            assert by_run["some"].at_worst < min(by_run[name].value for name in ("all", "more"))
+            assert by_run["some"].at_worst < min(known_value(by_run[name]) for name in ("all", "more"))
         (pair,) = (pair for pair in compare_runs(runs).comparisons if "some" not in (pair.first, pair.second))
         assert pair.datasets[0].values == whole.comparisons[0].datasets[0].values
         assert pair.datasets[0].p_value == whole.comparisons[0].datasets[0].p_value
@@ -388,7 +395,13 @@ def test_without_a_test_there_is_no_tie() -> None:
             assert "tied" not in text
             assert "untested" in text
     failed = run(lambda prompt, label_space: None, "mini", limit=4, on_error="collect")
-    assert standings({**runs, "failed": failed}, "accuracy", True).keys() == {"right", "wrong"}
+    with_failed = standings({**runs, "failed": failed}, "accuracy", True)
+    assert {name: type(place.verdict) for name, place in with_failed.items()} == {
+        "right": Best,
+        "wrong": Untested,
+        "failed": Tied,
+    }
+    assert with_failed["failed"].at_worst == 0.0
     custom = StaICC.Normal(datasets=["mini"], limit=4, metrics={"mine": lambda truth, rows: 0.5})
     equal = standings({name: custom(scored(name)) for name in "ab"}, "mine", True)
     assert [type(place.verdict) for place in equal.values()] == [Best, Best]
@@ -584,7 +597,7 @@ def test_an_interval_of_ranks_counts_the_runs_that_are_shown_to_be_better_and_wo
     pairs = list(permutations(runs, 2))
     p_values = [compare(runs[a], runs[b]).overall.p_value for a, b in combinations(runs, 2)]
     adjusted = dict(zip(combinations(runs, 2), directional_holm(p_values), strict=True))
-    values = {run.run: run.value for run in found.runs}
+    values = {run.run: known_value(run) for run in found.runs}
     better = {
         (a, b)
         for a, b in pairs
@@ -599,7 +612,7 @@ def test_an_interval_of_ranks_counts_the_runs_that_are_shown_to_be_better_and_wo
         for other in found.runs:
             differ = (place.run, other.run) in better or (other.run, place.run) in better
             assert bool({*place.groups} & {*other.groups}) is not differ
-    assert [place.value for place in found.runs] == sorted(values.values(), reverse=True)
+    assert [known_value(place) for place in found.runs] == sorted(values.values(), reverse=True)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "averaged_truelabel_likelihood", "macro_F1"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +12,12 @@ import pytest
 import StaICC
 from StaICC.comparing import alignment, ranking
 from StaICC.comparing.comparison import compare, compare_runs
+from StaICC.comparing.formats import FORMATS, format_comparisons
 from StaICC.comparing.generalisation import compare_generalising
 from StaICC.comparing.ranking import rank, standings
-from StaICC.comparing.verdicts import Best, Untested, Worse
+from StaICC.comparing.verdicts import Best, Tested, Tied, Untested, Worse
 from StaICC.datasets.dataset import Dataset
-from StaICC.errors import ArgumentError
+from StaICC.report.page import latex_scores, report_html
 from StaICC.results.result import Result
 
 ROWS = [(f"text {row}", row % 2) for row in range(600)]
@@ -157,9 +159,11 @@ def test_bounds_of_p_values_decide_as_the_tests_of_all_pairs(monkeypatch: pytest
         (run.run, run.ranks, type(run.verdict)) for run in exact.runs
     ]
     assert len({run.ranks for run in exact.runs}) > 3
-    at_worst = [run.sorted_by for run in exact.runs]
+    at_worst = [run.sorted_by for run in exact.runs if run.sorted_by is not None]
+    assert len(at_worst) == len(exact.runs)
     assert at_worst == sorted(at_worst, reverse=True)
-    assert [run.value for run in exact.runs] != sorted((run.value for run in exact.runs), reverse=True)
+    values = [run.value for run in exact.runs if run.value is not None]
+    assert values != sorted(values, reverse=True)
 
 
 def test_generalising_counts_missing_queries_at_their_worst() -> None:
@@ -194,24 +198,118 @@ def test_only_means_over_queries_are_tested_if_a_query_is_missing(metric: str) -
         assert pair.overall.outcome == Untested("1 of 200 queries have no score, and macro_F1 is no mean over queries")
         assert (pair.overall.interval, pair.overall.detectable) == (None, None)
         assert {claim.p_value for claim in pair.non_inferiority} == {None}
-        assert {type(place.verdict) for place in rank(runs, metric).runs} == {Untested}
+        places = {place.run: place for place in rank(runs, metric).runs}
+        assert {type(place.verdict) for place in places.values()} == {Untested}
+        assert places["partial"].at_worst is None
+        row_of_partial = next(line for line in str(rank(runs, metric)).splitlines() if "partial" in line)
+        assert row_of_partial.split()[-1] == "-"
         assert {type(place.verdict) for place in standings(runs, metric, True).values()} == {Untested}
     else:
         assert not isinstance(pair.overall.outcome, Untested)
         assert pair.overall.outcome.significant
 
 
-def test_a_data_set_that_failed_as_a_whole_is_left_out() -> None:
-    own = benchmark(names=("own", "other"))
-    partial = without(own, answers(own, 0.8, "a"), lambda query, _: "other" in query.prompt)
-    runs = {"partial": predicted(own, partial), "whole": predicted(own, answers(own, 0.6, "b"))}
+@pytest.mark.parametrize("seed", range(4))
+def test_a_data_set_that_failed_as_a_whole_counts_at_its_worst(seed: int) -> None:
+    """A model is right on 90 % of one data set and fails on the other; its equal is right on 70 % and on 70 %."""
+    own = benchmark(names=("one", "two"))
+    strong, even = answers(own, 0.9, f"a {seed}"), answers(own, 0.7, f"b {seed}")
+    failing = without(own, strong, lambda query, _: "two" in query.prompt)
+    all_wrong = filled(own, failing, right=False)
+    runs = {"failing": predicted(own, failing), "even": predicted(own, even)}
+
+    found = compare(*runs.values(), margin=0.05)
+    of_wrong = compare(predicted(own, all_wrong), runs["even"], margin=0.05)
+    assert [line.dataset for line in found.datasets] == ["one", "two"]
+    assert found.overall.values[0] is None
+    assert found.overall.missing == (200, 0)
+    assert isinstance(found.overall.outcome, Tested)
+    assert not (found.overall.outcome.significant and found.overall.ends[0] > 0.0)
+    assert found.overall.interval.low == pytest.approx(of_wrong.overall.interval.low)
+    assert found.non_inferiority[0].p_value == pytest.approx(of_wrong.non_inferiority[0].p_value)
+    assert "is better" not in "".join(found.conclusion())
+
+    for ranks in (rank(runs).runs, standings(runs, "accuracy", True).values(), compare_runs(runs).ranking):
+        places = {place.run: place for place in ranks}
+        assert places["failing"].value is None
+        assert places["failing"].at_worst == pytest.approx(predicted(own, all_wrong).averaged["accuracy"])
+        assert isinstance(places["even"].verdict, Best)
+        assert isinstance(places["failing"].verdict, Tied)
+    assert r"\underline{--} (200 left out)" in latex_scores(runs)
+    summary = report_html(runs)
+    assert "with missing queries at their worst" in summary
+    assert "at worst 0.4" in summary
+    for form in FORMATS:
+        assert "NaN" not in format_comparisons([compare_runs(runs)], form)
+
+
+def test_one_query_more_or_less_without_a_score_changes_no_verdict() -> None:
+    own = benchmark(names=("one", "two"))
+    strong, even = answers(own, 0.95, "a"), predicted(own, answers(own, 0.6, "b"))
+    prompts = [prompt for prompt in strong if "two" in prompt]
+    nearly = {prompt: None if prompt in prompts[1:] else label for prompt, label in strong.items()}
+    wholly = {prompt: None if prompt in prompts else label for prompt, label in strong.items()}
+    outcomes = [compare(predicted(own, partial), even).overall.outcome for partial in (nearly, wholly)]
+    assert [outcome.significant for outcome in outcomes] == [False, False]
+
+
+def test_a_run_can_lead_although_it_failed_on_a_data_set() -> None:
+    """Wrong on all of one data set and right on most of the other is still better than wrong on nearly all."""
+    own = benchmark(names=("one", "two"))
+    failing = without(own, answers(own, 0.95, "a"), lambda query, _: "two" in query.prompt)
+    runs = {"low": predicted(own, answers(own, 0.1, "b")), "failing": predicted(own, failing)}
+    assert compare(*runs.values()).conclusion()[0].startswith("second is better")
+    verdicts = {place.run: type(place.verdict) for place in rank(runs).runs}
+    assert verdicts == {"failing": Best, "low": Worse}
+    assert {name: type(place.verdict) for name, place in standings(runs, "accuracy", True).items()} == verdicts
+    assert r"\textbf{--} (200 left out)" in latex_scores(runs)
+    sentence = re.sub("<[^>]*>", "", report_html(runs).split('class="answer"')[1].split("</p>")[0])
+    assert "failing leads with accuracy 0.4" in sentence
+    assert "a significant difference" in sentence
+    assert "It has no verdict in the mean" in sentence
+
+
+def test_metrics_that_are_no_means_are_untested_if_a_data_set_failed_as_a_whole() -> None:
+    own = benchmark(names=("one", "two"))
+    failing = without(own, answers(own, 0.9, "a"), lambda query, _: "two" in query.prompt)
+    runs = {"failing": predicted(own, failing), "even": predicted(own, answers(own, 0.7, "b"))}
+    found = compare(*runs.values(), "macro_F1")
+    assert isinstance(found.overall.outcome, Untested)
+    assert found.overall.ends is None
+    assert {type(place.verdict) for place in rank(runs, "macro_F1").runs} == {Untested}
+
+
+@pytest.mark.parametrize("benchmark_type", [StaICC.GLER, StaICC.TemplateSensitivity, StaICC.ContextualBias])
+def test_slopes_consistency_and_bias_of_a_data_set_that_failed_count_at_their_worst(benchmark_type: Any) -> None:
+    own = benchmark_type(datasets=["mini", "TREC"], limit=30)
+    full: Labels = {}
+    lost: Labels = {}
+    for each in own.experimentor:
+        for query in each.all_queries():
+            prompt = str(query.prompt)
+            numbers = [chance(f"{prompt} {label}") for label in range(len(query.label_space))]
+            full[prompt] = [number / sum(numbers) for number in numbers]
+            lost[prompt] = None if each.name == "TREC" else full[prompt]
+    complete, partial = predicted(own, full), predicted(own, lost)
+    found = compare(partial, complete)
+    assert [line.dataset for line in found.datasets] == ["mini", "TREC"]
+    assert (found.datasets[1].values[0], found.overall.values[0]) == (None, None)
+    assert found.datasets[1].interval.low < 0.0 < found.datasets[1].interval.high
+    assert found.conclusion()[0] == "neither run is shown to be better (p = 1)"
+    assert rank({"partial": partial, "complete": complete}).runs[-1].at_worst is not None
+
+
+def test_a_run_that_failed_as_a_whole_is_last_and_not_shown_to_be_worse() -> None:
+    """Its model may have been right on every query, so nothing is said against it."""
+    own = benchmark()
+    labels = answers(own, 0.8, "a")
+    runs = {"failed": predicted(own, dict.fromkeys(labels)), "whole": predicted(own, labels)}
     found = compare(*runs.values())
-    assert ([line.dataset for line in found.datasets], found.mean) == (["own"], None)
-    assert any(reason.startswith("other (first: ") for reason in found.left_out)
-    assert standings(runs, "accuracy", True).keys() == {"whole"}
-    nothing = without(own, answers(own, 0.8, "a"), lambda query, _: True)
-    with pytest.raises(ArgumentError, match="nothing can be compared"):
-        compare(predicted(own, nothing), runs["whole"])
+    assert found.conclusion() == ["neither run is shown to be better (p = 1)"]
+    assert [place.run for place in rank(runs).runs] == ["whole", "failed"]
+    places = standings(runs, "accuracy", True)
+    assert isinstance(places["whole"].verdict, Best)
+    assert isinstance(places["failed"].verdict, Tied)
 
 
 @pytest.mark.parametrize("benchmark_type", [StaICC.GLER, StaICC.TemplateSensitivity, StaICC.ContextualBias])

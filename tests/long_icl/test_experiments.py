@@ -188,8 +188,8 @@ def test_length_is_told_from_labels(small_files: Path) -> None:
 def test_the_test_of_a_difference_is_the_exact_one(gained: int, lost: int) -> None:
     """Against the distribution of all signs of the changed items."""
     right, wrong = (Tally(("a",), (), ("a",) * correct) for correct in (1, 0))
-    before = [wrong] * gained + [right] * lost + [right, wrong, right, None]
-    after = [right] * gained + [wrong] * lost + [right, wrong, None, right]
+    before = [wrong] * gained + [right] * lost + [right, wrong]
+    after = [right] * gained + [wrong] * lost + [right, wrong]
     count, distance = gained + lost, abs(gained - lost)
     extreme = sum(math.comb(count, up) for up in range(count + 1) if abs(2 * up - count) >= distance)
     assert experiments.mcnemar_p_value(before, after) == pytest.approx(extreme / 2**count)
@@ -481,6 +481,31 @@ def test_experiments_are_compared_condition_by_condition(small_files: Path) -> N
         assert all(name in text for name in conditions), form
 
 
+def test_report_and_latex_correct_for_the_conditions_as_compare_does(small_files: Path) -> None:
+    """A run gains seven items in one of six conditions: p is 0.016 there, and 0.094 corrected for the conditions."""
+    own = benchmark(small_files, "controls", test_number=60)
+    conditions = [condition.name for condition in own[0].conditions()]
+
+    def right_on(gained: int) -> Result:
+        labels = []
+        for condition in own[0].conditions():
+            for place, query in enumerate(condition.queries):
+                right = place < 30 or (condition.name == conditions[0] and place < 30 + gained)
+                labels.append(query.label if right else (query.label + 1) % 28)
+        return own(preentered_prediction=[labels])
+
+    runs = {"more": right_on(7), "less": right_on(0)}
+    line = compare(runs["more"], runs["less"]).datasets[0]
+    assert line.p_value is not None
+    assert line.p_value < 0.05 < line.holm
+    table_row = next(row for row in latex_scores(runs).splitlines() if row.startswith(f"LongICL: {conditions[0]} "))
+    assert r"\underline" in table_row
+    assert "corrected for all of them" in latex_scores(runs)
+    page = report_html(runs)
+    assert f"not a significant difference (p = {line.holm:.3g})" in page
+    assert "p = 0.0156" not in page.split("What changed between two runs")[0]
+
+
 @pytest.mark.parametrize("experiment", ["position", "shots"])
 def test_a_failed_condition_is_undefined(small_files: Path, experiment: str) -> None:
     chosen = Experiment(experiment, (0, 1, 2)) if experiment == "shots" else Experiment(experiment, shots=1)
@@ -503,7 +528,20 @@ def test_a_failed_condition_is_undefined(small_files: Path, experiment: str) -> 
     assert experiment_chart(result).rows
 
 
-def test_differences_are_on_the_items_that_both_conditions_have(small_files: Path) -> None:
+@pytest.mark.parametrize(("gained", "lost"), [(12, 0), (0, 12), (4, 4)])
+def test_missing_replies_count_at_their_worst_for_each_direction_of_a_difference(gained: int, lost: int) -> None:
+    """The p-value is at least that of any replies in the place of the missing ones."""
+    right, wrong = (Tally(("a",), (), ("a",) * correct) for correct in (1, 0))
+    before = [wrong] * gained + [right] * lost + [right, wrong, right, None]
+    after = [right] * gained + [wrong] * lost + [right, wrong, None, right]
+    of_replies = [
+        experiments.mcnemar_p_value([*before[:-1], first], [*after[:-2], second, right])
+        for first, second in itertools.product([right, wrong], repeat=2)
+    ]
+    assert experiments.mcnemar_p_value(before, after) == pytest.approx(max(of_replies))
+
+
+def test_what_is_said_of_differences_holds_whatever_missing_replies_would_have_been(small_files: Path) -> None:
     """Excluded replies are those of hard items here: the score of the rest rises, no prediction changes."""
     own = benchmark(small_files, Experiment("shots", (0, 1)), test_number=40, unparsed="excluded")
     gold = [item.gold[0] for item in own[0].test_items]
@@ -511,11 +549,41 @@ def test_differences_are_on_the_items_that_both_conditions_have(small_files: Pat
     result = own(preentered_prediction=[right + [answer if place < 30 else "?" for place, answer in enumerate(right)]])
     first, second = rows_of(result).values()
     assert (first["score"], second["score"], second["items"]) == (25 / 40, 25 / 30, 30)
-    assert second["difference"] == 0.0
+    assert second["difference"] == pytest.approx(25 / 30 - 25 / 40)
+    assert second["difference_low"] < 0.0 < second["difference_high"]
+    assert second["p_value"] == 1.0
+    assert "missing replies count at their worst for each direction" in " ".join(str(result).split())
     guessing = result.details["goemotions"].baselines  # of all queries: those that are left out count as wrong
     assert [baselines.queries for baselines in guessing.values()] == [40, 40]
     expected = sum(math.comb(40, hits) * 27 ** (40 - hits) for hits in range(25, 41)) / 28**40
     assert guessing["1 shots"].p_value == pytest.approx(expected, rel=1e-9, abs=0)
     parts = benchmark(small_files, Experiment("position", (2,), shots=1), test_number=40, unparsed="excluded")
-    rows = rows_of(parts(preentered_prediction=[[*right, *right[:30], *["?"] * 10]]))
-    assert {row["difference"] for row in rows.values()} == {0.0}
+    missing = parts(preentered_prediction=[[*right, *right[:30], *["?"] * 10]])
+    assert all(row["difference_low"] < 0.0 < row["difference_high"] for row in rows_of(missing).values())
+    assert missing.divided["goemotions"]["experiment"]["p_value"] is None
+    assert "the effect of the part of the context is untested" in str(missing)
+    complete = parts(preentered_prediction=[[*right, *right]])
+    assert {row["difference"] for row in rows_of(complete).values()} == {0.0}
+    assert complete.divided["goemotions"]["experiment"]["p_value"] == 1.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_condition_without_replies_to_its_errors_is_not_better_than_an_equal_one(
+    small_files: Path, seed: int
+) -> None:
+    """Both conditions are right on 70 % of the items; the second has no label in 60 % of its wrong replies."""
+    own = benchmark(small_files, Experiment("shots", (0, 1)), test_number=40, unparsed="excluded")
+    draw = random.Random(seed)
+    gold = [item.gold[0] for item in own[0].test_items]
+    other = sorted(set(gold))[:2]
+    wrong = [other[0] if label != other[0] else other[1] for label in gold]
+    first = [label if draw.random() < 0.7 else miss for label, miss in zip(gold, wrong, strict=True)]
+    second = [label if draw.random() < 0.7 else miss for label, miss in zip(gold, wrong, strict=True)]
+    lost = [
+        answer if answer == label or draw.random() > 0.6 else "?" for answer, label in zip(second, gold, strict=True)
+    ]
+    row = rows_of(own(preentered_prediction=[[*first, *lost]]))["1 shots"]
+    complete = rows_of(own(preentered_prediction=[[*first, *second]]))["1 shots"]
+    assert row["difference_low"] <= complete["difference"] <= row["difference_high"]
+    assert row["difference_low"] < 0.0
+    assert row["p_value"] >= complete["p_value"]

@@ -183,6 +183,8 @@ def test_of_many_runs_latex_has_the_verdicts_of_the_leaderboard_and_of_rank() ->
     assert words == {place.run: place.verdict.case for place in rank(runs).runs}
     assert words["near0"] == "worse"
     assert r"\underline{" not in next(line for line in latex_scores(runs).splitlines() if line.startswith("accuracy"))
+    for text in (latex_scores(runs), report_html(runs)):
+        assert "can be tied where rank has worse" in text
 
 
 def test_a_sentence_says_who_leads_and_what_the_test_says() -> None:
