@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from StaICC.results.comparable import comparable_by
 from StaICC.results.result import Result
 from StaICC.results.signature import digest
 
@@ -21,7 +22,8 @@ library declares for one model that is computed twice (16 bits)."""
 def labels_key(result: Result) -> str:
     """Return a digest of the prompts and predicted labels of a result, in all queries.
 
-    A result without records of its queries has the digest of all that equal runs share.
+    Results that are not comparable have different digests: each leaderboard has places of its own. A result without
+    records of its queries has the digest of all that equal runs share.
     """
     if not any(details.conditions for details in result.details.values()):
         return digest(result.reproducible())
@@ -29,7 +31,7 @@ def labels_key(result: Result) -> str:
     for name, details in sorted(result.details.items()):
         conditions = [[record.name, list(record.predictions)] for record in details.conditions]
         datasets[name] = [details.prompts, details.data, conditions]
-    return digest([result.benchmark, datasets])
+    return digest([result.benchmark, comparable_by(result), datasets])
 
 
 def same_scores(first: Result, second: Result) -> bool:
