@@ -26,20 +26,38 @@ _CONSTANTS = (bool, int, float, complex, str, bytes, types.NoneType, types.Modul
 _NOTHING = object()
 
 
-def kernels_declaring(function: object, name: str) -> list[Any]:
-    """Return what declares something about an inference function: itself, or else the kernels that it calls.
+def declarations(function: object, name: str) -> list[Any]:
+    """Return what is declared about an inference function: by itself, or else by the kernels that it calls.
 
     Args:
         function: An inference function.
         name: The attribute that declares it, such as ``"recheck_tolerance"``.
 
     Returns:
-        The function, if it has the attribute. Else the kernels with this attribute that it refers to: in its closure,
-        globals, defaults, arguments or attributes, and within other kernels (their attribute ``kernel``). Classes are
-        among them if their attribute is a plain value. Each is listed once.
+        The value of the attribute of the function, if it has it. Else those of the kernels that it refers to: in its
+        closure, globals, defaults, arguments or attributes, and within other kernels (their attribute ``kernel``).
+        Classes are among them if their attribute is a plain value. Each kernel counts once.
     """
     found = _search(function, name, _DEEPEST_REFERENCE, ())
-    return list({id(kernel): kernel for kernel in found}.values())
+    return [_value(kernel, name) for kernel in {id(kernel): kernel for kernel in found}.values()]
+
+
+def _value(kernel: Any, name: str) -> Any:
+    """Return what a kernel, or a partial of an inference function that 0.1.1 documents, declares."""
+    value_for = _of_partials(kernel, name)
+    return getattr(kernel, name) if value_for is None else value_for(**kernel.keywords)
+
+
+def _of_partials(function: Any, name: str) -> Callable[..., Any] | None:
+    """Return the function by which partials of a function declare something, such as ``recheck_tolerance_for``.
+
+    Returns:
+        ``None`` if the function is no partial, has positional arguments, or declares nothing by this name.
+    """
+    if not issubclass(type(function), functools.partial) or function.args:
+        return None
+    value_for: Callable[..., Any] | None = own_attribute(function.func, f"{name}_for")
+    return value_for
 
 
 def _search(value: Any, name: str, deepest: int, outer: tuple[object, ...]) -> list[Any]:
@@ -56,7 +74,7 @@ def _search(value: Any, name: str, deepest: int, outer: tuple[object, ...]) -> l
     if type(value) in _CONTAINERS:
         items = itertools.islice(referred(value), _MOST_ITEMS if deepest else 0)
         return [kernel for item in items for kernel in _search(item, name, deepest - 1, ())]
-    if _declares(value, name):
+    if _of_partials(value, name) is not None or _declares(value, name):
         return [value]
     if issubclass(type(value), functools.partial) and hasattr(value.func, "identity_for"):
         kernel = kernel_of_partial(value)  # of an inference function that 0.1.1 documents
@@ -116,5 +134,4 @@ def warning_methods(function: object, name: str) -> list[Callable[..., list[str]
         name: ``"prompt_warnings"`` (called with prompts and a label space) or ``"answer_warnings"`` (called with
             predictions).
     """
-    methods = [getattr(kernel, name) for kernel in kernels_declaring(function, name)]
-    return [method for method in methods if callable(method)]
+    return [method for method in declarations(function, name) if callable(method)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from StaICC.inference.called_kernels import kernels_declaring, warning_methods
+from StaICC.inference.called_kernels import declarations, warning_methods
 from StaICC.inference.contract import Answer, Text
 from StaICC.inference.label_mass import low_mass_warning
 from StaICC.inference.prompt_key import PromptKey
@@ -51,8 +51,8 @@ def model_warnings(function: object, answers: Mapping[PromptKey, Answer | Failur
         answers: The prediction of each prompt, or why there is none.
     """
     warnings = prompt_warnings(function, list(answers))
-    for generator in kernels_declaring(function, "reply_limit"):
-        warnings += ending_warnings(generator.reply_limit, answers)
+    for reply_limit in declarations(function, "reply_limit"):
+        warnings += ending_warnings(reply_limit, answers)
     for answer_warnings in warning_methods(function, "answer_warnings"):
         warnings += answer_warnings(list(answers.values()))
     low_mass = low_mass_warning(answers.values())

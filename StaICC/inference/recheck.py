@@ -15,7 +15,6 @@ Nothing is rechecked by requests that may cost money, unless the user asks for i
 
 from __future__ import annotations
 
-import functools
 import math
 import random
 from collections import Counter
@@ -23,8 +22,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from StaICC.errors import IdentityError
-from StaICC.inference.called_kernels import kernels_declaring
-from StaICC.inference.contract import Answer, Inference, own_attribute
+from StaICC.inference.called_kernels import declarations
+from StaICC.inference.contract import Answer, Inference
 from StaICC.inference.identity import Identity
 from StaICC.inference.prompt_key import PromptKey, characters
 
@@ -80,18 +79,13 @@ def tolerance_of(function: Inference) -> float | None:
         that it refers to (in its closure, globals, defaults, arguments or attributes); without a kernel,
         :data:`TOLERANCE`.
     """
-    if isinstance(function, functools.partial) and not function.args:
-        of_partials = own_attribute(function.func, "recheck_tolerance_for")
-        if callable(of_partials):
-            tolerance: float | None = of_partials(**function.keywords)
-            return tolerance
-    declared = [kernel.recheck_tolerance for kernel in kernels_declaring(function, "recheck_tolerance")]
+    declared = declarations(function, "recheck_tolerance")
     return None if None in declared else max(declared, default=TOLERANCE)
 
 
 def may_cost_money(function: Inference) -> bool:
     """Return whether a function, or a kernel that it calls, sends requests that may have a price."""
-    return any(kernel.may_cost_money is True for kernel in kernels_declaring(function, "may_cost_money"))
+    return any(declared is True for declared in declarations(function, "may_cost_money"))
 
 
 def rechecks(function: Inference, setting: bool | None) -> bool:

@@ -1,6 +1,7 @@
-"""Which results are comparable: they answer the same queries, and their scores are computed by the same rules.
+"""Which results are comparable: those that one leaderboard compares.
 
-Model, method, k, sampler, templates and label scoring may differ: they are what a leaderboard compares.
+They are runs on the same test rows, and their scores are computed by the same rules. Model, method, k, sampler,
+templates and label scoring may differ.
 """
 
 from __future__ import annotations
