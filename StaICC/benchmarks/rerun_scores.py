@@ -4,6 +4,9 @@ A prediction that is computed again may differ from the saved one by the toleran
 a close prediction proves little: whoever writes the file could have chosen the right one of two labels. The accuracy of
 the queries that were predicted again is therefore shown as it was recomputed. That of all queries is confirmed as a
 range only: from the accuracy with all close predictions wrong to that with all of them right.
+
+A query without a saved label counts as wrong in the accuracy of all queries, although the accuracy in the file may
+leave it out: whoever writes the file could have called a wrong prediction failed.
 """
 
 from __future__ import annotations
@@ -36,13 +39,22 @@ class RerunScore:
     """The same with all close predictions wrong, and with the new predictions."""
     high: float
     """The same with all close predictions right, and with the new predictions."""
+    missing: int = 0
+    """How many of all queries have no saved label. They count as wrong here; the accuracy in the file may leave them
+    out."""
 
     def __str__(self) -> str:
-        return (
+        text = (
             f"{one_line(self.benchmark)}: accuracy of the {self.queries} queries {self.recomputed:.4f} recomputed, "
             f"{self.saved:.4f} saved; of all {self.all_queries} queries {self.saved_of_all:.4f} saved, confirmed as "
             f"{self.low:.4f} to {self.high:.4f}"
         )
+        if self.missing:
+            text += (
+                f" ({self.missing} of them without a saved label count as wrong here; the accuracy in the file may "
+                "leave them out)"
+            )
+        return text
 
 
 def possible_labels(answer: Answer | Failure, tolerance: float) -> set[int | None]:
@@ -121,6 +133,7 @@ def rerun_score(benchmark: str, datasets: Sequence[DatasetRerun], tolerance: flo
         saved_of_all=mean_of(accuracies),
         low=mean_of([low for low, _ in ranges]),
         high=mean_of([high for _, high in ranges]),
+        missing=sum(label_of(answer) is None for dataset in datasets for answer in dataset.saved),
     )
 
 

@@ -212,11 +212,15 @@ def _read(path: Path, verdicts: VerdictCache) -> _File:
 
 
 COPIES = (
-    f"Results with equal labels in all queries, and label scores that differ by at most {SAME_SCORES:g}, share one "
-    "place with the names of all: they are copies, or one model that was run twice. Which of them was first is not "
-    "known, since a file can state any time. Copies with one changed label, or other scores for the same labels, are "
-    "not recognised. Results with equal labels and other scores are named below; all others have to be predicted again "
-    "(verify --rerun)."
+    "Results of one leaderboard with equal labels in all queries, and label scores that differ by at most "
+    f"{SAME_SCORES:g}, share one place with the names of all: they are copies, or one model that was run twice. Their "
+    "test rows and conditions are equal; k, sampler, templates and method may differ. Which of them was first is not "
+    "known, since a file can state any time. A place shows the model, settings and scores of one result, whatever its "
+    "name is: the one with the lowest mean probability of the true label. A run that shares all of its places with a "
+    "run that has more of them is named there, with the benchmarks that it shares. Where two runs share some places, "
+    "and each has others, both keep a row and name each other. Copies with one changed or missing label, other scores "
+    "for the same labels, or another number of repeats are not recognised. Results with equal labels and other scores "
+    "are named below; all others have to be predicted again (verify --rerun)."
 )
 """What a leaderboard says about copies."""
 
@@ -229,6 +233,12 @@ def _said_of_places(places: Sequence[Place]) -> dict[str, list[str]]:
             others = [other for other in place.holders if other != name]
             if others:
                 said.setdefault(name, []).append(f"{place.benchmark}: one place with {', '.join(others)}")
+            ranges = place.score_ranges()
+            if ranges:
+                listed = ", ".join(f"{key} {low:.4f} to {high:.4f}" for key, (low, high) in ranges.items())
+                said.setdefault(name, []).append(
+                    f"{place.benchmark}: scores of this place differ ({listed}), those of {place.shown} are shown"
+                )
             if place.other_scores:
                 listed = ", ".join(place.other_scores)
                 said.setdefault(name, []).append(

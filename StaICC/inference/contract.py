@@ -480,21 +480,6 @@ def tokens_used(function: object) -> tuple[int, int] | None:
     return _counted(function, "tokens_used")  # type: ignore[no-any-return]
 
 
-def warns_by(function: object, name: str) -> Callable[..., list[str]] | None:
-    """Return a function's own method that makes warnings, or that of the kernel that it wraps; ``None`` without one.
-
-    Args:
-        function: An inference function.
-        name: ``"prompt_warnings"`` (called with prompts and a label space) or ``"answer_warnings"`` (called with
-            predictions).
-    """
-    if type(function) is functools.partial and {"model", "tokenizer"} <= function.keywords.keys():
-        kernel_for = own_attribute(function.func, "kernel_for")  # of the inference function that 0.1.1 documents
-        if kernel_for is not None:
-            return warns_by(kernel_for(**function.keywords), name)
-    return _counted(function, name)  # type: ignore[no-any-return]
-
-
 def announce_prompts(function: object, prompts: Sequence[Any]) -> None:
     """Tell an inference function, or the kernel that it wraps, which prompts follow; most do not need to know."""
     announce = _counted(function, "announce_prompts")

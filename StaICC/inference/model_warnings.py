@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from StaICC.inference.contract import Answer, Text, own_attribute, warns_by
+from StaICC.inference.called_kernels import declarations, warning_methods
+from StaICC.inference.contract import Answer, Text
 from StaICC.inference.label_mass import low_mass_warning
 from StaICC.inference.prompt_key import PromptKey
 from StaICC.inference.replies import Failure, read_reply
@@ -25,19 +26,20 @@ def prompt_warnings(function: object, keys: Sequence[PromptKey]) -> list[str]:
     """Return what an inference function warns of before it computes anything: of its prompts and of the labels.
 
     Args:
-        function: An inference function. Warnings come from its own method ``prompt_warnings``, or from that of the
-            kernel that it wraps.
+        function: An inference function. Warnings come from its own method ``prompt_warnings``, or from those of the
+            kernels that it calls.
         keys: Prompts with their label spaces.
     """
-    warnings_of = warns_by(function, "prompt_warnings")
-    if warnings_of is None:
+    methods = warning_methods(function, "prompt_warnings")
+    if not methods:
         return []
     prompts_by_space: dict[tuple[str, ...], list[Prompt]] = {}
     for prompt, label_space in dict.fromkeys(keys):
         prompts_by_space.setdefault(label_space, []).append(prompt)
     warnings: list[str] = []
     for label_space, prompts in prompts_by_space.items():
-        warnings += warnings_of(prompts, list(label_space))
+        for warnings_of in methods:
+            warnings += warnings_of(prompts, list(label_space))
     return list(dict.fromkeys(warnings))
 
 
@@ -49,16 +51,14 @@ def model_warnings(function: object, answers: Mapping[PromptKey, Answer | Failur
         answers: The prediction of each prompt, or why there is none.
     """
     warnings = prompt_warnings(function, list(answers))
-    reply_limit = own_attribute(function, "reply_limit")
-    if reply_limit is not None:
+    for reply_limit in declarations(function, "reply_limit"):
         warnings += ending_warnings(reply_limit, answers)
-    answer_warnings = warns_by(function, "answer_warnings")
-    if answer_warnings is not None:
+    for answer_warnings in warning_methods(function, "answer_warnings"):
         warnings += answer_warnings(list(answers.values()))
     low_mass = low_mass_warning(answers.values())
     if low_mass is not None:
         warnings.append(low_mass)
-    return warnings
+    return list(dict.fromkeys(warnings))
 
 
 def ending_warnings(limit: str, answers: Mapping[PromptKey, Answer | Failure]) -> list[str]:

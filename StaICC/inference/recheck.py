@@ -15,22 +15,17 @@ Nothing is rechecked by requests that may cost money, unless the user asks for i
 
 from __future__ import annotations
 
-import functools
-import inspect
 import math
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from StaICC.errors import IdentityError
-from StaICC.inference.contract import Answer, Inference, own_attribute
-from StaICC.inference.identity import Identity, referred
+from StaICC.inference.called_kernels import declarations
+from StaICC.inference.contract import Answer, Inference
+from StaICC.inference.identity import Identity
 from StaICC.inference.prompt_key import PromptKey, characters
-
-_DEEPEST_REFERENCE = 3  # references that are followed to find a kernel
-
 
 TOLERANCE = 1e-6
 """Largest difference of a number, relative to numbers above 1, that a recheck accepts by default."""
@@ -84,32 +79,13 @@ def tolerance_of(function: Inference) -> float | None:
         that it refers to (in its closure, globals, defaults, arguments or attributes); without a kernel,
         :data:`TOLERANCE`.
     """
-    declared = _declared(function, _DEEPEST_REFERENCE)
-    return None if None in declared else max((value for value in declared if value is not None), default=TOLERANCE)
-
-
-def _declared(function: Any, deepest: int) -> list[float | None]:
-    """Return the tolerance that a function declares, or those of what it refers to."""
-    if issubclass(type(function), functools.partial):
-        of_partials = own_attribute(function.func, "recheck_tolerance_for")
-        if callable(of_partials) and not function.args:
-            return [of_partials(**function.keywords)]
-        if hasattr(function.func, "identity_for"):
-            return []
-    if inspect.getattr_static(function, "recheck_tolerance", function) is not function:  # it may be None
-        return [function.recheck_tolerance]
-    if hasattr(type(function), "identity") or not deepest:  # do not look into kernels
-        return []
-    return [tolerance for value in referred(function) for tolerance in _declared(value, deepest - 1)]
+    declared = declarations(function, "recheck_tolerance")
+    return None if None in declared else max(declared, default=TOLERANCE)
 
 
 def may_cost_money(function: Inference) -> bool:
-    """Return whether a function, or the kernel that it wraps, sends requests that may have a price."""
-    declared = own_attribute(function, "may_cost_money")
-    kernel = own_attribute(function, "kernel")
-    if declared is None and kernel is not None and kernel is not function:
-        return may_cost_money(kernel)
-    return declared is True
+    """Return whether a function, or a kernel that it calls, sends requests that may have a price."""
+    return any(declared is True for declared in declarations(function, "may_cost_money"))
 
 
 def rechecks(function: Inference, setting: bool | None) -> bool:

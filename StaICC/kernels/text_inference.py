@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 from StaICC.errors import ArgumentError, OutputError, WithheldReplyError
-from StaICC.inference.contract import Text, ending, served_function, warns_by
+from StaICC.inference.called_kernels import warning_methods
+from StaICC.inference.contract import Text, ending, served_function
 from StaICC.inference.forecast import Forecast, forecast_prompts
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import TOLERANCE, tolerance_of
@@ -312,10 +313,10 @@ class TextInference:
 
     def prompt_warnings(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[str]:
         """Return the warnings of the kernel about what it reads of prompts; no label is scored here."""
-        warnings_of = warns_by(self.kernel, "prompt_warnings")
-        if warnings_of is None:
-            return []
-        return warnings_of(self._read(prompts), label_space, new_tokens=self.max_new_tokens)
+        warnings: list[str] = []
+        for warnings_of in warning_methods(self.kernel, "prompt_warnings"):
+            warnings += warnings_of(self._read(prompts), label_space, new_tokens=self.max_new_tokens)
+        return warnings
 
     def _read(self, prompts: Sequence[Any]) -> list[Any]:
         return [without_blank(prompt) for prompt in prompts] if self.strip_blank else list(prompts)

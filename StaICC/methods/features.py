@@ -472,6 +472,17 @@ def of_kernel(feature: Any) -> bool:
     return isinstance(feature, (str, TextInference, KernelFunction))
 
 
+def _keeping_warnings(options: RunOptions, kept: list[str]) -> RunOptions:
+    """Return options whose warnings of what went wrong in the run are also added to a list."""
+
+    def warn(warning: str) -> None:
+        kept.append(warning)
+        if options.warn is not None:
+            options.warn(warning)
+
+    return replace(options, warn=warn)
+
+
 class FeatureCache:
     """Computes each feature of each prompt once.
 
@@ -495,6 +506,7 @@ class FeatureCache:
         self.computed = self.reused = 0
         self._compute_queries = compute
         self._memory: dict[tuple[Any, PromptKey], Any] = {}
+        self._warnings: dict[tuple[Any, PromptKey], tuple[str, ...]] = {}  # of the call that computed what is in memory
         self._kept = 0
         self._functions: dict[Any, Inference] = {"probabilities": kernel}
         self._tokens_of_workers = (0, 0)
@@ -524,6 +536,7 @@ class FeatureCache:
         if identity.digest != self.digest or (another_run and not identity.complete):  # maybe another model than before
             self.digest, self._kept = identity.digest, 0
             self._memory.clear()
+            self._warnings.clear()
         self._context, self._recheck, self._unparsed = context, recheck, unparsed
         self.predictor = self.kernel
 
@@ -548,6 +561,7 @@ class FeatureCache:
             for key in request.keys:
                 places.setdefault((request.feature, _place(request.feature, key)), key)
         found = {place: self._memory[place] for place in places.keys() & self._memory.keys()}
+        self._repeat_warnings(found)
         for feature, number in Counter(feature for feature, _ in found).items():
             self.reused += number
             if of_kernel(feature):
@@ -563,6 +577,14 @@ class FeatureCache:
             own = [found[request.feature, _place(request.feature, key)] for key in request.keys]
             rows.append(apply_present(own, list))
         return rows
+
+    def _repeat_warnings(self, places: Iterable[tuple[Any, PromptKey]]) -> None:
+        """Give a run the warnings of earlier calls, such as what a recheck found, whose features it reads again."""
+        warnings: dict[str, None] = {}
+        for place in places:
+            warnings |= dict.fromkeys(self._warnings.get(place, ()))
+        if self._context is not None:
+            self._context.warn(*warnings)
 
     def _ask(self, function: Inference, keys: Iterable[PromptKey], part: Part, options: RunOptions) -> Sequence[Any]:
         """Evaluate a function on prompts, and count what was computed."""
@@ -612,8 +634,9 @@ class FeatureCache:
     ) -> dict[tuple[Any, PromptKey], Any]:
         """Compute and remember the rows of one call."""
         name, stores = names[0], dict[Any, AnswerStore]()
+        warnings: list[str] = []
         if of_kernel(name):
-            function, options = self.function(name), self._options(name)
+            function, options = self.function(name), _keeping_warnings(self._options(name), warnings)
             if isinstance(name, TextInference):
                 options = replace(options, free_text=True, on_error="collect")
             elif isinstance(name, str):
@@ -641,6 +664,8 @@ class FeatureCache:
                     if not size or (name not in stores and self._kept + size <= _MEMORY):
                         self._kept += size
                         self._memory[place] = rows[place]
+                        if warnings:
+                            self._warnings[place] = tuple(warnings)
         return rows
 
 

@@ -43,6 +43,7 @@ from StaICC.report.figures import ChartScore, Point, ResultsByRun, labels_of, me
 from StaICC.report.html import Markup, Missing, breakable, element, fold, items, join, printed, resource, table
 from StaICC.report.plots import STYLE, Figure, row_axis
 from StaICC.results.above_chance import LEVEL, above_chance
+from StaICC.results.comparable import SHARED_FIELDS, comparable_by
 from StaICC.results.details import ConditionRecord, query_positions
 from StaICC.results.left_out import LEFT_OUT_NOTE, STOPPED_EARLY_NOTE, with_marks
 from StaICC.results.result import Prompts, Result, ResultGroup
@@ -53,9 +54,7 @@ from StaICC.version import __version__
 Group = Mapping[str, ResultsByRun]
 """Results by benchmark and run."""
 
-_SAME = ("datasets", "data", "split", "limit", "rows", "metrics", "options", "stopping", "unparsed")
-"""Fields of the signature that comparable runs share."""
-_HIDDEN = {*_SAME, "benchmark", "prompts", "method", "failed"}
+_HIDDEN = {*SHARED_FIELDS, "benchmark", "prompts", "method", "failed"}
 _LATEX_STYLES = {Best: r"$\mathbf{%s}$", Tied: r"$\underline{%s}$", Untested: "$%s^{*}$"}
 _LATEX_STYLES_OF_TEXT = {Best: r"\textbf{%s}", Tied: r"\underline{%s}", Untested: "%s$^{*}$"}
 _MANY_RUNS_NOTE = (
@@ -96,11 +95,6 @@ def _each_result(group: Group) -> Iterator[tuple[str, str, Result]]:
     return ((name, benchmark, result) for benchmark, runs in group.items() for name, result in runs.items())
 
 
-def _comparable_by(result: Result) -> tuple[object, ...]:
-    fields = result.signature.fields
-    return (*sorted(result.divided), *(fields.get(name) for name in _SAME))
-
-
 def comparable_groups(benchmarks: Group) -> list[dict[str, dict[str, Result]]]:
     """Split runs into groups of comparable runs.
 
@@ -117,7 +111,7 @@ def comparable_groups(benchmarks: Group) -> list[dict[str, dict[str, Result]]]:
         own = {benchmark: runs[name] for benchmark, runs in benchmarks.items() if name in runs}
         for group in groups:
             firsts = {benchmark: next(iter(group[benchmark].values())) for benchmark in own if benchmark in group}
-            if firsts and all(_comparable_by(own[key]) == _comparable_by(first) for key, first in firsts.items()):
+            if firsts and all(comparable_by(own[key]) == comparable_by(first) for key, first in firsts.items()):
                 break
         else:
             groups.append(group := {})

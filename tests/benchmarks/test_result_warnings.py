@@ -104,6 +104,80 @@ def test_a_store_a_group_and_a_method_warn_as_a_run_alone(kind: str, tmp_path: P
     assert load(tmp_path / "result.json").warnings == alone.warnings
 
 
+class PricedRule(Rule):
+    """A kernel that warns about prompts and about predictions."""
+
+    may_cost_money = True
+
+    def prompt_warnings(self, prompts: Sequence[str], label_space: Sequence[str]) -> list[str]:
+        return ["a warning about prompts"]
+
+    def answer_warnings(self, answers: Sequence[object]) -> list[str]:
+        return ["a warning about predictions"]
+
+
+GLOBAL_KERNEL = PricedRule(lambda prompt, labels: [0.5, 0.3, 0.2])
+
+
+def closure(kernel: Any) -> Any:
+    return lambda prompt, label_space: kernel(prompt, label_space)
+
+
+def wrapper(kernel: Any) -> Any:
+    @functools.wraps(kernel)
+    def call(prompt: str, label_space: Sequence[str]) -> Any:
+        return kernel(prompt, label_space)
+
+    return call
+
+
+def with_a_kernel(prompt: str, label_space: Sequence[str], kernel: Any) -> Any:
+    return kernel(prompt, label_space)
+
+
+def calls_a_global(prompt: str, label_space: Sequence[str]) -> Any:
+    return next(GLOBAL_KERNEL(text, label_space) for text in [prompt])
+
+
+class Attribute:
+    """An object that calls the kernel in one of its attributes."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.model = kernel
+
+    def score(self, prompt: str, label_space: Sequence[str]) -> Any:
+        return self.model(prompt, label_space)
+
+    __call__ = score
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        closure(GLOBAL_KERNEL),
+        wrapper(GLOBAL_KERNEL),
+        functools.partial(with_a_kernel, kernel=GLOBAL_KERNEL),
+        calls_a_global,
+        Attribute(GLOBAL_KERNEL),
+        Attribute(GLOBAL_KERNEL).score,
+        GLOBAL_KERNEL.__call__,
+    ],
+    ids=["closure", "wraps", "partial", "global in inner code", "attribute", "bound method", "method of the kernel"],
+)
+def test_a_function_that_calls_a_kernel_has_its_warnings_and_its_price(function: Any, tmp_path: Path) -> None:
+    alone = normal()(GLOBAL_KERNEL)
+    assert sum("a warning about" in warning for warning in alone.warnings) == 2
+    assert normal()(function).warnings == alone.warnings
+    store = tmp_path / "store.sqlite"
+    normal()(function, store=store, model_name="mine")
+    GLOBAL_KERNEL.calls = 0
+    again = normal()(function, store=store, model_name="mine")
+    assert GLOBAL_KERNEL.calls == 0  # no request that may cost money is sent again
+    assert any("cost money" in warning for warning in again.warnings)
+    normal()(function, store=store, model_name="mine", recheck=True)
+    assert GLOBAL_KERNEL.calls > 0
+
+
 def test_remarks_on_predictions_are_logged_and_in_the_result(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         result = normal()(lambda prompt, label_space: [0.41234, 0.3, 0.28766])

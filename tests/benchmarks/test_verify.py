@@ -310,6 +310,30 @@ def test_failed_and_unparsed_queries_are_predicted_again() -> None:
     assert not rerun(hidden, unparsed).contradicted
 
 
+@pytest.mark.parametrize("settings", [{"on_error": "collect"}, {"unparsed": "excluded"}, {"unparsed": "wrong"}])
+def test_a_rerun_says_that_missing_queries_count_as_wrong(settings: dict[str, str]) -> None:
+    """Where the file leaves them out of its accuracy, a reader would search in vain for the printed one."""
+    reply = None if "on_error" in settings else "?"
+
+    def missing(prompt: Any, label_space: list[str]) -> Any:
+        return reply if len(prompt) % 2 else model(prompt, label_space)
+
+    policy = {"unparsed": settings["unparsed"]} if "unparsed" in settings else {}
+    result = StaICC.Normal(**FEW, **policy)(missing, **({} if policy else settings))
+    details = result.details["mini"]
+    number = details.failed + len(details.unparsed)
+    assert 0 < number < 8
+    found = rerun(result, missing)
+    (score,) = found.scores
+    assert score.missing == number
+    assert (
+        f"({number} of them without a saved label count as wrong here; the accuracy in the file may " in found.message
+    )
+    assert score.saved_of_all <= result.averaged["accuracy"]
+    (whole,) = rerun(StaICC.Normal(**FEW)(model), model).scores
+    assert "count as wrong" not in str(whole)
+
+
 def test_a_method_another_model_and_other_prompts_are_not_predicted_again() -> None:
     kernel = Kernel()
     found = rerun(Method("batch_calibration", kernel).run(StaICC.Normal(**FEW)), kernel)

@@ -72,15 +72,15 @@ def test_a_copy_shares_the_place_of_its_original(folder: Path, capsys: pytest.Ca
     ]
 
 
-def scored(path: str, change: Any = lambda row: row, when: str | None = None) -> None:
-    """Save the result of a model whose scores are changed, with another recorded time."""
+def scored(path: str, change: Any = lambda row: row, when: str | None = None, **settings: Any) -> None:
+    """Save the result of a model whose scores are changed, with another recorded time or settings of the benchmark."""
 
     def model(prompt: str, label_space: list[str]) -> list[float]:
         first = (len(prompt) % 7 + 1) / 20
         row = [first, *[(1 - first) / (len(label_space) - 1)] * (len(label_space) - 1)]
         return list(change(row))
 
-    result = Normal(datasets=["mini"], limit=6)(model)
+    result = Normal(datasets=["mini"], limit=6, **settings)(model)
     assert isinstance(result, Result)
     if when is not None:
         predictors = [replace(own, finished=when) for own in result.provenance.predictors]
@@ -105,7 +105,28 @@ def test_a_copy_is_recognised_by_its_predictions(folder: Path, capsys: pytest.Ca
     assert found["2_other"] == ("Normal: equal labels in all queries as 0_first, 1_digits, original, other scores")
     page = Path("site/index.html").read_text("utf-8")
     assert "0_first = 1_digits = original" in page
-    assert "Copies with one changed label" in page
+    assert "Copies with one changed or missing label" in page
+
+
+def in_boards(page: str) -> list[list[str]]:
+    """Return the names of the runs on each leaderboard of a page."""
+    boards = re.findall(r"<caption>Leaderboard.*?</table>", page, re.DOTALL)
+    return [sorted(name for name in re.findall(r"<bdi>([^<]*)</bdi>", board)) for board in boards]
+
+
+@pytest.mark.parametrize("change", [{"unparsed": "wrong"}, {"metrics": "0.1.1"}])
+def test_a_copy_with_other_settings_leaves_the_original_on_its_leaderboard(change: Any, folder: Path) -> None:
+    """Runs with other metrics or another rule for unparsed replies are on another leaderboard, with their copies."""
+    shutil.rmtree("runs")
+    os.mkdir("runs")
+    scored("runs/original.json")
+    scored("runs/0_copy.json", **change)
+    Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: 1).save("runs/other.json")
+    assert main(["leaderboard", "runs", "-o", "site"]) == 0
+    first, second = in_boards(Path("site/index.html").read_text("utf-8"))
+    assert {"original", "other"} <= {*first} | {*second}
+    assert ("original" in first) == ("other" in first)
+    assert ("0_copy" in first) != ("original" in first)
 
 
 def test_a_verdict_does_not_outlive_the_data_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -357,7 +357,8 @@ def test_tolerances() -> None:
 
     assert tolerance_of(f) == 1e-6
     f.recheck_tolerance_for = lambda dtype: 1e-4 if dtype == "float32" else 1e-2  # type: ignore[attr-defined]
-    assert tolerance_of(functools.partial(f, dtype="bfloat16")) == 1e-2
+    partial = functools.partial(f, dtype="bfloat16")
+    assert tolerance_of(partial) == tolerance_of(lambda *_: partial) == 1e-2
     assert tolerance_of(Drifting(tolerance=None)) is None
     assert tolerance_of(FeatureFunction(Drifting(tolerance=0.5), {"hidden"})) == 0.5
     assert tolerance_of(TextInference(Drifting(tolerance=None))) is None

@@ -11,13 +11,14 @@ import pytest
 from StaICC import GLER, Normal
 from StaICC.benchmarks.verify import verify
 from StaICC.errors import ArgumentError, OutputError, UnknownNameError
+from StaICC.inference.identity import Identity
 from StaICC.inference.replies import Failure
 from StaICC.kernels.registry import OptionFact, options_of
 from StaICC.methods import run as ms
 from StaICC.methods.calibration.base import CalibratedKernel
 from StaICC.methods.calibration.prior import DomainCalibration, batch_calibration
 from StaICC.methods.features import without_failures
-from StaICC.methods.run import Method, run_many_shot
+from StaICC.methods.run import Method, run_all, run_many_shot
 from StaICC.methods.specification import METHODS, clean_copy
 from StaICC.prompting.demonstrations import sample_nested
 from StaICC.results.result import Result
@@ -218,6 +219,29 @@ def test_the_calibration_number_is_signed_where_it_is_used(name: str, settings: 
     assert " n=16" in signed(name, calibration_number=16, **settings)
     unused = {"ppl_icl": {"variant": "0.1.1"}, "knn_prompt": {"samples_per_label": 3}}.get(name, {})
     assert " n=16" not in signed(name, calibration_number=16, **unused)
+
+
+class Drifting(Kernel):
+    """A kernel whose predictions may change."""
+
+    recheck_tolerance = None  # type: ignore[assignment]
+
+    def identity(self) -> Identity:
+        return Identity({"model": "drifting"})
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_each_method_has_what_the_recheck_of_shared_predictions_found(tmp_path: Path, changed: bool) -> None:
+    """Stored predictions are read, and some computed again, for all methods together, before the first one runs."""
+    store = tmp_path / "store.sqlite"
+    Normal(datasets=["mini"], limit=3, k=1)(Drifting(), store=store)
+    benchmark = Normal(datasets=["mini"], limit=4, k=1)
+    names = ["vanilla", "batch_calibration"]
+    table = run_all(Drifting(noise=0.5 * changed), benchmark, methods=names, calibration_number=4, store=store)
+    assert [*table] == names
+    for result in table.results():
+        found = [warning for warning in result.warnings if "computed again differ" in warning]
+        assert len(found) == changed, result.method
 
 
 # -- many-shot: nested demonstrations, several ``k`` computed together

@@ -1,0 +1,109 @@
+"""Places of a leaderboard: which results share one, what it shows, and which rows there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from StaICC import Normal, Suite
+from StaICC.results.copies import places_of, ranked_runs
+from StaICC.results.result import Result, ResultGroup
+
+TOP = 0.6
+
+
+def first_label_everywhere(benchmark: Normal, shift: float = 0.0, name: str = "model") -> Result:
+    """Return a run with the first label in all queries, whose scores are shifted towards the true label.
+
+    Args:
+        benchmark: The benchmark, with three labels.
+        shift: How much probability moves to the true label from the others; too little to change a prediction.
+        name: The name that the run states.
+    """
+    truths = {str(query.prompt): query.label for part in benchmark.experimentor for query in part.all_queries()}
+
+    def model(prompt: str, label_space: list[str]) -> list[float]:
+        scores = [TOP, (1 - TOP) / 2, (1 - TOP) / 2]
+        shifted = [score - shift / 2 for score in scores]
+        shifted[truths[prompt]] = scores[truths[prompt]] + shift
+        return shifted
+
+    result = benchmark(model, model_name=name)
+    assert isinstance(result, Result)
+    return result
+
+
+def mini(**settings: Any) -> Normal:
+    return Normal(datasets=["mini"], limit=6, **settings)
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_the_name_of_a_file_does_not_decide_which_scores_are_shown(names: tuple[str, str]) -> None:
+    """A copy with scores that are shifted towards the truth, but within the tolerance, improves no row."""
+    original = first_label_everywhere(mini())
+    copy = first_label_everywhere(mini(), shift=0.04, name="copy")
+    runs = dict(zip(names, ({"Normal": original}, {"Normal": copy}), strict=True))
+    (place,) = places_of(runs)
+    assert [*place.holders] == ["a", "b"]
+    assert place.result is original
+    low, high = place.score_ranges()["averaged_truelabel_likelihood"]
+    assert low == original.averaged["averaged_truelabel_likelihood"]
+    assert high == copy.averaged["averaged_truelabel_likelihood"]
+    assert "accuracy" not in place.score_ranges()
+
+
+def test_equal_results_show_the_same_one_under_any_names() -> None:
+    results = [first_label_everywhere(mini(k=k), name=f"model {k}") for k in (1, 2, 4)]
+    shown = []
+    for names in ("abc", "bca", "cab"):
+        runs = {name: {"Normal": result} for name, result in zip(names, results, strict=True)}
+        (place,) = places_of(runs)
+        shown.append(place.result)
+    assert shown[0] is shown[1] is shown[2]
+
+
+@pytest.mark.parametrize("settings", [{"k": 1}, {"k": 8}, {"sampler": "nested"}])
+def test_a_copy_under_other_prompts_shares_the_place(settings: dict[str, Any]) -> None:
+    original, copy = first_label_everywhere(mini()), first_label_everywhere(mini(**settings))
+    assert original.signature.fields["prompts"] != copy.signature.fields["prompts"]
+    (place,) = places_of({"original": {"Normal": original}, "copy": {"Normal": copy}})
+    assert [*place.holders] == ["copy", "original"]
+
+
+def suite_run(label: int, bias_label: int) -> dict[str, Result]:
+    """Return the parts of a suite, with one label in all queries of Normal and another one in those of the others."""
+    parts, suite = {}, Suite(datasets=["mini"], limit=6)
+    for name in suite:
+        answer = label if name == "Normal" else bias_label
+        result = suite[name](lambda prompt, label_space, answer=answer: answer)
+        assert not isinstance(result, ResultGroup)
+        parts[name] = result
+    return parts
+
+
+def test_a_copy_of_one_part_leaves_the_part_in_its_row() -> None:
+    original = suite_run(0, 0)
+    copy = {"Normal": original["Normal"]}
+    rows = ranked_runs(places_of({"0_copy": copy, "original": original, "other": suite_run(1, 1)}))
+    assert {name: [*parts] for name, parts in rows.items()} == {
+        "original = 0_copy (Normal)": [*original],
+        "other": [*original],
+    }
+
+
+def test_runs_with_places_of_their_own_both_keep_a_shared_one() -> None:
+    first, second = suite_run(0, 0), suite_run(0, 1)
+    rows = ranked_runs(places_of({"first": first, "second": second}))
+    assert {name: [*parts] for name, parts in rows.items()} == {
+        "first = second (Normal)": [*first],
+        "second = first (Normal)": [*second],
+    }
+
+
+def test_a_file_with_the_name_of_a_row_has_a_row_of_its_own() -> None:
+    one, two = first_label_everywhere(mini()), first_label_everywhere(mini())
+    other = mini()(lambda prompt, label_space: 1)
+    assert isinstance(other, Result)
+    rows = ranked_runs(places_of({"a": {"Normal": one}, "b": {"Normal": two}, "a = b": {"Normal": other}}))
+    assert sorted(rows) == ["a = b", "a = b [2]"]
