@@ -30,7 +30,7 @@ from StaICC.inference.reply_grammar.assertions import Reading, StatementReader
 from StaICC.inference.reply_grammar.json_replies import json_part, read_json
 from StaICC.inference.reply_grammar.labels import LabelNames, label_names, normalised
 from StaICC.inference.reply_grammar.phrases import Phrases, phrases_for
-from StaICC.inference.reply_grammar.statements import Statement, statements_of, unwrapped
+from StaICC.inference.reply_grammar.statements import Statement, heading_at_end, statements_of, unwrapped
 from StaICC.inference.reply_grammar.thoughts import without_special_tokens, without_thoughts
 
 PARSER_VERSION = "5"
@@ -125,7 +125,7 @@ def _readings(text: str, labels: LabelNames, template: _Template) -> Iterator[Re
     is_answered = False
     while text:
         part = json_part(text)
-        for statement in statements_of(text if part is None else text[: part.start], labels):
+        for statement in statements_of(text if part is None else text[: part.start], reader):
             if template.begins(statement) and is_answered:
                 return
             if not is_answered and (template.begins(statement) or template.ends(statement)):
@@ -137,19 +137,12 @@ def _readings(text: str, labels: LabelNames, template: _Template) -> Iterator[Re
         if part is None:
             return
         reading = read_json(part.value, labels, template.phrases)
-        heading = _heading_before(text[: part.start])
+        heading = heading_at_end(text[: part.start], reader)
         if heading and not reader.is_cue(heading):
             reading = Reading(rule="no label in JSON")
         is_answered = is_answered or reading.asserted is not None
         yield reading
         text = text[part.end :]
-
-
-def _heading_before(text: str) -> str:
-    """Return the sentence before a JSON value if it ends in a colon ("Here is the JSON:"); else an empty text."""
-    lines = [line for line in text.splitlines() if line.strip(" `") and not line.lstrip().startswith("```")]
-    last_sentence = re.split(r"[.!?] ", lines[-1])[-1].strip() if lines else ""
-    return last_sentence.strip("*") if last_sentence.endswith((":", ":**", "\uff1a")) else ""
 
 
 def _decision(readings: Iterable[Reading]) -> ParsedReply:

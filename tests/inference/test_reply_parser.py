@@ -16,6 +16,7 @@ from StaICC.prompting.prompt_text import PromptParts, PromptText
 from tests.inference.denied_replies import FORMS, LABEL_SPACES
 from tests.inference.replies import REPLIES, SPACES
 from tests.inference.rule_replies import CASES
+from tests.inference.unread_replies import BESIDE_OTHER_JSON_VALUES, DENIED_ACROSS_LINES, IN_A_TAG, LINE_BREAKS
 
 MISSED = {  # no label rather than a guess
     "A: positive",
@@ -59,6 +60,22 @@ def test_each_rule_reads_what_it_is_for(kind: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_label_that_is_denied_taken_back_or_given_a_value_is_no_prediction(form: str) -> None:
+    assert_unread(form)
+
+
+@pytest.mark.parametrize("form", [*IN_A_TAG, *BESIDE_OTHER_JSON_VALUES])
+def test_what_is_around_a_tag_or_json_value_counts(form: str) -> None:
+    assert_unread(form)
+
+
+@pytest.mark.parametrize("form", DENIED_ACROSS_LINES)
+def test_a_line_break_ends_no_denial(form: str) -> None:
+    for line_break in LINE_BREAKS:
+        assert_unread(form.replace("{line}", line_break))
+
+
+def assert_unread(form: str) -> None:
+    """Check that a form names no label, whichever label of whichever task it has."""
     for label_space in LABEL_SPACES.values():
         for index, label in enumerate(label_space):
             reply = form.format(label=label, other=label_space[index - 1])

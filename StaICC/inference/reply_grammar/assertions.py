@@ -45,6 +45,7 @@ _CROSS = "\u274c\u2717\u2718\u2716\u274e\U0001f6ab\u26d4\U0001f44e"
 _OPTION = re.compile(r"\(?([A-Za-z])(?:[).:]|\.\))\s?")
 _OPTION_TEXT = re.compile(r"\)\s?(?P<after_bracket>.{0,200}?)[.]?|\s?\((?P<in_brackets>[^()]{1,80})\)[.!,]?")
 _AROUND_VALUE = " \"'()[].,:;!-"
+_LONGEST_DOUBT = 300
 _MOST_MARKS = 4
 _MOST_LEADS = 3
 _MOST_FILLERS = 2
@@ -80,15 +81,15 @@ class StatementReader:
     """
 
     def __init__(self, labels: LabelNames, phrases: Phrases) -> None:
-        self._labels = labels
+        self.labels = labels
         self._phrases = phrases
         self._degrees_are_labels = labels.has_words(phrases.degree_words)
 
     def read(self, statement: str) -> Reading:
         """Return what a statement says of the labels."""
-        if not self._labels.occur_in(statement):
+        if not self.labels.occur_in(statement):
             return Reading(takes_back=self._takes_back(statement))
-        mentions = list(self._labels.mentions(statement))
+        mentions = list(self.labels.mentions(statement))
         if self._is_question(statement, mentions):
             return self._neutral(statement, mentions)
         for mention, rest in self._label_places(statement):
@@ -96,6 +97,20 @@ class StatementReader:
             if reading is not None:
                 return reading
         return self._neutral(statement, mentions)
+
+    def is_doubt(self, sentence: str) -> bool:
+        """Return whether a sentence may turn what follows it into something that is not asserted.
+
+        Words of denial and doubt count after its last label. "The answer is not" is doubt; "It is not X" is complete,
+        and so is a cue ("I would say").
+        """
+        last_label_ends = max((mention.end for mention in self.labels.mentions(sentence)), default=0)
+        end = sentence[last_label_ends:][-_LONGEST_DOUBT:]
+        return self._phrases.doubt.search(end) is not None and not self.is_cue(sentence)
+
+    def is_name_of_answer(self, name: str) -> bool:
+        """Return whether a name, such as that of a tag, asks for the label."""
+        return name.casefold() in self._phrases.answer_names
 
     def _is_question(self, statement: str, mentions: list[Mention]) -> bool:
         """Return whether a statement ends in a question mark that is no part of a label."""
@@ -148,7 +163,7 @@ class StatementReader:
         """Return the place before and after an article, and after a word of degree where no label has one."""
         yield place
         article = self._phrases.article.match(statement, place)
-        if article is not None and self._labels.at(statement, place) is None:
+        if article is not None and self.labels.at(statement, place) is None:
             place = article.end()
             yield place
         degree = self._phrases.degree.match(statement, place)
@@ -167,7 +182,7 @@ class StatementReader:
         """
         if marks > _MOST_MARKS:
             return None
-        bare = self._labels.at(statement, place)
+        bare = self.labels.at(statement, place)
         if bare is not None:
             return bare, statement[bare.end :]
         option = _OPTION.match(statement, place)
@@ -259,13 +274,13 @@ class StatementReader:
                 return reading
             either = self._phrases.either.match(after_noun.lstrip(" ,"))
             marked = self._marked_label(either.string, either.end()) if either is not None else None
-            if marked is not None and marked[0].label != label and joined < len(self._labels.names):
+            if marked is not None and marked[0].label != label and joined < len(self.labels.names):
                 return self._after_contrast(label, marked[1], joined + 1)
         return None
 
     def _option_text(self, label: int, rest: str) -> Reading | None:
         """Return the reading if the label is a letter and the rest is its option's text: "B) Paris", "C (Oslo)."."""
-        name = self._labels.names[label]
+        name = self.labels.names[label]
         option = _OPTION_TEXT.fullmatch(rest)
         if option is None or len(name) != 1 or not name.isalpha():
             return None
@@ -275,19 +290,19 @@ class StatementReader:
         else:
             text = option["after_bracket"]
             may_be_value = self._begins_with_value(text) and _NUMBER.fullmatch(text) is None
-        if may_be_value or self._phrases.guard.search(text) or any(self._labels.mentions(text)):
+        if may_be_value or self._phrases.guard.search(text) or any(self.labels.mentions(text)):
             return None
         return self._with_later(label, text)
 
     def _explained_number(self, label: int, rest: str) -> Reading | None:
         """Return the reading if the label is a number before a sentence: "3. The review ...", not "1. First ..."."""
         is_explained = rest.startswith(". ") and self._phrases.opener.match(rest, 2) is not None
-        if not is_explained or not self._labels.names[label].isdigit():
+        if not is_explained or not self.labels.names[label].isdigit():
             return None
         return self._with_later(label, rest)
 
     def _with_later(self, label: int, text: str) -> Reading:
-        later = self._neutral(text, list(self._labels.mentions(text)))
+        later = self._neutral(text, list(self.labels.mentions(text)))
         return Reading(label, later.others - {label}, later.denied, bool(self._phrases.retraction.search(text)))
 
     # -- statements that assert nothing
