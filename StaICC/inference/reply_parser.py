@@ -36,6 +36,7 @@ from StaICC.inference.reply_grammar.thoughts import without_special_tokens, with
 PARSER_VERSION = "5"
 """Changes when a reply can be parsed differently; part of the signature."""
 
+_HAS_WORDS = re.compile(r"\w")
 _ONLY_MARKS = re.compile(r"[\W_]*")
 
 
@@ -136,9 +137,10 @@ def _readings(text: str, labels: LabelNames, template: _Template) -> Iterator[Re
             yield reading
         if part is None:
             return
-        reading = read_json(part.value, labels, template.phrases)
+        reading = read_json(part.value, reader)
         heading = heading_at_end(text[: part.start], reader)
-        if heading and not reader.is_cue(heading):
+        rest_of_line = text[part.end :].partition("\n")[0]
+        if (heading and not reader.is_cue(heading)) or _HAS_WORDS.search(rest_of_line):
             reading = Reading(rule="no label in JSON")
         is_answered = is_answered or reading.asserted is not None
         yield reading

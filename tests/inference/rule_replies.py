@@ -81,6 +81,9 @@ CASES: dict[str, tuple[list[str], list[tuple[str | None, str]]]] = {
         [
             ("positive", '{"predicted_class": "positive"}'),
             ("positive", '{"label": "positive", "score": 0.9}'),
+            ("positive", '{"label": "positive", "confidence": "95%"}'),
+            ("positive", '{"label": "positive", "confidence": 97}'),
+            ("positive", '[{"label": "positive", "probability": 0.81}]'),
             ("positive", "{'label': 'positive'}"),
             ("positive", '{"result": {"label": "positive"}}'),
             ("positive", 'The answer as JSON: {"label": "positive"}'),

@@ -274,3 +274,12 @@ def test_long_replies_take_linear_time(piece: str) -> None:
     start = time.process_time()
     parse_reply(piece * (150_000 // len(piece)), [f"label_{number} x" for number in range(150)])
     assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize(
+    "reply", ["label_1 x " * 4_000 + ":\n" + "y\n" * 4_000, "label_1 x not " * 400 + "\n" + "y\n" * 8_000]
+)
+def test_a_long_heading_of_many_lines_takes_linear_time(reply: str) -> None:
+    start = time.process_time()
+    parse_reply(reply, [f"label_{number} x" for number in range(150)])
+    assert time.process_time() - start < 5

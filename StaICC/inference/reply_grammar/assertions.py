@@ -46,6 +46,7 @@ _OPTION = re.compile(r"\(?([A-Za-z])(?:[).:]|\.\))\s?")
 _OPTION_TEXT = re.compile(r"\)\s?(?P<after_bracket>.{0,200}?)[.]?|\s?\((?P<in_brackets>[^()]{1,80})\)[.!,]?")
 _AROUND_VALUE = " \"'()[].,:;!-"
 _LONGEST_DOUBT = 300
+_DENIAL_SPAN = 60
 _MOST_MARKS = 4
 _MOST_LEADS = 3
 _MOST_FILLERS = 2
@@ -312,9 +313,12 @@ class StatementReader:
         others: set[int] = set()
         denied: set[int] = set()
         denied_until: int | None = None
+        has_denial = self._phrases.denial.search(statement) is not None
         for mention in mentions:
-            before, after = statement[max(0, mention.start - 60) : mention.start], statement[mention.end :]
-            if self._is_denied(before, after) or self._is_joined(statement, denied_until, mention):
+            before = statement[max(0, mention.start - _DENIAL_SPAN) : mention.start]
+            after = statement[mention.end : mention.end + _DENIAL_SPAN]
+            is_denied = (has_denial and self._is_denied_before(before)) or self._is_denied_after(after)
+            if is_denied or self._is_joined(statement, denied_until, mention):
                 denied.add(mention.label)
                 denied_until = mention.end
             elif self._has_value(after):
@@ -324,11 +328,13 @@ class StatementReader:
                 others.add(mention.label)
         return Reading(None, frozenset(others), frozenset(denied), self._takes_back(statement))
 
-    def _is_denied(self, before: str, after: str) -> bool:
-        """Return whether a mention is denied by what is before it ("not X") or after it ("X is wrong")."""
-        return self._phrases.ends_in_denial.search(before) is not None or (
-            self._phrases.denied_after.match(after, 1) is not None
-        )
+    def _is_denied_before(self, before: str) -> bool:
+        """Return whether a mention is denied by what is before it: "not X"."""
+        return self._phrases.ends_in_denial.search(before) is not None
+
+    def _is_denied_after(self, after: str) -> bool:
+        """Return whether a mention is denied by what is after it: "X is wrong"."""
+        return self._phrases.denied_after.match(after, 1) is not None
 
     def _is_joined(self, statement: str, denied_until: int | None, mention: Mention) -> bool:
         """Return whether only "or" or a comma is between a denied mention and this one: "neither X nor Y"."""

@@ -128,6 +128,7 @@ class Phrases:
         self.denied_after = self._pattern("denied after", "")
         self.value = self._pattern("value", "")
         self.ends_in_value = self._pattern("value", r"\W*$")
+        self.denial = self._pattern("not", "")
         self.doubt = re.compile("|".join(self._all(name) for name in ("not", "guard", "doubt", "value")), re.I)
         self.ends_in_denial = re.compile(rf"{self._all('not')}(?:{self._all('filler')}){{0,4}}[\"'(\[]?$", re.I)
 

@@ -42,7 +42,7 @@ _HAS_OWN_CUE = re.compile(r"[^:\uff1a]{1,60}[:\uff1a]\s?\S")
 
 
 _ENDS_WITHOUT_QUESTION = re.compile(r"(?:(?<![.])[.]|[!\u3002\uff01])[\"'\u201d\u00bb)\]]*$")
-_LONGEST_HEADING = 150
+_LONGEST_HEADING = 100
 
 
 @dataclass(frozen=True, slots=True)
