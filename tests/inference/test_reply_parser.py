@@ -16,7 +16,7 @@ from StaICC.prompting.prompt_text import PromptParts, PromptText
 from tests.inference.denied_replies import FORMS, LABEL_SPACES
 from tests.inference.replies import REPLIES, SPACES
 from tests.inference.rule_replies import CASES
-from tests.inference.unread_replies import BESIDE_OTHER_JSON_VALUES, DENIED_ACROSS_LINES, IN_A_TAG, LINE_BREAKS
+from tests.inference.unread_replies import DENIED_ACROSS_LINES, LINE_BREAKS, UNREAD
 
 MISSED = {  # no label rather than a guess
     "A: positive",
@@ -63,8 +63,8 @@ def test_a_label_that_is_denied_taken_back_or_given_a_value_is_no_prediction(for
     assert_unread(form)
 
 
-@pytest.mark.parametrize("form", [*IN_A_TAG, *BESIDE_OTHER_JSON_VALUES])
-def test_what_is_around_a_tag_or_json_value_counts(form: str) -> None:
+@pytest.mark.parametrize("form", UNREAD)
+def test_what_is_around_a_label_counts(form: str) -> None:
     assert_unread(form)
 
 

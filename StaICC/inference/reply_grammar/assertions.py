@@ -41,10 +41,17 @@ _TRAILING_PICTURES = re.compile(r"\s?[\U0001f600-\U0001f60f\U0001f642\U0001f44d\
 _SEPARATOR = re.compile(r"^(?:\s?[,(\uff0c]| [-\u2013\u2014])?\s?")
 _BEFORE_VALUE = re.compile(r"[\s\"'\])}]*[:=\uff1a(\[\u2013\u2014-][\s\"'(\[]*")
 _NUMBER = re.compile(r"[<>~\u2248]?[+-]?\d+(?:[.,/]\d+)?\s?%?")
-_CROSS = "\u274c\u2717\u2718\u2716\u274e\U0001f6ab\u26d4\U0001f44e"
+_CROSS = "\u274c\u2717\u2718\u2716\u274e\U0001f6ab\u26d4\U0001f44e\u00d7\u2715\u2610"
 _OPTION = re.compile(r"\(?([A-Za-z])(?:[).:]|\.\))\s?")
 _OPTION_TEXT = re.compile(r"\)\s?(?P<after_bracket>.{0,200}?)[.]?|\s?\((?P<in_brackets>[^()]{1,80})\)[.!,]?")
 _AROUND_VALUE = " \"'()[].,:;!-"
+_CLAUSE_MARK = re.compile(r"[,;:.\uff0c\uff1b\u3002]")
+_NAMED_VALUE = re.compile(r"(?P<name>[^\n:=?\uff1a]{1,40})[:=?\uff1a]+(?P<value>[^\n]{1,40})")
+_QUANTITY = re.compile(
+    r"(?P<bound>[<>~\u2248]?)(?P<number>\d+(?:[.,]\d+)?)(?:\s?/\s?(?P<whole>\d+))?\s?(?P<percent>%?)"
+)
+_LONGEST_DENYING_VALUE = 3
+_LONGEST_DENIAL = 4
 _LONGEST_DOUBT = 300
 _DENIAL_SPAN = 60
 _MOST_MARKS = 4
@@ -71,6 +78,15 @@ class Reading:
 def _without_separator(text: str) -> str:
     """Return the text without the comma, dash or opening bracket before a reason or a contrast."""
     return _SEPARATOR.sub("", text, count=1)
+
+
+def _is_less_than_half(quantity: re.Match[str]) -> bool:
+    """Return whether a share, a percentage or a fraction is less than one half; a larger number is no share."""
+    number = float(quantity["number"].replace(",", "."))
+    whole = int(quantity["whole"]) if quantity["whole"] else 1
+    if quantity["percent"]:
+        whole = 100
+    return quantity["bound"] == "<" or number < 0.5 * whole
 
 
 class StatementReader:
@@ -109,6 +125,10 @@ class StatementReader:
         end = sentence[last_label_ends:][-_LONGEST_DOUBT:]
         return self._phrases.doubt.search(end) is not None and not self.is_cue(sentence)
 
+    def is_refusal(self, sentence: str) -> bool:
+        """Return whether a sentence says that no label is known: "I'm not sure"."""
+        return self._phrases.refusal.search(sentence) is not None
+
     def is_name_of_answer(self, name: str) -> bool:
         """Return whether a name, such as that of a tag, asks for the label."""
         return name.casefold() in self._phrases.answer_names
@@ -146,12 +166,19 @@ class StatementReader:
         place = 0
         yield place
         for _ in range(_MOST_LEADS):
-            lead = _LEADING_PICTURES.match(statement, place) or self._phrases.lead.match(statement, place)
+            lead = self._leading_picture(statement, place) or self._phrases.lead.match(statement, place)
             lead = lead or self._intro(statement, place)
             if lead is None:
                 return
             place = lead.end()
             yield place
+
+    def _leading_picture(self, statement: str, place: int) -> re.Match[str] | None:
+        """Return a picture before a label, unless a label has one at its edge: it may be a label itself."""
+        picture = _LEADING_PICTURES.match(statement, place)
+        if picture is None or picture[0][0] in self.labels.edge_symbols:
+            return None
+        return picture
 
     def _intro(self, statement: str, place: int) -> re.Match[str] | None:
         """Return an introduction up to its comma ("Based on the text,"), unless it may change what follows."""
@@ -232,7 +259,9 @@ class StatementReader:
             yield rest[aftermath.end() :]
 
     def _is_end(self, rest: str) -> bool:
-        rest = _TRAILING_PICTURES.sub("", rest)
+        picture = _TRAILING_PICTURES.search(rest)
+        if picture is not None and picture[0].strip() not in self.labels.edge_symbols:
+            rest = rest[: picture.start()]
         return _END_MARK.fullmatch(rest) is not None
 
     def _reason(self, label: int, rest: str) -> Reading | None:
@@ -321,7 +350,7 @@ class StatementReader:
             if is_denied or self._is_joined(statement, denied_until, mention):
                 denied.add(mention.label)
                 denied_until = mention.end
-            elif self._has_value(after):
+            elif self._has_value(after) or (has_denial and self._is_near_denial(before, after)):
                 denied.add(mention.label)
                 others.add(mention.label)
             else:
@@ -336,6 +365,13 @@ class StatementReader:
         """Return whether a mention is denied by what is after it: "X is wrong"."""
         return self._phrases.denied_after.match(after, 1) is not None
 
+    def _is_near_denial(self, before: str, after: str) -> bool:
+        """Return whether a word of denial is in the same clause: "It never mentions X", "X it is not"."""
+        clause_before, clause_after = _CLAUSE_MARK.split(before)[-1], _CLAUSE_MARK.split(after)[0]
+        return self._phrases.denial.search(clause_before) is not None or (
+            self._phrases.denial.search(clause_after) is not None
+        )
+
     def _is_joined(self, statement: str, denied_until: int | None, mention: Mention) -> bool:
         """Return whether only "or" or a comma is between a denied mention and this one: "neither X nor Y"."""
         if denied_until is None:
@@ -347,7 +383,37 @@ class StatementReader:
         """Return whether a statement takes back what was said before."""
         if self._phrases.retraction_start.match(statement.lstrip("\"'(*-. ")):
             return True
-        return self._phrases.retraction.search(statement) is not None or self._is_value_of_answer(statement)
+        if self._phrases.retraction.search(statement) is not None or self._is_value_of_answer(statement):
+            return True
+        if self._is_denying_value_of_a_name(statement):
+            return True
+        return not self.labels.occur_in(statement) and self._denies_the_answer(statement)
+
+    def _denies_the_answer(self, statement: str) -> bool:
+        """Return whether a statement without a label denies the answer: "It isn't.", "Not flagged", "No label fits"."""
+        denial = self._phrases.denial.search(statement)
+        if self._phrases.judged.search(statement) is not None:
+            return denial is not None or self._phrases.false.search(statement) is not None
+        if denial is None or len(statement.split()) > _LONGEST_DENIAL:
+            return False
+        begins_with_not = denial.start() == 0 and denial[0].strip().casefold() != "no"
+        return begins_with_not or self._phrases.that.match(statement) is not None
+
+    def _is_denying_value_of_a_name(self, statement: str) -> bool:
+        """Return whether a statement is a name with a value that denies: "Detected: no", "Probability: 0.02".
+
+        A property of the text, such as "Sarcasm: no", says nothing of the label.
+        """
+        named = _NAMED_VALUE.fullmatch(statement)
+        if named is None or self._phrases.property.fullmatch(named["name"].strip()):
+            return False
+        value = named["value"].strip(_AROUND_VALUE)
+        quantity = _QUANTITY.fullmatch(value)
+        if quantity is not None:
+            return _is_less_than_half(quantity)
+        if len(value.split()) > _LONGEST_DENYING_VALUE or self._phrases.assent.fullmatch(value):
+            return False
+        return self._is_value(value) or self._phrases.doubt.search(value) is not None
 
     def _is_value_of_answer(self, statement: str) -> bool:
         """Return whether a statement is only a value ("No.", "0 %"), or a cue with a word of value ("Answer: no")."""

@@ -181,6 +181,8 @@ def _heading_of(line: str, sentence: str, reader: StatementReader) -> Heading | 
         return Heading(_shortened(sentence), is_doubt)
     if is_markdown and reader.labels.index_of(sentence) is None and not _HAS_OWN_CUE.match(sentence):
         return Heading(f"{_shortened(sentence)}:", is_doubt)
+    if reader.is_refusal(sentence):
+        return Heading(_shortened(sentence), is_doubt=True)
     if is_doubt and not _ENDS_WITHOUT_QUESTION.search(sentence):
         return Heading(_shortened(sentence), is_doubt)
     return None
