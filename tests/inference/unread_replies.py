@@ -122,6 +122,15 @@ TAKEN_BACK_LATER = [
     "{label}\u3002\u624d\u602a",
 ]
 
+AFTER_ANOTHER_ANSWER = [
+    "politics\nlabel: {label}",
+    "politics\n{label}",
+    "label: unknown word\nlabel: {label}",
+    "politics\nInput: soup\nOutput: {label}",
+    "cooking\n\nQ: soup\nA: {label}",
+    'politics\n{{"label": "{label}"}}',
+]
+
 UNREAD = [
     *IN_A_TAG,
     *BESIDE_OTHER_JSON_VALUES,
@@ -129,4 +138,5 @@ UNREAD = [
     *BELOW_HEADINGS_OF_DOUBT,
     *AFTER_QUESTIONS_AND_REFUSALS,
     *TAKEN_BACK_LATER,
+    *AFTER_ANOTHER_ANSWER,
 ]
