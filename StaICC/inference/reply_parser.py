@@ -15,6 +15,7 @@ The parser reads a reply in these steps:
    (:mod:`StaICC.inference.reply_grammar.assertions`).
 5. The reply ends where it repeats the prompt's template after a label: base models write the next example. A reply that
    begins with the template is unparsed: its labels are those of examples.
+   A reply whose first line is another answer ("politics") is unparsed, too: what follows is not its answer.
 6. The reply names the label that its statements assert, if it is only one, and no later statement mentions another
    label, denies this one or takes it back.
 """
@@ -30,12 +31,16 @@ from StaICC.inference.reply_grammar.assertions import Reading, StatementReader
 from StaICC.inference.reply_grammar.json_replies import json_part, read_json
 from StaICC.inference.reply_grammar.labels import LabelNames, label_names, normalised
 from StaICC.inference.reply_grammar.phrases import Phrases, phrases_for
-from StaICC.inference.reply_grammar.statements import Statement, statements_of, unwrapped
+from StaICC.inference.reply_grammar.statements import Statement, heading_at_end, statements_of, unwrapped
 from StaICC.inference.reply_grammar.thoughts import without_special_tokens, without_thoughts
 
 PARSER_VERSION = "5"
 """Changes when a reply can be parsed differently; part of the signature."""
 
+_HAS_WORDS = re.compile(r"\w")
+_BARE_WORDS = re.compile(r"\w[\w' -]*")
+_MOST_WORDS = 2
+_LONGEST_ANSWER = 30
 _ONLY_MARKS = re.compile(r"[\W_]*")
 
 
@@ -113,6 +118,20 @@ class _Template:
             return False
         return statement.text.casefold().startswith(self._text_prefixes)
 
+    def is_other_answer(self, statement: Statement, reader: StatementReader) -> bool:
+        """Return whether the first statement of a reply answers with no label: "politics", "topic: other".
+
+        It is one or two words without an end mark, alone or after the label prefix, which are no lead ("Sure") and no
+        name of an answer ("Sentiment Analysis").
+        """
+        answer = statement.text
+        if self._label_prefix and answer.casefold().startswith(self._label_prefix.casefold()):
+            answer = answer[len(self._label_prefix) :].strip()
+        elif reader.is_cue(answer) or reader.is_cue(f"{answer}:"):
+            return False
+        is_short = len(answer.split()) <= _MOST_WORDS and len(answer) <= _LONGEST_ANSWER
+        return is_short and _BARE_WORDS.fullmatch(answer) is not None and not reader.labels.occur_in(answer)
+
     def ends(self, statement: Statement) -> bool:
         """Return whether a statement ends an example whose text begins the reply: the label prefix within a line."""
         has_prefix = bool(self._label_prefix) and statement.text.startswith(self._label_prefix)
@@ -123,40 +142,39 @@ def _readings(text: str, labels: LabelNames, template: _Template) -> Iterator[Re
     """Return the readings of the statements and JSON values of a reply, up to where it repeats the template."""
     reader = StatementReader(labels, template.phrases)
     is_answered = False
+    is_first = True
     while text:
         part = json_part(text)
-        for statement in statements_of(text if part is None else text[: part.start], labels):
+        for statement in statements_of(text if part is None else text[: part.start], reader):
             if template.begins(statement) and is_answered:
                 return
             if not is_answered and (template.begins(statement) or template.ends(statement)):
                 yield Reading(rule="repeats the prompt")
                 return
+            if is_first and template.is_other_answer(statement, reader):
+                yield Reading(rule="no label")
+                return
+            is_first = False
             reading = reader.read(statement.text)
             is_answered = is_answered or reading.asserted is not None
             yield reading
         if part is None:
             return
-        reading = read_json(part.value, labels, template.phrases)
-        heading = _heading_before(text[: part.start])
-        if heading and not reader.is_cue(heading):
+        reading = read_json(part.value, reader)
+        heading = heading_at_end(text[: part.start], reader)
+        rest_of_line = text[part.end :].partition("\n")[0]
+        if (heading and not reader.is_cue(heading)) or _HAS_WORDS.search(rest_of_line):
             reading = Reading(rule="no label in JSON")
         is_answered = is_answered or reading.asserted is not None
         yield reading
         text = text[part.end :]
 
 
-def _heading_before(text: str) -> str:
-    """Return the sentence before a JSON value if it ends in a colon ("Here is the JSON:"); else an empty text."""
-    lines = [line for line in text.splitlines() if line.strip(" `") and not line.lstrip().startswith("```")]
-    last_sentence = re.split(r"[.!?] ", lines[-1])[-1].strip() if lines else ""
-    return last_sentence.strip("*") if last_sentence.endswith((":", ":**", "\uff1a")) else ""
-
-
 def _decision(readings: Iterable[Reading]) -> ParsedReply:
     """Return the label that a reply names from the readings of its statements, in order."""
     label, rule = None, ""
     for reading in readings:
-        if reading.rule in ("repeats the prompt", "no label in JSON"):
+        if reading.rule in ("repeats the prompt", "no label in JSON", "no label"):
             return ParsedReply(None, reading.rule)
         if label is None and reading.asserted is not None:
             label, rule = reading.asserted, reading.rule

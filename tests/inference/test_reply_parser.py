@@ -16,6 +16,7 @@ from StaICC.prompting.prompt_text import PromptParts, PromptText
 from tests.inference.denied_replies import FORMS, LABEL_SPACES
 from tests.inference.replies import REPLIES, SPACES
 from tests.inference.rule_replies import CASES
+from tests.inference.unread_replies import DENIED_ACROSS_LINES, LINE_BREAKS, UNREAD
 
 MISSED = {  # no label rather than a guess
     "A: positive",
@@ -59,6 +60,22 @@ def test_each_rule_reads_what_it_is_for(kind: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_label_that_is_denied_taken_back_or_given_a_value_is_no_prediction(form: str) -> None:
+    assert_unread(form)
+
+
+@pytest.mark.parametrize("form", UNREAD)
+def test_what_is_around_a_label_counts(form: str) -> None:
+    assert_unread(form)
+
+
+@pytest.mark.parametrize("form", DENIED_ACROSS_LINES)
+def test_a_line_break_ends_no_denial(form: str) -> None:
+    for line_break in LINE_BREAKS:
+        assert_unread(form.replace("{line}", line_break))
+
+
+def assert_unread(form: str) -> None:
+    """Check that a form names no label, whichever label of whichever task it has."""
     for label_space in LABEL_SPACES.values():
         for index, label in enumerate(label_space):
             reply = form.format(label=label, other=label_space[index - 1])
@@ -256,4 +273,13 @@ LABEL_REPEATED = ["label_1 x or ", "label_1 x is good. ", "not label_2 x, ", '"l
 def test_long_replies_take_linear_time(piece: str) -> None:
     start = time.process_time()
     parse_reply(piece * (150_000 // len(piece)), [f"label_{number} x" for number in range(150)])
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize(
+    "reply", ["label_1 x " * 4_000 + ":\n" + "y\n" * 4_000, "label_1 x not " * 400 + "\n" + "y\n" * 8_000]
+)
+def test_a_long_heading_of_many_lines_takes_linear_time(reply: str) -> None:
+    start = time.process_time()
+    parse_reply(reply, [f"label_{number} x" for number in range(150)])
     assert time.process_time() - start < 5

@@ -41,10 +41,19 @@ _TRAILING_PICTURES = re.compile(r"\s?[\U0001f600-\U0001f60f\U0001f642\U0001f44d\
 _SEPARATOR = re.compile(r"^(?:\s?[,(\uff0c]| [-\u2013\u2014])?\s?")
 _BEFORE_VALUE = re.compile(r"[\s\"'\])}]*[:=\uff1a(\[\u2013\u2014-][\s\"'(\[]*")
 _NUMBER = re.compile(r"[<>~\u2248]?[+-]?\d+(?:[.,/]\d+)?\s?%?")
-_CROSS = "\u274c\u2717\u2718\u2716\u274e\U0001f6ab\u26d4\U0001f44e"
+_CROSS = "\u274c\u2717\u2718\u2716\u274e\U0001f6ab\u26d4\U0001f44e\u00d7\u2715\u2610"
 _OPTION = re.compile(r"\(?([A-Za-z])(?:[).:]|\.\))\s?")
 _OPTION_TEXT = re.compile(r"\)\s?(?P<after_bracket>.{0,200}?)[.]?|\s?\((?P<in_brackets>[^()]{1,80})\)[.!,]?")
 _AROUND_VALUE = " \"'()[].,:;!-"
+_CLAUSE_MARK = re.compile(r"[,;:.\uff0c\uff1b\u3002]")
+_NAMED_VALUE = re.compile(r"(?P<name>[^\n:=?\uff1a]{1,40})[:=?\uff1a]+(?P<value>[^\n]{1,40})")
+_QUANTITY = re.compile(
+    r"(?P<bound>[<>~\u2248]?)(?P<number>\d+(?:[.,]\d+)?)(?:\s?/\s?(?P<whole>\d+))?\s?(?P<percent>%?)"
+)
+_LONGEST_DENYING_VALUE = 3
+_LONGEST_DENIAL = 4
+_LONGEST_DOUBT = 300
+_DENIAL_SPAN = 60
 _MOST_MARKS = 4
 _MOST_LEADS = 3
 _MOST_FILLERS = 2
@@ -71,6 +80,15 @@ def _without_separator(text: str) -> str:
     return _SEPARATOR.sub("", text, count=1)
 
 
+def _is_less_than_half(quantity: re.Match[str]) -> bool:
+    """Return whether a share, a percentage or a fraction is less than one half; a larger number is no share."""
+    number = float(quantity["number"].replace(",", "."))
+    whole = int(quantity["whole"]) if quantity["whole"] else 1
+    if quantity["percent"]:
+        whole = 100
+    return quantity["bound"] == "<" or number < 0.5 * whole
+
+
 class StatementReader:
     """Reads statements about the labels of one task.
 
@@ -80,15 +98,15 @@ class StatementReader:
     """
 
     def __init__(self, labels: LabelNames, phrases: Phrases) -> None:
-        self._labels = labels
+        self.labels = labels
         self._phrases = phrases
         self._degrees_are_labels = labels.has_words(phrases.degree_words)
 
     def read(self, statement: str) -> Reading:
         """Return what a statement says of the labels."""
-        if not self._labels.occur_in(statement):
+        if not self.labels.occur_in(statement):
             return Reading(takes_back=self._takes_back(statement))
-        mentions = list(self._labels.mentions(statement))
+        mentions = list(self.labels.mentions(statement))
         if self._is_question(statement, mentions):
             return self._neutral(statement, mentions)
         for mention, rest in self._label_places(statement):
@@ -96,6 +114,24 @@ class StatementReader:
             if reading is not None:
                 return reading
         return self._neutral(statement, mentions)
+
+    def is_doubt(self, sentence: str) -> bool:
+        """Return whether a sentence may turn what follows it into something that is not asserted.
+
+        Words of denial and doubt count after its last label. "The answer is not" is doubt; "It is not X" is complete,
+        and so is a cue ("I would say").
+        """
+        last_label_ends = max((mention.end for mention in self.labels.mentions(sentence)), default=0)
+        end = sentence[last_label_ends:][-_LONGEST_DOUBT:]
+        return self._phrases.doubt.search(end) is not None and not self.is_cue(sentence)
+
+    def is_refusal(self, sentence: str) -> bool:
+        """Return whether a sentence says that no label is known: "I'm not sure"."""
+        return self._phrases.refusal.search(sentence) is not None
+
+    def is_name_of_answer(self, name: str) -> bool:
+        """Return whether a name, such as that of a tag, asks for the label."""
+        return name.casefold() in self._phrases.answer_names
 
     def _is_question(self, statement: str, mentions: list[Mention]) -> bool:
         """Return whether a statement ends in a question mark that is no part of a label."""
@@ -130,12 +166,19 @@ class StatementReader:
         place = 0
         yield place
         for _ in range(_MOST_LEADS):
-            lead = _LEADING_PICTURES.match(statement, place) or self._phrases.lead.match(statement, place)
+            lead = self._leading_picture(statement, place) or self._phrases.lead.match(statement, place)
             lead = lead or self._intro(statement, place)
             if lead is None:
                 return
             place = lead.end()
             yield place
+
+    def _leading_picture(self, statement: str, place: int) -> re.Match[str] | None:
+        """Return a picture before a label, unless a label has one at its edge: it may be a label itself."""
+        picture = _LEADING_PICTURES.match(statement, place)
+        if picture is None or picture[0][0] in self.labels.edge_symbols:
+            return None
+        return picture
 
     def _intro(self, statement: str, place: int) -> re.Match[str] | None:
         """Return an introduction up to its comma ("Based on the text,"), unless it may change what follows."""
@@ -148,7 +191,7 @@ class StatementReader:
         """Return the place before and after an article, and after a word of degree where no label has one."""
         yield place
         article = self._phrases.article.match(statement, place)
-        if article is not None and self._labels.at(statement, place) is None:
+        if article is not None and self.labels.at(statement, place) is None:
             place = article.end()
             yield place
         degree = self._phrases.degree.match(statement, place)
@@ -167,7 +210,7 @@ class StatementReader:
         """
         if marks > _MOST_MARKS:
             return None
-        bare = self._labels.at(statement, place)
+        bare = self.labels.at(statement, place)
         if bare is not None:
             return bare, statement[bare.end :]
         option = _OPTION.match(statement, place)
@@ -216,7 +259,9 @@ class StatementReader:
             yield rest[aftermath.end() :]
 
     def _is_end(self, rest: str) -> bool:
-        rest = _TRAILING_PICTURES.sub("", rest)
+        picture = _TRAILING_PICTURES.search(rest)
+        if picture is not None and picture[0].strip() not in self.labels.edge_symbols:
+            rest = rest[: picture.start()]
         return _END_MARK.fullmatch(rest) is not None
 
     def _reason(self, label: int, rest: str) -> Reading | None:
@@ -259,13 +304,13 @@ class StatementReader:
                 return reading
             either = self._phrases.either.match(after_noun.lstrip(" ,"))
             marked = self._marked_label(either.string, either.end()) if either is not None else None
-            if marked is not None and marked[0].label != label and joined < len(self._labels.names):
+            if marked is not None and marked[0].label != label and joined < len(self.labels.names):
                 return self._after_contrast(label, marked[1], joined + 1)
         return None
 
     def _option_text(self, label: int, rest: str) -> Reading | None:
         """Return the reading if the label is a letter and the rest is its option's text: "B) Paris", "C (Oslo)."."""
-        name = self._labels.names[label]
+        name = self.labels.names[label]
         option = _OPTION_TEXT.fullmatch(rest)
         if option is None or len(name) != 1 or not name.isalpha():
             return None
@@ -275,19 +320,19 @@ class StatementReader:
         else:
             text = option["after_bracket"]
             may_be_value = self._begins_with_value(text) and _NUMBER.fullmatch(text) is None
-        if may_be_value or self._phrases.guard.search(text) or any(self._labels.mentions(text)):
+        if may_be_value or self._phrases.guard.search(text) or any(self.labels.mentions(text)):
             return None
         return self._with_later(label, text)
 
     def _explained_number(self, label: int, rest: str) -> Reading | None:
         """Return the reading if the label is a number before a sentence: "3. The review ...", not "1. First ..."."""
         is_explained = rest.startswith(". ") and self._phrases.opener.match(rest, 2) is not None
-        if not is_explained or not self._labels.names[label].isdigit():
+        if not is_explained or not self.labels.names[label].isdigit():
             return None
         return self._with_later(label, rest)
 
     def _with_later(self, label: int, text: str) -> Reading:
-        later = self._neutral(text, list(self._labels.mentions(text)))
+        later = self._neutral(text, list(self.labels.mentions(text)))
         return Reading(label, later.others - {label}, later.denied, bool(self._phrases.retraction.search(text)))
 
     # -- statements that assert nothing
@@ -297,22 +342,34 @@ class StatementReader:
         others: set[int] = set()
         denied: set[int] = set()
         denied_until: int | None = None
+        has_denial = self._phrases.denial.search(statement) is not None
         for mention in mentions:
-            before, after = statement[max(0, mention.start - 60) : mention.start], statement[mention.end :]
-            if self._is_denied(before, after) or self._is_joined(statement, denied_until, mention):
+            before = statement[max(0, mention.start - _DENIAL_SPAN) : mention.start]
+            after = statement[mention.end : mention.end + _DENIAL_SPAN]
+            is_denied = (has_denial and self._is_denied_before(before)) or self._is_denied_after(after)
+            if is_denied or self._is_joined(statement, denied_until, mention):
                 denied.add(mention.label)
                 denied_until = mention.end
-            elif self._has_value(after):
+            elif self._has_value(after) or (has_denial and self._is_near_denial(before, after)):
                 denied.add(mention.label)
                 others.add(mention.label)
             else:
                 others.add(mention.label)
         return Reading(None, frozenset(others), frozenset(denied), self._takes_back(statement))
 
-    def _is_denied(self, before: str, after: str) -> bool:
-        """Return whether a mention is denied by what is before it ("not X") or after it ("X is wrong")."""
-        return self._phrases.ends_in_denial.search(before) is not None or (
-            self._phrases.denied_after.match(after, 1) is not None
+    def _is_denied_before(self, before: str) -> bool:
+        """Return whether a mention is denied by what is before it: "not X"."""
+        return self._phrases.ends_in_denial.search(before) is not None
+
+    def _is_denied_after(self, after: str) -> bool:
+        """Return whether a mention is denied by what is after it: "X is wrong"."""
+        return self._phrases.denied_after.match(after, 1) is not None
+
+    def _is_near_denial(self, before: str, after: str) -> bool:
+        """Return whether a word of denial is in the same clause: "It never mentions X", "X it is not"."""
+        clause_before, clause_after = _CLAUSE_MARK.split(before)[-1], _CLAUSE_MARK.split(after)[0]
+        return self._phrases.denial.search(clause_before) is not None or (
+            self._phrases.denial.search(clause_after) is not None
         )
 
     def _is_joined(self, statement: str, denied_until: int | None, mention: Mention) -> bool:
@@ -326,7 +383,37 @@ class StatementReader:
         """Return whether a statement takes back what was said before."""
         if self._phrases.retraction_start.match(statement.lstrip("\"'(*-. ")):
             return True
-        return self._phrases.retraction.search(statement) is not None or self._is_value_of_answer(statement)
+        if self._phrases.retraction.search(statement) is not None or self._is_value_of_answer(statement):
+            return True
+        if self._is_denying_value_of_a_name(statement):
+            return True
+        return not self.labels.occur_in(statement) and self._denies_the_answer(statement)
+
+    def _denies_the_answer(self, statement: str) -> bool:
+        """Return whether a statement without a label denies the answer: "It isn't.", "Not flagged", "No label fits"."""
+        denial = self._phrases.denial.search(statement)
+        if self._phrases.judged.search(statement) is not None:
+            return denial is not None or self._phrases.false.search(statement) is not None
+        if denial is None or len(statement.split()) > _LONGEST_DENIAL:
+            return False
+        begins_with_not = denial.start() == 0 and denial[0].strip().casefold() != "no"
+        return begins_with_not or self._phrases.that.match(statement) is not None
+
+    def _is_denying_value_of_a_name(self, statement: str) -> bool:
+        """Return whether a statement is a name with a value that denies: "Detected: no", "Probability: 0.02".
+
+        A property of the text, such as "Sarcasm: no", says nothing of the label.
+        """
+        named = _NAMED_VALUE.fullmatch(statement)
+        if named is None or self._phrases.property.fullmatch(named["name"].strip()):
+            return False
+        value = named["value"].strip(_AROUND_VALUE)
+        quantity = _QUANTITY.fullmatch(value)
+        if quantity is not None:
+            return _is_less_than_half(quantity)
+        if len(value.split()) > _LONGEST_DENYING_VALUE or self._phrases.assent.fullmatch(value):
+            return False
+        return self._is_value(value) or self._phrases.doubt.search(value) is not None
 
     def _is_value_of_answer(self, statement: str) -> bool:
         """Return whether a statement is only a value ("No.", "0 %"), or a cue with a word of value ("Answer: no")."""

@@ -2,6 +2,10 @@
 
 Keys that ask for the label are those whose words all name an answer (``label``, ``predicted_class``, ``Stimmung``).
 Every other key is unknown: ``{"not_hate": "yes"}`` and ``{"rejected": "sports"}`` name no label.
+
+The values next to a label count, too. Three kinds are known: a certainty of at least one half, an explanation that
+takes nothing back, and texts that are copied from the prompt. Any other truth value, number, null or word of denial
+(``{"label": "hate", "present": false}``) makes the reply unclear.
 """
 
 from __future__ import annotations
@@ -12,9 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from StaICC.inference.reply_grammar.assertions import Reading
+from StaICC.inference.reply_grammar.assertions import Reading, StatementReader
 from StaICC.inference.reply_grammar.labels import LabelNames, normalised
-from StaICC.inference.reply_grammar.phrases import Phrases
+from StaICC.inference.reply_grammar.statements import statements_of
 
 _PLACES_TRIED = 8
 _BEGINNING = re.compile(r"(?:^|:)[ \t]*([{\[])", re.M)
@@ -23,6 +27,8 @@ _NEXT_TO_ANSWER = frozenset({"the", "final", "predicted", "my", "best", "correct
 _DENIES = frozenset(
     {"not", "no", "wrong", "non", "incorrect", "rejected", "excluded", "false", "never", "unlikely", "retracted"}
 )
+_CERTAINTIES = frozenset({"confidence", "score", "probability", "certainty", "prob"})
+_TEXTS = frozenset({"reason", "reasoning", "explanation", "rationale", "justification", "text", "sentence", "input"})
 
 
 class JsonObject(list[tuple[str, Any]]):
@@ -55,34 +61,87 @@ def json_part(text: str) -> JsonPart | None:
     return None
 
 
-def read_json(value: Any, labels: LabelNames, phrases: Phrases) -> Reading:
+def read_json(value: Any, reader: StatementReader) -> Reading:
     """Return what a JSON value says of the labels.
 
-    It asserts a label if each of its keys that ask for the label has this label. A key with a word of denial, such as
-    ``not_hate``, makes it unclear. A label under an unknown key is mentioned.
+    It asserts a label if each of its keys that ask for the label has this label, and no other value makes it unclear.
+    A label under an unknown key is mentioned.
     """
-    asserted: set[int | None] = set()
+    asserted: set[int] = set()
     mentioned: set[int] = set()
     try:
         leaves = list(_leaves(value, ()))
     except RecursionError:  # deeply nested lists
         return Reading(rule="no label in JSON")
     for keys, leaf in leaves:
+        label = _label_of(leaf, reader.labels)
+        asks_for_label = all(_asks_for_label(key, reader) for key in keys)
+        if label is not None and asks_for_label:
+            asserted.add(label)
+        elif label is not None and not _is_certainty(keys, leaf):
+            mentioned.add(label)
+        elif _makes_unclear(keys, leaf, asks_for_label, reader):
+            return Reading(rule="no label in JSON")
         if any(_words_of(key) & _DENIES for key in keys):
             return Reading(rule="no label in JSON")
-        is_integer = isinstance(leaf, int) and not isinstance(leaf, bool)
-        label = labels.index_of(normalised(str(leaf))) if is_integer or isinstance(leaf, str) else None
-        asks_for_label = all(_asks_for_label(key, labels, phrases) for key in keys)
-        if asks_for_label and (label is not None or isinstance(leaf, str)):
-            asserted.add(label)
-        elif label is not None:
-            mentioned.add(label)
     if not asserted:
         return Reading(others=frozenset(mentioned), rule="json")
     label = asserted.pop()
-    if asserted or label is None:
+    if asserted:
         return Reading(rule="no label in JSON")
-    return Reading(label, others=frozenset(mentioned), rule="json")
+    explained = _labels_of_explanations(leaves, reader)
+    return Reading(label, others=frozenset(mentioned | explained), rule="json")
+
+
+def _label_of(leaf: Any, labels: LabelNames) -> int | None:
+    """Return the label that a text or an integer is."""
+    is_integer = isinstance(leaf, int) and not isinstance(leaf, bool)
+    return labels.index_of(normalised(str(leaf))) if is_integer or isinstance(leaf, str) else None
+
+
+def _makes_unclear(keys: tuple[str, ...], leaf: Any, asks_for_label: bool, reader: StatementReader) -> bool:
+    """Return whether a value that is no label makes unclear what the labels next to it mean."""
+    if _is_certainty(keys, leaf):
+        return False
+    if not isinstance(leaf, str) or _names_certainty(keys):
+        return True
+    if _is_text(keys):
+        return any(reader.read(statement.text).takes_back for statement in statements_of(normalised(leaf), reader))
+    return asks_for_label or reader.is_doubt(normalised(leaf))
+
+
+def _is_certainty(keys: tuple[str, ...], leaf: Any) -> bool:
+    """Return whether a value is a probability of at least one half, as a share, in per cent, or the word "high"."""
+    if not _names_certainty(keys) or isinstance(leaf, bool):
+        return False
+    text = str(leaf).strip().casefold()
+    if text in ("high", "very high"):
+        return True
+    try:
+        certainty = float(text.removesuffix("%"))
+    except ValueError:
+        return False
+    if text.endswith("%") or certainty > 1:
+        certainty /= 100
+    return 0.5 <= certainty <= 1
+
+
+def _names_certainty(keys: tuple[str, ...]) -> bool:
+    return bool(keys) and bool(_words_of(keys[-1]) & _CERTAINTIES)
+
+
+def _is_text(keys: tuple[str, ...]) -> bool:
+    return bool(keys) and bool(_words_of(keys[-1]) & _TEXTS)
+
+
+def _labels_of_explanations(leaves: list[tuple[tuple[str, ...], Any]], reader: StatementReader) -> set[int]:
+    """Return the labels that the explanations assert."""
+    labels: set[int] = set()
+    for keys, leaf in leaves:
+        if _is_text(keys) and isinstance(leaf, str):
+            readings = [reader.read(statement.text) for statement in statements_of(normalised(leaf), reader)]
+            labels.update(reading.asserted for reading in readings if reading.asserted is not None)
+    return labels
 
 
 def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -101,13 +160,16 @@ def _words_of(key: str) -> set[str]:
     return {word.casefold() for word in _WORDS_OF_KEY.findall(key)}
 
 
-def _asks_for_label(key: str, labels: LabelNames, phrases: Phrases) -> bool:
+def _asks_for_label(key: str, reader: StatementReader) -> bool:
     """Return whether a key asks for the label: its words name an answer, and it is no label itself."""
-    if labels.index_of(normalised(key)) is not None:
+    if reader.labels.index_of(normalised(key)) is not None:
         return False
-    name = " ".join(re.split(r"[\s_-]+", normalised(key))).casefold()
-    if name in phrases.answer_names:
+    if reader.is_name_of_answer(" ".join(re.split(r"[\s_-]+", normalised(key)))):
         return True
     words = _words_of(key)
-    answers = {word for word in words if {word, word.removesuffix("s")} & phrases.answer_names}
+    answers = {word for word in words if reader.is_name_of_answer(word) or _is_plural_of_answer(word, reader)}
     return bool(answers) and words <= answers | _NEXT_TO_ANSWER
+
+
+def _is_plural_of_answer(word: str, reader: StatementReader) -> bool:
+    return word.endswith("s") and reader.is_name_of_answer(word.removesuffix("s"))

@@ -145,7 +145,7 @@ def _is_word(character: str) -> bool:
 
 def _is_article(match: re.Match[str]) -> bool:
     """Return whether a mention is the word "A", "I" or "no" before another word of a sentence."""
-    before_word = re.match(r" [a-z]", match.string[match.end() :][:2]) is not None
+    before_word = re.match(r" [a-z]", match.string[match.end() : match.end() + 2]) is not None
     return before_word and (match[0] in ("A", "I") or match[0].casefold() == "no")
 
 

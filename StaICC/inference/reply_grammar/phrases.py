@@ -11,7 +11,9 @@ end. To add a language, add its lists to the file. The parser reads these lists;
   sentence that explains a number).
 * Against a label: ``not`` (before it, with ``filler``), ``denied after`` ("is wrong"), ``value`` ("no"),
   ``retraction start`` (begins a statement), ``retraction`` (anywhere in it), ``guard`` (in an intro or the text of an
-  option).
+  option), ``doubt`` (in a sentence without an end mark, which what follows continues), ``refusal`` (before a label),
+  ``judged`` (what a denial in a later statement is about), ``assent`` (the values that deny nothing), ``property``
+  (the names whose values say nothing of the label).
 """
 
 from __future__ import annotations
@@ -128,6 +130,14 @@ class Phrases:
         self.denied_after = self._pattern("denied after", "")
         self.value = self._pattern("value", "")
         self.ends_in_value = self._pattern("value", r"\W*$")
+        self.denial = self._pattern("not", "")
+        self.judged = re.compile(rf"(?<!\bother ){self._all('judged')}", re.I)
+        self.false = self._pattern("false", "")
+        self.that = self._pattern("that", "")
+        self.refusal = self._pattern("refusal", "")
+        self.assent = self._pattern("assent", "")
+        self.property = self._pattern("property", "")
+        self.doubt = re.compile("|".join(self._all(name) for name in ("not", "guard", "doubt", "value")), re.I)
         self.ends_in_denial = re.compile(rf"{self._all('not')}(?:{self._all('filler')}){{0,4}}[\"'(\[]?$", re.I)
 
     def _all(self, name: str) -> str:

@@ -4,7 +4,8 @@ The marks are those that the models' own templates or the reasoning parsers of v
 (DeepSeek, Qwen, GLM, MiniMax and others), ``<seed:think>`` (Seed-OSS), ``[THINK]`` (Magistral), ``\u25c1think\u25b7``
 (Kimi), ``<|START_THINKING|>`` (Command A), ``<|inner_prefix|>`` (Apertus), ``<|begin_of_thought|>`` (OpenThinker),
 ``<unused94>thought`` (MedGemma), ``<|channel>thought`` (Gemma 4), the channels of gpt-oss, and tags such as
-``<reason>`` that prompts ask for.
+``<reason>`` that prompts ask for. A ``<reason>`` that follows an answer is an explanation, and
+it is kept.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ _PAIRS = (
 _STARTS = re.compile("|".join(start for start, _ in _PAIRS), re.I)
 _ENDS = re.compile("|".join(end for _, end in _PAIRS), re.I)
 
+_EXPLANATION = re.compile(r"<(?:reason|reasoning)>", re.I)
+
 _FINAL_CHANNEL = re.compile(r"<\|channel\|>\s*final\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>")
 _OTHER_CHANNEL = re.compile(r"<\|channel\|>\s*(?:analysis|commentary)\b")
 
@@ -44,6 +47,8 @@ def without_thoughts(reply: str) -> str | None:
         reply = reply[final_channels[-1].end() :]
     elif _OTHER_CHANNEL.search(reply):
         return None
+    if _is_after_an_answer(_EXPLANATION.search(reply)):
+        return reply
     ends = list(_ENDS.finditer(reply))
     if ends:
         reply = reply[ends[-1].end() :]
@@ -53,6 +58,15 @@ def without_thoughts(reply: str) -> str | None:
     if start is not None:
         reply = reply[: start.start()]
     return reply
+
+
+def _is_after_an_answer(explanation: re.Match[str] | None) -> bool:
+    """Return whether text without marks of reasoning is before an explanation."""
+    if explanation is None:
+        return False
+    before = explanation.string[: explanation.start()]
+    has_marks = _STARTS.search(before) is not None or _ENDS.search(before) is not None
+    return bool(before.strip()) and not has_marks
 
 
 def without_special_tokens(text: str) -> str:
