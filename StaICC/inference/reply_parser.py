@@ -52,8 +52,8 @@ class ParsedReply:
     """The index of the label; ``None`` for an unparsed reply."""
     rule: str
     """What found it: ``"exact"``, ``"json"`` or ``"statement"``; or why there is none: ``"empty"``,
-    ``"cut off in reasoning"``, ``"several labels"``, ``"denied or taken back"``, ``"repeats the prompt"``,
-    ``"no label in JSON"``, ``"no label"``."""
+    ``"cut off in reasoning"``, ``"cut off in a label"``, ``"several labels"``, ``"denied or taken back"``,
+    ``"repeats the prompt"``, ``"no label in JSON"``, ``"no label"``."""
 
 
 def parse_reply(
@@ -62,7 +62,8 @@ def parse_reply(
     r"""Find the label that a generated reply names.
 
     Args:
-        reply: The generated text, without the prompt.
+        reply: The generated text, without the prompt. If it is a ``Text`` that stopped at its maximum number of tokens,
+            a label at its end that begins another label ("card" of "card arrival") is none.
         label_space: The label names.
         label_prefix: The text before a label in the prompt, such as ``"sentiment: "``.
         text_prefixes: The beginnings of the input texts in the prompt, such as ``["review: "]``.
@@ -79,6 +80,24 @@ def parse_reply(
         >>> parse_reply(reply, ["negative", "positive"], "sentiment: ", ["review: "])
         ParsedReply(label=0, rule='statement')
     """
+    parsed = _parse(reply, label_space, label_prefix, text_prefixes)
+    if parsed.label is not None and _may_be_cut_label(reply, parsed.label, label_space):
+        return ParsedReply(None, "cut off in a label")
+    return parsed
+
+
+def _may_be_cut_label(reply: str, label: int, label_space: Sequence[str]) -> bool:
+    """Return whether a reply that stopped at its maximum number of tokens may have begun another, longer label."""
+    if not isinstance(reply, Text) or reply.finish_reason != "length":
+        return False
+    names = [normalised(str(name)).strip().casefold() for name in label_space]
+    ends_in_label = normalised(reply).casefold().endswith(names[label])
+    is_beginning = any(name.startswith(names[label]) for name in names if name != names[label])
+    return ends_in_label and is_beginning
+
+
+def _parse(reply: str, label_space: Sequence[str], label_prefix: str, text_prefixes: Sequence[str]) -> ParsedReply:
+    """Find the label that a reply names, however the reply ended."""
     names = [str(label) for label in label_space]
     for form in (str, str.strip):
         forms, written = [form(name) for name in names], form(reply)

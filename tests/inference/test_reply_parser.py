@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from StaICC import Normal
+from StaICC.inference.contract import Text
 from StaICC.inference.reply_parser import ParsedReply, parse_reply, reply_text
 from StaICC.methods.generation import shares
 from StaICC.prompting.prompt_text import PromptParts, PromptText
@@ -229,6 +230,17 @@ def test_benchmarks_give_the_parser_the_template_of_their_prompts(function: Any,
     first_label = benchmark(lambda prompt, label_space: 0)
     assert not result.details["mini"].unparsed
     assert result.divided["mini"]["accuracy"] == first_label.divided["mini"]["accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("space", "reply"),
+    [(["C", "C++"], "The language is C"), (["card", "card_arrival"], "card"), (["1", "10"], "Label: 1")],
+)
+def test_a_label_at_the_end_of_a_cut_reply_may_be_a_longer_one(space: list[str], reply: str) -> None:
+    assert parse_reply(Text(reply, "stop"), space).label == 0
+    assert parse_reply(Text(reply, "length"), space) == ParsedReply(None, "cut off in a label")
+    assert parse_reply(Text(f"{reply}\nThe", "length"), space).label == 0
+    assert parse_reply(Text(space[1], "length"), space).label == 1
 
 
 def test_methods_that_generate_give_the_parser_the_template() -> None:
