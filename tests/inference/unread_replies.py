@@ -131,7 +131,17 @@ AFTER_ANOTHER_ANSWER = [
     'politics\n{{"label": "{label}"}}',
 ]
 
+ABOUT_THE_WORD = [
+    "The author deserves {label}.",
+    "The user wants {label}.",
+    "The film got {label}.",
+    "This review should get {label}.",
+    "The text refers to {label}.",
+    "The customer receives {label}.",
+]
+
 UNREAD = [
+    *ABOUT_THE_WORD,
     *IN_A_TAG,
     *BESIDE_OTHER_JSON_VALUES,
     *VALUES_IN_THE_NEXT_STATEMENT,
