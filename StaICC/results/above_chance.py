@@ -175,7 +175,7 @@ def not_beaten_by_baseline(result: _HasBaselines) -> dict[str, list[str]]:
 
 
 def interval_disagreements(result: _HasBaselines) -> list[str]:
-    """Return a sentence for each interval that lies above a baseline which the test does not reject."""
+    """Return a sentence for each interval that is above a baseline which the test does not reject."""
     found = above_chance(result)
     if found is None:
         return []

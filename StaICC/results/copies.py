@@ -42,7 +42,7 @@ def labels_key(result: Result) -> str:
 def same_scores(first: Result, second: Result) -> bool:
     """Return whether the label scores of two results with equal labels are the same to the tolerance.
 
-    A result whose predictions are labels without scores cannot be told apart from one with the same labels.
+    A result whose predictions are labels without scores cannot be distinguished from one with the same labels.
     """
     for name, details in first.details.items():
         others = second.details[name]

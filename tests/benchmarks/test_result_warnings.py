@@ -136,7 +136,10 @@ def with_a_kernel(prompt: str, label_space: Sequence[str], kernel: Any) -> Any:
 
 
 def calls_a_global(prompt: str, label_space: Sequence[str]) -> Any:
-    return next(GLOBAL_KERNEL(text, label_space) for text in [prompt])
+    def scores_of(text: str) -> Any:
+        return GLOBAL_KERNEL(text, label_space)
+
+    return scores_of(prompt)
 
 
 class Attribute:

@@ -338,16 +338,21 @@ def test_the_worst_end_of_a_slope_depends_on_the_sign_of_the_weight_of_a_conditi
     """A slope is lowest if missing queries are wrong with clean labels, and right with noisy ones."""
     data = Dataset.from_rows(ROWS, name="own", label_space=["no", "yes"])
     own = StaICC.GLER(datasets=[data], limit=40)
-    full, lost, low = {}, {}, {}
+    full: dict[str, int] = {}
+    low: dict[str, int] = {}
+    lost: dict[str, int | None] = {}
     conditions = own.experimentor[0].conditions()
     for number, condition in enumerate(conditions):  # from clean to noisy labels
         clean = number < len(conditions) // 2
         for query in condition.queries:
             prompt = str(query.prompt)
             full[prompt] = query.label if chance(prompt) < 0.7 else 1 - query.label
+            lost[prompt] = low[prompt] = full[prompt]
             is_lost = chance(f"lost {prompt}") < 0.1
-            lost[prompt] = None if is_lost else full[prompt]
-            low[prompt] = (1 - query.label if clean else query.label) if is_lost else full[prompt]
+            if is_lost:
+                lost[prompt] = None
+                wrong = 1 - query.label
+                low[prompt] = wrong if clean else query.label
     complete, partial = predicted(own, full), predicted(own, lost)
     found, lowest = compare(partial, complete).overall, compare(predicted(own, low), complete).overall
     assert found.interval.low == pytest.approx(lowest.interval.low, abs=2e-3)

@@ -1,6 +1,6 @@
 """The phrases of replies, as patterns made from data: ``phrases.json`` has them by language.
 
-A phrase is a text of words. ``[word]`` may be missing, and ``<name>`` stands for any phrase of the list with this name
+A phrase is a text of words. ``[word]`` may be missing, and ``<name>`` is any phrase of the list with this name
 in the same language. Built in are ``<colon>``, ``<number>``, ``<quotation>``, and ``<stop>``: a punctuation mark or the
 end. To add a language, add its lists to the file. The parser reads these lists; the others are parts of them:
 
