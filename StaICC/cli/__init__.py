@@ -35,8 +35,8 @@ from StaICC.safe_text import one_line
 from StaICC.version import __version__
 
 if TYPE_CHECKING:  # slow imports are made in functions that run where Ctrl-C is handled
+    from StaICC.cli.output import Printed
     from StaICC.cli.parser import Parser
-    from StaICC.cli.saving import Printed
 
 __all__ = ["main", "script"]
 
@@ -46,25 +46,25 @@ __all__ = ["main", "script"]
 # library and prints: data to stdout, messages to stderr. Only the module of the chosen command is imported.
 _COMMANDS = {
     "run": ("run", "run a benchmark on a model and print its table"),
-    "race": ("run", "evaluate two models until the better one is known, on as few test rows as needed"),
-    "report": ("reports", "write saved results as one self-contained HTML page with figures"),
-    "leaderboard": ("reports", "write a static site of all saved results in a folder, each of them verified"),
-    "compare": ("comparing", "compare saved results with paired significance tests"),
-    "rank": ("comparing", "rank saved results, with intervals of ranks"),
-    "components": ("comparing", "print what an accuracy owes to rows, demonstrations and templates"),
-    "plan": ("comparing", "plan how many rows, draws, templates and data sets a precision or difference needs"),
-    "published": ("comparing", "print the figures of the papers, or compare a saved result with them"),
+    "race": ("race", "evaluate two models until the better one is known, on as few test rows as needed"),
+    "report": ("report", "write saved results as one self-contained HTML page with figures"),
+    "leaderboard": ("leaderboard", "write a static site of all saved results in a folder, each of them verified"),
+    "compare": ("compare", "compare saved results with paired significance tests"),
+    "rank": ("compare", "rank saved results, with intervals of ranks"),
+    "components": ("generalisation", "print what an accuracy owes to rows, demonstrations and templates"),
+    "plan": ("generalisation", "plan how many rows, draws, templates and data sets a precision or difference needs"),
+    "published": ("published", "print the figures of the papers, or compare a saved result with them"),
     "prompts": ("exchange", "write the prompts of a benchmark for another engine"),
     "score": ("exchange", "score the predictions of another engine"),
-    "export": ("exchange", "write benchmarks as lm-evaluation-harness tasks, and results as tables"),
-    "verify": ("reports", "recompute saved results from their records, and their prompts from the data"),
+    "export": ("export", "write benchmarks as lm-evaluation-harness tasks, and results as tables"),
+    "verify": ("verify", "recompute saved results from their records, and their prompts from the data"),
     "data": ("data", "install, verify, list and find the frozen data"),
-    "models": ("data", "list the kinds of models with their options"),
-    "show": ("data", "list kernels, methods, data sets, benchmarks and metrics, including plug-ins"),
-    "methods": ("data", "list inference methods with their papers and options"),
-    "store": ("data", "inspect, export and merge prediction stores"),
-    "baseline": ("comparing", "print random baselines, and the p-value of an accuracy"),
-    "cite": ("comparing", "print the BibTeX of the benchmark, its data sets and the methods"),
+    "models": ("show", "list the kinds of models with their options"),
+    "show": ("show", "list kernels, methods, data sets, benchmarks and metrics, including plug-ins"),
+    "methods": ("show", "list inference methods with their papers and options"),
+    "store": ("store", "inspect, export and merge prediction stores"),
+    "baseline": ("baseline", "print random baselines, and the p-value of an accuracy"),
+    "cite": ("cite", "print the BibTeX of the benchmark, its data sets and the methods"),
 }
 _EPILOG = (__doc__ or "").partition("\n\n")[2]
 _PATIENCE = 1.0
@@ -159,8 +159,8 @@ def _status(argv: list[str], signals: EndingSignals) -> int:
 
 def _run_command(argv: list[str]) -> int:
     """Run a command, print what it returns, and return its exit status."""
+    from StaICC.cli.output import Printed, print_fitted, print_json
     from StaICC.cli.parser import complete
-    from StaICC.cli.saving import Printed, print_json, show
 
     if "_ARGCOMPLETE" in os.environ:
         complete(_parser(None))
@@ -173,7 +173,7 @@ def _run_command(argv: list[str]) -> int:
     if isinstance(done, Printed) and args.json:
         print_json(done.document)
     elif isinstance(done, Printed):
-        show(done.blocks)
+        print_fitted(done.blocks)
     print(end="", flush=True)
     if isinstance(done, Printed):
         return done.status

@@ -1,34 +1,32 @@
-"""The commands that evaluate models: ``run``, ``race``."""
+"""The command ``run``: a benchmark on a model."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import sys
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from StaICC.benchmarks.task import Statistics
-from StaICC.cli import options
+from StaICC.cli import model_options, options
+from StaICC.cli.evaluating import explained_interrupt, name_models
+from StaICC.cli.long_icl_options import OF_LONG_ICL, add_long_icl_options, long_icl_benchmark
 from StaICC.cli.options import LONG_ICL
-from StaICC.cli.parser import INSTEAD, add_arguments, converted, flag
-from StaICC.cli.saving import STDOUT, ResultSaver, add_prices, add_result_outputs, check_output, write_text
+from StaICC.cli.output import STDOUT, add_prices, check_output, write_text
+from StaICC.cli.parser import INSTEAD, flag
+from StaICC.cli.saving import ResultSaver, add_result_outputs
 from StaICC.comparing.published_comparison import compare_with_published, display_published
 from StaICC.errors import ArgumentError
-from StaICC.kernels.registry import DESCRIPTIONS, load_kernel
+from StaICC.kernels.registry import DESCRIPTIONS
 from StaICC.layout import Block, Line
 from StaICC.methods.run import Method, different, display_methods, forecast_method, run_all, run_many_shot
 from StaICC.methods.specification import read_options
 
-_OF_LONG_ICL = (
-    *("data_dir", "rounds", "test_number", "instruct", "variant", "experiment", "levels", "shots"),
-    *("seed", "parsing", "published"),
-)
-_BENCHMARK_OF = {"draws": "generalisation", "templates": "generalisation"} | dict.fromkeys(_OF_LONG_ICL, LONG_ICL)
+_BENCHMARK_OF = {"draws": "generalisation", "templates": "generalisation"} | dict.fromkeys(OF_LONG_ICL, LONG_ICL)
 """The benchmark of each option that only one has."""
+
+
 _SCORES = ("accuracy", "likelihood")
 
 
@@ -37,8 +35,8 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     options.add_benchmark(parser, LONG_ICL)
     kinds = "; ".join(f"{kind}: {text}" for kind, text in DESCRIPTIONS.items())
-    options.add_model(parser, f"{kinds}; or the name of a plug-in, or package.module:name", "ppm")
-    options.add_text_options(parser)
+    model_options.add_model(parser, f"{kinds}; or the name of a plug-in, or package.module:name", "ppm")
+    model_options.add_text_options(parser)
     text = "an inference method, such as hidden-calibration, or all: the ten of the paper's Table 2"
     add("--method", help=text)
     text = "an option of the method; repeat it for several (python -m StaICC show methods lists them)"
@@ -64,45 +62,12 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     levels("--draws", type=int, metavar="N", help="lists of demonstrations (default 4)")
     levels("--templates", type=int, metavar="N", help="templates, at most 9 (default 3)")
     add_result_outputs(parser)
-    _add_long_icl_options(parser)
-
-
-_ITEMS = converted(lambda text: text if text == "all" else int(text), "a number of test items, or 'all'")
-_LEVEL = converted(
-    lambda text: int(text[:-1]) * 1024 if text[-1:] in ("K", "k") else int(text), "a number such as 5 or 4K"
-)
-
-
-def _add_long_icl_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of LongICL to the parser of ``run``.
-
-    Args:
-        parser: The parser, with the options of all benchmarks. ``not_long_icl`` of its arguments are the defaults of
-            those that LongICL does not support.
-    """
-    title = "long-icl (6 to 174 labels, contexts of 1K to 128K tokens)"
-    add = partial(parser.add_argument_group(title).add_argument, default=None)
-    experiments = "instead of rounds: context, length, shots, order, position, controls, retrieval, or helmet"
-    levels = "of the experiment: budgets such as 4K 8K; shots; orders; parts; numbers of retrieved demonstrations"
-    add("--data-dir", type=Path, metavar="DIR", help="folder with the data (default: as installed)")
-    add("--rounds", type=int, nargs="+", action="extend", metavar="N", help="rounds, 1 to 5 (default: all)")
-    add("--test-number", type=_ITEMS, metavar="N", help="items, or 'all' (default 500; experiments 100, helmet 500)")
-    add("--instruct", action="store_true", help="show the label list in the prompt")
-    add("--variant", help="published (default), or strict: with its errors of selection, parsing and scoring corrected")
-    add("--experiment", metavar="NAME", help=experiments)
-    add("--levels", type=_LEVEL, nargs="+", action="extend", metavar="N", help=levels)
-    add("--shots", type=int, metavar="N", help="demonstrations per label of order to retrieval (default 3)")
-    add("--seed", type=int, metavar="N", help="of the shuffles of an experiment (default 0)")
-    add("--parsing", help="of generated text: published (default), or tolerant")
-    add("--published", action="store_true", help="compare with the published figures too")
-    unsupported = ("k", "sampler", "noisy_channel", "limit", "metrics", "outputs")
-    defaults = {name: parser.get_default(name) for name in unsupported}
-    parser.set_defaults(not_long_icl=defaults)
+    add_long_icl_options(parser)
 
 
 def _inputs(args: argparse.Namespace) -> list[Path]:
     """Return the files that a run reads: those of the model and of the data."""
-    inputs = [*options.model_files(args.model), *options.inputs_of(args)]
+    inputs = [*model_options.model_files(args.model), *options.inputs_of(args)]
     if args.data_dir is not None:
         from StaICC.long_icl.cards import cards
 
@@ -152,43 +117,6 @@ def _refuse_options(args: argparse.Namespace) -> None:
             raise ArgumentError(f"{LONG_ICL} has no {flag(name)}{hint}")
 
 
-def _long_icl(args: argparse.Namespace) -> tuple[Any, Any]:
-    """Return the benchmark LongICL that the options describe, and the inference function."""
-    from StaICC.long_icl.benchmark import LongICL
-    from StaICC.long_icl.cards import cards, task_card
-    from StaICC.long_icl.experiments import Experiment
-
-    given = {name: getattr(args, name) for name in ("unparsed", *_OF_LONG_ICL)}
-    given = {name: value for name, value in given.items() if value is not None and name != "published"}
-    of_experiment = {name: given.pop(name) for name in ("levels", "shots", "seed") if name in given}
-    if "experiment" in given:
-        given["experiment"] = Experiment(given["experiment"], **of_experiment)
-    elif of_experiment:
-        raise ArgumentError(f"--{next(iter(of_experiment))} belongs to an experiment. Choose one with --experiment")
-    function, writes = options.load_model(args, for_long_icl=True)
-    datasets = options.datasets_of(args)
-    show = partial(print, file=sys.stderr)
-    if not writes and "experiment" not in given:
-        structured = [name for name in datasets or cards() if isinstance(name, str) and task_card(name).structured]
-        if structured and datasets:
-            remedy = "Leave it out, or use a model that generates text (--answers text)"
-            raise ArgumentError(f"{task_card(structured[0]).needs_text}, and this model scores labels. {remedy}")
-        if structured:
-            show(f"left out, since they need a model that generates text: {', '.join(structured)}")
-            datasets = [name for name in cards() if name not in structured]
-    if given.get("test_number") == "all":
-        given["test_number"] = None
-    statistics = Statistics(tried=args.tried)
-    return LongICL(datasets=datasets, statistics=statistics, announce=show, **given), function
-
-
-def _name_models(result: Any, *names: str) -> None:
-    """Write the names of the models into the provenance of a result, or of each result of a group."""
-    results = list(result.results())
-    for single, name in zip(results, names * (len(results) // len(names)), strict=True):
-        single.provenance = single.provenance.named(name)
-
-
 def _forecast(args: argparse.Namespace, benchmark: Any, function: Any) -> None:
     """Print the forecast of a run, and save it."""
     prices = None if args.prices is None else tuple(args.prices)
@@ -211,7 +139,7 @@ def _evaluate(
     """Return the result of a benchmark, of a method, or of several k; of these, each finished run is saved."""
 
     def save(table: Any) -> None:
-        _name_models(table, args.model_name or options.shown_model(args.model))
+        name_models(table, args.model_name or model_options.shown_model(args.model))
         saver.save(table)
 
     form, given = (args.method_variant, args.calibration_number), read_options(args.method_option)
@@ -223,20 +151,6 @@ def _evaluate(
     if args.method == "all":
         return run_all(function, benchmark, *form, options=given, finished=save, **settings)
     return Method(args.method, function, *form, **given).run(benchmark, **settings)
-
-
-@contextlib.contextmanager
-def _explained_interrupt(args: argparse.Namespace, saver: ResultSaver) -> Iterator[None]:
-    """Say in an interrupt what is kept and how to continue; the command line prints it with the command."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        kept = "no predictions were stored; with --store FILE a run can continue"
-        if args.store is not None:
-            kept = f"completed predictions are in {args.store}; the same command continues"
-        if saver.path is not None:
-            kept += f"; the runs that are finished are in {saver.path}"
-        raise KeyboardInterrupt(kept) from None
 
 
 def run(args: argparse.Namespace) -> int | None:
@@ -254,7 +168,7 @@ def run(args: argparse.Namespace) -> int | None:
       python -m StaICC run long-icl --data-dir DIR --rounds 1 2 --test-number 20
       python -m StaICC run long-icl --experiment context --levels 4K 8K 16K --dry-run
     """
-    args.model = options.model_of(args)
+    args.model = model_options.model_of(args)
     early = {name: value for name in ("precision", "score") if (value := getattr(args, name)) is not None}
     _check_options(args, early)
     _refuse_options(args)
@@ -264,18 +178,18 @@ def run(args: argparse.Namespace) -> int | None:
     else:
         saver = ResultSaver(args, inputs, args.store)
     if args.benchmark == LONG_ICL:
-        benchmark, function = _long_icl(args)
+        benchmark, function = long_icl_benchmark(args)
     else:
         benchmark = None if isinstance(args.k, list) else options.make(args)  # several k: one benchmark for each
-        function, _ = options.load_model(args)
+        function, _ = model_options.load_model(args)
     if args.dry_run:
         _forecast(args, benchmark, function)
         return None
     saver.check(args.records, result=args.json)  # imported modules are inputs, too
     settings = {"model_name": args.model_name, "on_error": args.on_error, "return_outputs": args.records is not None}
-    with _explained_interrupt(args, saver):
+    with explained_interrupt(args, saver):
         result = _evaluate(args, benchmark, function, saver, {**options.run_settings(args), **settings, **early})
-    _name_models(result, args.model_name or options.shown_model(args.model))
+    name_models(result, args.model_name or model_options.shown_model(args.model))
 
     def blocks() -> Iterable[Block]:
         yield from result.display_blocks() if args.method is None and benchmark is not None else display_methods(result)
@@ -283,42 +197,3 @@ def run(args: argparse.Namespace) -> int | None:
             yield from [Line(""), *display_published(compare_with_published(result))]
 
     return saver.finish(result, blocks)
-
-
-def add_race(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    from StaICC.benchmarks.race import race as race_models
-
-    parser.set_defaults(benchmark="normal", race=race_models)
-    options.add_model(parser, "a model as for run; give it twice")
-    add_arguments(parser, race_models, "margin", "score")
-    options.add_prompt_options(parser)
-    options.add_execution_options(parser)
-    add_result_outputs(parser)
-
-
-def race(args: argparse.Namespace) -> int:
-    """Evaluate two models until the better one is known.
-
-    Both models predict the same test rows of the benchmark normal, in a random order that is the same for all models.
-    The race ends when it is known with 95 % confidence which model is better in the full benchmark, or that the
-    difference is below the margin.
-
-    examples:
-      python -m StaICC race --model smollm2 --model ppm
-      python -m StaICC race --model hf:gpt2 --model hf:distilgpt2 --margin 0.03 --store run.sqlite
-      python -m StaICC race --model smollm2 --model smollm2 --model-option dtype=bfloat16
-    """
-    if len(args.model) != 2:
-        raise ArgumentError(f"wrong number of models: got {len(args.model)}, expected two. Give --model twice")
-    if args.model_option:
-        raise ArgumentError(f"--model-option {args.model_option[0]}: put it after the model that it is about")
-    inputs = [*options.inputs_of(args), *(file for model in args.model for file in options.model_files(model))]
-    saver = ResultSaver(args, inputs, args.store)
-    benchmark = options.make(args)
-    first, second = map(load_kernel, args.model)
-    keep = args.records is not None
-    with _explained_interrupt(args, saver):
-        result = args.race(benchmark, first, second, args.margin, args.score, keep, **options.run_settings(args))
-    _name_models(result, *map(options.shown_model, args.model))
-    return saver.finish(result)

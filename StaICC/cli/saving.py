@@ -1,195 +1,29 @@
-"""Saved results on the command line: read by name, written as a run goes on, shown."""
+"""The result of a command, saved as a run goes on."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import itertools
-import json
 import os
 import re
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from StaICC.cli.terminal import raw
-from StaICC.datasets.pack import data_home
-from StaICC.errors import ArgumentError, DataMissingError, StaICCError
-from StaICC.files.output import StrPath, check_outputs, write_output
-from StaICC.layout import Block, TextTable, print_blocks
-from StaICC.results.files import DIGESTS, check_result_name, read_result_file, with_digests, write_result_file
+from StaICC.cli.output import STDOUT, check_output, has_content, print_fitted, print_json, saved_result_digest
+from StaICC.errors import ArgumentError, StaICCError
+from StaICC.files.output import StrPath
+from StaICC.layout import Block
+from StaICC.results.files import check_result_name, with_digests, write_result_file
 from StaICC.results.result import Result, ResultGroup, load, save_records
 from StaICC.results.signature import Signature
-from StaICC.safe_text import json_escaped, one_line, utf8, visible
-
-STDOUT = "-"
-"""The file name that means stdout."""
+from StaICC.safe_text import one_line
 
 NOT_SAVED = 4
 """Exit status of a command whose result was printed, but not saved where the user wants it."""
-
-
-def check_output(
-    *paths: str | Path | None,
-    inputs: Iterable[StrPath] = (),
-    store: StrPath | None = None,
-    result: str | Path | None = None,
-) -> None:
-    """Refuse output files that cannot be written or that the command reads, before anything is computed.
-
-    Args:
-        *paths: The output files, which replace no saved result; ``None`` and stdout are ignored.
-        inputs: The files that the command reads; the installed data and the source files of imported modules are added.
-        store: The prediction store that the command uses.
-        result: One more output file, for the result of the command, which may replace an earlier one.
-
-    Raises:
-        ArgumentError: As for :func:`StaICC.files.output.check_outputs`; or an output is a saved result.
-    """
-    outputs = [path for path in (*paths, result) if path is not None and str(path) != STDOUT]
-    kept = [*inputs]
-    if outputs:
-        kept += [file for module in [*sys.modules.values()] if (file := getattr(module, "__file__", None))]
-        with contextlib.suppress(DataMissingError, OSError):  # no data is installed
-            kept += [file for folder in ("tables", "models", "long_icl") for file in (data_home() / folder).glob("*")]
-    check_outputs(outputs, kept, [] if store is None else [store])
-    for path in outputs:
-        if path is not result and _digest(Path(path)) is not None:
-            raise ArgumentError(f"{path} is a saved result, which only another result may replace; give another path")
-
-
-def print_json(value: object) -> None:
-    """Print a value as JSON, with terminal control characters escaped.
-
-    Args:
-        value: Lists, mappings, texts, numbers; anything else is printed as its text.
-    """
-    text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False, default=str)
-    write_text(STDOUT, [text, "\n"])
-
-
-@dataclass(frozen=True, slots=True)
-class Printed:
-    """What a command returns to be printed."""
-
-    document: object
-    """Printed as JSON with ``--json``."""
-    blocks: Iterable[Block]
-    """Printed without it."""
-    status: int = 0
-    """The exit status."""
-
-
-def show(blocks: Iterable[Block]) -> None:
-    """Print tables and lines, as they fit the terminal."""
-    print_blocks(blocks, raw(sys.stdout))
-
-
-def table(rows: Iterable[Mapping[str, object]], texts: Collection[int] = (0,)) -> TextTable:
-    """Return records with the same keys as a table; ``None`` is shown as ``-``.
-
-    Args:
-        rows: The records, at least one.
-        texts: Columns with text.
-    """
-    listed = list(rows)
-    cells = [["-" if cell is None else str(cell) for cell in row.values()] for row in listed]
-    return TextTable(list(listed[0]), cells, texts)
-
-
-def add_prices(parser: argparse._ActionsContainer) -> None:
-    """Add the option ``--prices``."""
-    text = "cost of a million tokens that the model reads, and of a million that it generates"
-    parser.add_argument("--prices", nargs=2, type=float, metavar=("INPUT", "OUTPUT"), help=text)
-
-
-def result_files(given: Iterable[StrPath], skip: bool = False) -> list[Path]:
-    """Return files of saved results; a folder means the .json files in it and its subfolders, without hidden ones.
-
-    Args:
-        given: Files and folders.
-        skip: Leave out files of folders that are no results, or copies of others, with a line on stderr.
-
-    Raises:
-        ArgumentError: A folder has no such file.
-    """
-    paths = list(map(Path, given))
-    files: list[Path] = []
-    folders = {path for path in paths if path.is_dir()}
-    originals = {_digest(path): path for path in paths if path not in folders} if skip and folders else {}
-    for path in paths:
-        if path not in folders:
-            files.append(path)
-            continue
-        inside = [file for file in sorted(path.rglob("*.json")) if file.is_file()]
-        seen = [file for file in inside if not any(part.startswith(".") for part in file.relative_to(path).parts)]
-        digests = {file: _digest(file) if skip else str(file) for file in seen}
-        if not any(digests.values()):
-            raise ArgumentError(f"{path}: the folder has no saved result, expected .json files in it")
-        for file, digest in digests.items():
-            original = originals.setdefault(digest, file) if digest else None
-            if original == file:
-                files.append(file)
-            else:  # copies: such as in a site
-                reason = f"is a copy of {original}" if original else "is no saved result"
-                print(f"left out: {one_line(f'{file} {reason}')}", file=sys.stderr)
-    return files
-
-
-def load_named(paths: Sequence[StrPath]) -> dict[str, Result | ResultGroup]:
-    """Load saved results, with the shortest names that distinguish them.
-
-    Args:
-        paths: Their files, without duplicates, and folders with such files.
-
-    Returns:
-        The results, in order, by file name without suffix, or by path if two files have the same name.
-
-    Raises:
-        ArgumentError: A file is given twice.
-        OSError: A file cannot be read.
-        SchemaError: A file is not a result.
-    """
-    files = result_files(paths)
-    if twice := [str(path) for path in files if files.count(path) > 1]:
-        raise ArgumentError(f"duplicate result: got {twice[0]} twice, expected different files")
-    distinct = len({path.stem for path in files}) == len(files)
-    return {path.stem if distinct else str(path): load(path) for path in files}
-
-
-class _ResultFiles(argparse.Action):
-    """Stores the files of results, those in folders included."""
-
-    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
-        setattr(namespace, self.dest, result_files(values, skip=bool(self.const)))
-
-
-def add_results(parser: argparse.ArgumentParser, note: str = "", nargs: str = "+", skip: bool = True) -> None:
-    """Add the saved results that a command reads.
-
-    Args:
-        parser: The parser of the command, or of its action.
-        note: What else its help says.
-        nargs: How many there are, in the words of argparse.
-        skip: As for :func:`result_files`.
-    """
-    text = ", ".join(filter(None, ("results saved by run, or folders with such files", note)))
-    parser.add_argument("results", nargs=nargs, action=_ResultFiles, const=skip, metavar="RESULT", help=text)
-
-
-def add_output(parser: argparse.ArgumentParser, text: str, default: str | Path = STDOUT) -> None:
-    """Add the option ``--output``.
-
-    Args:
-        parser: The parser of the command, or of its action.
-        text: Its help.
-        default: The file if it is not given.
-    """
-    parser.add_argument("--output", "-o", type=type(default), default=default, metavar="FILE", help=text)
 
 
 def add_result_outputs(parser: argparse.ArgumentParser) -> None:
@@ -202,18 +36,6 @@ def add_result_outputs(parser: argparse.ArgumentParser) -> None:
     text = "save the result there under a new name (default: staicc-results)"
     add("--output", type=Path, default=Path("staicc-results"), metavar="FOLDER", help=text)
     add("--no-save", dest="save", action="store_false", help="save only what --json and --records name")
-
-
-def _has_content(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size > 0
-
-
-def _digest(path: Path) -> str | None:
-    """Return the digest of a saved result, however its JSON is written; ``None`` if the file is no result."""
-    with contextlib.suppress(StaICCError, OSError, ValueError):
-        if _has_content(path) and (data := read_result_file(path)).get("kind") in ("result", "group"):
-            return str(with_digests(data)[DIGESTS]["file"])
-    return None
 
 
 def _slug(names: Iterable[str]) -> str:
@@ -247,8 +69,8 @@ class ResultSaver:
         self._replaces = False
         if self._file is not None:
             check_result_name(self._file)
-            self._replaces = _has_content(self._file)
-            if self._replaces and not args.overwrite and _digest(self._file) is None:
+            self._replaces = has_content(self._file)
+            if self._replaces and not args.overwrite and saved_result_digest(self._file) is None:
                 raise ArgumentError(f"{self._file} is not a saved result. Give another path, or add --overwrite")
         place = next(path for path in (args.output, *args.output.parents) if os.path.lexists(path))
         if args.output.is_file() or args.output.suffix.lower() == ".json":
@@ -297,7 +119,7 @@ class ResultSaver:
 
     def _refuse_other_run(self, path: Path, result: Result | ResultGroup) -> None:
         """Raise an ArgumentError if a file has a result that is none of these, is more complete, or differs."""
-        if self._args.overwrite or not _has_content(path):
+        if self._args.overwrite or not has_content(path):
             return
         replacements = {_run_of(single): single for single in result.results()}
         for earlier in load(path).results():
@@ -341,7 +163,7 @@ class ResultSaver:
             if self._printed:
                 print_json(with_digests(result.to_dict()))
             else:
-                show((blocks or result.display_blocks)())
+                print_fitted((blocks or result.display_blocks)())
             print(end="", flush=True)
         finally:
             try:
@@ -376,26 +198,3 @@ def _error_of(write: Callable[[Result | ResultGroup], None], result: Result | Re
     except (StaICCError, OSError) as error:
         return (error.strerror if isinstance(error, OSError) else None) or str(error)
     return ""
-
-
-def write_text(output: str | Path, lines: Iterable[str], as_json: bool = True) -> None:
-    """Write text to a file, atomically, or to stdout.
-
-    Args:
-        output: The file; ``-`` for stdout.
-        lines: The text in parts, line ends included.
-        as_json: The text is JSON Lines: on stdout, control characters are escaped. Other text is escaped on a
-            terminal only.
-
-    Raises:
-        OSError: The file cannot be written; an existing file is unchanged.
-    """
-    if str(output) == STDOUT:
-        stream = raw(sys.stdout)
-        encoding = stream.encoding or "utf-8"
-        only_ascii = not encoding.casefold().startswith("utf")
-        for line in lines:
-            text = json_escaped(line, only_ascii) if as_json else visible(line) if stream.isatty() else line
-            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-        return
-    write_output(output, map(utf8, lines))

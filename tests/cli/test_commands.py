@@ -42,7 +42,7 @@ def test_a_full_disk_is_said_and_other_faults_are_not_hidden(staicc: Cli, monkey
     def write(*given: object) -> None:
         raise OSError(fault, os.strerror(fault), file)
 
-    monkeypatch.setattr("StaICC.cli.saving.write_output", write)
+    monkeypatch.setattr("StaICC.cli.output.write_output", write)
     fault = errno.ENOSPC
     status, _, err = staicc("prompts", *MINI[1:], "-o", "p.jsonl")
     assert (status, err) == (2, f"staicc: p.jsonl: {os.strerror(errno.ENOSPC)}\n")
@@ -225,7 +225,7 @@ def test_predictions_are_kept_in_a_store(staicc: Cli) -> None:
 
 
 def test_a_partial_run_is_status_1(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    import StaICC.cli.options as module
+    import StaICC.cli.model_options as module
 
     lost = StaICC.Normal(datasets=["mini"])[0].prompt_set()[0]
     monkeypatch.setattr(

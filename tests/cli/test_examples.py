@@ -14,7 +14,7 @@ import StaICC
 import StaICC.cli
 from StaICC.benchmarks.exchange import identified_queries
 from StaICC.cli import main
-from StaICC.cli.saving import Printed
+from StaICC.cli.output import Printed
 from StaICC.layout import Line
 
 PROGRAM = "python -m StaICC "
@@ -167,7 +167,7 @@ def test_options_are_the_same_everywhere() -> None:
 
 def test_what_a_command_returns_is_printed_as_text_and_as_json(monkeypatch: pytest.MonkeyPatch, staicc: Any) -> None:
     """Without an option of its own: this ended in a traceback."""
-    monkeypatch.setattr("StaICC.cli.comparing.add_cite", lambda parser: None)
-    monkeypatch.setattr("StaICC.cli.comparing.cite", lambda args: Printed({"a": 1}, [Line("one")]))
+    monkeypatch.setattr("StaICC.cli.cite.add_cite", lambda parser: None)
+    monkeypatch.setattr("StaICC.cli.cite.cite", lambda args: Printed({"a": 1}, [Line("one")]))
     assert staicc("cite") == (0, "one\n", "")
     assert json.loads(staicc("cite", "--json")[1]) == {"a": 1}

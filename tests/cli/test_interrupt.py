@@ -149,7 +149,7 @@ def test_a_signal_while_modules_are_imported_has_no_traceback(name, status, said
         "import sys\n"
         "class Sender:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        f"        if name == 'StaICC.cli.saving': {send}\n"
+        f"        if name == 'StaICC.cli.output': {send}\n"
         "sys.meta_path.insert(0, Sender())\n"
         "import StaICC.cli\n"
         "sys.exit(StaICC.cli.main())\n"

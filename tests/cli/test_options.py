@@ -14,7 +14,8 @@ import StaICC
 from StaICC import Dataset, LongICL, load_kernel
 from StaICC.benchmarks.builtin import BENCHMARKS
 from StaICC.cli import _parser, main
-from StaICC.cli.options import load_model, make, model_files, model_of, run_settings
+from StaICC.cli.model_options import load_model, model_files, model_of
+from StaICC.cli.options import make, run_settings
 from StaICC.inference.identity import identity_of
 from StaICC.inference.runner import RunOptions
 from StaICC.kernels.text_inference import text_inference

@@ -90,7 +90,7 @@ def test_nothing_controls_the_terminal(capsys: pytest.CaptureFixture[str], argum
 
 def test_a_traceback_is_escaped_too(program: Any) -> None:
     code = (
-        "import sys, StaICC.cli, StaICC.cli.comparing as module\n"
+        "import sys, StaICC.cli, StaICC.cli.cite as module\n"
         "def fail(args): raise RuntimeError('reply \\x1b[2J\\u202e')\n"
         "module.cite = fail; sys.argv = ['staicc', 'cite']\n"
         "StaICC.cli.main()\n"

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC.benchmarks.verify import Recomputed, status_of, verify
-from StaICC.cli.saving import check_output
+from StaICC.cli.output import check_output
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, UnknownNameError
 from StaICC.files.json_reading import read_value
 from StaICC.long_icl import loading as loading_module

@@ -1,0 +1,143 @@
+"""Output of commands: text, tables, JSON; on stdout or in a file that nothing else needs."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from StaICC.cli.terminal import raw
+from StaICC.datasets.pack import data_home
+from StaICC.errors import ArgumentError, DataMissingError, StaICCError
+from StaICC.files.output import StrPath, check_outputs, write_output
+from StaICC.layout import Block, TextTable, print_blocks
+from StaICC.results.files import DIGESTS, read_result_file, with_digests
+from StaICC.safe_text import json_escaped, utf8, visible
+
+STDOUT = "-"
+"""The file name that means stdout."""
+
+
+def check_output(
+    *paths: str | Path | None,
+    inputs: Iterable[StrPath] = (),
+    store: StrPath | None = None,
+    result: str | Path | None = None,
+) -> None:
+    """Refuse output files that cannot be written or that the command reads, before anything is computed.
+
+    Args:
+        *paths: The output files, which replace no saved result; ``None`` and stdout are ignored.
+        inputs: The files that the command reads; the installed data and the source files of imported modules are added.
+        store: The prediction store that the command uses.
+        result: One more output file, for the result of the command, which may replace an earlier one.
+
+    Raises:
+        ArgumentError: As for :func:`StaICC.files.output.check_outputs`; or an output is a saved result.
+    """
+    outputs = [path for path in (*paths, result) if path is not None and str(path) != STDOUT]
+    kept = [*inputs]
+    if outputs:
+        kept += [file for module in [*sys.modules.values()] if (file := getattr(module, "__file__", None))]
+        with contextlib.suppress(DataMissingError, OSError):  # no data is installed
+            kept += [file for folder in ("tables", "models", "long_icl") for file in (data_home() / folder).glob("*")]
+    check_outputs(outputs, kept, [] if store is None else [store])
+    for path in outputs:
+        if path is not result and saved_result_digest(Path(path)) is not None:
+            raise ArgumentError(f"{path} is a saved result, which only another result may replace; give another path")
+
+
+def print_json(value: object) -> None:
+    """Print a value as JSON, with terminal control characters escaped.
+
+    Args:
+        value: Lists, mappings, texts, numbers; anything else is printed as its text.
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False, default=str)
+    write_text(STDOUT, [text, "\n"])
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What a command returns to be printed."""
+
+    document: object
+    """Printed as JSON with ``--json``."""
+    blocks: Iterable[Block]
+    """Printed without it."""
+    status: int = 0
+    """The exit status."""
+
+
+def print_fitted(blocks: Iterable[Block]) -> None:
+    """Print tables and lines, as they fit the terminal."""
+    print_blocks(blocks, raw(sys.stdout))
+
+
+def table(rows: Iterable[Mapping[str, object]], texts: Collection[int] = (0,)) -> TextTable:
+    """Return records with the same keys as a table; ``None`` is shown as ``-``.
+
+    Args:
+        rows: The records, at least one.
+        texts: Columns with text.
+    """
+    listed = list(rows)
+    cells = [["-" if cell is None else str(cell) for cell in row.values()] for row in listed]
+    return TextTable(list(listed[0]), cells, texts)
+
+
+def add_prices(parser: argparse._ActionsContainer) -> None:
+    """Add the option ``--prices``."""
+    text = "cost of a million tokens that the model reads, and of a million that it generates"
+    parser.add_argument("--prices", nargs=2, type=float, metavar=("INPUT", "OUTPUT"), help=text)
+
+
+def add_output(parser: argparse.ArgumentParser, text: str, default: str | Path = STDOUT) -> None:
+    """Add the option ``--output``.
+
+    Args:
+        parser: The parser of the command, or of its action.
+        text: Its help.
+        default: The file if it is not given.
+    """
+    parser.add_argument("--output", "-o", type=type(default), default=default, metavar="FILE", help=text)
+
+
+def write_text(output: str | Path, lines: Iterable[str], as_json: bool = True) -> None:
+    """Write text to a file, atomically, or to stdout.
+
+    Args:
+        output: The file; ``-`` for stdout.
+        lines: The text in parts, line ends included.
+        as_json: The text is JSON Lines: on stdout, control characters are escaped. Other text is escaped on a
+            terminal only.
+
+    Raises:
+        OSError: The file cannot be written; an existing file is unchanged.
+    """
+    if str(output) == STDOUT:
+        stream = raw(sys.stdout)
+        encoding = stream.encoding or "utf-8"
+        only_ascii = not encoding.casefold().startswith("utf")
+        for line in lines:
+            text = json_escaped(line, only_ascii) if as_json else visible(line) if stream.isatty() else line
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        return
+    write_output(output, map(utf8, lines))
+
+
+def has_content(path: Path) -> bool:
+    """Return whether there is a file with at least one byte."""
+    return path.is_file() and path.stat().st_size > 0
+
+
+def saved_result_digest(path: Path) -> str | None:
+    """Return the digest of a saved result, however its JSON is written; ``None`` if the file is no result."""
+    with contextlib.suppress(StaICCError, OSError, ValueError):
+        if has_content(path) and (data := read_result_file(path)).get("kind") in ("result", "group"):
+            return str(with_digests(data)[DIGESTS]["file"])
+    return None

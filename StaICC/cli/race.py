@@ -1,0 +1,51 @@
+"""The command ``race``: which of two models is better."""
+
+from __future__ import annotations
+
+import argparse
+
+from StaICC.cli import model_options, options
+from StaICC.cli.evaluating import explained_interrupt, name_models
+from StaICC.cli.parser import add_arguments
+from StaICC.cli.saving import ResultSaver, add_result_outputs
+from StaICC.errors import ArgumentError
+from StaICC.kernels.registry import load_kernel
+
+
+def add_race(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    from StaICC.benchmarks.race import race as race_models
+
+    parser.set_defaults(benchmark="normal", race=race_models)
+    model_options.add_model(parser, "a model as for run; give it twice")
+    add_arguments(parser, race_models, "margin", "score")
+    options.add_prompt_options(parser)
+    options.add_execution_options(parser)
+    add_result_outputs(parser)
+
+
+def race(args: argparse.Namespace) -> int:
+    """Evaluate two models until the better one is known.
+
+    Both models predict the same test rows of the benchmark normal, in a random order that is the same for all models.
+    The race ends when it is known with 95 % confidence which model is better in the full benchmark, or that the
+    difference is below the margin.
+
+    examples:
+      python -m StaICC race --model smollm2 --model ppm
+      python -m StaICC race --model hf:gpt2 --model hf:distilgpt2 --margin 0.03 --store run.sqlite
+      python -m StaICC race --model smollm2 --model smollm2 --model-option dtype=bfloat16
+    """
+    if len(args.model) != 2:
+        raise ArgumentError(f"wrong number of models: got {len(args.model)}, expected two. Give --model twice")
+    if args.model_option:
+        raise ArgumentError(f"--model-option {args.model_option[0]}: put it after the model that it is about")
+    inputs = [*options.inputs_of(args), *(file for model in args.model for file in model_options.model_files(model))]
+    saver = ResultSaver(args, inputs, args.store)
+    benchmark = options.make(args)
+    first, second = map(load_kernel, args.model)
+    keep = args.records is not None
+    with explained_interrupt(args, saver):
+        result = args.race(benchmark, first, second, args.margin, args.score, keep, **options.run_settings(args))
+    name_models(result, *map(model_options.shown_model, args.model))
+    return saver.finish(result)

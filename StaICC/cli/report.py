@@ -1,0 +1,43 @@
+"""The command ``report``: a page of saved results."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+
+from StaICC.benchmarks import verify as checks
+from StaICC.cli import output, saved_results
+from StaICC.report.page import query_section, write_report
+
+
+def add_report(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    saved_results.add_results(parser, "one run each")
+    output.add_output(parser, "default: report.html", Path("report.html"))
+    parser.add_argument("--title", default="StaICC report", help="title of the page")
+    text = "add a view of every query with its prompt; the file then contains texts of the data sets"
+    parser.add_argument("--queries", action="store_true", help=text)
+
+
+def report(args: argparse.Namespace) -> output.Printed:
+    """Write saved results as one self-contained HTML page with figures.
+
+    The page is one file and needs no network, server or other package.
+
+    examples:
+      python -m StaICC report result.json -o report.html
+      python -m StaICC report a.json b.json -o report.html --title "Two models"
+      python -m StaICC report a.json b.json -o report.html --queries
+    """
+    output.check_output(args.output, inputs=args.results)
+    results = saved_results.load_named(args.results)
+    folders = [*dict.fromkeys(Path(path).parent for path in args.results), Path()]
+    parts = [part for result in results.values() for part in result.results()]
+    data = [folder / str(file["file"]) for folder in folders for part in parts for file in part.files.values()]
+    output.check_output(args.output, inputs=[*args.results, *data])
+    prompts = partial(checks.written_prompts, data_files=folders)
+    size = write_report(results, args.output, args.title, query_section(results, prompts) if args.queries else None)
+    print(f"{args.output}: {size / 1e6:.2f} MB", file=sys.stderr)
+    return output.Printed({"path": str(args.output), "bytes": size, "runs": list(results)}, ())
