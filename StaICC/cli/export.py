@@ -1,4 +1,4 @@
-"""The command ``export``: benchmarks and results in the formats of other tools."""
+"""The command ``export``: files for other tools."""
 
 from __future__ import annotations
 

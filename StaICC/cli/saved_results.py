@@ -1,4 +1,4 @@
-"""Saved results as arguments of commands: files, and folders with such files."""
+"""Saved results as arguments of commands, one by one or as a folder."""
 
 from __future__ import annotations
 
