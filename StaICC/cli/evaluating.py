@@ -4,28 +4,40 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 from collections.abc import Iterator
-from typing import Any
 
 from StaICC.cli.saving import ResultSaver
+from StaICC.results.result import Result, ResultGroup
 
 
-def name_models(result: Any, *names: str) -> None:
-    """Write the names of the models into the provenance of a result, or of each result of a group."""
-    results = list(result.results())
-    for single, name in zip(results, names * (len(results) // len(names)), strict=True):
-        single.provenance = single.provenance.named(name)
+def name_models(result: Result | ResultGroup, *names: str) -> None:
+    """Write the names of the models into the provenance of a result.
+
+    Args:
+        result: A result, or a group of results.
+        *names: The models. In a group of several models, results of the models follow each other in this order.
+    """
+    for single_result, name in zip(result.results(), itertools.cycle(names), strict=False):
+        single_result.provenance = single_result.provenance.named(name)
 
 
 @contextlib.contextmanager
 def explained_interrupt(args: argparse.Namespace, saver: ResultSaver) -> Iterator[None]:
-    """Say in an interrupt what is kept and how to continue; the command line prints it with the command."""
+    """Say in an interrupt what is kept, and how to continue.
+
+    The command line prints this message, with the command that continues.
+
+    Raises:
+        KeyboardInterrupt: The run was interrupted; its argument is the message.
+    """
     try:
         yield
     except KeyboardInterrupt:
-        kept = "no predictions were stored; with --store FILE a run can continue"
-        if args.store is not None:
-            kept = f"completed predictions are in {args.store}; the same command continues"
+        if args.store is None:
+            message = "no predictions were stored; with --store FILE a run can continue"
+        else:
+            message = f"completed predictions are in {args.store}; the same command continues"
         if saver.path is not None:
-            kept += f"; the runs that are finished are in {saver.path}"
-        raise KeyboardInterrupt(kept) from None
+            message += f"; the runs that are finished are in {saver.path}"
+        raise KeyboardInterrupt(message) from None

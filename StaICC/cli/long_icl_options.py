@@ -4,81 +4,171 @@ from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from StaICC.benchmarks.task import Statistics
 from StaICC.cli import model_options, options
-from StaICC.cli.parser import converted
+from StaICC.cli.options import LONG_ICL
+from StaICC.cli.parser import converted, flag
 from StaICC.errors import ArgumentError
 
-OF_LONG_ICL = (
-    *("data_dir", "rounds", "test_number", "instruct", "variant", "experiment", "levels", "shots"),
-    *("seed", "parsing", "published"),
-)
+_EXPERIMENT_ARGUMENTS = ("levels", "shots", "seed")
+_BENCHMARK_ARGUMENTS = ("data_dir", "rounds", "test_number", "instruct", "variant", "experiment", "parsing")
+
+LONG_ICL_ARGUMENTS = (*_BENCHMARK_ARGUMENTS, *_EXPERIMENT_ARGUMENTS, "published")
+"""The arguments of ``run`` that only this benchmark reads; ``None`` if they are not given."""
+
+_UNSUPPORTED_ARGUMENTS = ("k", "sampler", "noisy_channel", "limit", "metrics", "outputs")
+"""The arguments of ``run`` that this benchmark does not have."""
 
 
-_ITEMS = converted(lambda text: text if text == "all" else int(text), "a number of test items, or 'all'")
+def _test_number(text: str) -> int | str:
+    """Parse the value of ``--test-number``."""
+    return text if text == "all" else int(text)
 
 
-_LEVEL = converted(
-    lambda text: int(text[:-1]) * 1024 if text[-1:] in ("K", "k") else int(text), "a number such as 5 or 4K"
-)
+def _level(text: str) -> int:
+    """Parse a level of an experiment: ``5``, or ``4K`` for 4,096."""
+    if text.endswith(("K", "k")):
+        return int(text[:-1]) * 1024
+    return int(text)
 
 
 def add_long_icl_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of LongICL to the parser of ``run``.
 
     Args:
-        parser: The parser, with the options of all benchmarks. ``not_long_icl`` of its arguments are the defaults of
-            those that LongICL does not support.
+        parser: The parser, with the options of all benchmarks. ``unsupported_defaults`` of its arguments are the
+            defaults of those that LongICL does not support.
     """
-    title = "long-icl (6 to 174 labels, contexts of 1K to 128K tokens)"
-    add = partial(parser.add_argument_group(title).add_argument, default=None)
-    experiments = "instead of rounds: context, length, shots, order, position, controls, retrieval, or helmet"
-    levels = "of the experiment: budgets such as 4K 8K; shots; orders; parts; numbers of retrieved demonstrations"
-    add("--data-dir", type=Path, metavar="DIR", help="folder with the data (default: as installed)")
-    add("--rounds", type=int, nargs="+", action="extend", metavar="N", help="rounds, 1 to 5 (default: all)")
-    add("--test-number", type=_ITEMS, metavar="N", help="items, or 'all' (default 500; experiments 100, helmet 500)")
-    add("--instruct", action="store_true", help="show the label list in the prompt")
-    add("--variant", help="published (default), or strict: with its errors of selection, parsing and scoring corrected")
-    add("--experiment", metavar="NAME", help=experiments)
-    add("--levels", type=_LEVEL, nargs="+", action="extend", metavar="N", help=levels)
-    add("--shots", type=int, metavar="N", help="demonstrations per label of order to retrieval (default 3)")
-    add("--seed", type=int, metavar="N", help="of the shuffles of an experiment (default 0)")
-    add("--parsing", help="of generated text: published (default), or tolerant")
-    add("--published", action="store_true", help="compare with the published figures too")
-    unsupported = ("k", "sampler", "noisy_channel", "limit", "metrics", "outputs")
-    defaults = {name: parser.get_default(name) for name in unsupported}
-    parser.set_defaults(not_long_icl=defaults)
+    group = parser.add_argument_group("long-icl (6 to 174 labels, contexts of 1K to 128K tokens)")
+    group.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with the data (default: as installed)")
+    group.add_argument(
+        "--rounds", type=int, nargs="+", action="extend", metavar="N", help="rounds, 1 to 5 (default: all)"
+    )
+    group.add_argument(
+        "--test-number",
+        type=converted(_test_number, "a number of test items, or 'all'"),
+        metavar="N",
+        help="items, or 'all' (default 500; experiments 100, helmet 500)",
+    )
+    group.add_argument("--instruct", action="store_true", default=None, help="show the label list in the prompt")
+    group.add_argument(
+        "--variant",
+        help="published (default), or strict: with its errors of selection, parsing and scoring corrected",
+    )
+    group.add_argument(
+        "--experiment",
+        metavar="NAME",
+        help="instead of rounds: context, length, shots, order, position, controls, retrieval, or helmet",
+    )
+    group.add_argument(
+        "--levels",
+        type=converted(_level, "a number such as 5 or 4K"),
+        nargs="+",
+        action="extend",
+        metavar="N",
+        help="of the experiment: budgets such as 4K 8K; shots; orders; parts; numbers of retrieved demonstrations",
+    )
+    group.add_argument(
+        "--shots", type=int, metavar="N", help="demonstrations per label of order to retrieval (default 3)"
+    )
+    group.add_argument("--seed", type=int, metavar="N", help="of the shuffles of an experiment (default 0)")
+    group.add_argument("--parsing", help="of generated text: published (default), or tolerant")
+    group.add_argument("--published", action="store_true", default=None, help="compare with the published figures too")
+    parser.set_defaults(unsupported_defaults={name: parser.get_default(name) for name in _UNSUPPORTED_ARGUMENTS})
+
+
+def refuse_options_without_long_icl(args: argparse.Namespace) -> None:
+    """Refuse an option of the other benchmarks that LongICL does not support.
+
+    Raises:
+        ArgumentError: The benchmark is LongICL, and such an option was given.
+    """
+    if args.benchmark != LONG_ICL:
+        return
+    for name, default in args.unsupported_defaults.items():
+        if getattr(args, name) != default:
+            hint = "; for a trial, use --test-number" if name == "limit" else ""
+            raise ArgumentError(f"{LONG_ICL} has no {flag(name)}{hint}")
+
+
+def long_icl_files(data_dir: Path) -> list[Path]:
+    """Return the files of all data sets of LongICL in a folder, whether they are there or not."""
+    from StaICC.long_icl.cards import cards
+
+    names = [name for card in cards(None).values() for file in card.files.values() for name in file.names]
+    return [data_dir / name for name in names]
 
 
 def long_icl_benchmark(args: argparse.Namespace) -> tuple[Any, Any]:
-    """Return the benchmark LongICL that the options describe, and the inference function."""
+    """Return the benchmark LongICL that the options describe, and the inference function.
+
+    Raises:
+        ArgumentError: An option needs another one, or the model does not fit the data sets.
+    """
     from StaICC.long_icl.benchmark import LongICL
-    from StaICC.long_icl.cards import cards, task_card
+
+    settings = _benchmark_settings(args)
+    function, generates_text = model_options.load_model(args, for_long_icl=True)
+    datasets = options.datasets_of(args)
+    if not generates_text and "experiment" not in settings:
+        datasets = _datasets_for_label_scores(datasets)
+    benchmark = LongICL(datasets=datasets, statistics=Statistics(tried=args.tried), announce=_announce, **settings)
+    return benchmark, function
+
+
+def _benchmark_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of the benchmark that were given.
+
+    Raises:
+        ArgumentError: An option of an experiment was given without one.
+    """
     from StaICC.long_icl.experiments import Experiment
 
-    given = {name: getattr(args, name) for name in ("unparsed", *OF_LONG_ICL)}
-    given = {name: value for name, value in given.items() if value is not None and name != "published"}
-    of_experiment = {name: given.pop(name) for name in ("levels", "shots", "seed") if name in given}
-    if "experiment" in given:
-        given["experiment"] = Experiment(given["experiment"], **of_experiment)
-    elif of_experiment:
-        raise ArgumentError(f"--{next(iter(of_experiment))} belongs to an experiment. Choose one with --experiment")
-    function, writes = model_options.load_model(args, for_long_icl=True)
-    datasets = options.datasets_of(args)
-    show = partial(print, file=sys.stderr)
-    if not writes and "experiment" not in given:
-        structured = [name for name in datasets or cards() if isinstance(name, str) and task_card(name).structured]
-        if structured and datasets:
-            remedy = "Leave it out, or use a model that generates text (--answers text)"
-            raise ArgumentError(f"{task_card(structured[0]).needs_text}, and this model scores labels. {remedy}")
-        if structured:
-            show(f"left out, since they need a model that generates text: {', '.join(structured)}")
-            datasets = [name for name in cards() if name not in structured]
-    if given.get("test_number") == "all":
-        given["test_number"] = None
-    statistics = Statistics(tried=args.tried)
-    return LongICL(datasets=datasets, statistics=statistics, announce=show, **given), function
+    settings = _given_arguments(args, ("unparsed", *_BENCHMARK_ARGUMENTS))
+    if settings.get("test_number") == "all":
+        settings["test_number"] = None
+    experiment_settings = _given_arguments(args, _EXPERIMENT_ARGUMENTS)
+    if "experiment" in settings:
+        settings["experiment"] = Experiment(settings["experiment"], **experiment_settings)
+    elif experiment_settings:
+        option = flag(next(iter(experiment_settings)))
+        raise ArgumentError(f"{option} belongs to an experiment. Choose one with --experiment")
+    return settings
+
+
+def _given_arguments(args: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments that were given, by name."""
+    return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+
+
+def _datasets_for_label_scores(datasets: list[Any] | None) -> list[Any] | None:
+    """Return the data sets that a model can do that scores labels and generates no text.
+
+    Args:
+        datasets: The data sets that were named; ``None`` for all.
+
+    Raises:
+        ArgumentError: One that was named needs generated text.
+    """
+    from StaICC.long_icl.cards import cards, task_card
+
+    names = [dataset for dataset in datasets or cards() if isinstance(dataset, str)]
+    need_text = [name for name in names if task_card(name).structured]
+    if not need_text:
+        return datasets
+    if datasets:
+        raise ArgumentError(
+            f"{task_card(need_text[0]).needs_text}, and this model scores labels. "
+            "Leave it out, or use a model that generates text (--answers text)"
+        )
+    _announce(f"left out, since they need a model that generates text: {', '.join(need_text)}")
+    return [name for name in cards() if name not in need_text]
+
+
+def _announce(message: str) -> None:
+    """Print a message on stderr."""
+    print(message, file=sys.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from StaICC.benchmarks.race import race as race_models
 from StaICC.cli import model_options, options
 from StaICC.cli.evaluating import explained_interrupt, name_models
 from StaICC.cli.parser import add_arguments
@@ -14,9 +15,7 @@ from StaICC.kernels.registry import load_kernel
 
 def add_race(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    from StaICC.benchmarks.race import race as race_models
-
-    parser.set_defaults(benchmark="normal", race=race_models)
+    parser.set_defaults(benchmark="normal")
     model_options.add_model(parser, "a model as for run; give it twice")
     add_arguments(parser, race_models, "margin", "score")
     options.add_prompt_options(parser)
@@ -40,12 +39,21 @@ def race(args: argparse.Namespace) -> int:
         raise ArgumentError(f"wrong number of models: got {len(args.model)}, expected two. Give --model twice")
     if args.model_option:
         raise ArgumentError(f"--model-option {args.model_option[0]}: put it after the model that it is about")
-    inputs = [*options.inputs_of(args), *(file for model in args.model for file in model_options.model_files(model))]
-    saver = ResultSaver(args, inputs, args.store)
+    first_model, second_model = args.model
+
+    input_files = options.inputs_of(args)
+    input_files += model_options.model_files(first_model) + model_options.model_files(second_model)
+    saver = ResultSaver(args, input_files, args.store)
     benchmark = options.make(args)
-    first, second = map(load_kernel, args.model)
-    keep = args.records is not None
     with explained_interrupt(args, saver):
-        result = args.race(benchmark, first, second, args.margin, args.score, keep, **options.run_settings(args))
-    name_models(result, *map(model_options.shown_model, args.model))
+        result = race_models(
+            benchmark,
+            load_kernel(first_model),
+            load_kernel(second_model),
+            args.margin,
+            args.score,
+            return_outputs=args.records is not None,
+            **options.run_settings(args),
+        )
+    name_models(result, model_options.shown_model(first_model), model_options.shown_model(second_model))
     return saver.finish(result)

@@ -11,7 +11,13 @@ from typing import Any
 
 from StaICC.cli import model_options, options
 from StaICC.cli.evaluating import explained_interrupt, name_models
-from StaICC.cli.long_icl_options import OF_LONG_ICL, add_long_icl_options, long_icl_benchmark
+from StaICC.cli.long_icl_options import (
+    LONG_ICL_ARGUMENTS,
+    add_long_icl_options,
+    long_icl_benchmark,
+    long_icl_files,
+    refuse_options_without_long_icl,
+)
 from StaICC.cli.options import LONG_ICL
 from StaICC.cli.output import STDOUT, add_prices, check_output, write_text
 from StaICC.cli.parser import INSTEAD, flag
@@ -23,134 +29,290 @@ from StaICC.layout import Block, Line
 from StaICC.methods.run import Method, different, display_methods, forecast_method, run_all, run_many_shot
 from StaICC.methods.specification import read_options
 
-_BENCHMARK_OF = {"draws": "generalisation", "templates": "generalisation"} | dict.fromkeys(OF_LONG_ICL, LONG_ICL)
-"""The benchmark of each option that only one has."""
+_BENCHMARK_OF_OPTION = {
+    "draws": "generalisation",
+    "templates": "generalisation",
+    **dict.fromkeys(LONG_ICL_ARGUMENTS, LONG_ICL),
+}
+"""The options that only one benchmark reads, each with its benchmark."""
 
+_EARLY_STOPPING_SCORES = ("accuracy", "likelihood")
+"""The scores that are means over test rows."""
 
-_SCORES = ("accuracy", "likelihood")
+_METHOD_VARIANT = "paper"
+_CALIBRATION_NUMBER = 128
+"""Training prompts of a method for each data set, as in the paper of StaICC."""
+
+_NO_METHOD = "vanilla"
+"""The method that is the plain inference function, for runs that need a method."""
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add = parser.add_argument
     options.add_benchmark(parser, LONG_ICL)
     kinds = "; ".join(f"{kind}: {text}" for kind, text in DESCRIPTIONS.items())
-    model_options.add_model(parser, f"{kinds}; or the name of a plug-in, or package.module:name", "ppm")
+    model_options.add_model(parser, f"{kinds}; or the name of a plug-in, or package.module:name", default="ppm")
     model_options.add_text_options(parser)
-    text = "an inference method, such as hidden-calibration, or all: the ten of the paper's Table 2"
-    add("--method", help=text)
-    text = "an option of the method; repeat it for several (python -m StaICC show methods lists them)"
-    add("--method-option", action="append", default=[], metavar="NAME=VALUE", help=text)
-    text = "each method as in its paper, in the protocol of StaICC's Table 2, or as in the release"
-    add("--method-variant", default="paper", choices=("paper", "staicc", "0.1.1"), help=text)
-    text = "training prompts of the method for each data set (default 128)"
-    add("--calibration-number", type=int, default=128, metavar="N", help=text)
+    _add_method_options(parser)
     options.add_prompt_options(parser, several=True)
     options.add_scoring_options(parser)
-    text = "evaluate test rows in random order until half the width of the 95 %% interval of the mean score is P"
-    add("--precision", type=float, metavar="P", help=text)
-    add("--score", choices=_SCORES, help="the score of --precision (default: accuracy)")
-    add("--model-name", metavar="NAME", help="a name for the model in the store, in addition to its identity")
-    text = "stop at the first failed query, or continue and return a partial result"
-    add("--on-error", default="raise", choices=("raise", "collect"), help=text)
+    _add_early_stopping_options(parser)
+    _add_run_options(parser)
     options.add_execution_options(parser)
-    forecast = parser.add_argument_group("forecast")
-    text = "forecast queries, tokens, time and cost after a probe of 4 seconds"
-    forecast.add_argument("--dry-run", action="store_true", help=text)
-    add_prices(forecast)
-    levels = parser.add_argument_group("generalisation").add_argument
-    levels("--draws", type=int, metavar="N", help="lists of demonstrations (default 4)")
-    levels("--templates", type=int, metavar="N", help="templates, at most 9 (default 3)")
+    _add_forecast_options(parser)
+    _add_generalisation_options(parser)
     add_result_outputs(parser)
     add_long_icl_options(parser)
 
 
-def _inputs(args: argparse.Namespace) -> list[Path]:
-    """Return the files that a run reads: those of the model and of the data."""
-    inputs = [*model_options.model_files(args.model), *options.inputs_of(args)]
+def _add_method_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--method", help="an inference method, such as hidden-calibration, or all: the ten of the paper's Table 2"
+    )
+    parser.add_argument(
+        "--method-option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of the method; repeat it for several (python -m StaICC show methods lists them)",
+    )
+    parser.add_argument(
+        "--method-variant",
+        default=_METHOD_VARIANT,
+        choices=("paper", "staicc", "0.1.1"),
+        help="each method as in its paper, in the protocol of StaICC's Table 2, or as in the release",
+    )
+    parser.add_argument(
+        "--calibration-number",
+        type=int,
+        default=_CALIBRATION_NUMBER,
+        metavar="N",
+        help=f"training prompts of the method for each data set (default {_CALIBRATION_NUMBER})",
+    )
+
+
+def _add_early_stopping_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--precision",
+        type=float,
+        metavar="P",
+        help="evaluate test rows in random order until half the width of the 95 %% interval of the mean score is P",
+    )
+    parser.add_argument("--score", choices=_EARLY_STOPPING_SCORES, help="the score of --precision (default: accuracy)")
+
+
+def _add_run_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model-name", metavar="NAME", help="a name for the model in the store, in addition to its identity"
+    )
+    parser.add_argument(
+        "--on-error",
+        default="raise",
+        choices=("raise", "collect"),
+        help="stop at the first failed query, or continue and return a partial result",
+    )
+
+
+def _add_forecast_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("forecast")
+    group.add_argument(
+        "--dry-run", action="store_true", help="forecast queries, tokens, time and cost after a probe of 4 seconds"
+    )
+    add_prices(group)
+
+
+def _add_generalisation_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("generalisation")
+    group.add_argument("--draws", type=int, metavar="N", help="lists of demonstrations (default 4)")
+    group.add_argument("--templates", type=int, metavar="N", help="templates, at most 9 (default 3)")
+
+
+def _input_files(args: argparse.Namespace) -> list[Path]:
+    """Return the files that a run reads, which no output may overwrite: those of the model and of the data."""
+    files = model_options.model_files(args.model) + options.inputs_of(args)
     if args.data_dir is not None:
-        from StaICC.long_icl.cards import cards
-
-        known = [file for card in cards(None).values() for file in card.files.values()]
-        inputs += [args.data_dir / name for file in known for name in file.names]
-    return inputs
+        files += long_icl_files(args.data_dir)
+    return files
 
 
-def _check_options(args: argparse.Namespace, early: dict[str, Any]) -> None:
+def _early_stopping_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of early stopping that were given, as arguments of a benchmark."""
+    settings: dict[str, Any] = {}
+    if args.precision is not None:
+        settings["precision"] = args.precision
+    if args.score is not None:
+        settings["score"] = args.score
+    return settings
+
+
+# Checks, before anything is loaded.
+
+
+def _check_options(args: argparse.Namespace, early_stopping: dict[str, Any]) -> None:
     """Refuse options that do not belong together.
 
     Args:
         args: The arguments of ``run``.
-        early: The given options of early stopping.
-    """
-    several, stops = isinstance(args.k, list), f"--{next(iter(early), '')}"
-    given = f"{args.benchmark}, k {args.k}, method {args.method or 'none'}"
-    conflicts = {
-        "--records needs a file: got '-'. On most systems /dev/stdout works": str(args.records) == STDOUT,
-        "--prices belongs to a forecast. Add --dry-run": args.prices is not None and not args.dry_run,
-        "--records is for a run: got --dry-run, which keeps no predictions": args.records and args.dry_run,
-        "options of a method need one. Choose it with --method": args.method is None
-        and (args.method_option or (args.method_variant, args.calibration_number) != ("paper", 128)),
-        f"got {given}, expected one k. Choose one method with --method": several and args.method == "all",
-        f"{stops} is for the benchmark normal with one k and without a method: got {given}": early
-        and (args.benchmark != "normal" or several or args.method is not None),
-        f"--dry-run is for a complete run: got {stops}, which ends one early": early and args.dry_run,
-    }
-    for message, wrong in conflicts.items():
-        if wrong:
-            raise ArgumentError(message)
-
-
-def _refuse_options(args: argparse.Namespace) -> None:
-    """Refuse the options of other benchmarks, and those that LongICL does not support.
+        early_stopping: The options of early stopping that were given.
 
     Raises:
-        ArgumentError: One of them was given.
+        ArgumentError: Two options contradict each other, or one needs another that is missing.
     """
-    for name, benchmark in _BENCHMARK_OF.items():
-        if benchmark != args.benchmark and getattr(args, name) is not None:
-            advice = f"; {INSTEAD[flag(name)]}" if flag(name) in INSTEAD else ""
-            raise ArgumentError(f"{flag(name)} belongs to {benchmark}; {args.benchmark} has no such argument{advice}")
-    for name, default in args.not_long_icl.items() if args.benchmark == LONG_ICL else ():
-        if getattr(args, name) != default:
-            hint = "; for a trial, use --test-number" if name == "limit" else ""
-            raise ArgumentError(f"{LONG_ICL} has no {flag(name)}{hint}")
+    if str(args.records) == STDOUT:
+        raise ArgumentError("--records needs a file: got '-'. On most systems /dev/stdout works")
+    if args.prices is not None and not args.dry_run:
+        raise ArgumentError("--prices belongs to a forecast. Add --dry-run")
+    if args.records is not None and args.dry_run:
+        raise ArgumentError("--records is for a run: got --dry-run, which keeps no predictions")
+    if args.method is None and _has_method_options(args):
+        raise ArgumentError("options of a method need one. Choose it with --method")
+
+    setting = f"{args.benchmark}, k {args.k}, method {args.method or 'none'}"
+    if _is_many_shot(args) and args.method == "all":
+        raise ArgumentError(f"got {setting}, expected one k. Choose one method with --method")
+    if early_stopping:
+        _check_early_stopping(args, setting, option=f"--{next(iter(early_stopping))}")
+
+
+def _has_method_options(args: argparse.Namespace) -> bool:
+    """Return whether an option was given that only a method reads."""
+    if args.method_option:
+        return True
+    return (args.method_variant, args.calibration_number) != (_METHOD_VARIANT, _CALIBRATION_NUMBER)
+
+
+def _is_many_shot(args: argparse.Namespace) -> bool:
+    """Return whether ``--k`` has several numbers of demonstrations, each of them a run."""
+    return isinstance(args.k, list)
+
+
+def _check_early_stopping(args: argparse.Namespace, setting: str, option: str) -> None:
+    """Refuse a run that cannot end early.
+
+    Args:
+        args: The arguments of ``run``.
+        setting: The benchmark, k and method, for the message.
+        option: The option of early stopping that was given, for the message.
+
+    Raises:
+        ArgumentError: The run is not one of the benchmark normal with one k and without a method; or it is a forecast.
+    """
+    if args.benchmark != "normal" or _is_many_shot(args) or args.method is not None:
+        raise ArgumentError(f"{option} is for the benchmark normal with one k and without a method: got {setting}")
+    if args.dry_run:
+        raise ArgumentError(f"--dry-run is for a complete run: got {option}, which ends one early")
+
+
+def _refuse_options_of_other_benchmarks(args: argparse.Namespace) -> None:
+    """Refuse an option that only another benchmark reads.
+
+    Raises:
+        ArgumentError: Such an option was given.
+    """
+    for name, benchmark in _BENCHMARK_OF_OPTION.items():
+        if benchmark == args.benchmark or getattr(args, name) is None:
+            continue
+        message = f"{flag(name)} belongs to {benchmark}; {args.benchmark} has no such argument"
+        if flag(name) in INSTEAD:
+            message += f"; {INSTEAD[flag(name)]}"
+        raise ArgumentError(message)
+
+
+# The run.
+
+
+def _benchmark_and_function(args: argparse.Namespace) -> tuple[Any, Any]:
+    """Return the benchmark and the inference function; ``None`` for the benchmark if there is one for each k."""
+    if args.benchmark == LONG_ICL:
+        return long_icl_benchmark(args)
+    benchmark = None if _is_many_shot(args) else options.make(args)
+    function, _ = model_options.load_model(args)
+    return benchmark, function
 
 
 def _forecast(args: argparse.Namespace, benchmark: Any, function: Any) -> None:
-    """Print the forecast of a run, and save it."""
-    prices = None if args.prices is None else tuple(args.prices)
-    settings = {"store": args.store, "model_name": args.model_name, "chunk_size": args.chunk_size, "prices": prices}
-    settings["recheck"] = args.recheck
+    """Print the forecast of a run; with ``--json``, also write it."""
+    settings = {
+        "store": args.store,
+        "model_name": args.model_name,
+        "chunk_size": args.chunk_size,
+        "prices": None if args.prices is None else tuple(args.prices),
+        "recheck": args.recheck,
+    }
     if args.method is None and benchmark is not None:
         forecast = benchmark.forecast(function, **settings)
     else:
-        made = [benchmark] if benchmark is not None else [options.make(args, k=k) for k in different(args.k)]
-        form = args.method_variant, args.calibration_number, args.method_option
-        forecast = forecast_method(args.method or "vanilla", function, made, *form, **settings)
+        benchmarks = [benchmark] if benchmark is not None else [options.make(args, k=k) for k in different(args.k)]
+        forecast = forecast_method(
+            args.method or _NO_METHOD,
+            function,
+            benchmarks,
+            args.method_variant,
+            args.calibration_number,
+            args.method_option,
+            **settings,
+        )
     if args.json is not None:
         write_text(args.json, [json.dumps(forecast.to_dict(), indent=2), "\n"])
-    print(forecast, file=sys.stderr if str(args.json) == STDOUT else sys.stdout)
+    json_is_on_stdout = str(args.json) == STDOUT
+    print(forecast, file=sys.stderr if json_is_on_stdout else sys.stdout)
 
 
 def _evaluate(
     args: argparse.Namespace, benchmark: Any, function: Any, saver: ResultSaver, settings: dict[str, Any]
 ) -> Any:
-    """Return the result of a benchmark, of a method, or of several k; of these, each finished run is saved."""
+    """Evaluate a benchmark, a method, all methods, or a method at several k.
 
-    def save(table: Any) -> None:
-        name_models(table, args.model_name or model_options.shown_model(args.model))
+    Args:
+        args: The arguments of ``run``.
+        benchmark: The benchmark; ``None`` if there is one for each k.
+        function: The inference function.
+        saver: Saves the table of several methods or k after each of them.
+        settings: Arguments of the run.
+
+    Returns:
+        The result, or the group of results.
+    """
+
+    def save_finished_runs(table: Any) -> None:
+        name_models(table, _model_name(args))
         saver.save(table)
 
-    form, given = (args.method_variant, args.calibration_number), read_options(args.method_option)
-    if benchmark is None:
-        method = Method(args.method or "vanilla", function, *form, **given)
-        return run_many_shot(method, lambda k: options.make(args, k=k), args.k, save, **settings)
-    if args.method is None:
+    if args.method is None and benchmark is not None:
         return benchmark(function, **settings)
+
+    method_options = read_options(args.method_option)
     if args.method == "all":
-        return run_all(function, benchmark, *form, options=given, finished=save, **settings)
-    return Method(args.method, function, *form, **given).run(benchmark, **settings)
+        return run_all(
+            function,
+            benchmark,
+            args.method_variant,
+            args.calibration_number,
+            options=method_options,
+            finished=save_finished_runs,
+            **settings,
+        )
+
+    method = Method(args.method or _NO_METHOD, function, args.method_variant, args.calibration_number, **method_options)
+    if benchmark is None:
+        return run_many_shot(method, lambda k: options.make(args, k=k), args.k, save_finished_runs, **settings)
+    return method.run(benchmark, **settings)
+
+
+def _model_name(args: argparse.Namespace) -> str:
+    """Return the name of the model that results show."""
+    return args.model_name or model_options.shown_model(args.model)
+
+
+def _printed_blocks(args: argparse.Namespace, benchmark: Any, result: Any) -> Iterable[Block]:
+    """Yield the table of a result, and the published figures next to it where ``--published`` asks for them."""
+    if args.method is None and benchmark is not None:
+        yield from result.display_blocks()
+    else:
+        yield from display_methods(result)
+    if args.published:
+        yield Line("")
+        yield from display_published(compare_with_published(result))
 
 
 def run(args: argparse.Namespace) -> int | None:
@@ -169,31 +331,30 @@ def run(args: argparse.Namespace) -> int | None:
       python -m StaICC run long-icl --experiment context --levels 4K 8K 16K --dry-run
     """
     args.model = model_options.model_of(args)
-    early = {name: value for name in ("precision", "score") if (value := getattr(args, name)) is not None}
-    _check_options(args, early)
-    _refuse_options(args)
-    inputs = _inputs(args)
+    early_stopping = _early_stopping_settings(args)
+    _check_options(args, early_stopping)
+    _refuse_options_of_other_benchmarks(args)
+    refuse_options_without_long_icl(args)
+
+    input_files = _input_files(args)
     if args.dry_run:
-        check_output(args.json, inputs=inputs, store=args.store)
-    else:
-        saver = ResultSaver(args, inputs, args.store)
-    if args.benchmark == LONG_ICL:
-        benchmark, function = long_icl_benchmark(args)
-    else:
-        benchmark = None if isinstance(args.k, list) else options.make(args)  # several k: one benchmark for each
-        function, _ = model_options.load_model(args)
-    if args.dry_run:
+        check_output(args.json, inputs=input_files, store=args.store)
+        benchmark, function = _benchmark_and_function(args)
         _forecast(args, benchmark, function)
         return None
-    saver.check(args.records, result=args.json)  # imported modules are inputs, too
-    settings = {"model_name": args.model_name, "on_error": args.on_error, "return_outputs": args.records is not None}
+
+    saver = ResultSaver(args, input_files, args.store)
+    benchmark, function = _benchmark_and_function(args)
+    # Checked again: modules that were imported for the model or the benchmark are input files, too.
+    saver.check(args.records, result=args.json)
+    settings = {
+        **options.run_settings(args),
+        **early_stopping,
+        "model_name": args.model_name,
+        "on_error": args.on_error,
+        "return_outputs": args.records is not None,
+    }
     with explained_interrupt(args, saver):
-        result = _evaluate(args, benchmark, function, saver, {**options.run_settings(args), **settings, **early})
-    name_models(result, args.model_name or model_options.shown_model(args.model))
-
-    def blocks() -> Iterable[Block]:
-        yield from result.display_blocks() if args.method is None and benchmark is not None else display_methods(result)
-        if args.published:
-            yield from [Line(""), *display_published(compare_with_published(result))]
-
-    return saver.finish(result, blocks)
+        result = _evaluate(args, benchmark, function, saver, settings)
+    name_models(result, _model_name(args))
+    return saver.finish(result, lambda: _printed_blocks(args, benchmark, result))
