@@ -84,12 +84,12 @@ def add_export(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     harness = add_command(actions, "lm-eval", _export_tasks, "write a benchmark as tasks of lm-evaluation-harness")
     harness.add_argument("folder", type=Path, metavar="DIR", help="the output folder; it is created if necessary")
-    options.add_benchmark(harness, option=True)
+    options.add_benchmark_option(harness)
     options.add_prompt_options(harness)
     for provider in ("openai", "anthropic"):
         text = f"write the requests for the prompts of a benchmark as a batch of {provider.capitalize()}"
         batch = add_command(actions, f"{provider}-batch", _export_batch, text)
-        options.add_benchmark(batch, option=True)
+        options.add_benchmark_option(batch)
         options.add_prompt_options(batch)
         text = "the provider's name of the model; options of replies may follow: NAME;max_tokens=20"
         model_options.add_model(batch, text)

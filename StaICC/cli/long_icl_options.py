@@ -112,12 +112,12 @@ def long_icl_benchmark(args: argparse.Namespace) -> tuple[Any, Any]:
     from StaICC.long_icl.benchmark import LongICL
 
     settings = _benchmark_settings(args)
-    function, generates_text = model_options.load_model(args, for_long_icl=True)
+    model = model_options.load_model(args, for_long_icl=True)
     datasets = options.datasets_of(args)
-    if not generates_text and "experiment" not in settings:
+    if not model.generates_text and "experiment" not in settings:
         datasets = _datasets_for_label_scores(datasets)
     benchmark = LongICL(datasets=datasets, statistics=Statistics(tried=args.tried), announce=_announce, **settings)
-    return benchmark, function
+    return benchmark, model.function
 
 
 def _benchmark_settings(args: argparse.Namespace) -> dict[str, Any]:

@@ -24,40 +24,96 @@ from StaICC.safe_text import one_line
 LONG_ICL = "long-icl"
 """Name of the benchmark LongICL and its data on the command line."""
 
+_DEFAULT_K = 4
+_DEFAULT_SAMPLER = "default"
 
-class Names:
+_DATA_ARGUMENTS = ("text", "label", "card", "encoding", "quoting", "columns")
+"""The arguments that describe a file of own data."""
+
+_BENCHMARK_ARGUMENTS = (
+    "k",
+    "sampler",
+    "noisy_channel",
+    "limit",
+    "metrics",
+    "outputs",
+    "unparsed",
+    "draws",
+    "templates",
+)
+"""The arguments that a benchmark takes under the same name; a command may have only some of them."""
+
+
+# The benchmark.
+
+
+class BenchmarkNames:
     """The names of benchmarks as choices of an argument; plug-ins are loaded only if a name is not built in.
 
     Args:
-        more: Further names.
+        further_names: Names that this command knows in addition.
     """
 
-    def __init__(self, *more: str) -> None:
-        self._more = more
+    def __init__(self, *further_names: str) -> None:
+        self._further_names = further_names
 
     def __contains__(self, name: object) -> bool:
-        return name in self._more or BENCHMARKS.knows(name)
+        return name in self._further_names or BENCHMARKS.knows(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*BENCHMARKS.names(), *self._more))
+        yield from BENCHMARKS.names()
+        yield from self._further_names
 
 
-def add_benchmark(parser: argparse.ArgumentParser, *more: str, option: bool = False) -> None:
-    """Add the benchmark argument.
+def add_benchmark(parser: argparse.ArgumentParser, *further_names: str) -> None:
+    """Add the benchmark as a positional argument.
 
     Args:
         parser: The parser of the command.
-        *more: Further names.
-        option: Add it as the option ``--benchmark`` (default ``normal``), not as a positional argument.
+        *further_names: Names that this command knows in addition.
     """
-    text = f"{', '.join([*BENCHMARKS, *more])}, the name of a plug-in, or package.module:name"
-    name, default = ("--benchmark", "normal") if option else ("benchmark", None)
-    parser.add_argument(name, choices=Names(*more), default=default, metavar="BENCHMARK", help=text)
+    parser.add_argument(
+        "benchmark",
+        choices=BenchmarkNames(*further_names),
+        metavar="BENCHMARK",
+        help=_benchmark_help(*further_names),
+    )
 
 
-def _numbers(text: str) -> int | list[int]:
-    numbers = [int(word) for word in text.split(",")]
-    return numbers if len(numbers) > 1 else numbers[0]
+def add_benchmark_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option ``--benchmark``, with the default ``normal``."""
+    parser.add_argument(
+        "--benchmark", choices=BenchmarkNames(), default="normal", metavar="BENCHMARK", help=_benchmark_help()
+    )
+
+
+def _benchmark_help(*further_names: str) -> str:
+    names = ", ".join([*BENCHMARKS, *further_names])
+    return f"{names}, the name of a plug-in, or package.module:name"
+
+
+def make(args: argparse.Namespace, **changes: Any) -> Any:
+    """Return the benchmark, or the group of benchmarks, that the options describe.
+
+    Args:
+        args: The arguments of the command.
+        **changes: Arguments of the benchmark that replace those of the command.
+
+    Raises:
+        StaICCError: A name is unknown, a value is invalid, or data is missing.
+    """
+    arguments: dict[str, Any] = {}
+    for name in _BENCHMARK_ARGUMENTS:
+        value = getattr(args, name, None)
+        if value is not None and value != _DEFAULT_SAMPLER:
+            arguments[name] = value
+    if hasattr(args, "tried"):
+        arguments["statistics"] = Statistics(tried=args.tried)
+    arguments |= changes
+    return make_benchmark(args.benchmark, datasets=datasets_of(args), **arguments)
+
+
+# Prompts.
 
 
 def add_prompt_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
@@ -67,43 +123,74 @@ def add_prompt_options(parser: argparse.ArgumentParser, several: bool = False) -
         parser: The parser of the command.
         several: Whether ``--k`` takes several numbers.
     """
-    add = parser.add_argument
-    more = "; several with commas, such as 4,16,64, for a curve" if several else ""
-    kind = converted(_numbers, "a number, or several such as 4,16,64") if several else int
-    add("--k", type=kind, default=4, metavar="K", help=f"demonstrations per prompt (default 4){more}")
-    text = "default: as published; nested: those of a smaller k come first; nested-shared: and all test rows share them"
-    add("--sampler", choices=SAMPLERS, default="default", help=text)
-    add("--noisy-channel", action="store_true", help="score the text given each label")
-    text = "data sets (default: the ten); 'mini' needs no download"
-    add("--datasets", nargs="+", action="extend", metavar="NAME", help=text)
-    add("--limit", type=int, metavar="N", help="use only the first N test examples of each data set")
-    own = parser.add_argument_group("own data (a CSV, TSV, JSON Lines or Parquet file)").add_argument
-    own("--data", type=Path, metavar="FILE", help="evaluate on this file; --datasets may add others")
-    text = "its text columns (default: text or sentence next to label only)"
-    own("--text", nargs="+", action="extend", metavar="COLUMN", help=text)
-    own("--label", metavar="COLUMN", help="its label column (default: label, as for --text)")
-    own("--card", type=Path, metavar="FILE", help="its card (default: NAME.card.toml or .json next to it)")
-    own("--encoding", metavar="NAME", help="its encoding (default: utf-8)")
-    text = "double quotes of a CSV or TSV file: around fields (standard), or ordinary characters (none)"
-    own("--quoting", choices=QUOTING, help=text)
-    own("--columns", nargs="+", metavar="COLUMN", help="names of all columns of a CSV or TSV file without a header")
+    _add_k(parser, several)
+    parser.add_argument(
+        "--sampler",
+        choices=SAMPLERS,
+        default=_DEFAULT_SAMPLER,
+        help="default: as published; nested: those of a smaller k come first; "
+        "nested-shared: and all test rows share them",
+    )
+    parser.add_argument("--noisy-channel", action="store_true", help="score the text given each label")
+    parser.add_argument(
+        "--datasets",
+        nargs="+",
+        action="extend",
+        metavar="NAME",
+        help="data sets (default: the ten); 'mini' needs no download",
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="use only the first N test examples of each data set")
+    _add_own_data_options(parser)
 
 
-def add_scoring_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that change the scores but not the prompts."""
-    add = parser.add_argument
-    text = "standard, or 0.1.1 (with its errors); add metrics with +: standard+my_package.metrics:f2"
-    add("--metrics", default="standard", help=text)
-    text = "replies without a label: stop (error, the default; long-icl: wrong), count as wrong, or exclude with bounds"
-    add("--unparsed", choices=get_args(Unparsed), help=text)
-    text = "number of settings tried, of which this is the best (for the random baseline)"
-    add("--tried", type=int, default=1, metavar="T", help=text)
+def _add_k(parser: argparse.ArgumentParser, several: bool) -> None:
+    help_of_one = f"demonstrations per prompt (default {_DEFAULT_K})"
+    if several:
+        parser.add_argument(
+            "--k",
+            type=converted(_one_or_several_numbers, "a number, or several such as 4,16,64"),
+            default=_DEFAULT_K,
+            metavar="K",
+            help=f"{help_of_one}; several with commas, such as 4,16,64, for a curve",
+        )
+    else:
+        parser.add_argument("--k", type=int, default=_DEFAULT_K, metavar="K", help=help_of_one)
 
 
-_OF_DATA = ("text", "label", "card", "encoding", "quoting", "columns")
+def _one_or_several_numbers(text: str) -> int | list[int]:
+    """Parse ``4``, or ``4,16,64``."""
+    numbers = [int(word) for word in text.split(",")]
+    if len(numbers) == 1:
+        return numbers[0]
+    return numbers
 
 
-_OF_BENCHMARK = ("k", "sampler", "noisy_channel", "limit", "metrics", "outputs", "unparsed", "draws", "templates")
+def _add_own_data_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("own data (a CSV, TSV, JSON Lines or Parquet file)")
+    group.add_argument("--data", type=Path, metavar="FILE", help="evaluate on this file; --datasets may add others")
+    group.add_argument(
+        "--text",
+        nargs="+",
+        action="extend",
+        metavar="COLUMN",
+        help="its text columns (default: text or sentence next to label only)",
+    )
+    group.add_argument("--label", metavar="COLUMN", help="its label column (default: label, as for --text)")
+    group.add_argument(
+        "--card", type=Path, metavar="FILE", help="its card (default: NAME.card.toml or .json next to it)"
+    )
+    group.add_argument("--encoding", metavar="NAME", help="its encoding (default: utf-8)")
+    group.add_argument(
+        "--quoting",
+        choices=QUOTING,
+        help="double quotes of a CSV or TSV file: around fields (standard), or ordinary characters (none)",
+    )
+    group.add_argument(
+        "--columns",
+        nargs="+",
+        metavar="COLUMN",
+        help="names of all columns of a CSV or TSV file without a header",
+    )
 
 
 def datasets_of(args: argparse.Namespace) -> list[Any] | None:
@@ -113,22 +200,49 @@ def datasets_of(args: argparse.Namespace) -> list[Any] | None:
         StaICCError: The file of own data cannot be used.
     """
     if args.data is None:
-        given = next((name for name in _OF_DATA if getattr(args, name) is not None), None)
-        if given is not None:
-            raise ArgumentError(f"--{given} describes a file of own data. Name the file with --data FILE")
+        _refuse_data_arguments(args)
         return None if args.datasets is None else list(args.datasets)
+    own_data = _read_own_data(args)
+    _announce(own_data)
+    return [*(args.datasets or []), own_data]
+
+
+def _refuse_data_arguments(args: argparse.Namespace) -> None:
+    """Refuse options that describe a file of own data where there is none.
+
+    Raises:
+        ArgumentError: There is such an option.
+    """
+    for name in _DATA_ARGUMENTS:
+        if getattr(args, name) is not None:
+            raise ArgumentError(f"--{name} describes a file of own data. Name the file with --data FILE")
+
+
+def _read_own_data(args: argparse.Namespace) -> Dataset:
+    """Read the file of own data; an error names the options of the command line."""
     try:
-        reading = {"card": args.card, "encoding": args.encoding, "quoting": args.quoting, "columns": args.columns}
-        own = Dataset.from_file(args.data, args.text, args.label, **reading)
+        return Dataset.from_file(
+            args.data,
+            args.text,
+            args.label,
+            card=args.card,
+            encoding=args.encoding,
+            quoting=args.quoting,
+            columns=args.columns,
+        )
     except StaICCError as error:
         raise type(error)(_with_options(str(error))) from error.__cause__
-    split = own.card.split
+
+
+def _announce(own_data: Dataset) -> None:
+    """Print the name, rows, labels and splits of own data on stderr."""
+    card = own_data.card
+    name = one_line(card.name)
     print(
-        f"{one_line(own.card.name)}: {own.card.rows} rows, {len(own.card.label_space)} labels; {split.test} test, "
-        f"{split.demonstration} demonstration, {split.calibration} calibration rows",
+        f"{name}: {card.rows} rows, {len(card.label_space)} labels; {card.split.test} test, "
+        f"{card.split.demonstration} demonstration, {card.split.calibration} calibration rows",
         file=sys.stderr,
     )
-    return [*(args.datasets or []), own]
 
 
 def _with_options(message: str) -> str:
@@ -149,54 +263,100 @@ def inputs_of(args: argparse.Namespace) -> list[Path]:
     return [path for path in (args.data, args.card) if path is not None]
 
 
-def make(args: argparse.Namespace, **changes: Any) -> Any:
-    """Return the benchmark, or the group of benchmarks, that the options describe.
-
-    Args:
-        args: The arguments of the command.
-        **changes: Arguments of the benchmark that replace those of the command.
-
-    Raises:
-        StaICCError: A name is unknown, a value is invalid, or data is missing.
-    """
-    given = {name: getattr(args, name, None) for name in _OF_BENCHMARK}
-    options: dict[str, Any] = {name: value for name, value in given.items() if value not in (None, "default")}
-    if hasattr(args, "tried"):
-        options["statistics"] = Statistics(tried=args.tried)
-    return make_benchmark(args.benchmark, datasets=datasets_of(args), **options | changes)
-
-
 def repeated(args: argparse.Namespace) -> str:
     """Return the prompt options that differ from their defaults, as command line text with a leading blank."""
-    words = ["--noisy-channel"] if args.noisy_channel else []
-    for name in ("k", "sampler", "limit", "datasets", "data", *_OF_DATA):
+    defaults = {"k": _DEFAULT_K, "sampler": _DEFAULT_SAMPLER}
+    words = []
+    if args.noisy_channel:
+        words.append("--noisy-channel")
+    for name in ("k", "sampler", "limit", "datasets", "data", *_DATA_ARGUMENTS):
         value = getattr(args, name)
-        if value is not None and value != {"k": 4, "sampler": "default"}.get(name):
-            values = value if isinstance(value, list) else [value.absolute() if isinstance(value, Path) else value]
-            words += [f"--{name}", *map(str, values)]
+        if value is None or value == defaults.get(name):
+            continue
+        words.append(f"--{name}")
+        words += _words_of(value)
     return "".join(f" {shlex.quote(word)}" for word in words)
 
 
-# -- execution
+def _words_of(value: object) -> list[str]:
+    """Return the value of an option as words of a command that runs in any folder."""
+    if isinstance(value, list):
+        return [str(item) for item in value]
+    if isinstance(value, Path):
+        return [str(value.absolute())]
+    return [str(value)]
+
+
+# Scores.
+
+
+def add_scoring_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that change the scores but not the prompts."""
+    parser.add_argument(
+        "--metrics",
+        default="standard",
+        help="standard, or 0.1.1 (with its errors); add metrics with +: standard+my_package.metrics:f2",
+    )
+    parser.add_argument(
+        "--unparsed",
+        choices=get_args(Unparsed),
+        help="replies without a label: stop (error, the default; long-icl: wrong), count as wrong, "
+        "or exclude with bounds",
+    )
+    parser.add_argument(
+        "--tried",
+        type=int,
+        default=1,
+        metavar="T",
+        help="number of settings tried, of which this is the best (for the random baseline)",
+    )
+
+
+# Execution.
 
 
 def add_execution_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that evaluates a model: how to read scores, store, workers, progress."""
-    add = parser.add_argument
-    kinds = ("auto", "probabilities", "logits")
-    add("--outputs", default="auto", choices=kinds, help="how to read the scores of the model")
-    text = "cache predictions in this file; the same command then continues an interrupted run"
-    add("--store", type=Path, metavar="FILE", help=text)
-    text = "run N processes, each with its own model, on the GPUs of CUDA_VISIBLE_DEVICES in turn"
-    add("--workers", type=int, metavar="N", help=text)
-    text = "compute some of the stored predictions again for comparison (default: unless these requests may cost money)"
-    add("--recheck", action=argparse.BooleanOptionalAction, default=None, help=text)
-    text = "queries that are computed and stored together; a crash loses at most this many"
-    add("--chunk-size", type=int, metavar="N", help=text)
-    add("--quiet", dest="progress", action="store_const", const=False, help="no progress on stderr")
+    parser.add_argument(
+        "--outputs",
+        default="auto",
+        choices=("auto", "probabilities", "logits"),
+        help="how to read the scores of the model",
+    )
+    parser.add_argument(
+        "--store",
+        type=Path,
+        metavar="FILE",
+        help="cache predictions in this file; the same command then continues an interrupted run",
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="run N processes, each with its own model, on the GPUs of CUDA_VISIBLE_DEVICES in turn",
+    )
+    parser.add_argument(
+        "--recheck",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="compute some of the stored predictions again for comparison "
+        "(default: unless these requests may cost money)",
+    )
+    parser.add_argument(
+        "--chunk-size",
+        type=int,
+        metavar="N",
+        help="queries that are computed and stored together; a crash loses at most this many",
+    )
+    parser.add_argument("--quiet", dest="progress", action="store_const", const=False, help="no progress on stderr")
 
 
 def run_settings(args: argparse.Namespace) -> dict[str, Any]:
     """Return the settings of a run that :func:`add_execution_options` added: all but ``outputs``."""
-    settings = {name: getattr(args, name) for name in ("store", "chunk_size", "recheck", "progress")}
-    return {**settings, "executor": None if args.workers is None else worker_processes(args.workers)}
+    return {
+        "store": args.store,
+        "chunk_size": args.chunk_size,
+        "recheck": args.recheck,
+        "progress": args.progress,
+        "executor": None if args.workers is None else worker_processes(args.workers),
+    }

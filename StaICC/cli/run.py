@@ -226,8 +226,7 @@ def _benchmark_and_function(args: argparse.Namespace) -> tuple[Any, Any]:
     if args.benchmark == LONG_ICL:
         return long_icl_benchmark(args)
     benchmark = None if _is_many_shot(args) else options.make(args)
-    function, _ = model_options.load_model(args)
-    return benchmark, function
+    return benchmark, model_options.load_model(args).function
 
 
 def _forecast(args: argparse.Namespace, benchmark: Any, function: Any) -> None:

@@ -66,7 +66,7 @@ def verify(args: argparse.Namespace) -> output.Printed:
         if args.rerun is None or len(args.results) > 1:
             raise ArgumentError("-o writes the result of one --rerun: give --rerun N, and one result")
         output.check_output(args.output, inputs=args.results)
-    model = cache(lambda of_long_icl: model_options.load_model(args, of_long_icl)[0])
+    model = cache(lambda of_long_icl: model_options.load_model(args, of_long_icl).function)
     for path in args.results:
         try:
             rerun = None if args.rerun is None else _rerun(args, path, model)

@@ -58,14 +58,14 @@ def test_a_model_of_the_command_line_is_that_of_python(make_model: Any, make_tok
     for model in ("ppm", str(tmp_path), f"{tmp_path};label_scoring=full"):
         args = parsed("run", "long-icl", "--answers", "labels")
         args.model = model
-        function, writes = load_model(args, for_long_icl=True)
-        assert not writes
-        assert identity_of(function) == identity_of(load_kernel(model))
+        loaded = load_model(args, for_long_icl=True)
+        assert not loaded.generates_text
+        assert identity_of(loaded.function) == identity_of(load_kernel(model))
     args = parsed("run", "long-icl")
     args.model = str(tmp_path)
-    function, writes = load_model(args, for_long_icl=True)
-    assert writes
-    assert identity_of(function) == identity_of(text_inference(load_kernel(str(tmp_path))))
+    loaded = load_model(args, for_long_icl=True)
+    assert loaded.generates_text
+    assert identity_of(loaded.function) == identity_of(text_inference(load_kernel(str(tmp_path))))
 
 
 def test_long_icl_of_the_command_line_is_that_of_python() -> None:
