@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,23 @@ from StaICC.safe_text import json_escaped, utf8, visible
 
 STDOUT = "-"
 """The file name that means stdout."""
+
+_INSTALLED_FOLDERS = ("tables", "models", "long_icl")
+"""The folders of the data home whose files no output may overwrite."""
+
+
+# Where output goes.
+
+
+def add_output(parser: argparse.ArgumentParser, text: str, default: str | Path = STDOUT) -> None:
+    """Add the option ``--output``.
+
+    Args:
+        parser: The parser of the command, or of its action.
+        text: Its help.
+        default: The file if it is not given.
+    """
+    parser.add_argument("--output", "-o", type=type(default), default=default, metavar="FILE", help=text)
 
 
 def check_output(
@@ -39,26 +56,59 @@ def check_output(
     Raises:
         ArgumentError: As for :func:`StaICC.files.output.check_outputs`; or an output is a saved result.
     """
-    outputs = [path for path in (*paths, result) if path is not None and str(path) != STDOUT]
-    kept = [*inputs]
-    if outputs:
-        kept += [file for module in [*sys.modules.values()] if (file := getattr(module, "__file__", None))]
-        with contextlib.suppress(DataMissingError, OSError):  # no data is installed
-            kept += [file for folder in ("tables", "models", "long_icl") for file in (data_home() / folder).glob("*")]
-    check_outputs(outputs, kept, [] if store is None else [store])
-    for path in outputs:
-        if path is not result and saved_result_digest(Path(path)) is not None:
+    files = _without_stdout(paths)
+    result_files = _without_stdout([result])
+    if not files and not result_files:
+        return
+    protected = [*inputs, *_source_files(), *_installed_files()]
+    stores = [] if store is None else [store]
+    check_outputs([*files, *result_files], protected, stores)
+    for path in files:
+        if saved_result_digest(Path(path)) is not None:
             raise ArgumentError(f"{path} is a saved result, which only another result may replace; give another path")
 
 
-def print_json(value: object) -> None:
-    """Print a value as JSON, with terminal control characters escaped.
+def _without_stdout(paths: Iterable[str | Path | None]) -> list[str | Path]:
+    """Return the outputs that are files."""
+    return [path for path in paths if path is not None and str(path) != STDOUT]
 
-    Args:
-        value: Lists, mappings, texts, numbers; anything else is printed as its text.
-    """
-    text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False, default=str)
-    write_text(STDOUT, [text, "\n"])
+
+def _source_files() -> list[str]:
+    """Return the source files of the modules that are imported now."""
+    files = []
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file:
+            files.append(file)
+    return files
+
+
+def _installed_files() -> Iterator[Path]:
+    """Yield the files of the installed data; none if no data is installed."""
+    with contextlib.suppress(DataMissingError, OSError):
+        for folder in _INSTALLED_FOLDERS:
+            yield from (data_home() / folder).glob("*")
+
+
+def has_content(path: Path) -> bool:
+    """Return whether there is a file with at least one byte."""
+    return path.is_file() and path.stat().st_size > 0
+
+
+def saved_result_digest(path: Path) -> str | None:
+    """Return the digest of a saved result, however its JSON is written; ``None`` if the file is no result."""
+    try:
+        if not has_content(path):
+            return None
+        data = read_result_file(path)
+        if data.get("kind") not in ("result", "group"):
+            return None
+        return str(with_digests(data)[DIGESTS]["file"])
+    except (StaICCError, OSError, ValueError):
+        return None
+
+
+# What is written.
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,33 +128,31 @@ def print_fitted(blocks: Iterable[Block]) -> None:
     print_blocks(blocks, raw(sys.stdout))
 
 
+def print_json(value: object) -> None:
+    """Print a value as JSON, with terminal control characters escaped.
+
+    Args:
+        value: Lists, mappings, texts, numbers; anything else is printed as its text.
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False, default=str)
+    write_text(STDOUT, [text, "\n"])
+
+
 def table(rows: Iterable[Mapping[str, object]], texts: Collection[int] = (0,)) -> TextTable:
     """Return records with the same keys as a table; ``None`` is shown as ``-``.
 
     Args:
         rows: The records, at least one.
-        texts: Columns with text.
+        texts: The numbers of the columns with text.
     """
-    listed = list(rows)
-    cells = [["-" if cell is None else str(cell) for cell in row.values()] for row in listed]
-    return TextTable(list(listed[0]), cells, texts)
+    records = list(rows)
+    columns = list(records[0])
+    cells = [[_cell(value) for value in record.values()] for record in records]
+    return TextTable(columns, cells, texts)
 
 
-def add_prices(parser: argparse._ActionsContainer) -> None:
-    """Add the option ``--prices``."""
-    text = "cost of a million tokens that the model reads, and of a million that it generates"
-    parser.add_argument("--prices", nargs=2, type=float, metavar=("INPUT", "OUTPUT"), help=text)
-
-
-def add_output(parser: argparse.ArgumentParser, text: str, default: str | Path = STDOUT) -> None:
-    """Add the option ``--output``.
-
-    Args:
-        parser: The parser of the command, or of its action.
-        text: Its help.
-        default: The file if it is not given.
-    """
-    parser.add_argument("--output", "-o", type=type(default), default=default, metavar="FILE", help=text)
+def _cell(value: object) -> str:
+    return "-" if value is None else str(value)
 
 
 def write_text(output: str | Path, lines: Iterable[str], as_json: bool = True) -> None:
@@ -120,24 +168,34 @@ def write_text(output: str | Path, lines: Iterable[str], as_json: bool = True) -
         OSError: The file cannot be written; an existing file is unchanged.
     """
     if str(output) == STDOUT:
-        stream = raw(sys.stdout)
-        encoding = stream.encoding or "utf-8"
-        only_ascii = not encoding.casefold().startswith("utf")
-        for line in lines:
-            text = json_escaped(line, only_ascii) if as_json else visible(line) if stream.isatty() else line
-            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-        return
-    write_output(output, map(utf8, lines))
+        _write_to_stdout(lines, as_json)
+    else:
+        write_output(output, map(utf8, lines))
 
 
-def has_content(path: Path) -> bool:
-    """Return whether there is a file with at least one byte."""
-    return path.is_file() and path.stat().st_size > 0
+def _write_to_stdout(lines: Iterable[str], as_json: bool) -> None:
+    """Write text to stdout; arguments as for :func:`write_text`."""
+    stream = raw(sys.stdout)
+    encoding = stream.encoding or "utf-8"
+    encoding_is_unicode = encoding.casefold().startswith("utf")
+    for line in lines:
+        if as_json:
+            line = json_escaped(line, only_ascii=not encoding_is_unicode)
+        elif stream.isatty():
+            line = visible(line)
+        # Characters that the encoding lacks are written as escape sequences.
+        stream.write(line.encode(encoding, "backslashreplace").decode(encoding))
 
 
-def saved_result_digest(path: Path) -> str | None:
-    """Return the digest of a saved result, however its JSON is written; ``None`` if the file is no result."""
-    with contextlib.suppress(StaICCError, OSError, ValueError):
-        if has_content(path) and (data := read_result_file(path)).get("kind") in ("result", "group"):
-            return str(with_digests(data)[DIGESTS]["file"])
-    return None
+# Prices, which several commands print costs with.
+
+
+def add_prices(parser: argparse._ActionsContainer) -> None:
+    """Add the option ``--prices``."""
+    parser.add_argument(
+        "--prices",
+        nargs=2,
+        type=float,
+        metavar=("INPUT", "OUTPUT"),
+        help="cost of a million tokens that the model reads, and of a million that it generates",
+    )

@@ -28,19 +28,24 @@ NOT_SAVED = 4
 
 def add_result_outputs(parser: argparse.ArgumentParser) -> None:
     """Add the options of commands that make a result, about where it is saved."""
-    add = parser.add_argument
-    add("--records", type=Path, metavar="FILE", help="save the prediction of each query as JSON Lines")
-    text = "save the result in FILE, not in FOLDER; without FILE, print it as JSON instead of the table"
-    add("--json", type=Path, nargs="?", const=Path(STDOUT), metavar="FILE", help=text)
-    add("--overwrite", action="store_true", help="FILE may replace the result of another run")
-    text = "save the result there under a new name (default: staicc-results)"
-    add("--output", type=Path, default=Path("staicc-results"), metavar="FOLDER", help=text)
-    add("--no-save", dest="save", action="store_false", help="save only what --json and --records name")
-
-
-def _slug(names: Iterable[str]) -> str:
-    """Return names as a part of a file name."""
-    return re.sub(r"[^A-Za-z0-9.-]+", "-", "+".join(dict.fromkeys(names)))[:60].strip(".-")
+    parser.add_argument("--records", type=Path, metavar="FILE", help="save the prediction of each query as JSON Lines")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        nargs="?",
+        const=Path(STDOUT),
+        metavar="FILE",
+        help="save the result in FILE, not in FOLDER; without FILE, print it as JSON instead of the table",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="FILE may replace the result of another run")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("staicc-results"),
+        metavar="FOLDER",
+        help="save the result there under a new name (default: staicc-results)",
+    )
+    parser.add_argument("--no-save", dest="save", action="store_false", help="save only what --json and --records name")
 
 
 class ResultSaver:
@@ -57,97 +62,29 @@ class ResultSaver:
     Attributes:
         path: The file with the result so far.
         check: :func:`check_output` with the inputs and the store of the command.
+
+    Raises:
+        ArgumentError: The result cannot be saved where the arguments say.
     """
 
     def __init__(self, args: argparse.Namespace, inputs: Iterable[StrPath] = (), store: StrPath | None = None) -> None:
         self.path: Path | None = None
-        self.check = partial(check_output, inputs=[*inputs], store=store)
+        self.check = partial(check_output, inputs=list(inputs), store=store)
         self._args = args
-        self._printed = str(args.json) == STDOUT
-        self._file: Path | None = None if self._printed else args.json
+        self._prints_json = str(args.json) == STDOUT
+        self._file: Path | None = None if self._prints_json else args.json
+        self._replaces_file = False
+
         self.check(args.records, result=args.json)
-        self._replaces = False
         if self._file is not None:
             check_result_name(self._file)
-            self._replaces = has_content(self._file)
-            if self._replaces and not args.overwrite and saved_result_digest(self._file) is None:
+            self._replaces_file = has_content(self._file)
+            if self._replaces_file and not args.overwrite and saved_result_digest(self._file) is None:
                 raise ArgumentError(f"{self._file} is not a saved result. Give another path, or add --overwrite")
-        place = next(path for path in (args.output, *args.output.parents) if os.path.lexists(path))
         if args.output.is_file() or args.output.suffix.lower() == ".json":
             raise ArgumentError(f"--output: got {args.output}, expected a folder. For the file use --json FILE")
-        if args.save and self._file is None and not (place.is_dir() and os.access(place, os.W_OK)):
-            raise ArgumentError(
-                f"the result cannot be saved in {args.output}: {place.absolute()} is no folder, or read-only. Give "
-                "another folder with --output, or add --no-save"
-            )
-
-    def save(self, result: Result | ResultGroup, final: bool = False) -> bool:
-        """Save the result, or what there is of it so far; a file of this command is replaced.
-
-        Args:
-            result: The result.
-            final: Whether it is complete: then stderr says where it is, or why it is not saved.
-
-        Returns:
-            Whether it is where the user wants it.
-        """
-        messages, errors = [], [] if self._file is None else [_error_of(self._save_in_file, result)]
-        if any(errors):
-            messages.append(f"staicc: not saved in {self._file}: {errors[0]}")
-        elif self._replaces:
-            messages.append(f"{self._file} was replaced")
-        if any(errors) or (self._file is None and self._args.save):
-            errors.append(error := _error_of(self._save_in_folder, result))
-            lost = f"staicc: the result is not saved in {self._args.output}: {error}"
-            messages.append(lost if error else f"the result is in {self.path}")
-        for message in messages if final else ():
-            print(one_line(message), file=sys.stderr)
-        return not any(errors)
-
-    def _save_in_file(self, result: Result | ResultGroup) -> None:
-        """Save the result in the file of ``--json``."""
-        path: Path = self._args.json
-        self.check(result=path)
-        fresh = not path.exists()  # another program may save there meanwhile
-        self._refuse_other_run(path, result)
-        write_result_file(result.to_dict(), path, fresh)
-        if self.path is not None and self.path != path:  # with what there was so far
-            with contextlib.suppress(OSError):  # other results are in the folder
-                self.path.unlink()
-                self._args.output.rmdir()
-        self.path = path
-
-    def _refuse_other_run(self, path: Path, result: Result | ResultGroup) -> None:
-        """Raise an ArgumentError if a file has a result that is none of these, is more complete, or differs."""
-        if self._args.overwrite or not has_content(path):
-            return
-        replacements = {_run_of(single): single for single in result.results()}
-        for earlier in load(path).results():
-            replacement = replacements.get(_run_of(earlier))
-            run = f"{earlier.model}, {earlier.signature}"
-            if replacement is None or (earlier.complete and not replacement.complete):
-                raise ArgumentError(f"it has another run, which only --overwrite replaces: {run}")
-            for before, now in zip(earlier.queries(), replacement.queries(), strict=False):
-                if None not in (before.correct, now.correct) and before.prediction != now.prediction:
-                    raise ArgumentError(f"it has other predictions, which only --overwrite replaces: {run}")
-
-    def _save_in_folder(self, result: Result | ResultGroup) -> None:
-        """Save the result under a name that no file has, or in the file that this command saved before."""
-        if self.path is not None and self.path != self._file:
-            write_result_file(result.to_dict(), self.path)
-            return
-        folder: Path = self._args.output
-        folder.mkdir(parents=True, exist_ok=True)
-        names = [result.benchmark if isinstance(result, Result) else result.name]
-        models = [single.model.partition(" [")[0] for single in result.results()]
-        started = time.strftime("%Y-%m-%dT%H%M%SZ", time.gmtime())
-        stem = "_".join([_slug(names), _slug(models), started])
-        for number in itertools.count(1):
-            path = folder / (f"{stem}_{number:02}.json" if number > 1 else f"{stem}.json")
-            with contextlib.suppress(FileExistsError):
-                write_result_file(result.to_dict(), path, fresh=True)
-                self.path = path
-                return
+        if args.save and self._file is None:
+            _check_folder(args.output)
 
     def finish(self, result: Result | ResultGroup, blocks: Callable[[], Iterable[Block]] | None = None) -> int:
         """Print the result, then save it with its records, also if printing fails.
@@ -160,29 +97,162 @@ class ResultSaver:
             The exit status.
         """
         try:
-            if self._printed:
-                print_json(with_digests(result.to_dict()))
-            else:
-                print_fitted((blocks or result.display_blocks)())
-            print(end="", flush=True)
+            self._print(result, blocks or result.display_blocks)
         finally:
             try:
-                saved = self._save_all(result)
+                is_saved = self._save_with_records(result)
             except KeyboardInterrupt:  # saving takes moments, and the run may have taken days
-                self._save_all(result)
+                self._save_with_records(result)
                 raise
-        return NOT_SAVED if not saved else 0 if result.complete else 1
+        if not is_saved:
+            return NOT_SAVED
+        return 0 if result.complete else 1
 
-    def _save_all(self, result: Result | ResultGroup) -> bool:
-        saved = self.save(result, final=True)
-        if self._args.records is not None and (error := _error_of(self._save_records, result)):
-            print(f"staicc: {one_line(str(self._args.records))}: not saved: {error}", file=sys.stderr)
-            return False
-        return saved
+    def _print(self, result: Result | ResultGroup, blocks: Callable[[], Iterable[Block]]) -> None:
+        """Print the result as JSON or as a table, and flush stdout, so that an error of printing is raised here."""
+        if self._prints_json:
+            print_json(with_digests(result.to_dict()))
+        else:
+            print_fitted(blocks())
+        sys.stdout.flush()
+
+    def _save_with_records(self, result: Result | ResultGroup) -> bool:
+        """Save the complete result and its records; return whether all is where the user wants it."""
+        is_saved = self.save(result, final=True)
+        if self._args.records is None:
+            return is_saved
+        error = _error_of(self._save_records, result)
+        if error is None:
+            return is_saved
+        print(f"staicc: {one_line(str(self._args.records))}: not saved: {error}", file=sys.stderr)
+        return False
 
     def _save_records(self, result: Result | ResultGroup) -> None:
         self.check(self._args.records)
         save_records(result, self._args.records)
+
+    def save(self, result: Result | ResultGroup, final: bool = False) -> bool:
+        """Save the result, or what there is of it so far; a file of this command is replaced.
+
+        Args:
+            result: The result.
+            final: Whether it is complete: then stderr says where it is, or why it is not saved.
+
+        Returns:
+            Whether it is where the user wants it.
+        """
+        messages = []
+        saves_in_folder = self._file is None and self._args.save
+        is_saved = True
+        if self._file is not None:
+            error = _error_of(self._save_in_file, result)
+            if error is not None:
+                messages.append(f"staicc: not saved in {self._file}: {error}")
+                is_saved = False
+                saves_in_folder = True  # so that the result is not lost
+            elif self._replaces_file:
+                messages.append(f"{self._file} was replaced")
+        if saves_in_folder:
+            error = _error_of(self._save_in_folder, result)
+            if error is not None:
+                messages.append(f"staicc: the result is not saved in {self._args.output}: {error}")
+                is_saved = False
+            else:
+                messages.append(f"the result is in {self.path}")
+        if final:
+            for message in messages:
+                print(one_line(message), file=sys.stderr)
+        return is_saved
+
+    def _save_in_file(self, result: Result | ResultGroup) -> None:
+        """Save the result in the file of ``--json``.
+
+        Raises:
+            ArgumentError: The file has the result of another run.
+        """
+        path: Path = self._args.json
+        self.check(result=path)
+        is_new = not path.exists()
+        self._refuse_other_run(path, result)
+        write_result_file(result.to_dict(), path, is_new)  # fails if another program made the file meanwhile
+        if self.path is not None and self.path != path:
+            self._remove_from_folder(self.path)
+        self.path = path
+
+    def _remove_from_folder(self, path: Path) -> None:
+        """Remove what was saved under a new name while the file could not be written, and the folder if it is empty."""
+        with contextlib.suppress(OSError):
+            path.unlink()
+            self._args.output.rmdir()
+
+    def _refuse_other_run(self, path: Path, result: Result | ResultGroup) -> None:
+        """Refuse to replace the result of another run.
+
+        Args:
+            path: The file.
+            result: The result that is to be saved in it.
+
+        Raises:
+            ArgumentError: The file has a run that the result does not have, that is more complete, or that has other
+                predictions; and ``--overwrite`` was not given.
+        """
+        if self._args.overwrite or not has_content(path):
+            return
+        replacements = {_run_of(single_result): single_result for single_result in result.results()}
+        for earlier in load(path).results():
+            run = f"{earlier.model}, {earlier.signature}"
+            replacement = replacements.get(_run_of(earlier))
+            if replacement is None or (earlier.complete and not replacement.complete):
+                raise ArgumentError(f"it has another run, which only --overwrite replaces: {run}")
+            if _has_other_predictions(earlier, replacement):
+                raise ArgumentError(f"it has other predictions, which only --overwrite replaces: {run}")
+
+    def _save_in_folder(self, result: Result | ResultGroup) -> None:
+        """Save the result under a name that no file has, or in the file that this command saved before."""
+        if self.path is not None and self.path != self._file:
+            write_result_file(result.to_dict(), self.path)
+            return
+        folder: Path = self._args.output
+        folder.mkdir(parents=True, exist_ok=True)
+        stem = _file_stem(result)
+        for number in itertools.count(1):
+            suffix = "" if number == 1 else f"_{number:02}"
+            path = folder / f"{stem}{suffix}.json"
+            try:
+                write_result_file(result.to_dict(), path, fresh=True)
+            except FileExistsError:
+                continue
+            self.path = path
+            return
+
+
+def _check_folder(folder: Path) -> None:
+    """Check that results can be saved in a folder, which need not exist.
+
+    Raises:
+        ArgumentError: It is read-only, or no folder; or it does not exist, and that holds for the folder above it.
+    """
+    existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise ArgumentError(
+            f"the result cannot be saved in {folder}: {existing.absolute()} is no folder, or read-only. Give "
+            "another folder with --output, or add --no-save"
+        )
+
+
+def _file_stem(result: Result | ResultGroup) -> str:
+    """Return the start of a file name: benchmark, models and the current time."""
+    name = result.benchmark if isinstance(result, Result) else result.name
+    models = [single_result.model.partition(" [")[0] for single_result in result.results()]
+    time_now = time.strftime("%Y-%m-%dT%H%M%SZ", time.gmtime())
+    return f"{_slug([name])}_{_slug(models)}_{time_now}"
+
+
+def _slug(names: Iterable[str]) -> str:
+    """Return distinct names as a part of a file name, cut after 60 characters."""
+    distinct_names = dict.fromkeys(names)
+    slug = re.sub(r"[^A-Za-z0-9.-]+", "-", "+".join(distinct_names))
+    return slug[:60].strip(".-")
 
 
 def _run_of(result: Result) -> tuple[str, str]:
@@ -191,10 +261,21 @@ def _run_of(result: Result) -> tuple[str, str]:
     return result.model, str(settings)
 
 
-def _error_of(write: Callable[[Result | ResultGroup], None], result: Result | ResultGroup) -> str:
-    """Return why a result cannot be written; an empty text if it is."""
+def _has_other_predictions(earlier: Result, replacement: Result) -> bool:
+    """Return whether two results of one run differ in the prediction of a query that both have answered."""
+    for before, now in zip(earlier.queries(), replacement.queries(), strict=False):
+        both_are_answered = before.correct is not None and now.correct is not None
+        if both_are_answered and before.prediction != now.prediction:
+            return True
+    return False
+
+
+def _error_of(write: Callable[[Result | ResultGroup], None], result: Result | ResultGroup) -> str | None:
+    """Write a result; return why it cannot be written, or ``None`` if it is."""
     try:
         write(result)
-    except (StaICCError, OSError) as error:
-        return (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return ""
+    except OSError as error:
+        return error.strerror or str(error)
+    except StaICCError as error:
+        return str(error)
+    return None
