@@ -7,35 +7,46 @@ import math
 import sys
 from decimal import MIN_EMIN, Context, Decimal
 
-from StaICC.cli import output
-from StaICC.cli.output import Printed
+from StaICC.cli.output import Printed, table
 from StaICC.cli.parser import converted
 from StaICC.metrics.random_baselines import RandomBaseline
 
 _ALPHA = 0.05
+"""The level of the test against random guessing."""
 
+_SLOW_FROM = 1_000_000
+"""Queries from which the computation takes seconds, so that it is announced."""
 
-_LONG = 1_000_000  # queries; more take seconds
+_SMALLEST_FIXED = 1e-4
+"""The smallest p-value that is printed with four decimals; smaller ones have an exponent."""
 
 
 def _label_counts(text: str) -> int | dict[int, int]:
     """Parse ``5`` (five labels for all queries) or ``2:50,5:50`` (number of labels: number of queries)."""
-    pairs = [part.split(":") for part in text.split(",")]
-    counts = int(text) if ":" not in text else {int(labels): int(queries) for labels, queries in pairs}
-    if isinstance(counts, dict) and len(counts) < len(pairs):
-        raise argparse.ArgumentTypeError(f"duplicate number of labels: got {text!r}")
-    return counts
+    if ":" not in text:
+        return int(text)
+    queries_by_labels: dict[int, int] = {}
+    for pair in text.split(","):
+        labels, queries = pair.split(":")
+        if int(labels) in queries_by_labels:
+            raise argparse.ArgumentTypeError(f"duplicate number of labels: got {text!r}")
+        queries_by_labels[int(labels)] = int(queries)
+    return queries_by_labels
 
 
 def add_baseline(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add = parser.add_argument
-    add("--n", type=int, required=True, help="number of scored queries")
-    counts = converted(_label_counts, "a number of labels, such as 2, or labels:queries pairs, such as 2:50,5:50")
-    add("--labels", type=counts, required=True, help="number of labels, or labels:queries pairs if it varies")
-    add("--t", type=int, nargs="+", action="extend", help="number of settings tried (default: 1)")
-    text = "accuracy to test against random guessing, as a share (0.6, not 60); rounded as in tables"
-    add("--accuracy", help=text)
+    parser.add_argument("--n", type=int, required=True, help="number of scored queries")
+    parser.add_argument(
+        "--labels",
+        type=converted(_label_counts, "a number of labels, such as 2, or labels:queries pairs, such as 2:50,5:50"),
+        required=True,
+        help="number of labels, or labels:queries pairs if it varies",
+    )
+    parser.add_argument("--t", type=int, nargs="+", action="extend", help="number of settings tried (default: 1)")
+    parser.add_argument(
+        "--accuracy", help="accuracy to test against random guessing, as a share (0.6, not 60); rounded as in tables"
+    )
 
 
 def baseline(args: argparse.Namespace) -> Printed:
@@ -49,26 +60,53 @@ def baseline(args: argparse.Namespace) -> Printed:
       python -m StaICC baseline --n 1024 --labels 2 --accuracy 0.5508
       python -m StaICC baseline --n 100 --labels 2:50,5:50 --t 10 --json
     """
-    uniform = {args.labels: args.n} if isinstance(args.labels, int) else args.labels
-    guessing = RandomBaseline(args.n, uniform)
+    queries_by_labels = {args.labels: args.n} if isinstance(args.labels, int) else args.labels
+    guessing = RandomBaseline(args.n, queries_by_labels)
     correct = None if args.accuracy is None else guessing.count_of_rounded(args.accuracy)
-    lines: list[dict[str, float | None]] = []
-    table: list[dict[str, object]] = []
+
+    records = []
+    rows = []
     for t in args.t or [1]:
-        if args.n >= _LONG:
+        if args.n >= _SLOW_FROM:
             print(f"computing the baselines of {args.n:,} queries for t = {t} ...", file=sys.stderr, flush=True)
-        count = guessing.critical_count(t, _ALPHA)
-        needed, expected = None if count is None else count / args.n, guessing.max_random_baseline(t)
-        lines.append({"t": t, "baseline": expected, "significant_from": needed})
-        from_share = "never" if needed is None else f"{needed:.5f}"
-        table.append({"t": t, "baseline": f"{expected:.5f}", f"p <= {_ALPHA} from": from_share})
+        record, row = _baseline_of_best(guessing, t)
         if correct is not None:
-            logarithm, p_value = guessing.log_p_value(correct / args.n, t), guessing.p_value_of_count(correct, t)
-            log10 = logarithm / math.log(10) if math.isfinite(logarithm) else None
-            lines[-1] |= {"p_value": p_value, "log10_p_value": log10}
-            small = f"{Context(Emin=MIN_EMIN).exp(Decimal(logarithm)):.2e}"  # floating point may have no such number
-            table[-1][f"p-value of {correct}/{args.n}"] = f"{p_value:.4f}" if p_value > 1e-4 else small
-    labels = {str(labels): queries for labels, queries in uniform.items()}
-    accuracy = None if correct is None else float(args.accuracy)
-    document = {"n": args.n, "labels": labels, "accuracy": accuracy, "correct": correct, "alpha": _ALPHA}
-    return Printed({**document, "baselines": lines}, [output.table(table, ())])
+            p_value = guessing.p_value_of_count(correct, t)
+            log_p_value = guessing.log_p_value(correct / args.n, t)
+            log10_p_value = log_p_value / math.log(10) if math.isfinite(log_p_value) else None
+            record |= {"p_value": p_value, "log10_p_value": log10_p_value}
+            row[f"p-value of {correct}/{args.n}"] = _shown_p_value(p_value, log_p_value)
+        records.append(record)
+        rows.append(row)
+
+    document = {
+        "n": args.n,
+        "labels": {str(labels): queries for labels, queries in queries_by_labels.items()},
+        "accuracy": None if correct is None else float(args.accuracy),
+        "correct": correct,
+        "alpha": _ALPHA,
+        "baselines": records,
+    }
+    return Printed(document, [table(rows, texts=())])
+
+
+def _baseline_of_best(guessing: RandomBaseline, t: int) -> tuple[dict[str, float | None], dict[str, object]]:
+    """Return the baseline of the best of t random guessers, as a record and as a row of the table."""
+    expected = guessing.max_random_baseline(t)
+    critical_count = guessing.critical_count(t, _ALPHA)
+    significant_from = None if critical_count is None else critical_count / guessing.n
+    record = {"t": t, "baseline": expected, "significant_from": significant_from}
+    row: dict[str, object] = {
+        "t": t,
+        "baseline": f"{expected:.5f}",
+        f"p <= {_ALPHA} from": "never" if significant_from is None else f"{significant_from:.5f}",
+    }
+    return record, row
+
+
+def _shown_p_value(p_value: float, log_p_value: float) -> str:
+    """Return a p-value as text; from its natural logarithm if it may be too small for a floating-point number."""
+    if p_value > _SMALLEST_FIXED:
+        return f"{p_value:.4f}"
+    exact = Context(Emin=MIN_EMIN).exp(Decimal(log_p_value))
+    return f"{exact:.2e}"

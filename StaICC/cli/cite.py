@@ -30,9 +30,15 @@ def cite(args: argparse.Namespace) -> Printed:
     """
     from StaICC.long_icl.cards import cards
 
-    methods = [work.names[0] for work in works() if work.kind == "method"] if args.methods else []
-    chosen = [*args.names, *methods] or list(names())
-    more = [Work((card.name,), "data set", card.citation) for card in cards(None).values()]
-    cited = list(dict.fromkeys(find_work(name, more) for name in ["StaICC", *chosen]))
-    records = [{"names": list(work.names), "kind": work.kind, "bibtex": work.bibtex.strip()} for work in cited]
-    return Printed(records, [Line(line, "code") for line in "\n\n".join(entries(cited)).split("\n")])
+    chosen = list(args.names)
+    if args.methods:
+        chosen += [work.names[0] for work in works() if work.kind == "method"]
+    if not chosen:
+        chosen = list(names())
+
+    long_icl_works = [Work((card.name,), "data set", card.citation) for card in cards(None).values()]
+    found = [find_work(name, long_icl_works) for name in ["StaICC", *chosen]]
+    cited = list(dict.fromkeys(found))
+    document = [{"names": list(work.names), "kind": work.kind, "bibtex": work.bibtex.strip()} for work in cited]
+    text = "\n\n".join(entries(cited))
+    return Printed(document, [Line(line, "code") for line in text.split("\n")])

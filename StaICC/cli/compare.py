@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from StaICC.cli.output import STDOUT, print_fitted, write_text
@@ -16,17 +16,19 @@ from StaICC.comparing.formats import FORMATS, RANKING_FORMATS, format_comparison
 from StaICC.layout import Block, Line
 
 
+def _add_format(parser: argparse.ArgumentParser, formats: Iterable[str]) -> None:
+    """Add the options ``--format`` and, as another name of one format, ``--json``."""
+    parser.add_argument(
+        "--format", choices=tuple(formats), default="text", help=f"{', '.join(formats)} (default: text)"
+    )
+    parser.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
+
+
 def add_compare(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_results(parser, "at least two")
     add_arguments(parser, compare_all, "metric", "margin")
     _add_format(parser, FORMATS)
-
-
-def _add_format(parser: argparse.ArgumentParser, formats: Iterable[str]) -> None:
-    text = f"{', '.join(formats)} (default: text)"
-    parser.add_argument("--format", choices=tuple(formats), default="text", help=text)
-    parser.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
 
 
 def compare(args: argparse.Namespace) -> None:
@@ -42,20 +44,13 @@ def compare(args: argparse.Namespace) -> None:
       python -m StaICC compare a.json b.json c.json --format markdown
       python -m StaICC compare a.json b.json --json
     """
-    comparisons, left_out = compare_all(load_named(args.results), args.metric, margin=args.margin)
-    _print(args, display_comparisons(comparisons), partial(format_comparisons, comparisons), left_out)
-
-
-def _print(
-    args: argparse.Namespace, blocks: Iterable[Block], write: Callable[[str], str], left_out: Sequence[str]
-) -> None:
-    """Print blocks, or what is written in another format, and name what is left out."""
+    results = load_named(args.results)
+    comparisons, left_out = compare_all(results, args.metric, margin=args.margin)
     if args.format == "text":
-        print_fitted(blocks)
+        print_fitted(display_comparisons(comparisons))
     else:
-        write_text(STDOUT, [write(args.format), "\n"], args.format in ("json", "csv"))
-    if left_out:
-        print(f"left out: {'; '.join(left_out)}", file=sys.stderr)
+        _write(format_comparisons(comparisons, args.format), args.format)
+    _name_left_out(left_out)
 
 
 def add_rank(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +72,31 @@ def rank(args: argparse.Namespace) -> None:
       python -m StaICC rank a.json b.json c.json --metric macro_F1 --format latex
       python -m StaICC rank runs --json
     """
-    ranked = partial(ranking.rank, metric=args.metric)
-    rankings, left_out = of_benchmarks(load_named(args.results), ranked)
-    blocks = [block for place in rankings for block in (*place.display_blocks(), Line(""))][:-1]
-    _print(args, blocks, partial(format_rankings, rankings), left_out)
+    results = load_named(args.results)
+    rankings, left_out = of_benchmarks(results, partial(ranking.rank, metric=args.metric))
+    if args.format == "text":
+        print_fitted(_ranking_blocks(rankings))
+    else:
+        _write(format_rankings(rankings, args.format), args.format)
+    _name_left_out(left_out)
+
+
+def _ranking_blocks(rankings: Sequence[ranking.Ranking]) -> list[Block]:
+    """Return the rankings of several benchmarks, with an empty line between them."""
+    blocks: list[Block] = []
+    for single_ranking in rankings:
+        if blocks:
+            blocks.append(Line(""))
+        blocks += single_ranking.display_blocks()
+    return blocks
+
+
+def _write(text: str, form: str) -> None:
+    """Write a comparison in one of the other formats to stdout."""
+    write_text(STDOUT, [text, "\n"], as_json=form in ("json", "csv"))
+
+
+def _name_left_out(reasons: Sequence[str]) -> None:
+    """Name on stderr the results that were not compared, with the reasons."""
+    if reasons:
+        print(f"left out: {'; '.join(reasons)}", file=sys.stderr)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from StaICC.cli import output
-from StaICC.cli.output import Printed, add_prices
+from StaICC.cli.output import Printed, add_prices, table
 from StaICC.cli.parser import add_arguments
 from StaICC.cli.saved_results import add_results, load_named
 from StaICC.comparing.comparison import compare as compare_results
 from StaICC.comparing.generalisation import compare_generalising, variance_components
-from StaICC.comparing.planning import components_of
+from StaICC.comparing.planning import SampleDesign, components_of
 from StaICC.comparing.planning import plan as plan_run
 from StaICC.errors import ArgumentError
 from StaICC.inference.forecast import token_cost
@@ -19,18 +20,10 @@ from StaICC.layout import Block, Line, TextTable
 from StaICC.results.result import Result
 
 _GOALS = ("half_width", "difference", "power", "max_datasets", "max_rows", "max_templates")
+"""The arguments of :func:`StaICC.comparing.planning.plan` that are options."""
 
-
-_TOKENS = (166, 0)  # 382,592 of 2,304 queries
-
-
-def _runs(args: argparse.Namespace) -> dict[str, Result]:
-    """Return the results of generalisation that the command is about."""
-    found = load_named(args.results)
-    runs = {name: result for name, result in found.items() if isinstance(result, Result)}
-    if len(runs) < len(found) or len(runs) > 2:
-        raise ArgumentError(f"results: got {', '.join(found)}, expected at most two results of run generalisation")
-    return runs
+_TOKENS_OF_QUERY = (166, 0)
+"""Tokens that SmolLM2 reads and generates for a query of Normal with k = 4: 382,592 of 2,304 queries."""
 
 
 def add_components(parser: argparse.ArgumentParser) -> None:
@@ -49,27 +42,63 @@ def components(args: argparse.Namespace) -> Printed:
       python -m StaICC components first.json
       python -m StaICC components first.json second.json
     """
-    runs = _runs(args)
-    components = {name: variance_components(result) for name, result in runs.items()}
-    compared = []
+    runs = _load_runs(args)
+    components_by_run = {name: variance_components(result) for name, result in runs.items()}
+
+    titled_tables = [(name, found.display_blocks()) for name, found in components_by_run.items()]
+    comparisons: list[dict[str, Any]] = []
     if len(runs) == 2:
         first, second = runs.values()
-        compared = [compare_results(first, second, "accuracy"), compare_generalising(first, second)]
-    lines = {name: [line.to_dict() for line in part.lines] for name, part in components.items()}
-    tables = [(name, part.display_blocks()) for name, part in components.items()]
-    if compared:
-        tables += [("over rows", [TextTable(*compared[0].table())]), ("", compared[1].display_blocks())]
-    blocks = [block for title, table in tables for block in (Line(title, "title"), *table, Line(""))]
-    document = {"components": lines, "comparisons": [pair.to_dict() for pair in compared]}
-    return Printed(document, blocks[:-1])
+        over_rows = compare_results(first, second, "accuracy")
+        generalising = compare_generalising(first, second)
+        titled_tables.append(("over rows", [TextTable(*over_rows.table())]))
+        titled_tables.append(("", generalising.display_blocks()))
+        comparisons = [over_rows.to_dict(), generalising.to_dict()]
+
+    document = {
+        "components": {name: [line.to_dict() for line in found.lines] for name, found in components_by_run.items()},
+        "comparisons": comparisons,
+    }
+    return Printed(document, _blocks_with_titles(titled_tables))
+
+
+def _load_runs(args: argparse.Namespace) -> dict[str, Result]:
+    """Return the results of generalisation that the command is about, by name.
+
+    Raises:
+        ArgumentError: There are more than two, or one is a group of results.
+    """
+    loaded = load_named(args.results)
+    runs = {name: result for name, result in loaded.items() if isinstance(result, Result)}
+    if len(runs) < len(loaded) or len(runs) > 2:
+        raise ArgumentError(f"results: got {', '.join(loaded)}, expected at most two results of run generalisation")
+    return runs
+
+
+def _blocks_with_titles(titled_tables: Sequence[tuple[str, Sequence[Block]]]) -> list[Block]:
+    """Return tables below their titles, with an empty line between them."""
+    blocks: list[Block] = []
+    for title, table_blocks in titled_tables:
+        if blocks:
+            blocks.append(Line(""))
+        blocks.append(Line(title, "title"))
+        blocks += table_blocks
+    return blocks
 
 
 def add_plan(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_results(parser, "a pilot: one result of run generalisation, or two for their difference", nargs="*")
     add_arguments(parser, plan_run, *_GOALS)
-    text = "of a query: tokens that the model reads and generates (default: 166 and 0, as measured for SmolLM2, k = 4)"
-    parser.add_argument("--tokens", nargs=2, type=int, default=_TOKENS, metavar=("INPUT", "OUTPUT"), help=text)
+    parser.add_argument(
+        "--tokens",
+        nargs=2,
+        type=int,
+        default=_TOKENS_OF_QUERY,
+        metavar=("INPUT", "OUTPUT"),
+        help="of a query: tokens that the model reads and generates "
+        "(default: 166 and 0, as measured for SmolLM2, k = 4)",
+    )
     add_prices(parser)
 
 
@@ -85,30 +114,67 @@ def plan(args: argparse.Namespace) -> Printed:
       python -m StaICC plan --difference 0.1 --max-datasets 10 --prices 0.1 0.4
       python -m StaICC plan first.json second.json --difference 0.2 --max-datasets 10
     """
-    runs = list(_runs(args).values())
+    pilots = list(_load_runs(args).values())
     if min(args.tokens) < 0:
         raise ArgumentError(f"--tokens: got {args.tokens}, expected two numbers of at least 0")
-    given = {name: getattr(args, name) for name in _GOALS}
-    planned = plan_run(components_of(*runs) if runs else None, **given)
-    rows: list[dict[str, object]] = []
-    lines = []
+    goals = {name: getattr(args, name) for name in _GOALS}
+    planned = plan_run(components_of(*pilots) if pilots else None, **goals)
+
+    records = []
+    rows = []
     for design in planned.designs:
-        tokens, output_tokens = (design.queries * of_query for of_query in args.tokens)
-        counts: dict[str, float] = {"queries": design.queries, "tokens": tokens, "output_tokens": output_tokens}
-        row: dict[str, object] = {"data sets": design.datasets, "rows": design.rows, "draws": design.draws}
-        row |= {"templates": design.templates, "queries": f"{design.queries:,}"}
-        row |= {"tokens": f"{tokens + output_tokens:,}", "half width": f"{design.half_width:.3f}"}
-        row |= {} if design.power is None else {"power": f"{design.power:.2f}"}
-        if args.prices is not None:
-            counts["cost"] = token_cost(tokens, output_tokens, args.prices)
-            row["cost"] = f"{counts['cost']:.2f}"
-        rows.append(row)
-        lines.append(dataclasses.asdict(design) | counts)
-    best = planned.designs[0]
+        usage = _usage(design, args.tokens, args.prices)
+        records.append({**dataclasses.asdict(design), **usage})
+        rows.append(_design_row(design, usage))
+    blocks: list[Block] = [table(rows), Line(f"sources of variance: {planned.components.source}")]
+    blocks += _commands(planned.designs[0], pilots)
+    return Printed({**dataclasses.asdict(planned), "designs": records}, blocks)
+
+
+def _usage(design: SampleDesign, tokens_of_query: Sequence[int], prices: Sequence[float] | None) -> dict[str, float]:
+    """Return what a design uses of one model.
+
+    Args:
+        design: The design.
+        tokens_of_query: Tokens that the model reads and generates for a query.
+        prices: Cost of a million tokens that it reads and generates; ``None`` for no cost.
+
+    Returns:
+        Queries, tokens, and the cost if there are prices.
+    """
+    tokens, output_tokens = (design.queries * count for count in tokens_of_query)
+    usage: dict[str, float] = {"queries": design.queries, "tokens": tokens, "output_tokens": output_tokens}
+    if prices is not None:
+        usage["cost"] = token_cost(tokens, output_tokens, prices)
+    return usage
+
+
+def _design_row(design: SampleDesign, usage: Mapping[str, float]) -> dict[str, object]:
+    """Return a design as a row of the table, by column."""
+    row: dict[str, object] = {
+        "data sets": design.datasets,
+        "rows": design.rows,
+        "draws": design.draws,
+        "templates": design.templates,
+        "queries": f"{design.queries:,}",
+        "tokens": f"{usage['tokens'] + usage['output_tokens']:,}",
+        "half width": f"{design.half_width:.3f}",
+    }
+    if design.power is not None:
+        row["power"] = f"{design.power:.2f}"
+    if "cost" in usage:
+        row["cost"] = f"{usage['cost']:.2f}"
+    return row
+
+
+def _commands(design: SampleDesign, pilots: Sequence[Result]) -> list[Line]:
+    """Return the commands that run a design: one for each k of the pilots."""
     command = "python -m StaICC run generalisation"
-    command += f" --limit {best.rows} --draws {best.draws} --templates {best.templates}"
-    blocks: list[Block] = [output.table(rows), Line(f"sources of variance: {planned.components.source}")]
-    for k in dict.fromkeys(result.signature.fields.get("k") for result in runs) if runs else ["4"]:
-        more = "" if k == "4" else f" --k {k}"
-        blocks.append(Line(f"for {best.datasets} data set{'s' * (best.datasets > 1)}: {command}{more}", "code"))
-    return Printed({**dataclasses.asdict(planned), "designs": lines}, blocks)
+    command += f" --limit {design.rows} --draws {design.draws} --templates {design.templates}"
+    datasets = "1 data set" if design.datasets == 1 else f"{design.datasets} data sets"
+    ks = dict.fromkeys(pilot.signature.fields.get("k") for pilot in pilots) if pilots else ["4"]
+    lines = []
+    for k in ks:
+        k_option = "" if k == "4" else f" --k {k}"
+        lines.append(Line(f"for {datasets}: {command}{k_option}", "code"))
+    return lines

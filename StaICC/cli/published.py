@@ -22,40 +22,6 @@ def add_published(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--result", metavar="RESULT", help="a saved result to compare with the published figures")
 
 
-def _table(known: Sequence[PublishedFigure]) -> list[Block]:
-    """Return figures as a table, with numbered warnings below; models and other fields that differ are rows."""
-    several = len({figure.method for figure in known}) > 1 and len({figure.metric for figure in known}) == 1
-    across = "method" if several else "metric"
-    fields = [field for field in ("model", "method", "dataset") if field != across]
-    down = [field for field in fields if any(getattr(figure, field) for figure in known)]
-    heads = list(dict.fromkeys(getattr(figure, across) for figure in known))
-    lines: dict[tuple[str, ...], dict[str, str]] = {}
-    notes: dict[str, int] = {}
-    for figure in known:
-        warnings = figure.warnings if figure.absent is None else (figure.absent,)
-        marks = "".join(f"[{notes.setdefault(warning, len(notes) + 1)}]" for warning in warnings)
-        line = lines.setdefault(tuple(getattr(figure, field) or "" for field in down), {})
-        line[getattr(figure, across)] = ("-" if figure.value is None else f"{figure.value:.4f}") + marks
-    rows = [[*key, *(cells.get(head, "") for head in heads)] for key, cells in lines.items()]
-    below = [f"[{number}] {note}" for note, number in notes.items()]
-    below += dict.fromkeys(f"source: {figure.source}" for figure in known if figure.value is not None)
-    return [TextTable([*down, *heads], rows), *map(Line, below)]
-
-
-def _compare_with_papers(args: argparse.Namespace) -> Printed:
-    runs = split_runs(load_named([args.result]))
-    parts = [(name, compare_with_published(part, args.method)) for name, run in runs.items() for part in run.values()]
-    document = [
-        {"run": name, **dataclasses.asdict(figure), "below": figure.below, "better_than": figure.better_than}
-        for name, comparisons in parts
-        for figure in comparisons
-    ]
-    blocks: list[Block] = []
-    for name, comparisons in parts:
-        blocks += [Line("")] * bool(blocks) + [Line(name, "title")] * (len(runs) > 1) + display_published(comparisons)
-    return Printed(document, blocks)
-
-
 def published(args: argparse.Namespace) -> Printed:
     """Print the figures of the papers, or compare a saved result with them.
 
@@ -73,13 +39,78 @@ def published(args: argparse.Namespace) -> Printed:
     """
     if args.result is not None:
         return _compare_with_papers(args)
-    wanted = {name: getattr(args, name) for name in ("model", "method", "dataset", "metric")}
-    known = published_figures(args.benchmark, **wanted)
-    if not known:
+    figures = published_figures(
+        args.benchmark, model=args.model, method=args.method, dataset=args.dataset, metric=args.metric
+    )
+    if not figures:
         raise ArgumentError("no published figure matches all of these options; remove one of them")
-    document = [{**dataclasses.asdict(figure), "doubtful": figure.doubtful} for figure in known]
-    shown = [figure for figure in known if figure.benchmark == known[0].benchmark]
-    methods, models = ({getattr(figure, key) for figure in shown} for key in ("method", "model"))
-    if args.metric is None and len(methods) > 1 and len(models) > 3:  # too large: only the first metric
+    document = [{**dataclasses.asdict(figure), "doubtful": figure.doubtful} for figure in figures]
+
+    # The table is of one benchmark. Of many methods and models it has one metric, to fit a page.
+    shown = [figure for figure in figures if figure.benchmark == figures[0].benchmark]
+    methods = {figure.method for figure in shown}
+    models = {figure.model for figure in shown}
+    if args.metric is None and len(methods) > 1 and len(models) > 3:
         shown = [figure for figure in shown if figure.metric == "accuracy"]
-    return Printed(document, _table(shown))
+    return Printed(document, _figure_blocks(shown))
+
+
+def _figure_blocks(figures: Sequence[PublishedFigure]) -> list[Block]:
+    """Return figures as a table, with numbered warnings and the sources below.
+
+    Columns are methods if there are several and one metric, otherwise metrics. Each combination of the other fields
+    is a row.
+    """
+    has_several_methods = len({figure.method for figure in figures}) > 1
+    has_one_metric = len({figure.metric for figure in figures}) == 1
+    column_field = "method" if has_several_methods and has_one_metric else "metric"
+    columns = list(dict.fromkeys(getattr(figure, column_field) for figure in figures))
+    row_fields = []
+    for field in ("model", "method", "dataset"):
+        if field != column_field and any(getattr(figure, field) for figure in figures):
+            row_fields.append(field)
+
+    note_numbers: dict[str, int] = {}
+    cells_by_row: dict[tuple[str, ...], dict[str, str]] = {}
+    for figure in figures:
+        row = tuple(getattr(figure, field) or "" for field in row_fields)
+        cells = cells_by_row.setdefault(row, {})
+        cells[getattr(figure, column_field)] = _figure_cell(figure, note_numbers)
+
+    rows = []
+    for row, cells in cells_by_row.items():
+        rows.append([*row, *(cells.get(column, "") for column in columns)])
+    notes = [Line(f"[{number}] {note}") for note, number in note_numbers.items()]
+    sources = dict.fromkeys(figure.source for figure in figures if figure.value is not None)
+    return [TextTable([*row_fields, *columns], rows), *notes, *(Line(f"source: {source}") for source in sources)]
+
+
+def _figure_cell(figure: PublishedFigure, note_numbers: dict[str, int]) -> str:
+    """Return a figure with the numbers of its notes; new notes get the next number."""
+    notes = figure.warnings if figure.absent is None else (figure.absent,)
+    marks = ""
+    for note in notes:
+        number = note_numbers.setdefault(note, len(note_numbers) + 1)
+        marks += f"[{number}]"
+    value = "-" if figure.value is None else f"{figure.value:.4f}"
+    return value + marks
+
+
+def _compare_with_papers(args: argparse.Namespace) -> Printed:
+    """Compare a saved result, or each result of a saved group, with the published figures."""
+    runs = split_runs(load_named([args.result]))
+    document = []
+    blocks: list[Block] = []
+    for run_name, parts in runs.items():
+        for part in parts.values():
+            comparisons = compare_with_published(part, args.method)
+            for comparison in comparisons:
+                record = {"run": run_name, **dataclasses.asdict(comparison)}
+                record |= {"below": comparison.below, "better_than": comparison.better_than}
+                document.append(record)
+            if blocks:
+                blocks.append(Line(""))
+            if len(runs) > 1:
+                blocks.append(Line(run_name, "title"))
+            blocks += display_published(comparisons)
+    return Printed(document, blocks)
