@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, OptionFact, declared_
 from StaICC.layout import Line
 from StaICC.methods.specification import METHODS, MethodSpec
 from StaICC.metrics.metric_set import METRICS
-from StaICC.registry import Registry
+from StaICC.registry import Listed, Registry
 
 _KINDS = ("kernels", "methods", "datasets", "benchmarks", "metrics")
 
@@ -33,49 +33,6 @@ def add_show(parser: argparse.ArgumentParser, kind: str | None = None) -> None:
     if kind is None:
         text = f"{', '.join(_KINDS)} (default: all)"
         parser.add_argument("kind", nargs="?", choices=_KINDS, metavar="KIND", help=text)
-
-
-def _entries(kind: str, entries: Registry[Any]) -> list[dict[str, Any]]:
-    """Return the properties of each entry. Plug-ins are imported, to find those that fail."""
-    rows = []
-    for listed in entries.listing():
-        row: dict[str, Any] = {"name": listed.name, "origin": listed.origin or None, "problem": listed.problem or None}
-        value = None
-        if kind in ("kernels", "methods") or listed.origin:
-            try:
-                value = None if listed.problem else entries.find(listed.name).value
-            except StaICCError as error:
-                row["problem"] = str(error)
-        options: Sequence[OptionFact] = ()
-        if kind == "kernels":
-            row["description"] = DESCRIPTIONS.get(listed.name)
-            options = () if value is None else declared_options(value)
-        if kind == "datasets" and not row["problem"]:
-            source = catalogue().sources[listed.name] if value is None else value.source
-            row["description"] = f"source: {source.kind}"
-        if isinstance(value, MethodSpec):
-            row["description"] = f"{value.title}; needs {value.needs}"
-            with contextlib.suppress(UnknownNameError):
-                row["paper"] = str(find_work(value.name))
-            options = options_of(value.options)
-        if options or kind == "methods":
-            row["options"] = [{**dataclasses.asdict(fact), "help": fact.help.replace("`", "")} for fact in options]
-        rows.append(row)
-    if kind == "benchmarks":
-        rows.append({"name": LONG_ICL, "origin": None, "problem": None})
-    return rows
-
-
-def _lines(kind: str, rows: list[dict[str, Any]]) -> Iterator[Line]:
-    yield Line(f"{kind}:")
-    width = max(len(row["name"]) for row in rows)
-    for row in rows:
-        facts = [row["origin"] and f"[{row['origin']}]", row.get("description"), row["problem"] and "cannot be used"]
-        yield Line(f"  {row['name']:{width}}  {' '.join(filter(None, facts))}".rstrip(), "code")
-        if "paper" in row:
-            yield Line(f"    paper: {row['paper']}", "code")
-        for fact in row.get("options", ()):
-            yield Line(f"    {fact['name']}={json.dumps(fact['default'])} ({fact['type']}): {fact['help']}", "code")
 
 
 def show(args: argparse.Namespace) -> output.Printed:
@@ -95,19 +52,101 @@ def show(args: argparse.Namespace) -> output.Printed:
       python -m StaICC run normal --model ppm --model-option order=8 --datasets mini
     """
     registries: tuple[Registry[Any], ...] = (KERNELS, METHODS, dataset_registry(), BENCHMARKS, METRICS)
-    known = zip(_KINDS, registries, strict=True)
-    listings = {kind: _entries(kind, entries) for kind, entries in known if args.kind in (None, kind)}
-    problems = [row["problem"] for rows in listings.values() for row in rows if row["problem"]]
-    for problem in [] if args.json else problems:
-        print(f"staicc: {problem}", file=sys.stderr)
-    blocks = [line for kind, rows in listings.items() for line in _lines(kind, rows)]
-    return output.Printed(listings, blocks, 1 if problems else 0)
+    entries_by_kind: dict[str, list[dict[str, Any]]] = {}
+    for kind, registry in zip(_KINDS, registries, strict=True):
+        if args.kind in (None, kind):
+            entries_by_kind[kind] = _entries(kind, registry)
+
+    problems = [entry["problem"] for entries in entries_by_kind.values() for entry in entries if entry["problem"]]
+    if not args.json:
+        for problem in problems:
+            print(f"staicc: {problem}", file=sys.stderr)
+    blocks: list[Line] = []
+    for kind, entries in entries_by_kind.items():
+        blocks += _lines(kind, entries)
+    return output.Printed(entries_by_kind, blocks, status=1 if problems else 0)
 
 
-models = methods = show
+def _entries(kind: str, registry: Registry[Any]) -> list[dict[str, Any]]:
+    """Return the properties of each entry of a registry. Plug-ins are imported, to find those that fail."""
+    entries = [_entry(kind, registry, listed) for listed in registry.listing()]
+    if kind == "benchmarks":
+        entries.append({"name": LONG_ICL, "origin": None, "problem": None})
+    return entries
 
 
+def _entry(kind: str, registry: Registry[Any], listed: Listed) -> dict[str, Any]:
+    """Return the properties of one entry: name, origin and problem, and those of its kind."""
+    entry: dict[str, Any] = {"name": listed.name, "origin": listed.origin or None, "problem": listed.problem or None}
+    value = None
+    is_plugin = bool(listed.origin)
+    if (kind in ("kernels", "methods") or is_plugin) and not listed.problem:
+        try:
+            value = registry.find(listed.name).value
+        except StaICCError as error:
+            entry["problem"] = str(error)
+
+    if kind == "kernels":
+        _describe_kernel(entry, value)
+    elif kind == "datasets":
+        _describe_dataset(entry, value)
+    elif kind == "methods":
+        _describe_method(entry, value)
+    return entry
+
+
+def _describe_kernel(entry: dict[str, Any], kernel: Any | None) -> None:
+    """Add description and options; ``None`` if the kernel cannot be loaded."""
+    entry["description"] = DESCRIPTIONS.get(entry["name"])
+    options = [] if kernel is None else declared_options(kernel)
+    if options:
+        entry["options"] = _option_records(options)
+
+
+def _describe_dataset(entry: dict[str, Any], dataset: Any | None) -> None:
+    """Add where the rows come from; ``None`` if the data set is built in."""
+    if entry["problem"]:
+        return
+    source = catalogue().sources[entry["name"]] if dataset is None else dataset.source
+    entry["description"] = f"source: {source.kind}"
+
+
+def _describe_method(entry: dict[str, Any], method: Any | None) -> None:
+    """Add description, paper and options; ``None`` if the method cannot be loaded."""
+    options: Sequence[OptionFact] = ()
+    if isinstance(method, MethodSpec):
+        entry["description"] = f"{method.title}; needs {method.needs}"
+        with contextlib.suppress(UnknownNameError):  # a plug-in may have no paper
+            entry["paper"] = str(find_work(method.name))
+        options = options_of(method.options)
+    entry["options"] = _option_records(options)
+
+
+def _option_records(options: Sequence[OptionFact]) -> list[dict[str, Any]]:
+    return [{**dataclasses.asdict(option), "help": option.help.replace("`", "")} for option in options]
+
+
+def _lines(kind: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
+    """Yield the entries of a kind, each with its paper and options."""
+    yield Line(f"{kind}:")
+    width = max(len(entry["name"]) for entry in entries)
+    for entry in entries:
+        words = [f"  {entry['name']:{width}} "]
+        if entry["origin"]:
+            words.append(f"[{entry['origin']}]")
+        if entry.get("description"):
+            words.append(entry["description"])
+        if entry["problem"]:
+            words.append("cannot be used")
+        yield Line(" ".join(words).rstrip(), "code")
+        if "paper" in entry:
+            yield Line(f"    paper: {entry['paper']}", "code")
+        for option in entry.get("options", ()):
+            default = json.dumps(option["default"])
+            yield Line(f"    {option['name']}={default} ({option['type']}): {option['help']}", "code")
+
+
+models = show
+methods = show
 add_models = partial(add_show, kind="kernels")
-
-
 add_methods = partial(add_show, kind="methods")
