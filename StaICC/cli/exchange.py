@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +25,6 @@ def add_prompts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--with-truth", action="store_true", help="add ground_truth, the index of the true label")
 
 
-def _rendered(kernel: Any, prompt: Any) -> Any:
-    """Return a prompt as a kernel's model reads it; one text for each label in the noisy channel."""
-    rendered = own_attribute(kernel, "rendered")
-    if rendered is None:
-        return prompt
-    texts = list(rendered([prompt] if isinstance(prompt, str) else prompt))
-    return texts[0] if isinstance(prompt, str) else texts
-
-
 def prompts(args: argparse.Namespace) -> None:
     """Write the prompts of a benchmark for another engine.
 
@@ -49,26 +41,54 @@ def prompts(args: argparse.Namespace) -> None:
       python -m StaICC prompts normal --datasets mini --limit 1 --model 'smollm2;prompt_format=chat'
     """
     model = model_options.model_of(args)
-    output.check_output(args.output, inputs=[*options.inputs_of(args), *model_options.model_files(model)])
-    as_csv = Path(args.output).suffix.lower() == ".csv"
+    input_files = options.inputs_of(args) + model_options.model_files(model)
+    output.check_output(args.output, inputs=input_files)
+
     records = exchange.prompt_records(options.make(args), args.with_truth)
     if model:
-        kernel = load_kernel(model)
-        records = (record | {"rendered": _rendered(kernel, record["prompt"])} for record in records)
-    output.write_text(args.output, csv_lines(records, verbatim=True) if as_csv else json_lines(records))
+        records = _with_rendered_prompts(records, load_kernel(model))
+    if Path(args.output).suffix.lower() == ".csv":
+        lines = csv_lines(records, verbatim=True)
+    else:
+        lines = json_lines(records)
+    output.write_text(args.output, lines)
     if args.output != output.STDOUT:
         print(f"the prompts are in {args.output}", file=sys.stderr)
+
+
+def _with_rendered_prompts(records: Iterable[dict[str, Any]], kernel: Any) -> Iterator[dict[str, Any]]:
+    """Yield the records with the prompt as the model of a kernel reads it."""
+    for record in records:
+        yield {**record, "rendered": _rendered(kernel, record["prompt"])}
+
+
+def _rendered(kernel: Any, prompt: str | list[str]) -> str | list[str]:
+    """Return a prompt as a kernel's model reads it; one text for each label in the noisy channel."""
+    render = own_attribute(kernel, "rendered")
+    if render is None:
+        return prompt
+    if isinstance(prompt, str):
+        return str(render([prompt])[0])
+    return list(render(prompt))
 
 
 def add_score(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     options.add_benchmark(parser)
-    text = "the predictions: a file, or the log folder of lm_eval"
-    parser.add_argument("predictions", nargs="?", type=Path, metavar="PREDICTIONS", help=text)
+    parser.add_argument(
+        "predictions",
+        nargs="?",
+        type=Path,
+        metavar="PREDICTIONS",
+        help="the predictions: a file, or the log folder of lm_eval",
+    )
     options.add_prompt_options(parser)
     options.add_scoring_options(parser)
-    text = "allow missing predictions and unparsed replies; the result is marked PARTIAL"
-    parser.add_argument("--partial", action="store_true", help=text)
+    parser.add_argument(
+        "--partial",
+        action="store_true",
+        help="allow missing predictions and unparsed replies; the result is marked PARTIAL",
+    )
     saving.add_result_outputs(parser)
 
 
@@ -85,22 +105,38 @@ def score(args: argparse.Namespace) -> int:
       python -m StaICC score normal predictions.csv --datasets mini --limit 10 --json scored.json
       python -m StaICC score normal logged
     """
-    if args.predictions is None and len(args.datasets or ()) > 1:  # --datasets took it, as the last of its values
-        args.predictions = Path(args.datasets.pop())
-    path: Path | None = args.predictions
-    if path is None:
-        raise ArgumentError("predictions: got none, expected a file. Put it first: score normal FILE --datasets mini")
-    saver = saving.ResultSaver(args, [path, *options.inputs_of(args), *exchange.prediction_files(path)])
+    path = _predictions_path(args)
+    input_files = [path, *options.inputs_of(args), *exchange.prediction_files(path)]
+    saver = saving.ResultSaver(args, input_files)
     benchmark = options.make(args)
-    saver.check(args.records, result=args.json)  # the modules of metrics are imported now; their files are inputs
+    # Checked again: the modules of metrics are imported now, and their files are inputs.
+    saver.check(args.records, result=args.json)
     predictions = exchange.read_predictions(path, _batch_reply)
-    keep = args.records is not None
-    return saver.finish(exchange.score_predictions(benchmark, predictions, partial=args.partial, return_outputs=keep))
+    result = exchange.score_predictions(
+        benchmark, predictions, partial=args.partial, return_outputs=args.records is not None
+    )
+    return saver.finish(result)
+
+
+def _predictions_path(args: argparse.Namespace) -> Path:
+    """Return the file of the predictions, also if ``--datasets`` took it as the last of its values.
+
+    Raises:
+        ArgumentError: There is none.
+    """
+    if args.predictions is not None:
+        return Path(args.predictions)
+    if args.datasets is not None and len(args.datasets) > 1:
+        return Path(args.datasets.pop())
+    raise ArgumentError("predictions: got none, expected a file. Put it first: score normal FILE --datasets mini")
 
 
 def _batch_reply(*record: Any) -> tuple[str, exchange.Prediction]:
-    from StaICC.kernels.server.batch_files import (
-        batch_reply,  # a result records its import as a use of the package openai
-    )
+    """Return the prediction of a record of a batch.
+
+    The reader is imported here, and not with this module, since a result records its import as a use of the package
+    openai.
+    """
+    from StaICC.kernels.server.batch_files import batch_reply
 
     return batch_reply(*record)

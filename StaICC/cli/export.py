@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from StaICC.benchmarks import exchange
 from StaICC.benchmarks.exchange import csv_lines, json_lines
@@ -15,52 +17,6 @@ from StaICC.errors import ArgumentError
 from StaICC.results.result import Result, ResultGroup, model_index, query_records, score_records
 from StaICC.results.runs import split_runs
 from StaICC.safe_text import json_escaped
-
-
-def _export_tasks(args: argparse.Namespace) -> output.Printed:
-    command = f"score {args.benchmark} logged{options.repeated(args)}"
-    groups = exchange.export_tasks(options.make(args), args.folder, command)
-    print(f"tasks of {', '.join(groups)} in {args.folder}; its README.md says how to run them", file=sys.stderr)
-    return output.Printed(list(groups), ())
-
-
-def _export_batch(args: argparse.Namespace) -> None:
-    from StaICC.kernels.server.batch_files import batch_requests
-
-    model = model_options.model_of(args)
-    if not model:
-        raise ArgumentError("--model: got none, expected the provider's name of a model, such as --model gpt-4o-mini")
-    output.check_output(args.output, inputs=options.inputs_of(args))
-    queries = exchange.identified_queries(options.make(args))
-    prompts = {exchange.batch_key(identified): identified.query.prompt for identified in queries}
-    requests = batch_requests(args.action.removesuffix("-batch"), model, prompts)
-    output.write_text(args.output, json_lines(requests))
-
-
-def _results(args: argparse.Namespace) -> dict[str, Result | ResultGroup]:
-    output.check_output(args.output, inputs=args.results)
-    return saved_results.load_named(args.results)
-
-
-def _export_latex(args: argparse.Namespace) -> None:
-    from StaICC.report.page import latex_scores  # with figures, which the tables do not need
-
-    text = latex_scores(_results(args))
-    output.write_text(args.output, [json.dumps({"latex": text}) if args.json else text, "\n"], args.json)
-
-
-def _export_model_card(args: argparse.Namespace) -> None:
-    index = json.dumps(model_index(_results(args).values()), ensure_ascii=False, allow_nan=False)
-    text = json_escaped(index, only_ascii=False)  # such JSON is YAML
-    output.write_text(args.output, [text, "\n"] if args.json else ["---\nmodel-index: ", text, "\n---\n"], args.json)
-
-
-def _export_table(args: argparse.Namespace) -> None:
-    records_of = score_records if args.action == "scores" else query_records
-    runs = split_runs(_results(args)).items()
-    rows = ({"run": name, **record} for name, run in runs for part in run.values() for record in records_of(part))
-    as_json = args.json or Path(args.output).suffix.lower() == ".jsonl"
-    output.write_text(args.output, (json_lines if as_json else csv_lines)(rows), as_json)
 
 
 def add_export(parser: argparse.ArgumentParser) -> None:
@@ -82,26 +38,134 @@ def add_export(parser: argparse.ArgumentParser) -> None:
       python -m StaICC export model-card result.json -o card.md
     """
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    harness = add_command(actions, "lm-eval", _export_tasks, "write a benchmark as tasks of lm-evaluation-harness")
-    harness.add_argument("folder", type=Path, metavar="DIR", help="the output folder; it is created if necessary")
-    options.add_benchmark_option(harness)
-    options.add_prompt_options(harness)
-    for provider in ("openai", "anthropic"):
-        text = f"write the requests for the prompts of a benchmark as a batch of {provider.capitalize()}"
-        batch = add_command(actions, f"{provider}-batch", _export_batch, text)
-        options.add_benchmark_option(batch)
-        options.add_prompt_options(batch)
-        text = "the provider's name of the model; options of replies may follow: NAME;max_tokens=20"
-        model_options.add_model(batch, text)
-        output.add_output(batch, "output file (default: stdout)")
-    of_table = "output file: JSON Lines if it ends in .jsonl, or with --json; otherwise CSV"
-    latex = "write the mean scores of runs as LaTeX: scores as rows, runs as columns, the best and the tied ones marked"
-    for name, run, text, file in (
-        ("scores", _export_table, "write the scores of saved results with their intervals, one in each row", of_table),
-        ("queries", _export_table, "write the true and the predicted label of each query of saved results", of_table),
-        ("model-card", _export_model_card, "write scores as the metadata of a model card (model-index)", "output file"),
-        ("latex", _export_latex, latex, "output file"),
-    ):
-        action = add_command(actions, name, run, text)
-        saved_results.add_results(action)
-        output.add_output(action, file)
+    _add_lm_eval(actions)
+    _add_batch(actions, "openai")
+    _add_batch(actions, "anthropic")
+
+    table_output = "output file: JSON Lines if it ends in .jsonl, or with --json; otherwise CSV"
+    scores = add_command(
+        actions, "scores", _export_scores, "write the scores of saved results with their intervals, one in each row"
+    )
+    _add_results_and_output(scores, table_output)
+    queries = add_command(
+        actions,
+        "queries",
+        _export_queries,
+        "write the true and the predicted label of each query of saved results",
+    )
+    _add_results_and_output(queries, table_output)
+    model_card = add_command(
+        actions, "model-card", _export_model_card, "write scores as the metadata of a model card (model-index)"
+    )
+    _add_results_and_output(model_card, "output file")
+    latex = add_command(
+        actions,
+        "latex",
+        _export_latex,
+        "write the mean scores of runs as LaTeX: scores as rows, runs as columns, the best and the tied ones marked",
+    )
+    _add_results_and_output(latex, "output file")
+
+
+def _add_results_and_output(parser: argparse.ArgumentParser, text: str) -> None:
+    saved_results.add_results(parser)
+    output.add_output(parser, text)
+
+
+# Benchmarks, for other engines.
+
+
+def _add_lm_eval(actions: Any) -> None:
+    parser = add_command(actions, "lm-eval", _export_tasks, "write a benchmark as tasks of lm-evaluation-harness")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the output folder; it is created if necessary")
+    options.add_benchmark_option(parser)
+    options.add_prompt_options(parser)
+
+
+def _export_tasks(args: argparse.Namespace) -> output.Printed:
+    scoring_command = f"score {args.benchmark} logged{options.repeated(args)}"
+    groups = exchange.export_tasks(options.make(args), args.folder, scoring_command)
+    print(f"tasks of {', '.join(groups)} in {args.folder}; its README.md says how to run them", file=sys.stderr)
+    return output.Printed(list(groups), ())
+
+
+def _add_batch(actions: Any, provider: str) -> None:
+    text = f"write the requests for the prompts of a benchmark as a batch of {provider.capitalize()}"
+    parser = add_command(actions, f"{provider}-batch", _export_batch, text)
+    parser.set_defaults(provider=provider)
+    options.add_benchmark_option(parser)
+    options.add_prompt_options(parser)
+    model_options.add_model(
+        parser, "the provider's name of the model; options of replies may follow: NAME;max_tokens=20"
+    )
+    output.add_output(parser, "output file (default: stdout)")
+
+
+def _export_batch(args: argparse.Namespace) -> None:
+    from StaICC.kernels.server.batch_files import batch_requests
+
+    model = model_options.model_of(args)
+    if not model:
+        raise ArgumentError("--model: got none, expected the provider's name of a model, such as --model gpt-4o-mini")
+    output.check_output(args.output, inputs=options.inputs_of(args))
+    prompts = {}
+    for identified in exchange.identified_queries(options.make(args)):
+        prompts[exchange.batch_key(identified)] = identified.query.prompt
+    requests = batch_requests(args.provider, model, prompts)
+    output.write_text(args.output, json_lines(requests))
+
+
+# Saved results, as tables and metadata.
+
+
+def _load_results(args: argparse.Namespace) -> dict[str, Result | ResultGroup]:
+    """Check the output, then load the results, by name."""
+    output.check_output(args.output, inputs=args.results)
+    return saved_results.load_named(args.results)
+
+
+def _export_scores(args: argparse.Namespace) -> None:
+    _write_table(args, score_records)
+
+
+def _export_queries(args: argparse.Namespace) -> None:
+    _write_table(args, query_records)
+
+
+def _write_table(
+    args: argparse.Namespace, records_of: Callable[[Result | ResultGroup], Iterable[dict[str, Any]]]
+) -> None:
+    """Write the records of all results, with the name of the run in each of them."""
+    rows = _records_of_runs(_load_results(args), records_of)
+    as_json = args.json or Path(args.output).suffix.lower() == ".jsonl"
+    lines = json_lines(rows) if as_json else csv_lines(rows)
+    output.write_text(args.output, lines, as_json)
+
+
+def _records_of_runs(
+    results: Mapping[str, Result | ResultGroup],
+    records_of: Callable[[Result | ResultGroup], Iterable[dict[str, Any]]],
+) -> Iterator[dict[str, Any]]:
+    for run_name, parts in split_runs(results).items():
+        for part in parts.values():
+            for record in records_of(part):
+                yield {"run": run_name, **record}
+
+
+def _export_model_card(args: argparse.Namespace) -> None:
+    index = json.dumps(model_index(_load_results(args).values()), ensure_ascii=False, allow_nan=False)
+    text = json_escaped(index, only_ascii=False)
+    if args.json:
+        lines = [text, "\n"]
+    else:
+        lines = ["---\nmodel-index: ", text, "\n---\n"]  # JSON without control characters is YAML
+    output.write_text(args.output, lines, args.json)
+
+
+def _export_latex(args: argparse.Namespace) -> None:
+    from StaICC.report.page import latex_scores  # with figures, which the tables do not need
+
+    text = latex_scores(_load_results(args))
+    if args.json:
+        text = json.dumps({"latex": text})
+    output.write_text(args.output, [text, "\n"], args.json)
