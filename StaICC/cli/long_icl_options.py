@@ -10,8 +10,9 @@ from typing import Any
 
 from StaICC.benchmarks.task import Statistics
 from StaICC.cli import model_options, options
+from StaICC.cli.foreign_options import flag
 from StaICC.cli.options import LONG_ICL
-from StaICC.cli.parser import converted, flag
+from StaICC.cli.parser import converted
 from StaICC.errors import ArgumentError
 
 _EXPERIMENT_ARGUMENTS = ("levels", "shots", "seed")

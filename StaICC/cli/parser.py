@@ -9,45 +9,20 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from StaICC.cli.foreign_options import ADVICE, EQUIVALENTS, flag
 from StaICC.errors import unknown_name
-from StaICC.kernels.registry import FOREIGN
 from StaICC.registry import fold
 
 
-def flag(name: str) -> str:
-    """Return the option of an argument, such as ``--max-tokens`` of ``max_tokens``."""
-    return f"--{name.replace('_', '-')}"
-
-
-_FOREIGN_NAMES = {
-    "rows, demonstrations and prompts are fixed, so there is nothing to seed": "seed",
-    "use --k for the number of demonstrations": "shots",
-    "--k": "num-fewshot",
-    "--output": "output-path log-dir",
-    "use --datasets for the benchmark's data sets, --data FILE for your own": "dataset",
-    "--datasets": "tasks",
-    "--store": "use-cache",
-    "--max-tokens": "max-new-tokens max-gen-toks",
-    "use --stop TEXT ... for texts before which a reply ends": "stop-seqs",
-    "use --records FILE to save prompts and predictions": "log-samples",
-    "write options behind the model, as in --model 'hf:gpt2;dtype=float32', or as --dtype float32": "model-args",
-    "use --model hf:NAME_OR_PATH": "model-name-or-path",
-    "write it into the card of your own data: [template] in FILE.card.toml, with --data FILE": "template instruction",
-    "--workers": "data-parallel data-parallel-size",
-    "tensor_parallel_size": "tensor-parallel-size",
-    "gpu_memory_utilization": "gpu-memory-utilization",
-}
-INSTEAD = {flag(name): target for name, target in FOREIGN.items()}
-INSTEAD |= {flag(name): target for target, listed in _FOREIGN_NAMES.items() for name in listed.split()}
-"""Options of other tools: the option of the command that has the same meaning, or what :data:`FOREIGN` has for it."""
-
-
-def _model_options() -> dict[str, str]:
-    """Return the type of each option of models, by its flag."""
+def _model_option_types() -> dict[str, str]:
+    """Return the annotated type of each option of models, by its option on the command line."""
     from StaICC.kernels.registry import KERNELS, declared_options  # costly, and rarely needed
 
-    facts = [fact for kind in KERNELS for fact in declared_options(KERNELS.find(kind).value)]
-    return {flag(fact.name): fact.type for fact in facts}
+    types = {}
+    for kind in KERNELS:
+        for option in declared_options(KERNELS.find(kind).value):
+            types[flag(option.name)] = option.type
+    return types
 
 
 class Parser(argparse.ArgumentParser):
@@ -55,69 +30,93 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
         """Parse the arguments after replacing options of other tools and of models by those of the command."""
-        words = [*(sys.argv[1:] if args is None else args)]
+        words = sys.argv[1:] if args is None else args
         parsed, unknown = super().parse_known_args(self._translated(words), namespace)
-        if unknown and self._subparsers is None:
-            self._refuse(unknown)
+        has_subcommands = self._subparsers is not None
+        if unknown and not has_subcommands:
+            self._refuse_words(unknown)
         return parsed, unknown
 
-    def _refuse(self, unknown: Sequence[str]) -> NoReturn:
-        """Exit with an error that suggests the nearest option."""
-        wrong = next((flag(word[2:].partition("=")[0]) for word in unknown if word.startswith("--")), None)
-        known = [option for option in self._option_string_actions if option.startswith("--")]
-        if wrong is None:
-            hint = "; name data sets with --datasets, a file of data with --data, the file for the result with --json"
-            hint += "; write a model option that is true or false as --OPTION or --OPTION=false"
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint * ('--datasets' in known)}")
-        if " " in INSTEAD.get(wrong, ""):
-            self.error(f"there is no option {wrong!r}: {INSTEAD[wrong]}")
-        known += _model_options() if "--model-option" in known else ()
-        self.error(str(unknown_name("option", wrong, known)))
+    # Words that no option takes.
 
-    def _translated(self, words: list[str]) -> list[str]:
+    def _refuse_words(self, words: Sequence[str]) -> NoReturn:
+        """Exit with an error about words that no option takes: about the first option among them, if there is one."""
+        for word in words:
+            if word.startswith("--"):
+                self._refuse_option(word)
+        message = f"unrecognized arguments: {' '.join(words)}"
+        if "--datasets" in self._option_string_actions:
+            message += (
+                "; name data sets with --datasets, a file of data with --data, the file for the result with --json"
+            )
+            message += "; write a model option that is true or false as --OPTION or --OPTION=false"
+        self.error(message)
+
+    def _refuse_option(self, word: str) -> NoReturn:
+        """Exit with an error that says what to use instead of an option, or suggests the nearest one."""
+        option = _option_name(word)
+        if option in ADVICE:
+            self.error(f"there is no option {option!r}: {ADVICE[option]}")
+        known = [name for name in self._option_string_actions if name.startswith("--")]
+        if self._takes_model_options():
+            known += _model_option_types()
+        self.error(str(unknown_name("option", option, known)))
+
+    # Options of models and of other tools.
+
+    def _takes_model_options(self) -> bool:
+        return "--model-option" in self._option_string_actions
+
+    def _translated(self, words: Sequence[str]) -> list[str]:
         """Return the arguments with ``--k 4`` for ``--num-fewshot 4``, ``--model-option dtype=X`` for ``--dtype X``."""
-        known = self._option_string_actions
+        remaining = list(words)
         translated: list[str] = []
-        while words:
-            word = words.pop(0)
+        while remaining:
+            word = remaining.pop(0)
             name, equals, value = word.partition("=")
-            name = name.replace("_", "-")
-            target = name if name in known else INSTEAD.get(name, name)
-            if target in known:
-                translated.append(target + equals + value)
-            elif word.startswith("--") and "--model-option" in known:
-                if " " in target:  # argparse would take --template for --templates
-                    self._refuse([word])
-                setting = self._setting(name, target, value if equals else None, words)
-                translated += ["--model-option", setting] if setting else [word]
+            option = self._own_option(name)
+            if option is not None:
+                translated.append(option + equals + value)
+            elif word.startswith("--") and self._takes_model_options():
+                translated += self._as_model_option(word, remaining)
             else:
                 translated.append(word)
         return translated
 
-    def _setting(self, name: str, target: str, value: str | None, words: list[str]) -> str:
-        """Return ``option=value`` of an option of models; empty if it is none.
+    def _own_option(self, name: str) -> str | None:
+        """Return the option of this command that a word names, also as another tool does; ``None`` if there is none."""
+        option = name.replace("_", "-")
+        if option not in self._option_string_actions:
+            option = EQUIVALENTS.get(option, option)
+        return option if option in self._option_string_actions else None
+
+    def _as_model_option(self, word: str, following: list[str]) -> list[str]:
+        """Return ``--model-option NAME=VALUE`` for an option of models; the word itself if it is none.
 
         Args:
-            name: The option as it is given.
-            target: The option, or what :data:`INSTEAD` has for it.
-            value: The value behind its equals sign; ``None`` without one.
-            words: The arguments after it, without its value on return.
+            word: The option, perhaps with a value behind an equals sign.
+            following: The words after it; its value is removed from them.
         """
-        if "=" in target:
-            if value is not None and value.casefold() != "true":
-                self.error(f"{name}: got the value {value!r}, expected none: it means {target}. Leave it out")
-            return target
-        kind = _model_options().get(target)
-        if kind is None and target.startswith("--"):
-            return ""
-        if value is None and kind == "bool" and (not words or words[0].casefold() not in ("true", "false")):
-            value = "true"
-        elif value is None and words and not words[0].startswith("--"):
-            value = words.pop(0)
+        name, equals, value_behind_sign = word.partition("=")
+        name = name.replace("_", "-")
+        if name in ADVICE:
+            self._refuse_option(word)  # here, because argparse would read --template as --templates
+        option = EQUIVALENTS.get(name, name)
+        if "=" in option:
+            if equals and value_behind_sign.casefold() != "true":
+                self.error(
+                    f"{name}: got the value {value_behind_sign!r}, expected none: it means {option}. Leave it out"
+                )
+            return ["--model-option", option]
+
+        option_type = _model_option_types().get(option)
+        if option_type is None and name not in EQUIVALENTS:
+            return [word]
+        value = value_behind_sign if equals else _take_value(option_type, following)
         if not value:
-            hint = "Before a value that begins with -- write an equals sign"
-            self.error(f"{name}: got no value, expected one. {hint}")
-        return f"{target.removeprefix('--').replace('-', '_')}={value}"
+            self.error(f"{name}: got no value, expected one. Before a value that begins with -- write an equals sign")
+        argument_name = option.removeprefix("--").replace("-", "_")
+        return ["--model-option", f"{argument_name}={value}"]
 
     def error(self, message: str) -> NoReturn:
         """Print an error and exit; that an argument is missing is followed by its values.
@@ -126,7 +125,8 @@ class Parser(argparse.ArgumentParser):
             message: What is wrong.
         """
         for action in self._actions:
-            if action.choices and not action.option_strings and message.endswith(f"are required: {action.metavar}"):
+            is_positional = not action.option_strings
+            if is_positional and action.choices and message.endswith(f"are required: {action.metavar}"):
                 message += f". There are: {', '.join(map(str, action.choices))}."
         super().error(message)
 
@@ -137,21 +137,49 @@ class Parser(argparse.ArgumentParser):
             return value
         if value in action.choices:  # before a loop over the choices, which reads the plug-ins
             return value
-        return next((choice for choice in action.choices if fold(str(choice)) == fold(value)), value)
+        for choice in action.choices:
+            if fold(str(choice)) == fold(value):
+                return choice
+        return value
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         # argparse has no public hook to change this message.
         if action.choices is not None and value not in action.choices:
-            kind = (action.metavar if isinstance(action.metavar, str) else action.dest).lower()
+            name = action.metavar if isinstance(action.metavar, str) else action.dest
+            kind = name.lower()
             hint = "Run a benchmark with: python -m StaICC run NAME" if kind == "command" else ""
             raise argparse.ArgumentError(action, str(unknown_name(kind, value, map(str, action.choices), hint)))
 
 
-_KINDS: Mapping[str, dict[str, Any]] = {
+def _option_name(word: str) -> str:
+    """Return the option of a word such as ``--max_tokens=5``: ``--max-tokens``."""
+    return word.partition("=")[0].replace("_", "-")
+
+
+def _take_value(option_type: str | None, following: list[str]) -> str | None:
+    """Take the value of a model option from the words after it.
+
+    Args:
+        option_type: The annotated type of the option; ``None`` if it is not known.
+        following: The words after the option; the value is removed from them.
+
+    Returns:
+        The value; ``"true"`` for a flag without a value, ``None`` if there is none.
+    """
+    has_truth_value = bool(following) and following[0].casefold() in ("true", "false")
+    if option_type == "bool" and not has_truth_value:
+        return "true"
+    if following and not following[0].startswith("--"):
+        return following.pop(0)
+    return None
+
+
+_SETTINGS_OF_TYPE: Mapping[str, dict[str, Any]] = {
     "int": {"type": int, "metavar": "N"},
     "float": {"type": float, "metavar": "X"},
     "str": {},
 }
+"""Arguments of ``add_argument``, by the annotation of a parameter."""
 
 
 def add_arguments(parser: argparse.ArgumentParser, function: Callable[..., Any], *names: str) -> None:
@@ -162,15 +190,26 @@ def add_arguments(parser: argparse.ArgumentParser, function: Callable[..., Any],
         function: The function.
         *names: The arguments.
     """
-    parameters, text = inspect.signature(function).parameters, inspect.getdoc(function) or ""
+    parameters = inspect.signature(function).parameters
+    docstring = inspect.getdoc(function) or ""
     for name in names:
         default = parameters[name].default
-        kind = _KINDS[str(parameters[name].annotation).removesuffix(" | None")]
-        written = re.search(rf"^    {name}: (.+(?:\n {{8}}.+)*)", text, re.M)
-        about = " ".join(written[1].split()).rstrip(".").replace("``", "").replace("%", "%%") if written else ""
-        about = about[:1].lower() + re.sub(r" \(see :.*?\)", "", about[1:])
-        about += "" if default is None else f" (default: {default})"
-        parser.add_argument(flag(name), default=default, help=about, **kind)
+        annotation = str(parameters[name].annotation).removesuffix(" | None")
+        text = _argument_help(docstring, name)
+        if default is not None:
+            text += f" (default: {default})"
+        parser.add_argument(flag(name), default=default, help=text, **_SETTINGS_OF_TYPE[annotation])
+
+
+def _argument_help(docstring: str, name: str) -> str:
+    """Return what a Google-style docstring says about an argument, as the help of an option; empty if nothing."""
+    match = re.search(rf"^    {name}: (.+(?:\n {{8}}.+)*)", docstring, re.MULTILINE)
+    if match is None:
+        return ""
+    text = " ".join(match[1].split()).rstrip(".")
+    text = text.replace("``", "").replace("%", "%%")
+    lower_case_text = text[:1].lower() + text[1:]
+    return re.sub(r" \(see :.*?\)", "", lower_case_text)
 
 
 def converted(convert: Callable[[str], Any], expected: str) -> Callable[[str], Any]:

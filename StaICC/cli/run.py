@@ -11,6 +11,7 @@ from typing import Any
 
 from StaICC.cli import model_options, options
 from StaICC.cli.evaluating import explained_interrupt, name_models
+from StaICC.cli.foreign_options import ADVICE, flag
 from StaICC.cli.long_icl_options import (
     LONG_ICL_ARGUMENTS,
     add_long_icl_options,
@@ -20,7 +21,6 @@ from StaICC.cli.long_icl_options import (
 )
 from StaICC.cli.options import LONG_ICL
 from StaICC.cli.output import STDOUT, add_prices, check_output, write_text
-from StaICC.cli.parser import INSTEAD, flag
 from StaICC.cli.saving import ResultSaver, add_result_outputs
 from StaICC.comparing.published_comparison import compare_with_published, display_published
 from StaICC.errors import ArgumentError
@@ -213,8 +213,8 @@ def _refuse_options_of_other_benchmarks(args: argparse.Namespace) -> None:
         if benchmark == args.benchmark or getattr(args, name) is None:
             continue
         message = f"{flag(name)} belongs to {benchmark}; {args.benchmark} has no such argument"
-        if flag(name) in INSTEAD:
-            message += f"; {INSTEAD[flag(name)]}"
+        if flag(name) in ADVICE:
+            message += f"; {ADVICE[flag(name)]}"
         raise ArgumentError(message)
 
 
