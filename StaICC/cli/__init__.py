@@ -67,31 +67,11 @@ _COMMANDS = {
     "cite": ("cite", "print the BibTeX of the benchmark, its data sets and the methods"),
 }
 _EPILOG = (__doc__ or "").partition("\n\n")[2]
-_PATIENCE = 1.0
+_EXIT_SECONDS = 1.0
+"""How long threads of an interrupted command may still run before the process exits."""
+
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
-
-
-def _parser(wanted: str | None) -> Parser:
-    """Return the parser.
-
-    Args:
-        wanted: The command whose arguments are needed; ``None`` for all commands, another text for none.
-    """
-    from StaICC.cli.parser import Parser, add_command
-
-    about, form = "Standardised evaluation of in-context classification.", argparse.RawDescriptionHelpFormatter
-    parser = Parser(prog="python -m StaICC", description=about, epilog=_EPILOG, formatter_class=form)
-    parser.set_defaults(json=False)
-    parser.add_argument("--version", action="version", version=f"StaICC {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, (module, text) in _COMMANDS.items():
-        if wanted not in (None, name):
-            commands.add_parser(name, help=text)
-            continue
-        home = importlib.import_module(f"StaICC.cli.{module}")
-        add = getattr(home, f"add_{name}")
-        add(add_command(commands, name, getattr(home, name, add), text))
-    return parser
+"""Errors of writing that the user can mend, although they name no file."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -106,28 +86,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if argv is not None:
         with safe_streams():
-            return _status(list(argv), EndingSignals())
+            return _exit_status(list(argv), EndingSignals())
     escape_streams()  # until the process exits, so that a last traceback is escaped too
     signals = EndingSignals()
     signals.listen()
     with safe_streams():
-        status = _status(sys.argv[1:], signals)
+        status = _exit_status(sys.argv[1:], signals)
     if signals.ended:
-        last = threading.Timer(_PATIENCE, os._exit, [status])  # the interpreter would wait for running threads
-        last.daemon = True
-        last.start()
+        _exit_soon(status)
     return status
 
 
 def script() -> int:
     """Run the console script, which finds modules in the current folder, as ``python -m StaICC`` does."""
-    if sys.version_info < (3, 11) or not sys.flags.safe_path:
+    has_safe_path = sys.version_info >= (3, 11) and sys.flags.safe_path
+    if not has_safe_path:
         sys.path.append("")  # last, so that it replaces no installed module
     return main()
 
 
-def _status(argv: list[str], signals: EndingSignals) -> int:
-    """Run a command and return its exit status."""
+def _exit_soon(status: int) -> None:
+    """End the process after a moment: the interpreter would wait for running threads."""
+    timer = threading.Timer(_EXIT_SECONDS, os._exit, [status])
+    timer.daemon = True
+    timer.start()
+
+
+def _exit_status(argv: list[str], signals: EndingSignals) -> int:
+    """Run a command, print what ends it early, and return its exit status."""
     try:
         return _run_command(argv)
     except (DataError, MissingDependencyError) as error:
@@ -137,12 +123,7 @@ def _status(argv: list[str], signals: EndingSignals) -> int:
         print(f"staicc: {one_line(str(error))}", file=sys.stderr)
         return 3 if isinstance(error.__cause__, (DataError, MissingDependencyError)) else 2
     except KeyboardInterrupt as interrupt:
-        with contextlib.suppress(OSError):  # after SIGHUP, the terminal is closed
-            print("; ".join([f"staicc: {signals}", *map(str, interrupt.args)]), file=sys.stderr)
-            if interrupt.args:
-                print(f"  {shlex.join(['python', '-m', 'StaICC', *argv])}", file=sys.stderr)
-        _drop_unwritten(sys.stdout)
-        _drop_unwritten(sys.stderr)
+        _explain_interrupt(interrupt, argv, signals)
         signals.ended = True
         return signals.exit_status
     except BrokenPipeError:  # the reader closed the pipe, such as `| head`
@@ -151,10 +132,35 @@ def _status(argv: list[str], signals: EndingSignals) -> int:
     except OSError as error:
         if error.filename is None and error.errno not in _FULL_DISK:
             raise
-        name = one_line(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes, os.PathLike)) else ""
-        print(f"staicc: {name or 'writing'}: {error.strerror}", file=sys.stderr)
+        print(f"staicc: {_file_of(error)}: {error.strerror}", file=sys.stderr)
         _drop_unwritten(sys.stdout)
         return 2
+
+
+def _explain_interrupt(interrupt: KeyboardInterrupt, argv: Sequence[str], signals: EndingSignals) -> None:
+    """Print that the command was interrupted, with the command that continues if something was kept."""
+    explanations = [str(argument) for argument in interrupt.args]
+    with contextlib.suppress(OSError):  # after SIGHUP, the terminal is closed
+        print("; ".join([f"staicc: {signals}", *explanations]), file=sys.stderr)
+        if explanations:
+            print(f"  {shlex.join(['python', '-m', 'StaICC', *argv])}", file=sys.stderr)
+    _drop_unwritten(sys.stdout)
+    _drop_unwritten(sys.stderr)
+
+
+def _file_of(error: OSError) -> str:
+    """Return the file that an error is about, or what was being done."""
+    if not isinstance(error.filename, (str, bytes, os.PathLike)):
+        return "writing"
+    return one_line(os.fsdecode(error.filename)) or "writing"
+
+
+def _drop_unwritten(stream: TextIO) -> None:
+    """Drop what a stream cannot take: Python would try again at exit, and change the exit status to 120."""
+    try:
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _run_command(argv: list[str]) -> int:
@@ -164,25 +170,61 @@ def _run_command(argv: list[str]) -> int:
 
     if "_ARGCOMPLETE" in os.environ:
         complete(_parser(None))
-    place = next((number for number, word in enumerate(argv) if not word.startswith("-")), None)
-    wanted = "" if place is None else argv[place].lower()
-    if place is not None and wanted in _COMMANDS:
-        argv[place] = wanted
-    args = _parser(wanted).parse_args(argv)
-    done: int | Printed | None = args.run(args)
-    if isinstance(done, Printed) and args.json:
-        print_json(done.document)
-    elif isinstance(done, Printed):
-        print_fitted(done.blocks)
-    print(end="", flush=True)
-    if isinstance(done, Printed):
-        return done.status
-    return done or 0
+    argv, command = _with_known_command(argv)
+    args = _parser(command).parse_args(argv)
+    returned: int | Printed | None = args.run(args)
+    if isinstance(returned, Printed):
+        if args.json:
+            print_json(returned.document)
+        else:
+            print_fitted(returned.blocks)
+        status = returned.status
+    else:
+        status = returned or 0
+    sys.stdout.flush()
+    return status
 
 
-def _drop_unwritten(stream: TextIO) -> None:
-    """Drop what a stream cannot take: Python would try again at exit, and change the exit status to 120."""
-    try:
-        stream.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+def _with_known_command(argv: Sequence[str]) -> tuple[list[str], str]:
+    """Return the arguments with the name of the command in lower case if it is one, and that name.
+
+    The name is empty if there is no command.
+    """
+    words = list(argv)
+    for position, word in enumerate(words):
+        if word.startswith("-"):
+            continue
+        command = word.lower()
+        if command in _COMMANDS:
+            words[position] = command
+        return words, command
+    return words, ""
+
+
+def _parser(command: str | None) -> Parser:
+    """Return the parser.
+
+    Args:
+        command: The command whose arguments are needed; ``None`` for all commands, another text for none.
+    """
+    from StaICC.cli.parser import Parser, add_command
+
+    parser = Parser(
+        prog="python -m StaICC",
+        description="Standardised evaluation of in-context classification.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(json=False)
+    parser.add_argument("--version", action="version", version=f"StaICC {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, (module_name, summary) in _COMMANDS.items():
+        if command is not None and name != command:
+            commands.add_parser(name, help=summary)
+            continue
+        module = importlib.import_module(f"StaICC.cli.{module_name}")
+        add_arguments = getattr(module, f"add_{name}")
+        # A command that only has actions has no function of its own; its description is that of ``add_NAME``.
+        run = getattr(module, name, add_arguments)
+        add_arguments(add_command(commands, name, run, summary))
+    return parser
