@@ -378,16 +378,18 @@ def _chance(terms: Mapping[float, float]) -> float:
         saddlepoint, by the trapezoidal rule after the substitution y = sinh(u). The relative error is about 1e-6 for
         probabilities above 1e-30.
     """
-    lowest = min(terms)
-    highest = max(terms)
+    largest = max(map(abs, terms))
+    if largest == 0.0:
+        return 1.0
+    lowest = min(terms) / largest
+    highest = max(terms) / largest
     if highest <= 0.0:
         return 1.0
     if lowest >= 0.0:
         return 0.0
 
-    largest = max(-lowest, highest)
     scaled_terms = [(term / largest, count) for term, count in terms.items() if term]
-    line, scale = _saddlepoint(scaled_terms, lowest / largest, highest / largest)
+    line, scale = _saddlepoint(scaled_terms, lowest, highest)
     tail = _line_integral(scaled_terms, line, scale)
     # To the left of the pole at 0, the integral is minus the wanted probability, to the right that of a positive sum.
     probability = -tail if line < 0.0 else 1.0 - tail
