@@ -379,8 +379,9 @@ class Consistency(_Share):
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
         """Return the interval; at least one condition predicts the most frequent label."""
+        part = self.part(sample, predictions, level)
         n_conditions = len(predictions[0])
-        return self.part(sample, predictions, level).interval(level, self.method, low=1.0 / n_conditions)
+        return part.interval(level, self.method, low=1.0 / n_conditions)
 
     def possible(self, sample: Sample, predictions: Sequence[Any]) -> tuple[float, float]:
         """Return the lowest and the highest value that this sample could have."""
@@ -462,13 +463,13 @@ class MacroF1(Statistic):
         that never predicts it would otherwise seem to have no sampling error. As each row moves the F1 of a rare label,
         the rows' terms are those of a sample without the row (leverage), and the bias is that of the jackknife.
         """
+        new_queries = sample.most  # of one more test row
         others = others or predictions
         n_labels = sample.n_labels
         if not n_labels:
             n_labels = 1 + max(*sample.truth, *predictions, *others)
         counts = _label_counts(sample.truth, predictions, n_labels)
         other_counts = _label_counts(sample.truth, others, n_labels)
-        new_queries = sample.most  # of one more test row
         scores = _f1_contributions(sample.truth, predictions, counts, other_counts, new_queries)
 
         # One more row lowers macro F1 most if all its queries have one label and are predicted to have another one.
@@ -724,8 +725,9 @@ class EntropyOfMean(Statistic):
         divergence = intervals.divergence_interval(
             _row_sums_by_label(sample, predictions), frequencies=None, queries=sample.sizes, level=level
         )
+        value = entropy_of_mean(predictions)
         highest = math.log(sample.n_labels) or 1.0
-        return _from_the_top(entropy_of_mean(predictions), divergence, low=0.0, high=highest)
+        return _from_the_top(value, divergence, low=0.0, high=highest)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the entropy of the mean prediction of one run. Chance lowers it.
@@ -792,6 +794,7 @@ class Divergence(Statistic):
         label t contributes ``sum(p * log(m / f)) + 1 - m[t] / f[t]``, divided by the number of queries.
         """
         count = len(predictions)
+        new_queries = sample.most  # of one more test row
         label_sums = _label_sums(predictions)
         mean = [total / count for total in label_sums]
         frequencies = label_frequencies(sample.truth, len(mean))
@@ -806,7 +809,9 @@ class Divergence(Statistic):
             scores.append(of_prediction + of_label)
 
         label_counts = [frequency * count for frequency in frequencies]
-        possible_values = _divergences_after_one_row(label_sums, label_counts, sample.most, count + sample.most)
+        possible_values = _divergences_after_one_row(
+            label_sums, label_counts, new_queries=new_queries, new_count=count + new_queries
+        )
         return Contributions(
             value=max(0.0, math.fsum(map(mul, mean, logarithms))),
             rows=[row_sum / count for row_sum in sample.sums(scores)],
