@@ -582,6 +582,8 @@ def _lower_end(difference: PairedDifference, one_sided_level: float) -> float:
     # The end is below the observed difference. If two steps below it are not rejected, the distance is doubled.
     step = math.sqrt(difference.variance) - difference.low + difference.raised
     high = difference.difference
+    if step == 0.0:  # rows do not vary, and no row can lower the difference
+        return high
     low = high - 2.0 * step
     excess_at_low = excess(low)
     excess_at_high = excess(high)
