@@ -21,7 +21,7 @@ Three tools make all intervals:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import mul
@@ -238,6 +238,11 @@ def _dot(first: Sequence[float], second: Sequence[float]) -> float:
     return math.fsum(map(mul, first, second))
 
 
+def _by_row(columns: Iterable[Rows]) -> list[tuple[float, ...]]:
+    """Return for each row its numbers in all columns."""
+    return list(zip(*columns, strict=True))
+
+
 def ratio_part(numerators: Rows, denominators: Rows, level: float, *, continuous: bool = False) -> MetricTerm:
     """Return a ratio of sums over rows, between 0 and 1, with its limits.
 
@@ -279,6 +284,8 @@ def ratio_part(numerators: Rows, denominators: Rows, level: float, *, continuous
 def _number_of_events(numerators: Rows, denominators: Rows, value: float, total: float, *, continuous: bool) -> float:
     """Return the effective number of rows that have the rarer outcome of a ratio, such as wrong predictions.
 
+    It is ``(sum over rows)^2 / (sum of squares)``: for rows that are all or nothing, their number.
+
     Args:
         numerators: Numerator of each row.
         denominators: Denominator of each row.
@@ -299,7 +306,10 @@ def _number_of_events(numerators: Rows, denominators: Rows, value: float, total:
 
 
 def _design_effect(events: float, observed_variance: float, binomial_variance: float) -> float:
-    """Return the ratio of the observed to the binomial variance, averaged with a pseudo-event whose ratio is 1."""
+    """Return the ratio of the observed to the binomial variance, averaged over the events and one pseudo-event.
+
+    The pseudo-event has the ratio 1, so that the effect of few events is near 1.
+    """
     ratio = 0.0
     if binomial_variance > _TINY**2:
         ratio = min(_LARGEST_DESIGN_EFFECT, observed_variance / binomial_variance)
@@ -315,7 +325,8 @@ def expected_distances(value: float, variance: float, rows: int, level: float) -
         rows: Number of rows.
         level: Nominal coverage.
     """
-    squared_mean = min(value, 1.0 - value) ** 2  # of the rarer outcome
+    # With m the mean of the rarer outcome, its sum is rows * m, and its sum of squares rows * (variance + m^2).
+    squared_mean = min(value, 1.0 - value) ** 2
     events = 0.0
     if squared_mean > _TINY:
         events = rows * squared_mean / (variance + squared_mean)
@@ -330,10 +341,10 @@ def expected_distances(value: float, variance: float, rows: int, level: float) -
 def combine(parts: Sequence[MetricTerm], weights: Sequence[float]) -> MetricTerm:
     """Return the weighted sum of parts over the same rows, with its limits.
 
-    The rows cancel in a difference where their predictions agree, and rows that differ may be missing in the sample. So
-    two pseudo-rows are the least of the variance that rows do not share: one is correct only under the positive
-    weights, one only under the negative ones (as in Bonett and Price 2012 for two conditions). A sum without negative
-    weights has none.
+    In a difference, rows that are predicted alike cancel out, and a small sample may have no other rows. So the
+    variance is at least that of two pseudo-rows: one is correct only in the parts with positive weights, one only in
+    those with negative weights (as in Bonett and Price 2012 for two conditions). A sum without negative weights has no
+    pseudo-rows.
 
     Args:
         parts: The parts.
@@ -342,7 +353,7 @@ def combine(parts: Sequence[MetricTerm], weights: Sequence[float]) -> MetricTerm
     Source:
         Zou and Donner 2008, "Construction of confidence limits about effect measures: a general approach".
     """
-    influences_by_row = list(zip(*(part.influence for part in parts), strict=True))
+    influences_by_row = _by_row(part.influence for part in parts)
     influence = [_dot(weights, influences) for influences in influences_by_row]
     lower_distances = []
     upper_distances = []
@@ -350,7 +361,7 @@ def combine(parts: Sequence[MetricTerm], weights: Sequence[float]) -> MetricTerm
         if weight > 0.0:
             lower_distances.append(weight * part.below)
             upper_distances.append(weight * part.above)
-        else:  # the upper limit of the part makes the sum low
+        else:  # the sum is low where the part is high
             lower_distances.append(weight * part.above)
             upper_distances.append(weight * part.below)
     return MetricTerm(
@@ -367,24 +378,27 @@ def _combined_distance(
 ) -> float:
     """Return the distance from a weighted sum of parts to one of its limits.
 
+    The squared distance of a part to its limit has two terms. One is explained by the influences of the rows, which
+    correlate the parts; the other one is independent of the other parts.
+
     Args:
         parts: The parts.
-        distances: For each part the weighted distance to the limit that moves the sum in this direction. The sign is
-            that of the weight.
+        distances: For each part its weight times the distance to the limit on this side of the sum.
         influences_by_row: For each row, its influence on each part.
     """
-    # The influences are scaled so that their variance in a part is the square of its distance, as far as rows explain
-    # it. What they do not explain is independent of the other parts.
     scales = []
     unexplained = []
     for part, distance in zip(parts, distances, strict=True):
-        variance = part.variance or math.inf
-        scales.append(distance / math.sqrt(variance))
-        explained_share = min(1.0, _squares(part.influence) / variance)
+        if not part.variance:
+            scales.append(0.0)
+            unexplained.append(distance**2)
+            continue
+        scales.append(distance / math.sqrt(part.variance))
+        explained_share = min(1.0, _squares(part.influence) / part.variance)
         unexplained.append(distance**2 * (1.0 - explained_share))
     explained = _squares([_dot(scales, influences) for influences in influences_by_row])
 
-    # Each pseudo-row is correct under the weights of one sign only; the smaller sum stands for both.
+    # Each pseudo-row is correct in the parts with one sign only. The smaller sum of their scales counts for both.
     positive = math.fsum([scale for scale in scales if scale > 0.0])
     negative = math.fsum([-scale for scale in scales if scale < 0.0])
     pseudo_rows = 2.0 * (min(positive, negative) / max(1, len(influences_by_row))) ** 2
@@ -517,10 +531,10 @@ class _BinError:
 def calibration_part(bins: Sequence[Sequence[Rows]], queries: Rows, level: float) -> MetricTerm:
     """Return the expected calibration error with its limits.
 
-    The estimate, a sum of absolute values, is larger than the truth on average. A limit is the error, reached by moving
-    the gaps of the bins along the direction of least variance, under which the estimate is as far from its expectation
-    as the quantile of Student's t says. Queries of one row may be in different bins, whose gaps are then correlated as
-    their influences are. A calibrated model has the lower limit 0.
+    The estimate, a sum of absolute values, is larger than the truth on average. A limit is the error under which the
+    estimate is as far from its mean as the quantile of Student's t says; it is reached by moving the gaps of all bins
+    together in the likeliest way. Queries of one row may be in different bins, whose gaps are then correlated as their
+    influences are. A calibrated model has the lower limit 0.
 
     Args:
         bins: For each confidence bin with queries, by row: the correct predictions in the bin, the queries, and the sum
@@ -542,14 +556,19 @@ def calibration_part(bins: Sequence[Sequence[Rows]], queries: Rows, level: float
     lower_limit = _calibration_limit(value, sizes, lower_covariances, q, direction=-1.0)
     upper_limit = _calibration_limit(value, sizes, upper_covariances, q, direction=1.0)
 
-    # Below the mean of a calibrated model's estimate, no error has the estimate as its mean.
-    mean_if_calibrated = math.fsum(folded_moments(0.0, deviation)[0] for deviation in lower_deviations)
+    # The estimate of a calibrated model has this mean. A smaller estimate is the mean of no error: its unbiased value
+    # is negative.
+    means_if_calibrated = []
+    for deviation in lower_deviations:
+        folded_mean, _ = folded_moments(mean=0.0, deviation=deviation)
+        means_if_calibrated.append(folded_mean)
+    mean_if_calibrated = math.fsum(means_if_calibrated)
     if value < mean_if_calibrated:
         unbiased = value - mean_if_calibrated
     else:
         unbiased = _calibration_limit(value, sizes, lower_covariances, 0.0, direction=-1.0)
 
-    influences_by_row = zip(*(error.influence for error in errors), strict=True)
+    influences_by_row = _by_row(error.influence for error in errors)
     part = MetricTerm(
         value,
         below=max(0.0, value - lower_limit, least_distance),
@@ -659,7 +678,7 @@ def _folded_sum(means: Sequence[float], covariances: Sequence[Sequence[float]]) 
 def _calibration_limit(
     value: float, sizes: Sequence[float], covariances: Sequence[Sequence[float]], q: float, *, direction: float
 ) -> float:
-    """Return the calibration error from whose expected estimate the observed one is ``q`` standard deviations away.
+    """Return the calibration error from whose mean estimate the observed one is ``q`` standard deviations away.
 
     Args:
         value: The observed estimate.
@@ -674,9 +693,10 @@ def _calibration_limit(
         return value
 
     def moved(step: float) -> list[float]:
-        """Return the errors of the bins after a step in the direction of least variance."""
+        """Return the errors of the bins if their sum moves by some standard deviations, in the likeliest way."""
         return [max(0.0, size + direction * step * move / scale) for size, move in zip(sizes, moves, strict=True)]
 
+    # Bisection of the number of standard deviations.
     low = 0.0
     high = 60.0
     for _ in range(40):
@@ -701,17 +721,17 @@ class _LabelTerm:
     Attributes:
         divergence: ``p * log(p / f)``.
         gradient: For each row its influence on the divergence, by the derivative at p and f.
-        deviation: For each row its influence on u, the change of p relative to f, divided by ``sqrt(p)``. Half the sum
-            of the squared u is the divergence near 0.
+        deviation: For each row its influence on u, the change of p relative to f, divided by ``sqrt(p)``. Near 0, the
+            divergence is half the sum of the squared u of all labels.
         hidden_variance: Variance of the divergence from predictions that the sample may lack.
-        hidden_deviation: Variance of u from them.
+        hidden_deviation_variance: Variance of u from them.
     """
 
     divergence: float
     gradient: Rows
     deviation: Rows
     hidden_variance: float
-    hidden_deviation: float
+    hidden_deviation_variance: float
 
 
 def divergence_interval(
@@ -719,10 +739,10 @@ def divergence_interval(
 ) -> Interval:
     """Return the interval of the divergence of the mean prediction from label frequencies, or from uniform ones.
 
-    Second-order: with ``u`` the deviation of the means, scaled so that the divergence is half its squared length near
-    0, the bias is half the total variance of ``u``; a limit is the divergence whose own variance makes the unbiased
-    estimate just significant. The lower limit is 0 unless the estimate exceeds the quantile of a chi-square (Wilson
-    and Hilferty 1931) with its moments under no divergence.
+    The estimate is larger than the truth on average, by its mean if there is no divergence (a second-order term). A
+    limit is the divergence under which the estimate without this bias is just significant, with the variance that it
+    has under that divergence. The lower limit is 0 unless the estimate exceeds the quantile of a chi-square (Wilson and
+    Hilferty 1931) with the mean and the variance that it has if there is no divergence.
 
     Args:
         probabilities: For each label the sum of its probabilities over the queries of each row.
@@ -795,7 +815,7 @@ def _label_term(
         gradient=[slope * a - ratio * b for a, b in influences],
         deviation=[(a - ratio * b) / math.sqrt(mean) for a, b in influences],
         hidden_variance=(slope - 1.0) ** 2 * hidden_variance,
-        hidden_deviation=hidden_variance / mean,
+        hidden_deviation_variance=hidden_variance / mean,
     )
 
 
@@ -805,9 +825,9 @@ class _DivergenceMoments:
 
     Attributes:
         value: The observed divergence.
-        bias: Its expectation if there is no divergence.
-        null_variance: Half its variance if there is no divergence.
-        variance: Its first-order variance at the observed divergence.
+        bias: Its mean if there is no divergence.
+        null_variance: Its variance if there is no divergence.
+        variance: Its first-order variance if the truth is the observed divergence.
     """
 
     value: float
@@ -817,19 +837,23 @@ class _DivergenceMoments:
 
 
 def _divergence_moments(terms: Sequence[_LabelTerm]) -> _DivergenceMoments:
-    """Return a divergence and its moments from the terms of the labels."""
+    """Return a divergence and its moments from the terms of the labels.
+
+    If there is no divergence, it is ``sum(u^2) / 2``. For normal u with the covariances C, its mean is half the sum of
+    the variances, and its variance half the sum of all squared C.
+    """
     observed = [_squares(term.deviation) for term in terms]
-    hidden = [term.hidden_deviation for term in terms]
+    hidden = [term.hidden_deviation_variance for term in terms]
 
     squared_covariances = []
     for a, first in enumerate(terms):
         for b, second in enumerate(terms):
             covariance = _dot(first.deviation, second.deviation)
             if a == b:
-                covariance += first.hidden_deviation
+                covariance += first.hidden_deviation_variance
             squared_covariances.append(covariance**2)
 
-    gradients_by_row = zip(*(term.gradient for term in terms), strict=True)
+    gradients_by_row = _by_row(term.gradient for term in terms)
     gradient = list(map(math.fsum, gradients_by_row))
     return _DivergenceMoments(
         value=math.fsum(term.divergence for term in terms),
@@ -840,10 +864,10 @@ def _divergence_moments(terms: Sequence[_LabelTerm]) -> _DivergenceMoments:
 
 
 def _growth(moments: _DivergenceMoments, q: float) -> float:
-    """Return half the growth of the squared distance to a limit with the divergence.
+    """Return how fast the variance of an estimate grows with the divergence, times ``q^2 / 2``.
 
-    The first-order variance of an estimate is proportional to the divergence D. So the squared distance to its limit is
-    ``q^2 * variance * D / value + ...``, and this is ``2 * growth * D + ...``.
+    The first-order variance of an estimate is proportional to the divergence. ``q^2`` times the variance under a
+    divergence D is therefore ``2 * growth * D``.
     """
     least_value = 0.01 * moments.bias  # the variance of an estimate near 0 is too uncertain to divide by it
     return q * q * moments.variance / max(moments.value, least_value) / 2.0
@@ -858,6 +882,7 @@ def _upper_divergence_limit(moments: _DivergenceMoments, q: float) -> float:
     null_distance = q * math.sqrt(moments.null_variance)
     unbiased = max(0.0, moments.value - moments.bias)
     distance = math.sqrt(growth * growth + 2.0 * growth * unbiased + q * q * moments.null_variance)
+    # An estimate below its bias lowers the limit, but by no more than chance explains.
     centre = max(moments.value - moments.bias, -null_distance) + growth
     return max(moments.value, centre + distance)
 
@@ -870,7 +895,8 @@ def _lower_divergence_limit(moments: _DivergenceMoments, q: float) -> float:
     if moments.value <= significant:
         return 0.0
 
-    # The root of a divergence is nearly normal. Only the bias from directions other than its own counts.
+    # With u the deviation in the direction of the divergence, the estimate is u^2 / 2 plus the bias from the other
+    # directions. u is nearly normal with the variance growth / q^2, of which half is the bias from its own direction.
     growth = _growth(moments, q)
     other_bias = max(0.0, moments.bias - growth / (2.0 * q * q))
     root = math.sqrt(2.0 * max(0.0, moments.value - other_bias)) - math.sqrt(growth)
@@ -884,10 +910,11 @@ def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highes
     """Return the interval of a mean over data sets, whose rows are independent of each other.
 
     The limits of a share near an end of its range are skewed, and their skewness must shrink with the number of data
-    sets. The distances of a data set to its limits are read as a variance that changes linearly with the truth: product
-    and difference of the distances are its level and its slope. The mean has the sum of the levels and the mean slope
-    (weighted with the squared widths, which also exist without any event). One data set keeps its interval; many data
-    sets have nearly the Wilson interval of all rows.
+    sets. With b and a the distances of a data set to its lower and upper limit, its level is ``a b`` and its slope
+    ``a - b``: the limits are ``value + slope / 2 -+ sqrt(level + slope^2 / 4)``. The mean has the sum of the levels,
+    divided by the squared number of data sets, and the mean slope (weighted with the squared widths, which also exist
+    without any event), divided by their number. One data set keeps its interval; many data sets have nearly the Wilson
+    interval of all rows.
 
     Args:
         values: The score of each data set.
@@ -932,8 +959,9 @@ def _skewed_mean_interval(
     total_weight = max(math.fsum(squared_widths), _TINY**2)
     slope = _dot(slopes, squared_widths) / total_weight / count
 
-    # A Wilson interval shrinks its level, by the share below, to that of the ratio with more rows. The mean has the
-    # rows of all data sets, so the level of each is restored, and shrunk once for the mean.
+    # With k = q^2 / rows, a Wilson interval of a share p has the slope s (1 - 2 p) and the level s p (1 - p), where the
+    # shrinkage s is k / (1 + k). So level / (1 - s) is k p (1 - p), which is q^2 times the variance and adds up. The
+    # mean has the rows of all data sets, so that its shrinkage is about 1 / count of theirs.
     shrinkages = []
     for value, down, up, own_slope in zip(values, below, above, slopes, strict=True):
         shrinkage = abs(own_slope)
