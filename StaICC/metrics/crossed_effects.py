@@ -49,7 +49,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from statistics import NormalDist, variance
+from statistics import NormalDist
+from statistics import variance as sample_variance
 
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics.intervals import Interval, student_quantile, wilson_distances
@@ -343,7 +344,7 @@ def _observed_spread(source: VarianceSource, effects: Mapping[VarianceSource, _E
         scale = weight / len(effects[source])
         # Few levels: Student's t replaces the normal quantile.
         inflation = student_quantile(0.95, sizes[factor]) / NormalDist().inv_cdf(0.975)
-        spread += (scale * inflation) ** 2 * variance(additions) / sizes[factor]
+        spread += (scale * inflation) ** 2 * sample_variance(additions) / sizes[factor]
     return spread
 
 

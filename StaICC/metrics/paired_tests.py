@@ -17,7 +17,7 @@ Chance can raise or lower some metrics on average (calibration error, entropies,
 counts without what this could explain. The calibration error is a sum of absolute values: where the sign of a bin is
 uncertain, the sign with the larger variance of the steps is used.
 
-Nothing is drawn at random: the probabilities are contour integrals (see :func:`_chance`), in which few values stand
+Nothing is drawn at random: the probabilities are contour integrals (see :func:`_probability_not_positive`), in which few values stand
 for the many steps in the middle (:func:`condensed`).
 ``tests/performance/comparison.py`` measures type I error, power and coverage; ``docs/comparing.md`` has the tables.
 
@@ -168,12 +168,11 @@ def paired_difference(
     steps = _row_steps(signed_terms)
     if any(steps):
         steps = _with_largest_variance(steps, _sign_changes(signed_terms))
-    # Where the weights of the runs differ, the contributions do not add up to the difference. All rows share the rest;
-    # otherwise it is a rounding error, and equal steps stay equal.
-    rest = difference - math.fsum(steps)
-    row_share = rest / len(steps)
-    if abs(row_share) * len(steps) > 1e-12:
-        steps = [step + row_share for step in steps]
+    # Where the weights of the runs differ, the steps do not add up to the difference, and each row gets an equal share
+    # of what is missing. A rounding error is not shared, so that equal steps stay equal.
+    missing_share = (difference - math.fsum(steps)) / len(steps)
+    if abs(missing_share) * len(steps) > 1e-12:
+        steps = [step + missing_share for step in steps]
 
     return PairedDifference(
         first=first_value,
@@ -201,7 +200,7 @@ def _row_steps(signed_terms: _SignedTerms) -> list[float]:
 
 
 def _sign_changes(signed_terms: _SignedTerms) -> list[list[float]]:
-    """Return for each uncertain sign what the steps lose if it is changed: two times the terms with this sign."""
+    """Return for each uncertain sign what is subtracted from the steps if it changes: two times the terms with it."""
     changes = []
     for weight, term in signed_terms:
         for kink in term.kinks:
@@ -210,11 +209,11 @@ def _sign_changes(signed_terms: _SignedTerms) -> list[list[float]]:
 
 
 def _with_largest_variance(steps: list[float], sign_changes: list[list[float]]) -> list[float]:
-    """Return the steps with the changes of uncertain signs that make their variance largest, by a greedy search.
+    """Return the steps with the signs that make their variance largest, by a greedy search.
 
     Args:
         steps: One step for each row.
-        sign_changes: For each uncertain sign, what is subtracted from the steps if it is changed.
+        sign_changes: For each uncertain sign, what is subtracted from the steps if it changes.
     """
     remaining_changes = list(sign_changes)
     while remaining_changes:
@@ -287,10 +286,10 @@ def mean_difference(differences: Sequence[PairedDifference]) -> PairedDifference
 
 
 _OUTERMOST_STEPS = 16
-"""Steps at each end that are kept. With 12 nodes, probabilities are exact to about nine digits."""
+"""Number of steps at each end that are kept."""
 
 _NODES = 12
-"""Values that stand for all other steps."""
+"""Number of values that stand for all other steps."""
 
 
 def condensed(steps: Sequence[float]) -> Mapping[float, float]:
@@ -298,7 +297,7 @@ def condensed(steps: Sequence[float]) -> Mapping[float, float]:
 
     The outermost steps are kept. The function is replaced by the polynomial that interpolates it at the Chebyshev nodes
     between them, and the sum over the other steps is that of the polynomial: a weighted sum over the nodes. Where the
-    integrand of :func:`_chance` matters, its logarithm has no singularity near the middle steps, because the outermost
+    integrand of :func:`_probability_not_positive` matters, its logarithm has no singularity near the middle steps, because the outermost
     steps are larger: it is exact to about nine digits.
 
     Args:
@@ -367,7 +366,7 @@ _ScaledTerms = Sequence[tuple[float, float]]
 """Terms other than 0, divided by the largest size, each with the number of times that it occurs."""
 
 
-def _chance(terms: Mapping[float, float]) -> float:
+def _probability_not_positive(terms: Mapping[float, float]) -> float:
     """Return the probability that a sum of terms, each times an exponential variable of its own, is not positive.
 
     Args:
@@ -437,7 +436,7 @@ def _saddlepoint(terms: _ScaledTerms, lowest: float, highest: float) -> tuple[fl
 
 
 def _line_integral(terms: _ScaledTerms, line: float, scale: float) -> float:
-    """Return the integral of the moment generating function over s, divided by 2 pi i, along ``s = line + i y``.
+    """Return the integral of the moment generating function, divided by ``2 pi i s``, along ``s = line + i y``.
 
     With y = scale * sinh(u), the trapezoidal rule has the step 0.1 in u. Both halves of the line have the same real
     part, so that only the upper one is summed; its first node counts half.
@@ -458,7 +457,7 @@ def _line_integral(terms: _ScaledTerms, line: float, scale: float) -> float:
         denominator = math.prod(factors, start=complex(line, y * scale))
         node_width = 0.05 if node == 0 else 0.1
         value = math.cosh(0.1 * node) * node_width * scale / denominator
-        if not abs(value) > 1e-14 * peak:
+        if not abs(value) > 1e-14 * peak:  # the others are negligible
             break
         total += value.real
         peak = max(peak, abs(value))
@@ -475,10 +474,9 @@ def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
         difference: The difference.
         least: The tested difference.
     """
-    # Chance can have raised the difference by its bias, so that it counts as part of what is tested.
+    # Statistic: the steps minus those of the tested difference, which gives each row the same. Chance can have raised
+    # the difference by its bias, so that a difference of this size is tested as none.
     tested = least + difference.raised
-
-    # Each step minus what the tested difference gives a row. The sum is positive if the difference is larger than it.
     counts: dict[float, float] = {}
     for row_weight, step_counts in difference.condensed:
         tested_step = tested * row_weight
@@ -486,10 +484,13 @@ def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
             term = step - tested_step
             counts[term] = counts.get(term, 0) + count
 
-    # The least favourable row: the sample may lack one with the lowest possible step.
+    # Least favourable row: the sample may lack one with the lowest possible step.
     pseudo_row = min(0.0, difference.low - tested / min(difference.strata) / len(difference.strata))
     counts[pseudo_row] = counts.get(pseudo_row, 0) + 1
-    return _chance(counts)
+
+    # Tail: with random (Dirichlet) weights of all rows, the weighted sum is not positive with this probability. Such
+    # weights are exponential variables, divided by their sum.
+    return _probability_not_positive(counts)
 
 
 def p_value(difference: PairedDifference) -> float:
@@ -535,7 +536,7 @@ def too_few_rows(difference: PairedDifference) -> str | None:
     bound = 2.0 * math.exp(-math.fsum(math.log1p(step / -pseudo_row / 2.0) for step in steps))
     if 2.0 * bound <= SIGNIFICANCE_LEVEL:
         return None
-    smallest_p_value = 2.0 * _chance(Counter([*steps, pseudo_row]))
+    smallest_p_value = 2.0 * _probability_not_positive(Counter([*steps, pseudo_row]))
     if smallest_p_value <= SIGNIFICANCE_LEVEL:
         return None
     return (

@@ -45,7 +45,11 @@ class Contributions:
     lowered: float = 0.0
     """How far chance can have lowered it."""
     kinks: tuple[Sequence[float], ...] = ()
-    """Terms of the contributions whose sign is uncertain: sizes of sums that can be positive or negative in truth."""
+    """Terms of the contributions whose sign is uncertain, each with one number for each test row.
+
+    A sum of absolute values, such as the calibration error, has one term for each absolute value. Its sign is uncertain
+    if the sum inside may have the other sign in truth.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class Sample:
         return totals
 
     def of_queries(self, places: Sequence[int]) -> Sample:
-        """Return the sample of some of the queries, by their places; test rows keep their numbers."""
+        """Return the sample of the queries at some places of this one; test rows keep their numbers."""
         return Sample(
             truth=[self.truth[place] for place in places],
             rows=[self.rows[place] for place in places],
@@ -88,7 +92,7 @@ class Sample:
 
     @property
     def few_rows(self) -> str | None:
-        """Why labels have too few test rows for a score that weighs all labels; ``None`` if they have enough."""
+        """Why a score that weighs all labels has no interval: labels have few test rows. ``None`` if all have enough."""
         label_of_row = dict(zip(self.rows, self.truth, strict=True))
         row_counts = Counter(label_of_row.values())
         rows_by_label = [row_counts[label] for label in range(self.n_labels)]
@@ -146,7 +150,15 @@ class Statistic:
         return self.withheld(sample, lambda: self._interval(sample, predictions, level))
 
     def withheld(self, sample: Sample, interval: Callable[[], Interval]) -> Interval | NoInterval:
-        """Return an interval, or why it is withheld: the samples of some labels are too small."""
+        """Return an interval, or the reason why it is withheld.
+
+        It is withheld if each label needs some test rows, and some have too few. The approximate interval, for the mean
+        over data sets, needs at least one row of each label.
+
+        Args:
+            sample: The queries.
+            interval: Computes the interval.
+        """
         if not self.weighs_labels:
             return interval()
         reason = sample.few_rows
@@ -195,7 +207,7 @@ class Mean(Statistic):
         return math.fsum(scores) / len(scores)
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
-        """Return the interval by that of the mean distance to the highest score, as a share of the range."""
+        """Return the confidence interval: that of the mean distance to the highest score, as a share of the range."""
         scores = self.scores(sample, predictions)
         low, high = self.range(sample.n_labels)
         width = high - low
@@ -217,7 +229,7 @@ class Mean(Statistic):
 
         Args:
             sample: All queries.
-            predictions: One for each query, which may be missing (:func:`lacks_score`), also all of them.
+            predictions: One for each query; some or all of them may be missing (:func:`lacks_score`).
             missing_at: Whether each missing query has the lowest or the highest possible score.
         """
         known = [place for place, prediction in enumerate(predictions) if not lacks_score(prediction)]
@@ -341,7 +353,7 @@ class QueryMean(Mean):
 
 
 class _Share(Mean):
-    """A mean of scores that are counts: its interval knows rare events."""
+    """A mean of scores of which most are 0 or 1, such as correct or wrong: its interval allows for rare events."""
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
         """Return the term of the confidence interval."""
@@ -349,7 +361,7 @@ class _Share(Mean):
         return intervals.ratio_part(row_sums, sample.sizes, level)
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
-        """Return the interval of the term, not that of a mean of any scores."""
+        """Return the confidence interval of a share, not that of a mean of any scores."""
         return self.part(sample, predictions, level).interval(level, self.method)
 
 
@@ -378,7 +390,7 @@ class Consistency(_Share):
         return scores
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
-        """Return the interval; at least one condition predicts the most frequent label."""
+        """Return the confidence interval; at least one condition predicts the most frequent label."""
         part = self.part(sample, predictions, level)
         n_conditions = len(predictions[0])
         return part.interval(level, self.method, low=1.0 / n_conditions)
@@ -721,7 +733,10 @@ class EntropyOfMean(Statistic):
         return entropy_of_mean(predictions)
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
-        """Return the interval by that of the divergence from uniform frequencies, which is log(labels) minus it."""
+        """Return the confidence interval, from that of the divergence from uniform frequencies.
+
+        The entropy is log(labels) minus this divergence.
+        """
         divergence = intervals.divergence_interval(
             _row_sums_by_label(sample, predictions), frequencies=None, queries=sample.sizes, level=level
         )
