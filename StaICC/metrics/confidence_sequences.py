@@ -75,14 +75,14 @@ class _LowerBound:
     """
 
     def __init__(self, count: int, threshold: float) -> None:
+        # Sum of the drawn values of each data set, divided by its size.
         self._drawn_shares = [0.0] * count
-        """Sum of the drawn values of each data set, divided by its size."""
+        # Sum of the bets of all rounds.
         self._total_bet = 0.0
-        """Sum of the bets of all rounds, which each data set that has rows left has in common."""
+        # Logarithm of the capital minus the threshold, without the terms of the unknown means.
         self._evidence = -threshold
-        """Logarithm of the capital over the threshold, without the terms of the unknown means."""
+        # Sum of the means of the data sets without rows left.
         self._known_means = 0.0
-        """Sum of the means of the data sets without rows left."""
         self.value = 0.0
 
     def update(self, draws: Sequence[_Draw], bet: float) -> None:

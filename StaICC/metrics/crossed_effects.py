@@ -349,7 +349,9 @@ def _observed_spread(source: VarianceSource, effects: Mapping[VarianceSource, _E
 
 
 def _limits(square: float, spread: float, level: float) -> tuple[float, float]:
-    """Return the limits of an expected mean square: the observed one is a scaled chi-square.
+    """Return the limits of an expected mean square.
+
+    The observed one is a scaled chi-square, whose degrees of freedom follow from its mean and its variance.
 
     Args:
         square: The observed mean square.
@@ -460,20 +462,29 @@ def mean_effects(designs: Sequence[CrossedEffects]) -> CrossedEffects:
         squares[source] = math.fsum(design.squares[source] for design in designs) / scale
         spread[source] = math.fsum(design.spread.get(source, 0.0) for design in designs) / scale**2
 
-    # Satterthwaite's degrees of freedom of the sum over data sets.
+    # Draws: Satterthwaite's degrees of freedom of a sum of mean squares, (sum)^2 / sum of (square^2 / freedom).
     freedom = dict(designs[0].freedom)
     denominators = [design.squares[_DRAWS] ** 2 / design.freedom[_DRAWS] for design in designs]
     denominator = math.fsum(denominators) / scale**2
     if denominator:
         freedom[_DRAWS] = squares[_DRAWS] ** 2 / denominator
 
-    means_by_template = zip(*(design.template_means for design in designs), strict=True)
-    template_means = tuple(math.fsum(means) / len(designs) for means in means_by_template)
-    levels = len(template_means)
-    mean = math.fsum(template_means) / levels
-    squares[_TEMPLATES] = math.fsum((of_template - mean) ** 2 for of_template in template_means) / (levels - 1) / levels
-    spread[_TEMPLATES] = _theoretical_spread(squares[_TEMPLATES], levels, freedom[_TEMPLATES], mean)
-    return CrossedEffects((fewest_rows, n_draws, n_templates), template_means, squares, freedom, spread)
+    # Templates: the mean square of the means over data sets.
+    template_means = []
+    for template in range(n_templates):
+        template_sum = math.fsum(design.template_means[template] for design in designs)
+        template_means.append(template_sum / len(designs))
+    mean = math.fsum(template_means) / n_templates
+    sum_of_squares = math.fsum((template_mean - mean) ** 2 for template_mean in template_means)
+    squares[_TEMPLATES] = sum_of_squares / (n_templates - 1) / n_templates
+    spread[_TEMPLATES] = _theoretical_spread(squares[_TEMPLATES], n_templates, freedom[_TEMPLATES], mean)
+    return CrossedEffects(
+        sizes=(fewest_rows, n_draws, n_templates),
+        template_means=tuple(template_means),
+        squares=squares,
+        freedom=freedom,
+        spread=spread,
+    )
 
 
 # -- inference over draws and templates

@@ -291,7 +291,8 @@ def _number_of_events(numerators: Rows, denominators: Rows, value: float, total:
         denominators: Denominator of each row.
         value: The ratio.
         total: The sum of the denominators.
-        continuous: Whether the numerators are no counts, so that a row with a small one is no event.
+        continuous: Whether the numerators are no counts. Small ones are then no events: the number is that of rows,
+            times the mean of the rarer outcome.
     """
     if value < 0.5:
         rarer = numerators
@@ -437,7 +438,10 @@ def macro_part(hits: Sequence[Rows], sizes: Sequence[Rows], level: float) -> Met
 
 
 def _with_implied_variance(part: MetricTerm, level: float) -> MetricTerm:
-    """Return a part with the variance that its limits imply, at least that of its influences."""
+    """Return a part with the variance that its limits imply, at least that of its influences.
+
+    The limits imply that their mean distance is ``q`` standard deviations.
+    """
     q = student_quantile(level, len(part.influence))
     implied_deviation = (part.below + part.above) / (2.0 * q)
     return replace(part, variance=max(_squares(part.influence), implied_deviation**2))
@@ -598,23 +602,24 @@ def _bin_error(hits: Rows, bin_queries: Rows, excess: Rows, queries: Rows, level
     # Two things vary: the accuracy in the bin, and the share of the queries that are in it.
     accuracy = ratio_part(hits, bin_queries, level)
     influence_on_share = [(a - share * b) / total for a, b in zip(bin_queries, queries, strict=True)]
-    variance_of_share = (gap / share) ** 2 * _squares(influence_on_share)
-    down = math.sqrt((share * accuracy.below / q) ** 2 + variance_of_share)
-    up = math.sqrt((share * accuracy.above / q) ** 2 + variance_of_share)
+    variance_from_share = (gap / share) ** 2 * _squares(influence_on_share)
+    deviation_below = math.sqrt((share * accuracy.below / q) ** 2 + variance_from_share)
+    deviation_above = math.sqrt((share * accuracy.above / q) ** 2 + variance_from_share)
 
-    # The truth is nearer to 0 than a positive gap where the accuracy is lower, than a negative one where it is higher.
+    # A positive gap is nearer to 0 with a lower accuracy, a negative one with a higher accuracy.
     if gap <= 0:
-        towards_zero = up
-        away_from_zero = down
+        towards_zero = deviation_above
+        away_from_zero = deviation_below
     else:
-        towards_zero = down
-        away_from_zero = up
+        towards_zero = deviation_below
+        away_from_zero = deviation_above
+    # The true gap may have the other sign: q deviations towards 0 and past it increase the error by twice the gap less.
+    past_zero = towards_zero - 2.0 * abs(gap) / q
     sign = -1.0 if gap < 0.0 else 1.0
     return _BinError(
         size=abs(gap),
         lower_deviation=towards_zero,
-        # The truth may also be on the other side of 0.
-        upper_deviation=max(away_from_zero, towards_zero - 2.0 * abs(gap) / q),
+        upper_deviation=max(away_from_zero, past_zero),
         influence=[sign * (value - gap * count) / total for value, count in zip(excess, queries, strict=True)],
         queries=bin_queries,
     )

@@ -17,8 +17,8 @@ Chance can raise or lower some metrics on average (calibration error, entropies,
 counts without what this could explain. The calibration error is a sum of absolute values: where the sign of a bin is
 uncertain, the sign with the larger variance of the steps is used.
 
-Nothing is drawn at random: the probabilities are contour integrals (see :func:`_probability_not_positive`), in which few values stand
-for the many steps in the middle (:func:`condensed`).
+Nothing is drawn at random: the probabilities are contour integrals (see :func:`_probability_not_positive`), in which
+few values stand for the many steps in the middle (:func:`condensed`).
 ``tests/performance/comparison.py`` measures type I error, power and coverage; ``docs/comparing.md`` has the tables.
 
 Sources:
@@ -30,8 +30,8 @@ Sources:
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import mul
@@ -118,10 +118,10 @@ class PairedDifference:
 
     @cached_property
     def condensed(self) -> list[CondensedSteps]:
-        """The steps as few values, together for data sets of one size, whose rows have the same weight."""
-        steps_by_size: dict[int, list[float]] = {}
+        """The steps as few values; data sets of one size are taken together, because their rows have one weight."""
+        steps_by_size: dict[int, list[float]] = defaultdict(list)
         for size, steps in zip(self.strata, self._steps_by_dataset, strict=True):
-            steps_by_size.setdefault(size, []).extend(steps)
+            steps_by_size[size].extend(steps)
         n_datasets = len(self.strata)
         return [
             CondensedSteps(row_weight=1.0 / size / n_datasets, counts=condensed(steps))
@@ -247,7 +247,10 @@ def _extreme_step(signed_terms: _SignedTerms, end: RangeEnd, difference: float, 
 
 
 def _bias(signed_terms: _SignedTerms, *, upward: bool) -> float:
-    """Return how far chance can have raised the difference, or lowered it."""
+    """Return how far chance can have raised the difference, or lowered it.
+
+    A term with a negative weight raises the difference where chance has lowered the term.
+    """
     biases = []
     for weight, term in signed_terms:
         if (weight > 0.0) == upward:
@@ -297,8 +300,8 @@ def condensed(steps: Sequence[float]) -> Mapping[float, float]:
 
     The outermost steps are kept. The function is replaced by the polynomial that interpolates it at the Chebyshev nodes
     between them, and the sum over the other steps is that of the polynomial: a weighted sum over the nodes. Where the
-    integrand of :func:`_probability_not_positive` matters, its logarithm has no singularity near the middle steps, because the outermost
-    steps are larger: it is exact to about nine digits.
+    integrand of :func:`_probability_not_positive` matters, its logarithm has no singularity near the middle steps,
+    because the outermost steps are larger: it is exact to about nine digits.
 
     Args:
         steps: The steps.
@@ -367,7 +370,7 @@ _ScaledTerms = Sequence[tuple[float, float]]
 
 
 def _probability_not_positive(terms: Mapping[float, float]) -> float:
-    """Return the probability that a sum of terms, each times an exponential variable of its own, is not positive.
+    """Return the probability that a sum of terms with independent exponential weights is not positive.
 
     Args:
         terms: How often each term occurs.
@@ -570,13 +573,13 @@ def difference_interval(difference: PairedDifference, level: float = 0.95) -> In
 def _lower_end(difference: PairedDifference, one_sided_level: float) -> float:
     """Return the smallest difference that the one-sided test does not reject.
 
-    The normal quantile of the p-value is nearly linear in the tested difference. Its root is found by secants, with the
-    rule of Illinois: if the same end is replaced twice, the value at the other end is halved.
+    The normal quantile of the p-value is nearly linear in the tested difference, so that secants find the difference
+    whose p-value is the level.
     """
     wanted = _NORMAL.inv_cdf(one_sided_level)
 
     def excess(tested: float) -> float:
-        """Return the quantile of the p-value minus that of the level; a negative one rejects the tested difference."""
+        """Return the normal quantile of the p-value minus that of the level; it is negative if the test rejects."""
         p = upper_p_value(difference, tested)
         return _NORMAL.inv_cdf(min(1.0 - 1e-12, max(1e-300, p))) - wanted
 
@@ -595,25 +598,43 @@ def _lower_end(difference: PairedDifference, one_sided_level: float) -> float:
         low = high - step
         excess_at_low = excess(low)
 
-    last_replaced = ""
+    return _root_by_secants(excess, low, high, excess_at_low, excess_at_high, tolerance=1e-7 * step)
+
+
+def _root_by_secants(
+    function: Callable[[float], float], low: float, high: float, at_low: float, at_high: float, *, tolerance: float
+) -> float:
+    """Return the root of an increasing function, by secants with the rule of Illinois.
+
+    The rule halves the value at one end if the other end was replaced two times in a row. So both ends come near.
+
+    Args:
+        function: The function.
+        low: A number below the root.
+        high: A number above the root.
+        at_low: The value of the function at the lower number, at most 0.
+        at_high: The value at the higher number. If it is not positive, the lower number is returned.
+        tolerance: The largest error of the root.
+    """
+    last_replaced = None
     for _ in range(60):
-        if high - low < 1e-7 * step or excess_at_high <= 0.0:
+        if high - low < tolerance or at_high <= 0.0:
             break
-        tested = low - excess_at_low * (high - low) / (excess_at_high - excess_at_low)
-        excess_at_tested = excess(tested)
-        if abs(excess_at_tested) < 1e-8:
-            return tested
-        if excess_at_tested < 0.0:
-            low = tested
-            excess_at_low = excess_at_tested
+        middle = low - at_low * (high - low) / (at_high - at_low)
+        at_middle = function(middle)
+        if abs(at_middle) < 1e-8:
+            return middle
+        if at_middle < 0.0:
+            low = middle
+            at_low = at_middle
             if last_replaced == "low":
-                excess_at_high /= 2.0
+                at_high /= 2.0
             last_replaced = "low"
         else:
-            high = tested
-            excess_at_high = excess_at_tested
+            high = middle
+            at_high = at_middle
             if last_replaced == "high":
-                excess_at_low /= 2.0
+                at_low /= 2.0
             last_replaced = "high"
     return low
 

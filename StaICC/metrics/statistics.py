@@ -92,7 +92,7 @@ class Sample:
 
     @property
     def few_rows(self) -> str | None:
-        """Why a score that weighs all labels has no interval: labels have few test rows. ``None`` if all have enough."""
+        """Why a score that weighs all labels has no interval (labels with few test rows); ``None`` if it has one."""
         label_of_row = dict(zip(self.rows, self.truth, strict=True))
         row_counts = Counter(label_of_row.values())
         rows_by_label = [row_counts[label] for label in range(self.n_labels)]
@@ -741,7 +741,9 @@ class EntropyOfMean(Statistic):
             _row_sums_by_label(sample, predictions), frequencies=None, queries=sample.sizes, level=level
         )
         value = entropy_of_mean(predictions)
-        highest = math.log(sample.n_labels) or 1.0
+        highest = math.log(sample.n_labels)
+        if not highest:  # there is one label only
+            highest = 1.0
         return _from_the_top(value, divergence, low=0.0, high=highest)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
@@ -802,8 +804,8 @@ class Divergence(Statistic):
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the divergence of the mean prediction of one run from the frequencies of the true labels.
 
-        Chance raises it. The value is infinite if a label that is never true has a positive mean probability, and the
-        highest value if there is a label that is never true.
+        Chance raises it. The value is infinite if a label that is never true has a positive mean probability. After one
+        more row, it could be infinite if any label is never true.
 
         With m the mean probability and f the frequency of each label, a query with the probabilities p and the true
         label t contributes ``sum(p * log(m / f)) + 1 - m[t] / f[t]``, divided by the number of queries.

@@ -42,7 +42,8 @@ def test_the_chance_of_a_weighted_sum_is_the_closed_form(numbers: list[int]) -> 
         for term in terms
         if term > 0
     )
-    assert paired._probability_not_positive({float(term): 1 for term in terms}) == pytest.approx(float(exact), abs=1e-9, rel=1e-6)
+    found = paired._probability_not_positive({float(term): 1 for term in terms})
+    assert found == pytest.approx(float(exact), abs=1e-9, rel=1e-6)
 
 
 @pytest.mark.parametrize("strata", [(700,), (300, 50, 350)])
