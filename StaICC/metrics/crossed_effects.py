@@ -280,7 +280,7 @@ def _effects(outcomes: Mapping[_Levels, float], mean: float) -> dict[VarianceSou
         contained_sources = [contained for contained in effects if set(contained) < set(source)]
         effects[source] = {}
         for levels, total in sums.items():
-            deviation = total * len(sums) / len(outcomes)
+            deviation = total * len(sums) / len(outcomes)  # each sum has len(outcomes) / len(sums) outcomes
             contained_effects = [
                 effects[contained][_levels_of(contained, source, levels)] for contained in contained_sources
             ]
@@ -323,6 +323,8 @@ def _theoretical_spread(square: float, levels: int, freedom: float, mean: float)
 def _observed_spread(source: VarianceSource, effects: Mapping[VarianceSource, _Effects], sizes: Sequence[int]) -> float:
     """Return the jackknife variance of a mean square times its degrees of freedom; 0 for one of few levels.
 
+    It is the sum over the three factors of the variance that comes from drawing their levels.
+
     Args:
         source: The source of the mean square.
         effects: The effects of all sources.
@@ -332,17 +334,18 @@ def _observed_spread(source: VarianceSource, effects: Mapping[VarianceSource, _E
         return 0.0
     spread = 0.0
     for factor in range(3):
-        # What each level of the factor adds to the sum of squares.
-        whole = tuple(sorted({*source, factor}))
+        # What each level of the factor adds to the sum of squared effects of the source.
+        joint_source = tuple(sorted({*source, factor}))
         additions = [0.0] * sizes[factor]
-        for levels, effect in effects[whole].items():
-            level = levels[whole.index(factor)]
-            additions[level] += effect * effects[source][_levels_of(source, whole, levels)]
+        for levels, joint_effect in effects[joint_source].items():
+            level = levels[joint_source.index(factor)]
+            additions[level] += joint_effect * effects[source][_levels_of(source, joint_source, levels)]
 
-        # Leaving out a level of another factor changes each effect, so that its square changes twice as much.
+        # A level of a factor of the source has effects of its own. A level of another factor is a part of each effect,
+        # whose square changes twice as much.
         weight = sizes[factor] if factor in source else 2.0
         scale = weight / len(effects[source])
-        # Few levels: Student's t replaces the normal quantile.
+        # For few levels, Student's t replaces the normal quantile.
         inflation = student_quantile(0.95, sizes[factor]) / NormalDist().inv_cdf(0.975)
         spread += (scale * inflation) ** 2 * sample_variance(additions) / sizes[factor]
     return spread

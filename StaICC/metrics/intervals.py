@@ -178,12 +178,12 @@ def _student_probability_within(t: float, degrees: int) -> float:
     for power in range(first_power, degrees - 1, 2):
         series += term
         term *= (power + 1) / (power + 2) * squared_cosine
-    series *= t / math.sqrt(degrees + t * t)
 
+    sine = t / math.sqrt(degrees + t * t)
     if is_odd:
         angle = math.atan(t / math.sqrt(degrees))
-        return (angle + series) * 2.0 / math.pi
-    return series
+        return (angle + series * sine) * 2.0 / math.pi
+    return series * sine
 
 
 # -- shares
@@ -205,13 +205,13 @@ def _wilson_distances(share: float, rows: float, q: float) -> tuple[float, float
     low = max(0.0, centre - half_width)
     high = min(1.0, centre + half_width)
 
-    # With one event, Wilson's limit on its side covers only 0.84. The exact one-sided limit of a Poisson variable is
-    # that many events (Brown, Cai and DasGupta 2001).
-    one_event_limit = -math.log(math.erf(q / math.sqrt(2.0)))
+    # For one event, Wilson's limit on its side covers only 0.84 (Brown, Cai and DasGupta 2001). The exact lower limit of
+    # a Poisson mean for one event replaces it.
+    poisson_limit = -math.log(math.erf(q / math.sqrt(2.0)))
     if share * rows < _FEW_EVENTS:
-        low = min(low, share * one_event_limit)
+        low = min(low, share * poisson_limit)
     if (1.0 - share) * rows < _FEW_EVENTS:
-        high = max(high, 1.0 - (1.0 - share) * one_event_limit)
+        high = max(high, 1.0 - (1.0 - share) * poisson_limit)
 
     below = share - low if share > 0 else 0.0
     above = high - share if share < 1 else 0.0
@@ -1009,16 +1009,16 @@ def _biased_mean_interval(values: Sequence[float], intervals: Sequence[Interval]
     half_width = math.sqrt(math.fsum(squared_distances) / count**2)
 
     # The bias is estimated, and uncertain by about its size: it may be twice that, or nothing.
-    centre = math.fsum(centres) / count
-    bias = mean - centre
+    mean_centre = math.fsum(centres) / count
+    bias = mean - mean_centre
     with_whole_bias = half_width + abs(bias)
     with_uncertain_bias = math.hypot(half_width, bias)
     if bias > 0.0:
-        low = centre - with_whole_bias
-        high = centre + with_uncertain_bias
+        low = mean_centre - with_whole_bias
+        high = mean_centre + with_uncertain_bias
     else:
-        low = centre - with_uncertain_bias
-        high = centre + with_whole_bias
+        low = mean_centre - with_uncertain_bias
+        high = mean_centre + with_whole_bias
     return _interval_of_mean(intervals, min(mean, max(0.0, low)), max(mean, min(highest, high)))
 
 

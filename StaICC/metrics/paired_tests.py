@@ -109,6 +109,7 @@ class PairedDifference:
 
     @property
     def _steps_by_dataset(self) -> list[Sequence[float]]:
+        """The steps of the test rows of each data set."""
         steps_by_dataset = []
         start = 0
         for size in self.strata:
@@ -174,13 +175,15 @@ def paired_difference(
     if abs(missing_share) * len(steps) > 1e-12:
         steps = [step + missing_share for step in steps]
 
+    # Both runs have the same range, so that the difference is at most half the sum of the ranges.
+    span = math.fsum(abs(weight) * term.span for weight, term in signed_terms) / 2.0
     return PairedDifference(
         first=first_value,
         second=second_value,
         steps=steps,
         low=min(0.0, _extreme_step(signed_terms, "lowest", difference, n_rows=len(steps))),
         high=max(0.0, _extreme_step(signed_terms, "highest", difference, n_rows=len(steps))),
-        span=math.fsum(abs(weight) * term.span for weight, term in signed_terms) / 2.0,
+        span=span,
         raised=_bias(signed_terms, upward=True),
         lowered=_bias(signed_terms, upward=False),
     )
@@ -530,6 +533,7 @@ def too_few_rows(difference: PairedDifference) -> str | None:
     """
     if difference.unbounded:
         return "one more row could change the metric without limit"
+    # The most significant outcome: all steps are positive, but for the least favourable row.
     steps = [abs(step) for step in difference.steps]
     pseudo_row = min(difference.low, -difference.high)
     if not any(steps) or not pseudo_row:

@@ -340,7 +340,7 @@ class QueryMean(Mean):
         self.reads = reads
 
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
-        """Return one score for each query."""
+        """Return the score of each query."""
         return self._metric.scores(sample.truth, predictions)
 
     def interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval | NoInterval:
@@ -356,7 +356,7 @@ class _Share(Mean):
     """A mean of scores of which most are 0 or 1, such as correct or wrong: its interval allows for rare events."""
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
-        """Return the term of the confidence interval."""
+        """Return the value with its limits and the influence of each test row."""
         row_sums = sample.sums(self.scores(sample, predictions))
         return intervals.ratio_part(row_sums, sample.sizes, level)
 
@@ -371,7 +371,7 @@ class Accuracy(_Share):
     of_classification = True
 
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
-        """Return one score for each query."""
+        """Return 1 for each correct prediction and 0 for each wrong one."""
         return [float(guess == label) for guess, label in zip(predictions, sample.truth, strict=True)]
 
 
@@ -382,7 +382,7 @@ class Consistency(_Share):
     """
 
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
-        """Return one score for each query."""
+        """Return for each query the share of the conditions that predict its most frequent label."""
         scores = []
         for labels in predictions:
             largest_count = max(map(labels.count, labels))
@@ -412,11 +412,11 @@ class Likelihood(_Share):
     of_classification = True
 
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
-        """Return one score for each query."""
+        """Return the probability of the true label of each query."""
         return [row[label] for row, label in zip(predictions, sample.truth, strict=True)]
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
-        """Return the term of the confidence interval."""
+        """Return the value with its limits and the influence of each test row."""
         likelihoods = self.scores(sample, predictions)
         hits = [float(row.index(max(row)) == label) for row, label in zip(predictions, sample.truth, strict=True)]
         likelihoods_of_hits = map(mul, likelihoods, hits)
@@ -458,7 +458,7 @@ class MacroF1(Statistic):
     independent = False
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
-        """Return the term of the confidence interval."""
+        """Return the value with its limits and the influence of each test row."""
         hits = [[0.0] * sample.n_rows for _ in range(sample.n_labels)]
         sizes = [[0.0] * sample.n_rows for _ in range(sample.n_labels)]
         for row, label, guess in zip(sample.rows, sample.truth, predictions, strict=True):
@@ -649,7 +649,7 @@ class CalibrationError(Statistic):
         return bins
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
-        """Return the term of the confidence interval."""
+        """Return the value with its limits and the influence of each test row."""
         bins = self._bins(sample, predictions)
         columns = []
         for number in sorted(bins):
@@ -715,7 +715,7 @@ class MeanEntropy(Mean):
         return -math.log(labels), 0.0
 
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
-        """Return one score for each query."""
+        """Return minus the entropy of the prediction of each query."""
         return [-entropy(row) for row in predictions]
 
 
@@ -729,7 +729,7 @@ class EntropyOfMean(Statistic):
         return 0.0, math.log(labels)
 
     def value(self, sample: Sample, predictions: Sequence[Any]) -> float:
-        """Return the value."""
+        """Return the entropy of the mean prediction."""
         return entropy_of_mean(predictions)
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
@@ -786,7 +786,11 @@ class Divergence(Statistic):
         return 0.0, math.inf
 
     def value(self, sample: Sample, predictions: Sequence[Any]) -> float:
-        """Return the value."""
+        """Return the divergence.
+
+        Raises:
+            UndefinedMetricError: It is infinite.
+        """
         value = empirical_bias(predictions, sample.truth)
         if math.isinf(value):
             raise UndefinedMetricError("infinite: a label that no test row has gets a positive probability")
