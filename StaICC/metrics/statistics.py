@@ -659,9 +659,8 @@ class CalibrationError(Statistic):
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the calibration error of one run.
 
-        Chance raises it: the errors of the bins add up whatever their sign. The bias is at most that of bins whose true
-        error is two standard deviations below the observed one. The sign of a bin that is no further from 0 is
-        uncertain.
+        Chance raises it: the errors of the bins add up whatever their sign. The sign of a bin is uncertain if, with one
+        more row, its error could be within two standard deviations of 0.
         """
         count = len(predictions)
         new_queries = sample.most  # of one more test row
@@ -670,24 +669,20 @@ class CalibrationError(Statistic):
         kinks = []
         bias = 0.0
         for confidence_bin in self._bins(sample, predictions).values():
-            errors = confidence_bin.errors
-            total_error = math.fsum(errors)
-            size = abs(total_error)
-            sizes.append(size)
-            if total_error >= 0.0:
-                terms = [error / count for error in errors]
+            error_sum = math.fsum(confidence_bin.errors)
+            if error_sum >= 0.0:
+                terms = [error / count for error in confidence_bin.errors]
             else:
-                terms = [-error / count for error in errors]
+                terms = [-error / count for error in confidence_bin.errors]
             contributions = list(map(add, contributions, terms))
 
-            squares = math.fsum(error * error for error in errors)
-            variance = max(0.0, squares - total_error**2 / sample.n_rows)
-            if size < 2.0 * math.sqrt(variance + new_queries * new_queries):  # with one more row
+            size = abs(error_sum)
+            sizes.append(size)
+            squares = math.fsum(error * error for error in confidence_bin.errors)
+            variance = max(0.0, squares - error_sum**2 / sample.n_rows)
+            if size < 2.0 * math.sqrt(variance + new_queries * new_queries):
                 kinks.append(terms)
-            deviation = math.sqrt(variance)
-            least_size = max(0.0, size - 2.0 * deviation)
-            expected_size, _ = intervals.folded_moments(least_size, deviation)
-            bias += (expected_size - least_size) / count
+            bias += _bias_of_size(size, math.sqrt(variance)) / count
 
         total = math.fsum(sizes)
         return Contributions(
@@ -700,6 +695,21 @@ class CalibrationError(Statistic):
             raised=bias,
             kinks=tuple(kinks),
         )
+
+
+def _bias_of_size(size: float, deviation: float) -> float:
+    """Return how far chance can raise the absolute value of a sum, on average.
+
+    The bias is larger the nearer the true sum is to 0. The true size is assumed to be two standard deviations below the
+    observed one.
+
+    Args:
+        size: The observed absolute value.
+        deviation: Standard deviation of the sum.
+    """
+    true_size = max(0.0, size - 2.0 * deviation)
+    mean_size, _ = intervals.folded_moments(true_size, deviation)
+    return mean_size - true_size
 
 
 # -- entropy and divergence
