@@ -205,8 +205,8 @@ def _wilson_distances(share: float, rows: float, q: float) -> tuple[float, float
     low = max(0.0, centre - half_width)
     high = min(1.0, centre + half_width)
 
-    # For one event, Wilson's limit on its side covers only 0.84 (Brown, Cai and DasGupta 2001). The exact one-sided limit
-    # of a Poisson variable replaces it.
+    # For one event, Wilson's limit on its side covers only 0.84 (Brown, Cai and DasGupta 2001). The exact one-sided
+    # limit of a Poisson variable replaces it.
     poisson_limit = -math.log(math.erf(q / math.sqrt(2.0)))
     if share * rows < _FEW_EVENTS:
         low = min(low, share * poisson_limit)
