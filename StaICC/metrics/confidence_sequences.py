@@ -63,7 +63,7 @@ class _Draw(NamedTuple):
     @property
     def mirrored(self) -> _Draw:
         """The draw of one minus the value."""
-        return self._replace(value=1 - self.value, centre=1 - self.centre)
+        return _Draw(self.dataset, 1 - self.value, 1 - self.centre, self.remaining_share, self.size, self.is_last)
 
 
 class _LowerBound:
