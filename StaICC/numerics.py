@@ -17,13 +17,13 @@ def softmax(row: Sequence[float]) -> list[float]:
         [0.5, 0.5]
     """
     largest = max(row)
-    powers = [math.exp(value - largest) for value in row]
-    total = math.fsum(powers)
-    return [power / total for power in powers]
+    exponentials = [math.exp(value - largest) for value in row]
+    total = math.fsum(exponentials)
+    return [exponential / total for exponential in exponentials]
 
 
 def log_sum_exp(values: Sequence[float]) -> float:
-    """Return the logarithm of the sum of exponentials; it is exact where they underflow.
+    """Return the logarithm of the sum of exponentials; it is exact also where the exponentials underflow.
 
     Args:
         values: Finite numbers, at least one.
@@ -33,7 +33,8 @@ def log_sum_exp(values: Sequence[float]) -> float:
         -9999.0
     """
     largest = max(values)
-    return largest + math.log(math.fsum(math.exp(value - largest) for value in values))
+    total = math.fsum(math.exp(value - largest) for value in values)
+    return largest + math.log(total)
 
 
 def entropy(distribution: Sequence[float]) -> float:
@@ -50,6 +51,8 @@ def entropy(distribution: Sequence[float]) -> float:
 
 
 def mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the data sets' scores; it is undefined (``None``) if one of them is."""
+    """Return the mean of the scores of data sets; it is undefined (``None``) if one of them is, or without any."""
     known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if len(known) == len(values) and known else None
+    if not known or len(known) < len(values):
+        return None
+    return math.fsum(known) / len(known)

@@ -29,15 +29,20 @@ from typing import NamedTuple
 
 from StaICC.errors import ArgumentError
 
-# -- confidence sequences
-
 CONFIDENCE_SEQUENCE_VERSION = "cs1"
 """Version of the sequence and its bets, for signatures."""
 
-_LARGEST_BET = 0.9  # share of the capital; at 1, a single row could lose all of it
-_LEAST = 1e-9  # centres below count as this where they divide
-_PRIOR_VARIANCE = 0.25  # of one row, the largest possible; counts as one row
-_POOLED_ROWS = 2.0  # rows of the mean over all data sets that count towards the centre of each
+_LARGEST_BET = 0.9
+"""Largest share of the capital that is bet; at 1, a single row could lose all of it."""
+
+_LEAST = 1e-9
+"""Centres and distances below count as this where they divide; values may be outside the range by it."""
+
+_PRIOR_VARIANCE = 0.25
+"""The largest possible variance of one row; it counts as one row."""
+
+_POOLED_ROWS = 2.0
+"""So many rows with the mean over all data sets count towards the centre of each data set."""
 
 
 class _Draw(NamedTuple):
@@ -45,13 +50,20 @@ class _Draw(NamedTuple):
 
     dataset: int
     value: float
+    """Scaled to [0, 1]."""
     centre: float
     """The value that earlier draws predict."""
-    left: float
+    remaining_share: float
     """Share of the data set's rows that were left before."""
     size: int
-    last: bool
+    """Number of rows of the data set."""
+    is_last: bool
     """Whether it is the last row of the data set."""
+
+    @property
+    def mirrored(self) -> _Draw:
+        """The draw of one minus the value."""
+        return _Draw(self.dataset, 1 - self.value, 1 - self.centre, self.remaining_share, self.size, self.is_last)
 
 
 class _LowerBound:
@@ -63,29 +75,43 @@ class _LowerBound:
     """
 
     def __init__(self, count: int, threshold: float) -> None:
-        self._parts = [0.0] * count  # sum of the values of each data set, divided by its size
-        self._total_bet = 0.0  # of each data set that has rows left
-        self._evidence = -threshold  # logarithm of the capital, without the terms of the unknown means
-        self._known = 0.0  # sum of the means of the data sets without rows left
+        # Sum of the drawn values of each data set, divided by its size.
+        self._drawn_shares = [0.0] * count
+        # Sum of the bets of all rounds.
+        self._total_bet = 0.0
+        # Logarithm of the capital minus the threshold, without the terms of the unknown means.
+        self._evidence = -threshold
+        # Sum of the means of the data sets without rows left.
+        self._known_means = 0.0
         self.value = 0.0
 
     def update(self, draws: Sequence[_Draw], bet: float) -> None:
         """Add one value of each data set that has rows left.
 
+        With x the value, c the centre, s the drawn share of a data set and own = bet * (share of its rows that remain),
+        the logarithm of the factor of a draw is ``log(1 + own * (x - c)) + own * c + bet * s - bet * mean``.
+
         Args:
             draws: The rows.
             bet: The common factor of the bets; reduced where it is too large.
         """
-        bet = min(bet, _LARGEST_BET / max(draw.left * max(draw.centre, _LEAST) for draw in draws))
+        largest_loss = max(draw.remaining_share * max(draw.centre, _LEAST) for draw in draws)
+        bet = min(bet, _LARGEST_BET / largest_loss)
         self._total_bet += bet
-        for dataset, value, centre, left, size, last in draws:
-            own = bet * left
-            self._evidence += math.log1p(own * (value - centre)) + own * centre + bet * self._parts[dataset]
-            self._parts[dataset] += value / size
-            if last:
-                self._evidence -= self._total_bet * self._parts[dataset]
-                self._known += self._parts[dataset]
-        self.value = max(self.value, self._evidence / self._total_bet + self._known, sum(self._parts))
+        for dataset, value, centre, remaining_share, size, is_last in draws:
+            own_bet = bet * remaining_share
+            drawn_share = self._drawn_shares[dataset]
+            self._evidence += math.log1p(own_bet * (value - centre)) + own_bet * centre + bet * drawn_share
+            drawn_share += value / size
+            self._drawn_shares[dataset] = drawn_share
+            if is_last:  # its mean is known now
+                self._evidence -= self._total_bet * drawn_share
+                self._known_means += drawn_share
+
+        # The capital is below the threshold where evidence < total_bet * (sum of the unknown means). The bounds of all
+        # rounds hold together, so the largest one counts. The values of the remaining rows are at least 0.
+        bound = self._evidence / self._total_bet + self._known_means
+        self.value = max(self.value, bound, sum(self._drawn_shares))
 
 
 class ConfidenceSequence:
@@ -111,12 +137,15 @@ class ConfidenceSequence:
 
     def __init__(self, sizes: Sequence[int], level: float = 0.95, low: float = 0.0, high: float = 1.0) -> None:
         self._sizes = tuple(sizes)
-        self._low, self._width = low, high - low
+        self._low = low
+        self._width = high - low
         threshold = math.log(2 / (1 - level))
-        self._below, self._above = _LowerBound(len(sizes), threshold), _LowerBound(len(sizes), threshold)
+        self._lower_bound = _LowerBound(len(sizes), threshold)
+        self._mirrored_upper_bound = _LowerBound(len(sizes), threshold)
+        # Of the drawn values, scaled to [0, 1]: sum of each data set, number, and squared distances to their centres.
         self._sums = [0.0] * len(sizes)
+        self._n_drawn = 0
         self._squares = _PRIOR_VARIANCE
-        self._drawn = 0
         self.rounds = 0
         self.all_rounds = max(sizes)
 
@@ -125,26 +154,42 @@ class ConfidenceSequence:
         """The intersection of the intervals of all rounds so far."""
         if self.rounds == self.all_rounds:
             return self.estimate, self.estimate
-        count = len(self._sizes)
-        below, above = self._below.value / count, 1 - self._above.value / count
-        if below > above:  # both bounds hold with the level; that they cross has at most the error probability
-            below = above = (below + above) / 2
-        return self._low + self._width * below, self._low + self._width * above
+        n_datasets = len(self._sizes)
+        lower = self._lower_bound.value / n_datasets
+        upper = 1 - self._mirrored_upper_bound.value / n_datasets
+        if lower > upper:  # both bounds hold with the level; that they cross has at most the error probability
+            middle = (lower + upper) / 2
+            lower = middle
+            upper = middle
+        return self._low + self._width * lower, self._low + self._width * upper
 
     @property
     def estimate(self) -> float:
         """The mean over data sets of the means of the drawn rows; the middle of the range before the first round."""
         if not self.rounds:
             return self._low + self._width / 2
-        means = (total / min(self.rounds, size) for total, size in zip(self._sums, self._sizes, strict=True))
+        means = []
+        for total, size in zip(self._sums, self._sizes, strict=True):
+            n_drawn = min(self.rounds, size)
+            means.append(total / n_drawn)
         return self._low + self._width * math.fsum(means) / len(self._sizes)
 
     @property
     def standard_error(self) -> float:
-        """The approximate standard error of :attr:`estimate`, for choosing bets; no interval follows from it."""
-        drawn = [min(self.rounds, size) for size in self._sizes]
-        parts = ((1 - rows / size) / max(rows, 1) for rows, size in zip(drawn, self._sizes, strict=True))
-        return self._width * math.sqrt(self._squares / (1 + self._drawn) * sum(parts)) / len(self._sizes)
+        """The approximate standard error of :attr:`estimate`, for choosing bets; no interval follows from it.
+
+        It is ``width * sqrt(variance * sum((1 - drawn / size) / drawn)) / data sets``.
+        """
+        terms = []
+        for size in self._sizes:
+            n_drawn = min(self.rounds, size)
+            terms.append((1 - n_drawn / size) / max(n_drawn, 1))
+        return self._width * math.sqrt(self._row_variance * sum(terms)) / len(self._sizes)
+
+    @property
+    def _row_variance(self) -> float:
+        """The mean squared distance of a row to the centre that was predicted for it."""
+        return self._squares / (1 + self._n_drawn)
 
     def update(self, values: Sequence[float | None], gap: float, gap_above: float | None = None) -> None:
         """Add one round.
@@ -158,32 +203,46 @@ class ConfidenceSequence:
         Raises:
             ArgumentError: A value is out of range.
         """
-        draws = self._read(values)
-        spread = self._squares / (1 + self._drawn) * sum(draw.left * draw.left for draw in draws)
-        below, above = (
-            shift / (spread + shift * shift / len(draws))
-            for distance in (gap, gap if gap_above is None else gap_above)
-            for shift in [max(_LEAST, distance / self._width * len(self._sizes))]
-        )
-        self._below.update(draws, below)
-        self._above.update([draw._replace(value=1 - draw.value, centre=1 - draw.centre) for draw in draws], above)
+        if gap_above is None:
+            gap_above = gap
+        draws = self._scaled_draws(values)
+        self._lower_bound.update(draws, self._best_bet(draws, gap))
+        self._mirrored_upper_bound.update([draw.mirrored for draw in draws], self._best_bet(draws, gap_above))
         for draw in draws:
             self._sums[draw.dataset] += draw.value
             self._squares += (draw.value - draw.centre) ** 2
-        self._drawn += len(draws)
+        self._n_drawn += len(draws)
         self.rounds += 1
 
-    def _read(self, values: Sequence[float | None]) -> list[_Draw]:
+    def _best_bet(self, draws: Sequence[_Draw], gap: float) -> float:
+        """Return the bet for which the capital is expected to grow most if the bound is off by a gap.
+
+        With g the gap of the sum over data sets, and the variance that of the sum of the draws, the logarithm of the
+        capital grows by about ``bet * g - bet^2 * (variance + g^2 / draws) / 2`` each round. This is largest for
+        ``bet = g / (variance + g^2 / draws)``.
+        """
+        variance = self._row_variance * sum(draw.remaining_share * draw.remaining_share for draw in draws)
+        gap_of_sum = max(_LEAST, gap / self._width * len(self._sizes))
+        return gap_of_sum / (variance + gap_of_sum * gap_of_sum / len(draws))
+
+    def _scaled_draws(self, values: Sequence[float | None]) -> list[_Draw]:
         """Return the rows of a round, with values scaled to [0, 1]."""
-        pooled = _POOLED_ROWS * (0.5 + sum(self._sums)) / (1 + self._drawn)
+        pooled_mean = (0.5 + sum(self._sums)) / (1 + self._n_drawn)
         draws = []
-        for number, (value, size) in enumerate(zip(values, self._sizes, strict=True)):
-            drawn = min(self.rounds, size)
+        for dataset, (value, size) in enumerate(zip(values, self._sizes, strict=True)):
             if value is None:
                 continue
             scaled = (value - self._low) / self._width
             if not -_LEAST <= scaled <= 1 + _LEAST:
                 raise ArgumentError(f"wrong value: got {value}, expected {self._low:g} to {self._low + self._width:g}")
-            centre = (pooled + self._sums[number]) / (_POOLED_ROWS + drawn)
-            draws.append(_Draw(number, min(1.0, max(0.0, scaled)), centre, 1 - drawn / size, size, drawn + 1 == size))
+            n_drawn = min(self.rounds, size)
+            draw = _Draw(
+                dataset=dataset,
+                value=min(1.0, max(0.0, scaled)),
+                centre=(_POOLED_ROWS * pooled_mean + self._sums[dataset]) / (_POOLED_ROWS + n_drawn),
+                remaining_share=1 - n_drawn / size,
+                size=size,
+                is_last=n_drawn + 1 == size,
+            )
+            draws.append(draw)
         return draws

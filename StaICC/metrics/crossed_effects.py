@@ -49,7 +49,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from statistics import NormalDist, variance
+from statistics import NormalDist
+from statistics import variance as sample_variance
 
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics.intervals import Interval, student_quantile, wilson_distances
@@ -67,8 +68,17 @@ SOURCES: Mapping[VarianceSource, str] = {
     (0, 1, 2): "rest",
 }
 """The sources of variance and their names."""
-_ROWS, _DRAWS, _TEMPLATES = (0,), (1,), (2,)
+
+_DRAWS = (1,)
+_TEMPLATES = (2,)
+_ROWS_DRAWS = (0, 1)
+_ROWS_TEMPLATES = (0, 2)
+_DRAWS_TEMPLATES = (1, 2)
+_REST = (0, 1, 2)
+
 _ROUNDING = 1e-18
+"""Sums of squares up to this size are rounding errors."""
+
 METHOD = "rows, and Satterthwaite's t for draws and templates"
 
 
@@ -89,58 +99,117 @@ class CrossedEffects:
     @property
     def contributions(self) -> dict[str, float]:
         """The unbiased estimate of what each source adds to the variance of the mean; it can be negative."""
-        return {
-            name: math.fsum(
-                (-1) ** (len(other) - len(source)) * square
-                for other, square in self.squares.items()
-                if set(source) <= set(other)
-            )
-            for source, name in SOURCES.items()
-        }
+        contributions = {}
+        for source, name in SOURCES.items():
+            terms = []
+            for containing in _sources_containing(source):
+                if _is_added(containing, source):
+                    terms.append(self.squares[containing])
+                else:
+                    terms.append(-self.squares[containing])
+            contributions[name] = math.fsum(terms)
+        return contributions
 
     @property
     def components(self) -> dict[str, float]:
         """The unbiased estimate of the variance of each effect; it can be negative."""
-        return {
-            SOURCES[source]: contribution * math.prod(self.sizes[factor] for factor in source)
-            for source, contribution in zip(SOURCES, self.contributions.values(), strict=True)
-        }
+        contributions = self.contributions
+        return {name: contributions[name] * _number_of_cells(source, self.sizes) for source, name in SOURCES.items()}
 
     def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float] | None]:
         """Return the limits of what each source adds to the variance of an accuracy; ``None`` where undefined."""
         limits = {source: _limits(square, self.spread[source], level) for source, square in self.squares.items()}
-        found: dict[str, tuple[float, float] | None] = {}
-        for (source, name), value in zip(SOURCES.items(), self.contributions.values(), strict=True):
-            below, above = [], []
-            for other, square in self.squares.items():
-                if set(source) <= set(other):
-                    distances = square - limits[other][0], limits[other][1] - square
-                    added = len(other) % 2 == len(source) % 2
-                    below.append(distances[not added])
-                    above.append(distances[added])
-            reach = [math.hypot(*side) if 0 in source else math.fsum(side) for side in (below, above)]
-            most = max(value, 0.25 / math.prod(self.sizes[factor] for factor in source))
-            ends = (min(most, max(0.0, end)) for end in (value - reach[0], value + reach[1]))
-            found[name] = None if self.freedom[source] < 2 or not self.squares[source] else (next(ends), next(ends))
-        return found
+        contributions = self.contributions
+        intervals: dict[str, tuple[float, float] | None] = {}
+        for source, name in SOURCES.items():
+            if self.freedom[source] < 2 or not self.squares[source]:
+                intervals[name] = None
+            else:
+                intervals[name] = self._interval(source, contributions[name], limits)
+        return intervals
+
+    def _interval(
+        self, source: VarianceSource, contribution: float, limits: Mapping[VarianceSource, tuple[float, float]]
+    ) -> tuple[float, float]:
+        """Return the limits of the contribution of a source, from those of all mean squares."""
+        lower_distances = []
+        upper_distances = []
+        for containing in _sources_containing(source):
+            square = self.squares[containing]
+            low, high = limits[containing]
+            if _is_added(containing, source):
+                lower_distances.append(square - low)
+                upper_distances.append(high - square)
+            else:  # a large mean square that is subtracted makes the contribution small
+                lower_distances.append(high - square)
+                upper_distances.append(square - low)
+
+        if 0 in source:
+            below = math.hypot(*lower_distances)
+            above = math.hypot(*upper_distances)
+        else:  # mean squares without rows have few degrees of freedom
+            below = math.fsum(lower_distances)
+            above = math.fsum(upper_distances)
+
+        # The variance of an effect on accuracies is at most 1/4.
+        largest = max(contribution, 0.25 / _number_of_cells(source, self.sizes))
+        lower_end = min(largest, max(0.0, contribution - below))
+        upper_end = min(largest, max(0.0, contribution + above))
+        return lower_end, upper_end
 
     @property
     def between_levels(self) -> tuple[float, float]:
         """The variance of the mean that comes from draws and templates, and its degrees of freedom."""
-        squares, freedom = self.squares, self.freedom
-        draws = max(0.0, squares[_DRAWS] - squares[0, 1])
-        templates = max(0.0, squares[_TEMPLATES] - squares[0, 2])
-        shared = max(0.0, squares[1, 2] - squares[0, 1, 2])
-        variance = max(draws, templates, draws + templates - shared)
-        least = min(freedom[_DRAWS], freedom[_TEMPLATES])
-        spread = (draws and squares[_DRAWS]) ** 2 / freedom[_DRAWS]
-        spread += (templates and squares[_TEMPLATES]) ** 2 / freedom[_TEMPLATES]
-        return variance, max(least, variance**2 / spread) if variance else least
+        squares = self.squares
+        draws = max(0.0, squares[_DRAWS] - squares[_ROWS_DRAWS])
+        templates = max(0.0, squares[_TEMPLATES] - squares[_ROWS_TEMPLATES])
+        interaction = max(0.0, squares[_DRAWS_TEMPLATES] - squares[_REST])
+        variance = max(draws, templates, draws + templates - interaction)
+
+        least_freedom = min(self.freedom[_DRAWS], self.freedom[_TEMPLATES])
+        if not variance:
+            return variance, least_freedom
+        denominator = 0.0
+        if draws:
+            denominator += squares[_DRAWS] ** 2 / self.freedom[_DRAWS]
+        if templates:
+            denominator += squares[_TEMPLATES] ** 2 / self.freedom[_TEMPLATES]
+        return variance, max(least_freedom, variance**2 / denominator)
 
     def reach(self, level: float) -> float:
         """Return the distance of the mean to a limit that comes from draws and templates."""
         variance, freedom = self.between_levels
         return student_quantile(level, 1 + int(freedom)) * math.sqrt(variance)
+
+
+def _sources_containing(source: VarianceSource) -> list[VarianceSource]:
+    """Return the sources that have all factors of a source, itself included."""
+    return [containing for containing in SOURCES if set(source) <= set(containing)]
+
+
+def _is_added(containing: VarianceSource, source: VarianceSource) -> bool:
+    """Return whether a mean square counts positively in the contribution of a source: (-1)^(|U| - |S|) is 1."""
+    return (len(containing) - len(source)) % 2 == 0
+
+
+def _number_of_cells(source: VarianceSource, sizes: Sequence[int]) -> int:
+    """Return the number of combinations of levels of the factors of a source."""
+    return math.prod(sizes[factor] for factor in source)
+
+
+def _degrees_of_freedom(source: VarianceSource, sizes: Sequence[int]) -> int:
+    """Return the degrees of freedom of the mean square of a source in one design."""
+    return math.prod(sizes[factor] - 1 for factor in source)
+
+
+# -- analysis of variance
+
+
+_Levels = tuple[int, ...]
+"""The levels of the factors of a source, such as row 3 and template 1."""
+
+_Effects = dict[_Levels, float]
+"""The effects of a source by levels of its factors."""
 
 
 def crossed_effects(values: Sequence[Sequence[Sequence[float]]]) -> CrossedEffects:
@@ -154,81 +223,150 @@ def crossed_effects(values: Sequence[Sequence[Sequence[float]]]) -> CrossedEffec
         >>> effects.sizes, round(effects.components["rows"], 4)
         ((3, 2, 2), 0.1667)
     """
-    sizes = len(values), len(values[0]) if values else 0, len(values[0][0]) if values and values[0] else 0
+    sizes = _sizes(values)
     if min(sizes) < 2:
         text = f"{sizes[0]} rows, {sizes[1]} draws and {sizes[2]} templates"
         raise UndefinedMetricError(f"variance components need two of each: got {text}")
-    cells = list(product(*map(range, sizes)))
-    number = len(cells)
-    outcomes = [float(values[row][draw][template]) for row, draw, template in cells]
-    mean = math.fsum(outcomes) / number
-    effects: dict[VarianceSource, _Effects] = {}
-    squares: dict[VarianceSource, float] = {}
-    freedom: dict[VarianceSource, float] = {}
+    outcomes: dict[_Levels, float] = {}
+    for row, draw, template in product(*map(range, sizes)):
+        outcomes[row, draw, template] = float(values[row][draw][template])
+    mean = math.fsum(outcomes.values()) / len(outcomes)
+    effects = _effects(outcomes, mean)
+
+    squares = {}
+    freedom = {}
+    spread = {}
     for source in SOURCES:
-        sums: _Effects = {}
-        for cell, outcome in zip(cells, outcomes, strict=True):
-            place = tuple(cell[factor] for factor in source)
-            sums[place] = sums.get(place, 0.0) + outcome - mean
-        within = [part for part in effects if set(part) < set(source)]
-        effects[source] = {
-            place: total * len(sums) / number - math.fsum(effects[part][_at(place, source, part)] for part in within)
-            for place, total in sums.items()
-        }
-        freedom[source] = float(math.prod(sizes[factor] - 1 for factor in source))
+        levels = len(effects[source])
+        freedom[source] = float(_degrees_of_freedom(source, sizes))
         sum_of_squares = math.fsum(effect * effect for effect in effects[source].values())
-        squares[source] = sum_of_squares / len(sums) / freedom[source] if sum_of_squares > _ROUNDING else 0.0
-    template_means = tuple(mean + effect for effect in effects[_TEMPLATES].values())
-    spread = {
-        source: max(
-            _theoretical_spread(square, len(effects[source]), freedom[source], mean),
+        squares[source] = 0.0
+        if sum_of_squares > _ROUNDING:
+            squares[source] = sum_of_squares / levels / freedom[source]
+        spread[source] = max(
+            _theoretical_spread(squares[source], levels, freedom[source], mean),
             _observed_spread(source, effects, sizes) / freedom[source] ** 2,
         )
-        for source, square in squares.items()
-    }
+    template_means = tuple(mean + effect for effect in effects[_TEMPLATES].values())
     return CrossedEffects(sizes, template_means, squares, freedom, spread)
 
 
-_Effects = dict[tuple[int, ...], float]
-"""Effects by levels of the factors of a source."""
+def _sizes(values: Sequence[Sequence[Sequence[float]]]) -> tuple[int, int, int]:
+    """Return the numbers of rows, draws and templates."""
+    if not values:
+        return 0, 0, 0
+    draws = values[0]
+    if not draws:
+        return len(values), 0, 0
+    return len(values), len(draws), len(draws[0])
 
 
-def _at(place: tuple[int, ...], source: VarianceSource, part: VarianceSource) -> tuple[int, ...]:
-    """Return the levels of the factors of a part of the source."""
-    return tuple(place[source.index(factor)] for factor in part)
+def _effects(outcomes: Mapping[_Levels, float], mean: float) -> dict[VarianceSource, _Effects]:
+    """Return the estimated effects of each source.
+
+    The effect of some levels is the mean outcome with these levels, minus the mean of all outcomes, minus the effects
+    of all sources with fewer factors.
+
+    Args:
+        outcomes: The outcome of each row, draw and template.
+        mean: The mean of all outcomes.
+    """
+    effects: dict[VarianceSource, _Effects] = {}
+    for source in SOURCES:
+        sums: _Effects = {}
+        for cell, outcome in outcomes.items():
+            levels = tuple(cell[factor] for factor in source)
+            sums[levels] = sums.get(levels, 0.0) + outcome - mean
+        contained_sources = [contained for contained in effects if set(contained) < set(source)]
+        effects[source] = {}
+        for levels, total in sums.items():
+            deviation = total * len(sums) / len(outcomes)  # each sum has len(outcomes) / len(sums) outcomes
+            contained_effects = [
+                effects[contained][_levels_of(contained, source, levels)] for contained in contained_sources
+            ]
+            effects[source][levels] = deviation - math.fsum(contained_effects)
+    return effects
+
+
+def _levels_of(contained: VarianceSource, source: VarianceSource, levels: _Levels) -> _Levels:
+    """Return the levels of the factors of a contained source among the levels of a source."""
+    return tuple(levels[source.index(factor)] for factor in contained)
+
+
+# -- variances of the mean squares
 
 
 def _theoretical_spread(square: float, levels: int, freedom: float, mean: float) -> float:
-    """Return the variance of a mean square of effects with a Beta distribution."""
-    binary = mean * (1.0 - mean)
-    if square <= 0.0 or binary <= 0.0:
+    """Return the variance of a mean square of effects with a Beta distribution.
+
+    The distribution has the mean of the outcomes and the variance of the effects. With a and b its parameters and
+    s = a + b, its excess kurtosis is ``6 ((a - b)^2 (s + 1) - a b (s + 2)) / (a b (s + 2) (s + 3))``. The variance of a
+    mean square is ``square^2 (2 / freedom + excess / levels)``; a negative excess counts as 0.
+
+    Args:
+        square: The mean square, in units of the variance of the mean.
+        levels: Number of effects.
+        freedom: Degrees of freedom.
+        mean: The mean of the outcomes.
+    """
+    largest_variance = mean * (1.0 - mean)  # that of outcomes of 0 and 1
+    if square <= 0.0 or largest_variance <= 0.0:
         return 2.0 * square * square / freedom
-    total = max(1e-3, binary / (square * levels) - 1.0)
-    product_of_both = total * total * binary
-    skewed = (total * (2.0 * mean - 1.0)) ** 2 * (total + 1.0) - product_of_both * (total + 2.0)
-    excess = 6.0 * skewed / (product_of_both * (total + 2.0) * (total + 3.0))
+    a_plus_b = max(1e-3, largest_variance / (square * levels) - 1.0)
+    a_times_b = a_plus_b * a_plus_b * largest_variance
+    a_minus_b = a_plus_b * (2.0 * mean - 1.0)
+    numerator = a_minus_b**2 * (a_plus_b + 1.0) - a_times_b * (a_plus_b + 2.0)
+    excess = 6.0 * numerator / (a_times_b * (a_plus_b + 2.0) * (a_plus_b + 3.0))
     return square * square * (2.0 / freedom + max(0.0, excess) / levels)
 
 
 def _observed_spread(source: VarianceSource, effects: Mapping[VarianceSource, _Effects], sizes: Sequence[int]) -> float:
-    """Return the jackknife variance of a mean square times its degrees of freedom; 0 for one of few levels."""
+    """Return the jackknife variance of a mean square times its degrees of freedom; 0 for one of few levels.
+
+    It is the sum over the three factors of the variance that comes from drawing their levels.
+
+    Args:
+        source: The source of the mean square.
+        effects: The effects of all sources.
+        sizes: Numbers of rows, draws and templates.
+    """
+    if source in (_DRAWS, _TEMPLATES):
+        return 0.0
     spread = 0.0
-    for factor in range(3) if source not in (_DRAWS, _TEMPLATES) else ():
-        whole = tuple(sorted({*source, factor}))
-        slopes = [0.0] * sizes[factor]
-        for place, effect in effects[whole].items():
-            slopes[place[whole.index(factor)]] += effect * effects[source][_at(place, whole, source)]
-        scale = (sizes[factor] if factor in source else 2.0) / len(effects[source])
-        quantile = student_quantile(0.95, sizes[factor]) / NormalDist().inv_cdf(0.975)
-        spread += (scale * quantile) ** 2 * variance(slopes) / sizes[factor]
+    for factor in range(3):
+        # What each level of the factor adds to the sum of squared effects of the source.
+        joint_source = tuple(sorted({*source, factor}))
+        additions = [0.0] * sizes[factor]
+        for levels, joint_effect in effects[joint_source].items():
+            level = levels[joint_source.index(factor)]
+            additions[level] += joint_effect * effects[source][_levels_of(source, joint_source, levels)]
+
+        # A level of a factor of the source has effects of its own. A level of another factor is a part of each effect,
+        # whose square changes twice as much.
+        weight = sizes[factor] if factor in source else 2.0
+        scale = weight / len(effects[source])
+        # For few levels, Student's t replaces the normal quantile.
+        inflation = student_quantile(0.95, sizes[factor]) / NormalDist().inv_cdf(0.975)
+        spread += (scale * inflation) ** 2 * sample_variance(additions) / sizes[factor]
     return spread
 
 
 def _limits(square: float, spread: float, level: float) -> tuple[float, float]:
-    """Return the limits of an expected mean square: the observed one is a scaled chi-square."""
-    freedom = max(0.5, 2.0 * square * square / spread) if spread else 1.0
-    high, low = (chi_square_quantile((1.0 + sign * level) / 2.0, freedom) for sign in (-1.0, 1.0))
-    return square * freedom / low, square * freedom / high
+    """Return the limits of an expected mean square.
+
+    The observed one is a scaled chi-square, whose degrees of freedom follow from its mean and its variance.
+
+    Args:
+        square: The observed mean square.
+        spread: Its variance.
+        level: Nominal coverage.
+    """
+    freedom = 1.0
+    if spread:
+        freedom = max(0.5, 2.0 * square * square / spread)
+    low_quantile = chi_square_quantile((1.0 - level) / 2.0, freedom)
+    high_quantile = chi_square_quantile((1.0 + level) / 2.0, freedom)
+    return square * freedom / high_quantile, square * freedom / low_quantile
 
 
 def chi_square_quantile(probability: float, freedom: float) -> float:
@@ -240,18 +378,36 @@ def chi_square_quantile(probability: float, freedom: float) -> float:
     if freedom > 50.0:
         scale = 2.0 / (9.0 * freedom)
         return freedom * (1.0 - scale + NormalDist().inv_cdf(probability) * math.sqrt(scale)) ** 3
-    low, high, half = 0.0, 4.0 * freedom + 40.0, freedom / 2.0
+    low = 0.0
+    high = 4.0 * freedom + 40.0
     for _ in range(60):
         middle = (low + high) / 2.0
-        total = term = 1.0
-        count = 0
-        while term > 1e-16 * total:
-            count += 1
-            term *= middle / 2.0 / (half + count)
-            total += term
-        reached = total * math.exp(half * math.log(middle / 2.0) - middle / 2.0 - math.lgamma(half + 1.0))
-        low, high = (middle, high) if reached < probability else (low, middle)
+        if _chi_square_probability(middle, freedom) < probability:
+            low = middle
+        else:
+            high = middle
     return high
+
+
+def _chi_square_probability(x: float, freedom: float) -> float:
+    """Return the probability that a chi-square variable is at most x.
+
+    With h = freedom / 2 and y = x / 2 it is
+    ``y^h exp(-y) / gamma(h + 1) * (1 + y / (h + 1) + y^2 / ((h + 1) (h + 2)) + ...)``.
+    """
+    half_freedom = freedom / 2.0
+    half_x = x / 2.0
+    term = 1.0
+    series = 1.0
+    count = 0
+    while term > 1e-16 * series:
+        count += 1
+        term *= half_x / (half_freedom + count)
+        series += term
+    return series * math.exp(half_freedom * math.log(half_x) - half_x - math.lgamma(half_freedom + 1.0))
+
+
+# -- designs of several data sets
 
 
 def expected_effects(
@@ -270,19 +426,25 @@ def expected_effects(
         >>> {name: round(part, 4) for name, part in effects.components.items() if part}
         {'rows': 0.2, 'draws': 0.01}
     """
-    parts = {
-        source: components.get(name, 0.0) / math.prod(sizes[factor] for factor in source) / datasets
-        for source, name in SOURCES.items()
-    }
-    parts[_TEMPLATES] += shared * (1.0 - 1.0 / datasets) / sizes[2]
-    squares = {
-        source: math.fsum(part for other, part in parts.items() if set(source) <= set(other)) for source in SOURCES
-    }
-    freedom = {source: float(datasets * math.prod(sizes[factor] - 1 for factor in source)) for source in SOURCES}
-    draws = sizes[1] - 1.0
-    # what mean_effects estimates: fewer than datasets * draws, because squares of mean squares are too large on average
-    freedom |= {_DRAWS: draws * (datasets * draws + 2.0) / (draws + 2.0), _TEMPLATES: sizes[2] - 1.0}
-    return CrossedEffects(sizes, (), squares, freedom)
+    _, n_draws, n_templates = sizes
+    contributions = {}
+    freedom = {}
+    for source, name in SOURCES.items():
+        contributions[source] = components.get(name, 0.0) / _number_of_cells(source, sizes) / datasets
+        freedom[source] = float(datasets * _degrees_of_freedom(source, sizes))
+    # What is common to all data sets is not divided by their number.
+    contributions[_TEMPLATES] += shared * (1.0 - 1.0 / datasets) / n_templates
+
+    squares = {}
+    for source in SOURCES:
+        squares[source] = math.fsum(contributions[containing] for containing in _sources_containing(source))
+
+    # What mean_effects estimates: fewer than that of all data sets, because squares of mean squares are too large on
+    # average.
+    draws_freedom = n_draws - 1.0
+    freedom[_DRAWS] = draws_freedom * (datasets * draws_freedom + 2.0) / (draws_freedom + 2.0)
+    freedom[_TEMPLATES] = n_templates - 1.0
+    return CrossedEffects(sizes, template_means=(), squares=squares, freedom=freedom)
 
 
 def mean_effects(designs: Sequence[CrossedEffects]) -> CrossedEffects:
@@ -294,17 +456,41 @@ def mean_effects(designs: Sequence[CrossedEffects]) -> CrossedEffects:
     Args:
         designs: The design of each data set, with the same numbers of draws and templates.
     """
+    _, n_draws, n_templates = designs[0].sizes
+    fewest_rows = min(design.sizes[0] for design in designs)
     scale = len(designs) ** 2
-    squares = {source: math.fsum(design.squares[source] for design in designs) / scale for source in SOURCES}
+    squares = {}
+    spread = {}
+    for source in SOURCES:
+        squares[source] = math.fsum(design.squares[source] for design in designs) / scale
+        spread[source] = math.fsum(design.spread.get(source, 0.0) for design in designs) / scale**2
+
+    # Draws: Satterthwaite's degrees of freedom of a sum of mean squares, (sum)^2 / sum of (square^2 / freedom).
     freedom = dict(designs[0].freedom)
-    spread = math.fsum(design.squares[_DRAWS] ** 2 / design.freedom[_DRAWS] for design in designs) / scale**2
-    freedom[_DRAWS] = squares[_DRAWS] ** 2 / spread if spread else freedom[_DRAWS]
-    means = tuple(math.fsum(column) / len(designs) for column in zip(*(d.template_means for d in designs), strict=True))
-    middle, levels = math.fsum(means) / len(means), len(means)
-    squares[_TEMPLATES] = math.fsum((mean - middle) ** 2 for mean in means) / (levels - 1) / levels
-    variances = {source: math.fsum(d.spread.get(source, 0.0) for d in designs) / scale**2 for source in SOURCES}
-    variances[_TEMPLATES] = _theoretical_spread(squares[_TEMPLATES], levels, freedom[_TEMPLATES], middle)
-    return CrossedEffects((min(d.sizes[0] for d in designs), *designs[0].sizes[1:]), means, squares, freedom, variances)
+    denominators = [design.squares[_DRAWS] ** 2 / design.freedom[_DRAWS] for design in designs]
+    denominator = math.fsum(denominators) / scale**2
+    if denominator:
+        freedom[_DRAWS] = squares[_DRAWS] ** 2 / denominator
+
+    # Templates: the mean square of the means over data sets.
+    template_means = []
+    for template in range(n_templates):
+        template_sum = math.fsum(design.template_means[template] for design in designs)
+        template_means.append(template_sum / len(designs))
+    mean = math.fsum(template_means) / n_templates
+    sum_of_squares = math.fsum((template_mean - mean) ** 2 for template_mean in template_means)
+    squares[_TEMPLATES] = sum_of_squares / (n_templates - 1) / n_templates
+    spread[_TEMPLATES] = _theoretical_spread(squares[_TEMPLATES], n_templates, freedom[_TEMPLATES], mean)
+    return CrossedEffects(
+        sizes=(fewest_rows, n_draws, n_templates),
+        template_means=tuple(template_means),
+        squares=squares,
+        freedom=freedom,
+        spread=spread,
+    )
+
+
+# -- inference over draws and templates
 
 
 def generalise(value: float, interval: Interval, effects: CrossedEffects, *, difference: bool = False) -> Interval:
@@ -318,11 +504,17 @@ def generalise(value: float, interval: Interval, effects: CrossedEffects, *, dif
     """
     variance, freedom = effects.between_levels
     quantile = student_quantile(interval.level, 1 + int(freedom))
-    reach = quantile * math.sqrt(variance)
-    below, above = (0.0, 0.0) if difference else wilson_distances(value, variance, quantile)
-    low = value - math.hypot(value - interval.low, max(reach, below))
-    high = value + math.hypot(interval.high - value, max(reach, above))
-    return Interval(max(-1.0 if difference else 0.0, low), min(1.0, high), interval.level, METHOD)
+    below = quantile * math.sqrt(variance)
+    above = below
+    lowest = -1.0
+    if not difference:  # accuracies near 0 or 1 vary more towards the middle
+        wilson_below, wilson_above = wilson_distances(value, variance, quantile)
+        below = max(below, wilson_below)
+        above = max(above, wilson_above)
+        lowest = 0.0
+    low = value - math.hypot(value - interval.low, below)
+    high = value + math.hypot(interval.high - value, above)
+    return Interval(max(lowest, low), min(1.0, high), interval.level, METHOD)
 
 
 def generalising_p_value(difference: float, p_value: float, effects: CrossedEffects) -> float:
@@ -339,10 +531,16 @@ def generalising_p_value(difference: float, p_value: float, effects: CrossedEffe
     if not difference or p_value >= 1.0:
         return 1.0
     normal = NormalDist()
-    scale = difference / normal.inv_cdf(max(p_value, 1e-300) / 2.0)
-    low, high = max(p_value, 1e-12), 1.0
+    # The standard deviation from the rows, up to its sign: with it, the p-value of a normal variable is the given one.
+    rows_deviation = difference / normal.inv_cdf(max(p_value, 1e-300) / 2.0)
+    low = max(p_value, 1e-12)
+    high = 1.0
     for _ in range(40):
         middle = (low + high) / 2.0
-        reach = math.hypot(scale * normal.inv_cdf(middle / 2.0), effects.reach(1.0 - middle))
-        low, high = (middle, high) if reach > abs(difference) else (low, middle)
+        rows_distance = rows_deviation * normal.inv_cdf(middle / 2.0)
+        distance = math.hypot(rows_distance, effects.reach(1.0 - middle))
+        if distance > abs(difference):
+            low = middle
+        else:
+            high = middle
     return high

@@ -7,12 +7,12 @@ test.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import add, mul
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.metrics import classification, intervals
@@ -45,7 +45,11 @@ class Contributions:
     lowered: float = 0.0
     """How far chance can have lowered it."""
     kinks: tuple[Sequence[float], ...] = ()
-    """Terms of the contributions whose sign is uncertain: sizes of sums that can be positive or negative in truth."""
+    """Terms of the contributions whose sign is uncertain, each with one number for each test row.
+
+    A sum of absolute values, such as the calibration error, has one term for each absolute value. Its sign is uncertain
+    if the sum inside may have the other sign in truth.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +72,13 @@ class Sample:
         return totals
 
     def of_queries(self, places: Sequence[int]) -> Sample:
-        """Return the sample of some of the queries, by their places; test rows keep their numbers."""
-        truth = [self.truth[place] for place in places]
-        return Sample(truth, [self.rows[place] for place in places], self.n_rows, self.n_labels)
+        """Return the sample of the queries at some places of this one; test rows keep their numbers."""
+        return Sample(
+            truth=[self.truth[place] for place in places],
+            rows=[self.rows[place] for place in places],
+            n_rows=self.n_rows,
+            n_labels=self.n_labels,
+        )
 
     @property
     def sizes(self) -> list[float]:
@@ -84,14 +92,18 @@ class Sample:
 
     @property
     def few_rows(self) -> str | None:
-        """Why labels have too few test rows for a score that weighs all labels; ``None`` if they have enough."""
-        rows_of = Counter(dict(zip(self.rows, self.truth, strict=True)).values())
-        counts = [rows_of[label] for label in range(self.n_labels)]
-        few, without = sum(count < intervals.LEAST_ROWS for count in counts), counts.count(0)
-        text = f"{few} of {len(counts)} labels have fewer than {intervals.LEAST_ROWS} test rows"
-        if without:
-            return f"{text}, {without} of them none"
-        return text if few else None
+        """Why a score that weighs all labels has no interval (labels with few test rows); ``None`` if it has one."""
+        label_of_row = dict(zip(self.rows, self.truth, strict=True))
+        row_counts = Counter(label_of_row.values())
+        rows_by_label = [row_counts[label] for label in range(self.n_labels)]
+        n_with_few = sum(count < intervals.LEAST_ROWS for count in rows_by_label)
+        n_with_none = rows_by_label.count(0)
+        if not n_with_few:
+            return None
+        text = f"{n_with_few} of {self.n_labels} labels have fewer than {intervals.LEAST_ROWS} test rows"
+        if n_with_none:
+            return f"{text}, {n_with_none} of them none"
+        return text
 
 
 def lacks_score(prediction: Any) -> bool:
@@ -130,6 +142,7 @@ class Statistic:
         raise NotImplementedError
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
+        """Return the confidence interval, also if labels have too few test rows."""
         return self.part(sample, predictions, level).interval(level, self.method)
 
     def interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval | NoInterval:
@@ -137,11 +150,23 @@ class Statistic:
         return self.withheld(sample, lambda: self._interval(sample, predictions, level))
 
     def withheld(self, sample: Sample, interval: Callable[[], Interval]) -> Interval | NoInterval:
-        """Return an interval, or why it is withheld: the samples of some labels are too small."""
-        reason = sample.few_rows if self.weighs_labels else None
+        """Return an interval, or the reason why it is withheld.
+
+        It is withheld if each label needs some test rows, and some have too few. The approximate interval, for the mean
+        over data sets, needs at least one row of each label.
+
+        Args:
+            sample: The queries.
+            interval: Computes the interval.
+        """
+        if not self.weighs_labels:
+            return interval()
+        reason = sample.few_rows
         if reason is None:
             return interval()
-        return NoInterval(reason, interval() if len(set(sample.truth)) == sample.n_labels else None)
+        if len(set(sample.truth)) == sample.n_labels:
+            return NoInterval(reason, approximate=interval())
+        return NoInterval(reason, approximate=None)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the value of one run, and what each test row contributes to it.
@@ -154,6 +179,9 @@ class Statistic:
         raise NotImplementedError
 
 
+# -- means over queries
+
+
 class Mean(Statistic):
     """The mean of a score of each query; here the predictions are these scores.
 
@@ -163,7 +191,7 @@ class Mean(Statistic):
     """
 
     def __init__(self, low: float = 0.0, high: float = 1.0) -> None:
-        self._ends = low, high
+        self._ends = (low, high)
 
     def range(self, labels: int) -> tuple[float, float]:
         """Return the lowest and the highest possible score."""
@@ -179,33 +207,41 @@ class Mean(Statistic):
         return math.fsum(scores) / len(scores)
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
-        scores, (low, high) = self.scores(sample, predictions), self.range(sample.n_labels)
-        width = high - low or 1.0
-        distances = [distance / width for distance in sample.sums([high - score for score in scores])]
-        part = intervals.ratio_part(distances, sample.sizes, level, continuous=True)
-        return _from_the_top(math.fsum(scores) / len(scores), part.interval(level, self.method), low, high, width)
+        """Return the confidence interval: that of the mean distance to the highest score, as a share of the range."""
+        scores = self.scores(sample, predictions)
+        low, high = self.range(sample.n_labels)
+        width = high - low
+        if not width:
+            width = 1.0
+        distances = sample.sums([high - score for score in scores])
+        share = intervals.ratio_part([distance / width for distance in distances], sample.sizes, level, continuous=True)
+        return _from_the_top(
+            math.fsum(scores) / len(scores), share.interval(level, self.method), low=low, high=high, width=width
+        )
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the mean, and what each test row contributes to it."""
-        scores, ends = self.scores(sample, predictions), self.possible(sample, predictions)
-        return mean_contributions(sample, scores, ends)
+        scores = self.scores(sample, predictions)
+        return mean_contributions(sample, scores, self.possible(sample, predictions))
 
     def with_missing(self, sample: Sample, predictions: Sequence[Any], missing_at: RangeEnd) -> Contributions:
         """Return the mean, and what each test row contributes to it, with missing queries at an end of the range.
 
         Args:
             sample: All queries.
-            predictions: One for each query, which may be missing (:func:`lacks_score`), also all of them.
+            predictions: One for each query; some or all of them may be missing (:func:`lacks_score`).
             missing_at: Whether each missing query has the lowest or the highest possible score.
         """
         known = [place for place, prediction in enumerate(predictions) if not lacks_score(prediction)]
-        known_sample = sample.of_queries(known)
         known_predictions = [predictions[place] for place in known]
-        ends = self.possible(sample, predictions)
-        scores = [ends[0] if missing_at == "lowest" else ends[1]] * len(predictions)
-        for place, score in zip(known, self.scores(known_sample, known_predictions), strict=True):
+        known_scores = self.scores(sample.of_queries(known), known_predictions)
+
+        lowest, highest = self.possible(sample, predictions)
+        missing_score = lowest if missing_at == "lowest" else highest
+        scores = [missing_score] * len(predictions)
+        for place, score in zip(known, known_scores, strict=True):
             scores[place] = score
-        return mean_contributions(sample, scores, ends)
+        return mean_contributions(sample, scores, (lowest, highest))
 
     def possible(self, sample: Sample, predictions: Sequence[Any]) -> tuple[float, float]:
         """Return the lowest and the highest possible score of a query."""
@@ -220,18 +256,37 @@ def mean_contributions(sample: Sample, scores: Sequence[float], ends: tuple[floa
         scores: The score of each query.
         ends: The lowest and the highest possible score.
     """
-    total, count, more = math.fsum(scores), len(scores), sample.most
-    low, high = ((total + more * end) / (count + more) for end in ends)
-    rows = [of_row / count for of_row in sample.sums(scores)]
-    return Contributions(total / count, rows, low, high, ends[1] - ends[0])
+    total = math.fsum(scores)
+    count = len(scores)
+    new_queries = sample.most  # of one more test row
+    lowest, highest = ends
+    return Contributions(
+        value=total / count,
+        rows=[row_sum / count for row_sum in sample.sums(scores)],
+        low=(total + new_queries * lowest) / (count + new_queries),
+        high=(total + new_queries * highest) / (count + new_queries),
+        span=highest - lowest,
+    )
 
 
-def _from_the_top(value: float, distance: Interval, low: float, high: float, width: float = 1.0) -> Interval:
-    """Return the interval of a value from that of its distance to the top of its range, in units of the width."""
-    centre = None if distance.centre is None else high - distance.centre
-    value = min(high, max(low, value))  # after rounding
-    ends = max(low, min(high - distance.high * width, value)), min(high, max(high - distance.low * width, value))
-    return Interval(ends[0] + 0.0, ends[1] + 0.0, distance.level, distance.method, centre=centre)  # no negative zero
+def _from_the_top(value: float, distance: Interval, *, low: float, high: float, width: float = 1.0) -> Interval:
+    """Return the interval of a value from that of its distance to the top of its range.
+
+    Args:
+        value: The value.
+        distance: The interval of the distance, in units of the width.
+        low: The lowest possible value.
+        high: The highest possible value.
+        width: The unit of the distance.
+    """
+    centre = None
+    if distance.centre is not None:
+        centre = high - distance.centre
+    value = min(high, max(low, value))  # rounding may have put it outside
+    lower_end = max(low, min(high - distance.high * width, value))
+    upper_end = min(high, max(high - distance.low * width, value))
+    # Adding 0 turns a negative zero into 0.
+    return Interval(lower_end + 0.0, upper_end + 0.0, distance.level, distance.method, centre=centre)
 
 
 class MeanOf:
@@ -249,10 +304,15 @@ class MeanOf:
     """
 
     def __init__(self, score: Callable[[int, list[float]], float], low: float = 0.0, high: float = 1.0) -> None:
-        if not callable(score) or not -math.inf < low < high < math.inf:
-            raise ArgumentError(f"MeanOf: got {score!r:.60}, {low!r} and {high!r}, expected a function and a range")
+        message = f"MeanOf: got {score!r:.60}, {low!r} and {high!r}, expected a function and a range"
+        if not callable(score):
+            raise ArgumentError(message)
+        if not -math.inf < low < high < math.inf:
+            raise ArgumentError(message)
         self.__module__ = getattr(score, "__module__", __name__)  # so that signatures name the plug-in of the score
-        self.score, self.low, self.high = score, low, high
+        self.score = score
+        self.low = low
+        self.high = high
 
     def scores(self, ground_truth: Sequence[int], rows: Sequence[Sequence[float]]) -> list[float]:
         """Return the score of each query.
@@ -276,10 +336,11 @@ class QueryMean(Mean):
 
     def __init__(self, metric: MeanOf, reads: Reads) -> None:
         super().__init__(metric.low, metric.high)
-        self._metric, self.reads = metric, reads
+        self._metric = metric
+        self.reads = reads
 
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
-        """Return one score for each query."""
+        """Return the score of each query."""
         return self._metric.scores(sample.truth, predictions)
 
     def interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval | NoInterval:
@@ -287,17 +348,21 @@ class QueryMean(Mean):
         try:
             scores = self.scores(sample, predictions)
         except UndefinedMetricError as error:  # the other metrics keep their intervals
-            return NoInterval(str(error), None)
+            return NoInterval(str(error), approximate=None)
         return Mean(*self._ends).interval(sample, scores, level)
 
 
 class _Share(Mean):
-    """A mean of scores that are counts: its interval knows rare events."""
+    """A mean of scores of which most are 0 or 1, such as correct or wrong: its interval allows for rare events."""
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
-        return intervals.ratio_part(sample.sums(self.scores(sample, predictions)), sample.sizes, level)
+        """Return the value with its limits and the influence of each test row."""
+        row_sums = sample.sums(self.scores(sample, predictions))
+        return intervals.ratio_part(row_sums, sample.sizes, level)
 
-    _interval = Statistic._interval
+    def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
+        """Return the confidence interval of a share, not that of a mean of any scores."""
+        return self.part(sample, predictions, level).interval(level, self.method)
 
 
 class Accuracy(_Share):
@@ -306,25 +371,37 @@ class Accuracy(_Share):
     of_classification = True
 
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
-        """Return one score for each query."""
+        """Return 1 for each correct prediction and 0 for each wrong one."""
         return [float(guess == label) for guess, label in zip(predictions, sample.truth, strict=True)]
 
 
 class Consistency(_Share):
-    """The predictions of a query are its labels in all conditions."""
+    """The share of the conditions that predict the most frequent label of a query, in the mean over the queries.
+
+    The predictions of a query are its labels in all conditions.
+    """
 
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
-        """Return one score for each query."""
-        return [max(map(labels.count, labels)) / len(labels) for labels in predictions]
+        """Return for each query the share of the conditions that predict its most frequent label."""
+        scores = []
+        for labels in predictions:
+            largest_count = max(map(labels.count, labels))
+            scores.append(largest_count / len(labels))
+        return scores
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
+        """Return the confidence interval; at least one condition predicts the most frequent label."""
         part = self.part(sample, predictions, level)
-        return part.interval(level, self.method, 1.0 / len(predictions[0]))
+        n_conditions = len(predictions[0])
+        return part.interval(level, self.method, low=1.0 / n_conditions)
 
     def possible(self, sample: Sample, predictions: Sequence[Any]) -> tuple[float, float]:
         """Return the lowest and the highest value that this sample could have."""
-        conditions = len(predictions[0])
-        return math.ceil(conditions / (sample.n_labels or conditions)) / conditions, 1.0
+        n_conditions = len(predictions[0])
+        n_labels = sample.n_labels or n_conditions
+        # With fewer labels than conditions, some conditions agree.
+        least_count = math.ceil(n_conditions / n_labels)
+        return least_count / n_conditions, 1.0
 
 
 class Likelihood(_Share):
@@ -335,15 +412,41 @@ class Likelihood(_Share):
     of_classification = True
 
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
-        """Return one score for each query."""
+        """Return the probability of the true label of each query."""
         return [row[label] for row, label in zip(predictions, sample.truth, strict=True)]
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
-        """Return the term of the confidence interval."""
-        scores = self.scores(sample, predictions)
-        hits = [float(row.index(max(row)) == true) for row, true in zip(predictions, sample.truth, strict=True)]
-        of_hits = sample.sums(map(mul, scores, hits))
-        return intervals.likelihood_part(sample.sums(scores), sample.sums(hits), of_hits, sample.sizes, level)
+        """Return the value with its limits and the influence of each test row."""
+        likelihoods = self.scores(sample, predictions)
+        hits = [float(row.index(max(row)) == label) for row, label in zip(predictions, sample.truth, strict=True)]
+        likelihoods_of_hits = map(mul, likelihoods, hits)
+        return intervals.likelihood_part(
+            likelihoods=sample.sums(likelihoods),
+            correct=sample.sums(hits),
+            of_correct=sample.sums(likelihoods_of_hits),
+            queries=sample.sizes,
+            level=level,
+        )
+
+
+# -- F1
+
+
+class _LabelCount(NamedTuple):
+    """Counts of a label in the predictions of a run; its F1 is two times the hits divided by the size."""
+
+    hits: int
+    """Queries with this label that are predicted correctly."""
+    size: int
+    """Queries with this label plus predictions of it."""
+
+
+def _label_counts(truth: Sequence[int], predictions: Sequence[int], n_labels: int) -> list[_LabelCount]:
+    """Return the counts of each label."""
+    true_labels = Counter(truth)
+    predicted_labels = Counter(predictions)
+    hits = Counter(label for label, guess in zip(truth, predictions, strict=True) if label == guess)
+    return [_LabelCount(hits[label], true_labels[label] + predicted_labels[label]) for label in range(n_labels)]
 
 
 class MacroF1(Statistic):
@@ -355,12 +458,14 @@ class MacroF1(Statistic):
     independent = False
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
-        """Return the term of the confidence interval."""
-        hits, sizes = ([[0.0] * sample.n_rows for _ in range(sample.n_labels)] for _ in range(2))
-        for row, true, guess in zip(sample.rows, sample.truth, predictions, strict=True):
-            sizes[true][row] += 1.0
+        """Return the value with its limits and the influence of each test row."""
+        hits = [[0.0] * sample.n_rows for _ in range(sample.n_labels)]
+        sizes = [[0.0] * sample.n_rows for _ in range(sample.n_labels)]
+        for row, label, guess in zip(sample.rows, sample.truth, predictions, strict=True):
+            sizes[label][row] += 1.0
             sizes[guess][row] += 1.0
-            hits[true][row] += 2.0 * (true == guess)
+            if label == guess:
+                hits[label][row] += 2.0
         return intervals.macro_part(hits, sizes, level)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
@@ -370,47 +475,101 @@ class MacroF1(Statistic):
         that never predicts it would otherwise seem to have no sampling error. As each row moves the F1 of a rare label,
         the rows' terms are those of a sample without the row (leverage), and the bias is that of the jackknife.
         """
-        truth, true, more = sample.truth, Counter(sample.truth), sample.most
+        new_queries = sample.most  # of one more test row
         others = others or predictions
-        labels = range(sample.n_labels or 1 + max(*truth, *predictions, *others))
+        n_labels = sample.n_labels
+        if not n_labels:
+            n_labels = 1 + max(*sample.truth, *predictions, *others)
+        counts = _label_counts(sample.truth, predictions, n_labels)
+        other_counts = _label_counts(sample.truth, others, n_labels)
+        scores = _f1_contributions(sample.truth, predictions, counts, other_counts, new_queries)
 
-        def counted(run: Sequence[int]) -> list[tuple[int, int]]:
-            """Return for each label its hits, and the number of queries with it as true plus as predicted label."""
-            guesses = Counter(run)
-            hits = Counter(label for label, guess in zip(truth, run, strict=True) if label == guess)
-            return [(hits[label], true[label] + guesses[label]) for label in labels]
-
-        counts = counted(predictions)
-        pooled = [2.0 * (a + b) / max(1, m + n) for (a, m), (b, n) in zip(counts, counted(others), strict=True)]
-        rest = [size - 2 * more if size > 2 * more else size for _, size in counts]
-        miss = [f1 / size / len(labels) if size else 0.0 for f1, size in zip(pooled, rest, strict=True)]
-        hit = [2.0 / size / len(labels) if size else 0.0 for size in rest]
-        scores = [
-            (hit[label] if label == guess else 0.0) - miss[label] - miss[guess]
-            for label, guess in zip(truth, predictions, strict=True)
-        ]
+        # One more row lowers macro F1 most if all its queries have one label and are predicted to have another one.
+        # It raises it most if all of them are hits of one label.
         f1s = [2.0 * hits / size if size else 0.0 for hits, size in counts]
-        value = math.fsum(f1s) / len(labels)
-        losses = sorted(f1 - 2.0 * hits / (size + more) for f1, (hits, size) in zip(f1s, counts, strict=True))
-        gains = [2.0 * (hits + more) / (size + 2 * more) - f1 for f1, (hits, size) in zip(f1s, counts, strict=True)]
-        low, high = value - sum(losses[-2:]) / len(labels), value + max(gains) / len(labels)
-        bias = _jackknife_bias(zip(sample.rows, truth, predictions, strict=True), counts, sample.n_rows) / len(labels)
-        return Contributions(value, sample.sums(scores), low, high, 1.0, max(0.0, bias), max(0.0, -bias))
+        losses = []
+        gains = []
+        for f1, (hits, size) in zip(f1s, counts, strict=True):
+            losses.append(f1 - 2.0 * hits / (size + new_queries))
+            gains.append(2.0 * (hits + new_queries) / (size + 2 * new_queries) - f1)
+        two_largest_losses = sorted(losses)[-2:]
+        value = math.fsum(f1s) / n_labels
+        bias = _jackknife_bias(sample, predictions, counts) / n_labels
+        return Contributions(
+            value=value,
+            rows=sample.sums(scores),
+            low=value - sum(two_largest_losses) / n_labels,
+            high=value + max(gains) / n_labels,
+            span=1.0,
+            raised=max(0.0, bias),
+            lowered=max(0.0, -bias),
+        )
 
 
-def _jackknife_bias(guesses: Iterable[tuple[int, int, int]], counts: Sequence[tuple[int, int]], n_rows: int) -> float:
-    """Return the bias of the sum of F1 over labels, by leaving out each test row; guesses: (row, truth, guess)."""
-    of_rows: dict[int, list[tuple[int, int]]] = {}
-    for row, label, guess in guesses:
-        of_rows.setdefault(row, []).append((label, guess))
-    total = 0.0
-    for pairs, count in Counter(tuple(sorted(pairs)) for pairs in of_rows.values()).items():
-        hits = Counter(label for label, guess in pairs if label == guess)
-        for label, less in Counter(chain.from_iterable(pairs)).items():
-            correct, size = counts[label]
-            without = 2.0 * (correct - hits[label]) / (size - less) if size > less else 0.0
-            total += count * (without - 2.0 * correct / size)
-    return (n_rows - 1) / n_rows * total
+def _f1_contributions(
+    truth: Sequence[int],
+    predictions: Sequence[int],
+    counts: Sequence[_LabelCount],
+    other_counts: Sequence[_LabelCount],
+    row_queries: int,
+) -> list[float]:
+    """Return what each query contributes to macro F1, by the derivative at the pooled F1 of two runs.
+
+    With F the pooled F1 of a label and s its size, a query adds ``-F / s`` for its true label, ``-F / s`` for its
+    prediction, and ``2 / s`` if both are the same; all of it is divided by the number of labels.
+
+    Args:
+        truth: True label of each query.
+        predictions: Predicted label of each query.
+        counts: The counts of each label.
+        other_counts: Those of the other run.
+        row_queries: Number of queries of the largest test row.
+    """
+    n_labels = len(counts)
+    penalties = []
+    rewards = []
+    for own, other in zip(counts, other_counts, strict=True):
+        pooled_f1 = 2.0 * (own.hits + other.hits) / max(1, own.size + other.size)
+        size = own.size
+        if size > 2 * row_queries:  # without the true and predicted labels of the row itself
+            size -= 2 * row_queries
+        penalties.append(pooled_f1 / size / n_labels if size else 0.0)
+        rewards.append(2.0 / size / n_labels if size else 0.0)
+
+    contributions = []
+    for label, guess in zip(truth, predictions, strict=True):
+        reward = rewards[label] if label == guess else 0.0
+        contributions.append(reward - penalties[label] - penalties[guess])
+    return contributions
+
+
+def _jackknife_bias(sample: Sample, predictions: Sequence[int], counts: Sequence[_LabelCount]) -> float:
+    """Return the bias of the sum of F1 over labels.
+
+    It is ``(n - 1) / n`` times the sum over all n test rows of what the sum of F1 gains without the row.
+
+    Args:
+        sample: The queries.
+        predictions: Predicted label of each query.
+        counts: The counts of each label.
+    """
+    pairs_by_row: dict[int, list[tuple[int, int]]] = {}
+    for row, label, guess in zip(sample.rows, sample.truth, predictions, strict=True):
+        pairs_by_row.setdefault(row, []).append((label, guess))
+    # Rows with the same labels and predictions gain the same.
+    equal_rows = Counter(tuple(sorted(pairs)) for pairs in pairs_by_row.values())
+
+    total_gain = 0.0
+    for pairs, n_equal in equal_rows.items():
+        row_hits = Counter(label for label, guess in pairs if label == guess)
+        row_sizes = Counter(chain.from_iterable(pairs))
+        for label, row_size in row_sizes.items():
+            hits, size = counts[label]
+            f1_without_row = 0.0
+            if size > row_size:
+                f1_without_row = 2.0 * (hits - row_hits[label]) / (size - row_size)
+            total_gain += n_equal * (f1_without_row - 2.0 * hits / size)
+    return (sample.n_rows - 1) / sample.n_rows * total_gain
 
 
 class MicroF1(Statistic):
@@ -427,14 +586,42 @@ class MicroF1(Statistic):
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the micro F1 of one run, and what each test row contributes to it."""
-        (correct, size), (hits, sizes) = (
-            map(sum, zip(*run, strict=True)) for run in (predictions, others or predictions)
+        hits = sum(query_hits for query_hits, _ in predictions)
+        size = sum(query_size for _, query_size in predictions)
+        others = others or predictions
+        other_hits = sum(query_hits for query_hits, _ in others)
+        other_size = sum(query_size for _, query_size in others)
+
+        pooled_f1 = 2.0 * (hits + other_hits) / max(1.0, size + other_size)
+        scores = [0.0] * len(predictions)
+        if size:
+            scores = [(2.0 * query_hits - pooled_f1 * query_size) / size for query_hits, query_size in predictions]
+
+        # One more test row has, at worst, as many labels as possible and no hit; at best, as many hits as labels.
+        most_true, most_predicted = self._most
+        new_true = sample.most * most_true
+        new_predicted = sample.most * most_predicted
+        return Contributions(
+            value=2.0 * hits / size if size else 0.0,
+            rows=sample.sums(scores),
+            low=2.0 * hits / (size + new_true + new_predicted),
+            high=2.0 * (hits + new_true) / (size + 2.0 * new_true),
+            span=1.0,
         )
-        pooled = 2.0 * (correct + hits) / max(1.0, size + sizes)
-        gold, predicted = (sample.most * number for number in self._most)
-        scores = [(2.0 * hit - pooled * labels) / size if size else 0.0 for hit, labels in predictions]
-        low, high = 2.0 * correct / (size + gold + predicted), 2.0 * (correct + gold) / (size + 2.0 * gold)
-        return Contributions(2.0 * correct / size if size else 0.0, sample.sums(scores), low, high, 1.0)
+
+
+# -- calibration error
+
+
+@dataclass(slots=True)
+class _ConfidenceBin:
+    """The queries of one confidence bin, as sums for each test row."""
+
+    hits: list[float]
+    """Correct predictions."""
+    queries: list[float]
+    errors: list[float]
+    """Correct minus confidence."""
 
 
 class CalibrationError(Statistic):
@@ -444,45 +631,88 @@ class CalibrationError(Statistic):
     method = "inverted test of the folded normal, unit: test row"
     of_classification = True
 
-    def _bins(self, sample: Sample, predictions: Sequence[Any]) -> dict[int, list[list[float]]]:
-        """Return the bins that have queries: hits, queries, and hits minus confidence of each row."""
-        bins: dict[int, list[list[float]]] = defaultdict(lambda: [[0.0] * sample.n_rows for _ in range(3)])
-        for row, true, distribution in zip(sample.rows, sample.truth, predictions, strict=True):
+    def _bins(self, sample: Sample, predictions: Sequence[Any]) -> dict[int, _ConfidenceBin]:
+        """Return the bins that have queries, by their numbers, in the order of their first queries."""
+        bins: dict[int, _ConfidenceBin] = {}
+        for row, label, distribution in zip(sample.rows, sample.truth, predictions, strict=True):
             confidence = max(distribution)
-            hit = float(distribution.index(confidence) == true)
-            columns = bins[classification.confidence_bin(confidence)]
-            for column, value in zip(columns, (hit, 1.0, hit - confidence), strict=True):
-                column[row] += value
+            hit = float(distribution.index(confidence) == label)
+            number = classification.confidence_bin(confidence)
+            if number not in bins:
+                bins[number] = _ConfidenceBin(
+                    hits=[0.0] * sample.n_rows, queries=[0.0] * sample.n_rows, errors=[0.0] * sample.n_rows
+                )
+            confidence_bin = bins[number]
+            confidence_bin.hits[row] += hit
+            confidence_bin.queries[row] += 1.0
+            confidence_bin.errors[row] += hit - confidence
         return bins
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
-        """Return the term of the confidence interval."""
+        """Return the value with its limits and the influence of each test row."""
         bins = self._bins(sample, predictions)
-        return intervals.calibration_part([bins[number] for number in sorted(bins)], sample.sizes, level)
+        columns = []
+        for number in sorted(bins):
+            columns.append((bins[number].hits, bins[number].queries, bins[number].errors))
+        return intervals.calibration_part(columns, sample.sizes, level)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the calibration error of one run.
 
-        Chance raises it: the errors of the bins add up whatever their sign. The bias is at most that of bins whose true
-        error is two standard deviations below the observed one. The sign of a bin that is no further from 0 is
-        uncertain.
+        Chance raises it: the errors of the bins add up whatever their sign. The sign of a bin is uncertain if, with one
+        more row, its error could be within two standard deviations of 0.
         """
-        count, more = len(predictions), sample.most
-        contributions, sizes, kinks, bias = [0.0] * sample.n_rows, [], [], 0.0
-        for *_, errors in self._bins(sample, predictions).values():
-            excess = math.fsum(errors)
-            terms = [(error if excess >= 0.0 else -error) / count for error in errors]
+        count = len(predictions)
+        new_queries = sample.most  # of one more test row
+        contributions = [0.0] * sample.n_rows
+        sizes = []
+        kinks = []
+        bias = 0.0
+        for confidence_bin in self._bins(sample, predictions).values():
+            error_sum = math.fsum(confidence_bin.errors)
+            if error_sum >= 0.0:
+                terms = [error / count for error in confidence_bin.errors]
+            else:
+                terms = [-error / count for error in confidence_bin.errors]
             contributions = list(map(add, contributions, terms))
-            variance = max(0.0, math.fsum(error * error for error in errors) - excess**2 / sample.n_rows)
-            deviation = math.sqrt(variance)
-            if abs(excess) < 2.0 * math.sqrt(variance + more * more):  # with one more row
+
+            size = abs(error_sum)
+            sizes.append(size)
+            squares = math.fsum(error * error for error in confidence_bin.errors)
+            variance = max(0.0, squares - error_sum**2 / sample.n_rows)
+            if size < 2.0 * math.sqrt(variance + new_queries * new_queries):
                 kinks.append(terms)
-            sizes.append(abs(excess))
-            centre = max(0.0, abs(excess) - 2.0 * deviation)
-            bias += (intervals.folded_moments(centre, deviation)[0] - centre) / count
+            bias += _bias_of_size(size, math.sqrt(variance)) / count
+
         total = math.fsum(sizes)
-        low, high = (total - min(more, max(sizes))) / (count + more), (total + more) / (count + more)
-        return Contributions(total / count, contributions, low, high, 1.0, raised=bias, kinks=tuple(kinks))
+        return Contributions(
+            value=total / count,
+            rows=contributions,
+            # One more row moves one bin by up to its number of queries; no bin has an error below 0.
+            low=(total - min(new_queries, max(sizes))) / (count + new_queries),
+            high=(total + new_queries) / (count + new_queries),
+            span=1.0,
+            raised=bias,
+            kinks=tuple(kinks),
+        )
+
+
+def _bias_of_size(size: float, deviation: float) -> float:
+    """Return how far chance can raise the absolute value of a sum, on average.
+
+    The bias is larger the nearer the true sum is to 0. The true size is assumed to be two standard deviations below the
+    observed one.
+
+    Args:
+        size: The observed absolute value.
+        deviation: Standard deviation of the sum.
+    """
+    true_size = max(0.0, size - 2.0 * deviation)
+    mean_size, _ = intervals.folded_moments(true_size, deviation)
+    return mean_size - true_size
+
+
+# -- entropy and divergence
 
 
 class MeanEntropy(Mean):
@@ -495,7 +725,7 @@ class MeanEntropy(Mean):
         return -math.log(labels), 0.0
 
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
-        """Return one score for each query."""
+        """Return minus the entropy of the prediction of each query."""
         return [-entropy(row) for row in predictions]
 
 
@@ -509,26 +739,50 @@ class EntropyOfMean(Statistic):
         return 0.0, math.log(labels)
 
     def value(self, sample: Sample, predictions: Sequence[Any]) -> float:
-        """Return the value."""
+        """Return the entropy of the mean prediction."""
         return entropy_of_mean(predictions)
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
-        interval = intervals.divergence_interval(_sums_of_labels(sample, predictions), None, sample.sizes, level)
-        return _from_the_top(entropy_of_mean(predictions), interval, 0.0, math.log(sample.n_labels) or 1.0)
+        """Return the confidence interval, from that of the divergence from uniform frequencies.
+
+        The entropy is log(labels) minus this divergence.
+        """
+        divergence = intervals.divergence_interval(
+            _row_sums_by_label(sample, predictions), frequencies=None, queries=sample.sizes, level=level
+        )
+        value = entropy_of_mean(predictions)
+        highest = math.log(sample.n_labels)
+        if not highest:  # there is one label only
+            highest = 1.0
+        return _from_the_top(value, divergence, low=0.0, high=highest)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
-        """Return the entropy of the mean prediction of one run. Chance lowers it."""
-        count, more = len(predictions), sample.most
-        sums = list(map(math.fsum, zip(*predictions, strict=True)))
-        surprise = [-math.log(total / count) if total > 0.0 else 0.0 for total in sums]
-        scores = [math.fsum(map(mul, row, surprise)) for row in predictions]
-        most = sums.index(max(sums))
-        certain = [total + more * (label == most) for label, total in enumerate(sums)]
-        even = _filled(sums, [1.0] * len(sums), more)
-        low, high = (entropy([total / (count + more) for total in new]) for new in (certain, even))
-        rows = [of_row / count for of_row in sample.sums(scores)]
-        bias = _bias_of_entropy(len(sums), sample.n_rows)
-        return Contributions(entropy_of_mean(predictions), rows, low, high, math.log(len(sums)), lowered=bias)
+        """Return the entropy of the mean prediction of one run. Chance lowers it.
+
+        With m the mean probability of each label, a query with the probabilities p contributes
+        ``-sum(p * log(m))``, divided by the number of queries.
+        """
+        count = len(predictions)
+        label_sums = _label_sums(predictions)
+        surprises = [-math.log(total / count) if total > 0.0 else 0.0 for total in label_sums]
+        scores = [math.fsum(map(mul, row, surprises)) for row in predictions]
+
+        # One more row lowers the entropy most if it is certain of the likeliest label, and raises it most if it makes
+        # the mean as even as possible.
+        new_queries = sample.most
+        likeliest = label_sums.index(max(label_sums))
+        certain_sums = list(label_sums)
+        certain_sums[likeliest] += new_queries
+        even_sums = _made_proportional(label_sums, [1.0] * len(label_sums), new_queries)
+        new_count = count + new_queries
+        return Contributions(
+            value=entropy_of_mean(predictions),
+            rows=[row_sum / count for row_sum in sample.sums(scores)],
+            low=entropy([total / new_count for total in certain_sums]),
+            high=entropy([total / new_count for total in even_sums]),
+            span=math.log(len(label_sums)),
+            lowered=_bias_of_entropy(len(label_sums), sample.n_rows),
+        )
 
 
 class Divergence(Statistic):
@@ -542,48 +796,98 @@ class Divergence(Statistic):
         return 0.0, math.inf
 
     def value(self, sample: Sample, predictions: Sequence[Any]) -> float:
-        """Return the value."""
+        """Return the divergence.
+
+        Raises:
+            UndefinedMetricError: It is infinite.
+        """
         value = empirical_bias(predictions, sample.truth)
         if math.isinf(value):
             raise UndefinedMetricError("infinite: a label that no test row has gets a positive probability")
         return value
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
-        counts = [sample.sums([float(label == true) for true in sample.truth]) for label in range(sample.n_labels)]
-        return intervals.divergence_interval(_sums_of_labels(sample, predictions), counts, sample.sizes, level)
+        """Return the confidence interval, also if labels have too few test rows."""
+        frequencies = []
+        for label in range(sample.n_labels):
+            frequencies.append(sample.sums([float(label == true_label) for true_label in sample.truth]))
+        return intervals.divergence_interval(
+            _row_sums_by_label(sample, predictions), frequencies, queries=sample.sizes, level=level
+        )
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the divergence of the mean prediction of one run from the frequencies of the true labels.
 
-        Chance raises it. The value is infinite if a label that is never true has a positive mean probability, and the
-        highest value if there is a label that is never true.
+        Chance raises it. The value is infinite if a label that is never true has a positive mean probability. After one
+        more row, it could be infinite if any label is never true.
+
+        With m the mean probability and f the frequency of each label, a query with the probabilities p and the true
+        label t contributes ``sum(p * log(m / f)) + 1 - m[t] / f[t]``, divided by the number of queries.
         """
-        count, more = len(predictions), sample.most
-        sums = list(map(math.fsum, zip(*predictions, strict=True)))
-        mean, labels = [total / count for total in sums], range(len(sums))
-        shares = label_frequencies(sample.truth, len(mean))
-        if any(p > 0.0 and q == 0.0 for p, q in zip(mean, shares, strict=True)):
-            return Contributions(math.inf, [0.0] * sample.n_rows, 0.0, math.inf, math.inf)
-        logarithms = [math.log(p / q) if p > 0.0 else 0.0 for p, q in zip(mean, shares, strict=True)]
-        scores = [
-            math.fsum(map(mul, row, logarithms)) + (1.0 - mean[label] / shares[label])
-            for row, label in zip(predictions, sample.truth, strict=True)
-        ]
+        count = len(predictions)
+        new_queries = sample.most  # of one more test row
+        label_sums = _label_sums(predictions)
+        mean = [total / count for total in label_sums]
+        frequencies = label_frequencies(sample.truth, len(mean))
+        if any(p > 0.0 and f == 0.0 for p, f in zip(mean, frequencies, strict=True)):
+            return Contributions(math.inf, rows=[0.0] * sample.n_rows, low=0.0, high=math.inf, span=math.inf)
 
-        def after(true: int) -> Iterator[float]:
-            """Yield the divergences after one more row: with each certain prediction, and with the best one."""
-            frequencies = [share * count + more * (label == true) for label, share in enumerate(shares)]
-            rows = [[total + more * (label == predicted) for label, total in enumerate(sums)] for predicted in labels]
-            for new in (*rows, _filled(sums, frequencies, more)):
-                pairs = [(p, q) for p, q in zip(new, frequencies, strict=True) if p > 0.0]
-                terms = (p * math.log(p / q) if q else math.inf for p, q in pairs)
-                yield max(0.0, math.fsum(terms) / (count + more))
+        logarithms = [math.log(p / f) if p > 0.0 else 0.0 for p, f in zip(mean, frequencies, strict=True)]
+        scores = []
+        for row, label in zip(predictions, sample.truth, strict=True):
+            of_prediction = math.fsum(map(mul, row, logarithms))
+            of_label = 1.0 - mean[label] / frequencies[label]
+            scores.append(of_prediction + of_label)
 
-        ends = [value for true in labels for value in after(true)]
-        value = max(0.0, math.fsum(map(mul, mean, logarithms)))
-        rows = [of_row / count for of_row in sample.sums(scores)]
-        bias = _bias_of_entropy(len(mean), sample.n_rows)
-        return Contributions(value, rows, min(ends), max(ends), math.inf, raised=bias)
+        label_counts = [frequency * count for frequency in frequencies]
+        possible_values = _divergences_after_one_row(
+            label_sums, label_counts, new_queries=new_queries, new_count=count + new_queries
+        )
+        return Contributions(
+            value=max(0.0, math.fsum(map(mul, mean, logarithms))),
+            rows=[row_sum / count for row_sum in sample.sums(scores)],
+            low=min(possible_values),
+            high=max(possible_values),
+            span=math.inf,
+            raised=_bias_of_entropy(len(mean), sample.n_rows),
+        )
+
+
+def _divergences_after_one_row(
+    label_sums: Sequence[float], label_counts: Sequence[float], new_queries: int, new_count: int
+) -> list[float]:
+    """Return the divergences after one more test row: with each true label, and each certain or the best prediction.
+
+    Args:
+        label_sums: For each label the sum of its probabilities.
+        label_counts: For each label its number of queries.
+        new_queries: Number of queries of the new row.
+        new_count: Number of all queries with those of the new row.
+    """
+    divergences = []
+    for true_label in range(len(label_sums)):
+        new_counts = list(label_counts)
+        new_counts[true_label] += new_queries
+        outcomes = [_made_proportional(label_sums, new_counts, new_queries)]
+        for predicted_label in range(len(label_sums)):
+            certain_sums = list(label_sums)
+            certain_sums[predicted_label] += new_queries
+            outcomes.append(certain_sums)
+        for new_sums in outcomes:
+            divergences.append(_divergence_of_sums(new_sums, new_counts, new_count))
+    return divergences
+
+
+def _divergence_of_sums(label_sums: Sequence[float], label_counts: Sequence[float], count: int) -> float:
+    """Return the divergence of the mean prediction of a number of queries from the frequencies of their labels."""
+    terms = []
+    for p, f in zip(label_sums, label_counts, strict=True):
+        if p <= 0.0:
+            continue
+        if not f:
+            return math.inf
+        terms.append(p * math.log(p / f))
+    return max(0.0, math.fsum(terms) / count)
 
 
 def _bias_of_entropy(n_labels: int, n_rows: int) -> float:
@@ -596,17 +900,39 @@ def _bias_of_entropy(n_labels: int, n_rows: int) -> float:
     return math.log1p((n_labels - 1) / n_rows)
 
 
-def _filled(sums: Sequence[float], shares: Sequence[float], more: float) -> list[float]:
-    """Return sums to which an amount is added so that they become as proportional to shares as possible."""
-    level, total, weight = 0.0, more, 0.0
-    for ratio, share in sorted((a / share, share) for a, share in zip(sums, shares, strict=True) if share):
-        if weight and total / weight <= ratio:
+def _made_proportional(sums: Sequence[float], weights: Sequence[float], amount: float) -> list[float]:
+    """Return sums to which an amount is added so that they become as proportional to weights as possible.
+
+    The smallest sums, in proportion to their weights, are raised to a common level: ``max(sum, level * weight)``.
+
+    Args:
+        sums: The sums.
+        weights: The weight of each sum; sums with the weight 0 get nothing.
+        amount: What is added in all.
+    """
+    ratios = []
+    for value, weight in zip(sums, weights, strict=True):
+        if weight:
+            ratios.append((value / weight, weight))
+    level = 0.0
+    raised_total = amount
+    raised_weight = 0.0
+    for ratio, weight in sorted(ratios):
+        if raised_weight and level <= ratio:
             break
-        total, weight = total + ratio * share, weight + share
-        level = total / weight
-    return [max(a, level * share) for a, share in zip(sums, shares, strict=True)]
+        raised_total += ratio * weight
+        raised_weight += weight
+        level = raised_total / raised_weight
+    return [max(value, level * weight) for value, weight in zip(sums, weights, strict=True)]
 
 
-def _sums_of_labels(sample: Sample, distributions: Sequence[Sequence[float]]) -> list[list[float]]:
+def _label_sums(distributions: Sequence[Sequence[float]]) -> list[float]:
+    """Return for each label the sum of its probabilities."""
+    columns = zip(*distributions, strict=True)
+    return list(map(math.fsum, columns))
+
+
+def _row_sums_by_label(sample: Sample, distributions: Sequence[Sequence[float]]) -> list[list[float]]:
     """Return for each label the sum of its probabilities over the queries of each test row."""
-    return list(map(sample.sums, zip(*distributions, strict=True)))
+    columns = zip(*distributions, strict=True)
+    return list(map(sample.sums, columns))

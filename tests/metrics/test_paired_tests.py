@@ -42,7 +42,8 @@ def test_the_chance_of_a_weighted_sum_is_the_closed_form(numbers: list[int]) -> 
         for term in terms
         if term > 0
     )
-    assert paired._chance({float(term): 1 for term in terms}) == pytest.approx(float(exact), abs=1e-9, rel=1e-6)
+    found = paired._probability_not_positive({float(term): 1 for term in terms})
+    assert found == pytest.approx(float(exact), abs=1e-9, rel=1e-6)
 
 
 @pytest.mark.parametrize("strata", [(700,), (300, 50, 350)])
@@ -316,6 +317,15 @@ def test_the_least_consistency_is_that_of_all_labels(labels: int, conditions: in
     queries = [[query] for query in product(range(labels), repeat=conditions)]
     least = min(CONSISTENCY.scores(sample, query)[0] for query in queries)
     assert CONSISTENCY.possible(sample, queries[0]) == (least, 1.0)
+
+
+def test_the_interval_of_a_metric_with_one_possible_value_is_a_point() -> None:
+    """The consistency over one condition is always 1. The search for an end never ended."""
+    run = CONSISTENCY.of_run(Sample([0, 1], [0, 1], 2, 2), [(0,), (1,)])
+    difference = paired.paired_difference([(1.0, run)], [(1.0, run)])
+    interval = paired.difference_interval(difference)
+    assert interval is not None
+    assert (interval.low, interval.high) == (0.0, 0.0)
 
 
 # -- skewed nulls: both runs have the same true score, and most samples lack the rows that say so
