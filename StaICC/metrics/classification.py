@@ -150,25 +150,17 @@ def _refuse_nan_and_plus_infinity(row_index: int, values: list[float]) -> None:
         raise OutputError(f"row {row_index} of the predictions is minus infinity in every column; one must be finite")
 
 
-def _exact_sum(numbers: Sequence[float]) -> float:
-    """Return the sum of real numbers; infinity if it is beyond the range of floats.
-
-    Raises:
-        TypeError: Something is not a real number. This includes texts such as ``"0.5"``, which `float` would read.
-    """
-    try:
-        return math.fsum(numbers)
-    except (ValueError, OverflowError):  # infinities of both signs, or finite values that add up to too much
-        return math.inf
-
-
 def _read_row(row_index: int, row: Sequence[float]) -> tuple[list[float], float]:
     """Return the values of one row as floats, and their sum as in :class:`_Matrix`."""
     if isinstance(row, (str, bytes)):
         raise _row_error(row_index, row, "is text")
     try:
         numbers = row if isinstance(row, (list, tuple)) else list(row)
-        total = _exact_sum(numbers)
+        # In contrast to float(), fsum() refuses a text such as "0.5".
+        try:
+            total = math.fsum(numbers)
+        except (ValueError, OverflowError):  # infinities of both signs, or finite values that add up to too much
+            total = math.inf
         values = list(map(float, numbers))
     except (TypeError, ValueError, OverflowError) as error:
         raise _row_error(row_index, row, f"cannot be read as numbers ({error})") from None
@@ -279,6 +271,8 @@ def _without_rounding_below_zero(rows: list[list[float]]) -> list[list[float]]:
 def _rounded_to_zero(matrix: _Matrix) -> _Matrix:
     """Return a matrix with zero in place of rounding errors below zero, and with the sums of its new rows."""
     rows = _without_rounding_below_zero(matrix.rows)
+    if rows is matrix.rows:
+        return matrix
     totals = []
     for row, total in zip(rows, matrix.totals, strict=True):
         if math.isfinite(total):
