@@ -41,28 +41,32 @@ class ScoreRecord:
     """Its column head in tables; the key by default."""
 
 
-_ACCURACY, _DIVERGENCE, _MEAN_ENTROPY, CONSISTENCY = Accuracy(), Divergence(), MeanEntropy(), Consistency()
-SCORES: Mapping[str, ScoreRecord] = {
-    score.key: score
-    for score in (
-        ScoreRecord("accuracy", "accuracy", True, _ACCURACY),
-        ScoreRecord("averaged_truelabel_likelihood", "true-label likelihood", True, Likelihood(), "likelihood"),
-        ScoreRecord("macro_F1", "macro F1", True, MacroF1(), "macro F1"),
-        ScoreRecord("expected_calibration_error_1", "calibration error (ECE-1)", False, CalibrationError(), "ECE-1"),
-        ScoreRecord("contextual_bias", "contextual bias", False, _MEAN_ENTROPY),
-        ScoreRecord("domain_bias", "domain bias", False, _MEAN_ENTROPY),
-        ScoreRecord("entropy", "entropy of the mean prediction", True, EntropyOfMean()),
-        ScoreRecord("DL div.", "posterior bias", False, _DIVERGENCE),
-        ScoreRecord("empirical_bias", "posterior bias", False, _DIVERGENCE),
-        ScoreRecord("consistency", "consistency", True, CONSISTENCY),
-    )
-}
+_ACCURACY = Accuracy()
+_MEAN_ENTROPY = MeanEntropy()
+_DIVERGENCE = Divergence()
+CONSISTENCY = Consistency()
+
+_RECORDS = (
+    ScoreRecord("accuracy", "accuracy", True, _ACCURACY),
+    ScoreRecord("averaged_truelabel_likelihood", "true-label likelihood", True, Likelihood(), "likelihood"),
+    ScoreRecord("macro_F1", "macro F1", True, MacroF1(), "macro F1"),
+    ScoreRecord("expected_calibration_error_1", "calibration error (ECE-1)", False, CalibrationError(), "ECE-1"),
+    ScoreRecord("contextual_bias", "contextual bias", False, _MEAN_ENTROPY),
+    ScoreRecord("domain_bias", "domain bias", False, _MEAN_ENTROPY),
+    ScoreRecord("entropy", "entropy of the mean prediction", True, EntropyOfMean()),
+    ScoreRecord("DL div.", "posterior bias", False, _DIVERGENCE),
+    ScoreRecord("empirical_bias", "posterior bias", False, _DIVERGENCE),
+    ScoreRecord("consistency", "consistency", True, CONSISTENCY),
+)
+
+SCORES: Mapping[str, ScoreRecord] = {score.key: score for score in _RECORDS}
 """The scores of this library by key. Those of LongICL, accuracy or micro F1, have the names of rounds or conditions."""
 
 BASELINE_KEYS = ("uniform", "majority")
 """Keys next to LongICL's scores that are baselines: no query is missing from them, and they are not compared."""
 
-STATISTICS: Mapping[str, Statistic] = {key: score.statistic for key, score in SCORES.items() if score.statistic}
+STATISTICS: Mapping[str, Statistic] = {score.key: score.statistic for score in _RECORDS if score.statistic is not None}
+"""The statistics of the scores of this library by key."""
 
 
 class Column(NamedTuple):
@@ -75,10 +79,10 @@ class Column(NamedTuple):
 
 
 COLUMNS = (
-    *(
-        Column(benchmark_names.NORMAL, key, SCORES[key].title)
-        for key in ("accuracy", "macro_F1", "averaged_truelabel_likelihood", "expected_calibration_error_1")
-    ),
+    Column(benchmark_names.NORMAL, "accuracy", "accuracy"),
+    Column(benchmark_names.NORMAL, "macro_F1", "macro F1"),
+    Column(benchmark_names.NORMAL, "averaged_truelabel_likelihood", "true-label likelihood"),
+    Column(benchmark_names.NORMAL, "expected_calibration_error_1", "calibration error (ECE-1)"),
     Column(benchmark_names.CONTEXTUAL_BIAS, "contextual_bias", "contextual bias"),
     Column(benchmark_names.DOMAIN_BIAS, "domain_bias", "domain bias"),
     Column(benchmark_names.POSTERIOR_BIAS, "DL div.", "posterior bias"),
@@ -89,7 +93,9 @@ COLUMNS = (
 )
 """The scores that a leaderboard shows, by benchmark; the main one comes first."""
 
-HEADLINE = {column.benchmark: column.key for column in reversed(COLUMNS)}
+HEADLINE: dict[str, str] = {}
+for _column in COLUMNS:
+    HEADLINE.setdefault(_column.benchmark, _column.key)
 """The score that is compared by default, by benchmark; for other benchmarks it is the first."""
 
 
@@ -111,15 +117,15 @@ def score_record(benchmark: str, key: str, stated: Mapping[str, bool | None] = {
         False
     """
     if benchmark == benchmark_names.LONG_ICL:
-        record = ScoreRecord(key, key, True, _ACCURACY)
+        record = ScoreRecord(key, key, higher_is_better=True, statistic=_ACCURACY)
     elif key in stated or key not in SCORES:
-        record = ScoreRecord(key, key, stated.get(key))
+        record = ScoreRecord(key, key, higher_is_better=stated.get(key))
     else:
         record = SCORES[key]
-    title = next((column.title for column in COLUMNS if column[:2] == (benchmark, key)), record.title)
-    better = record.higher_is_better
-    return replace(
-        record,
-        title=title,
-        higher_is_better=better if better is None else better != (benchmark == benchmark_names.GLER),
-    )
+
+    for column in COLUMNS:
+        if column.benchmark == benchmark and column.key == key:
+            record = replace(record, title=column.title)
+    if benchmark == benchmark_names.GLER and record.higher_is_better is not None:
+        record = replace(record, higher_is_better=not record.higher_is_better)
+    return record
