@@ -9,7 +9,7 @@ Scoring yields a :class:`Score` per metric: a value, or None and the reason. Und
 calibration error have no value for bare labels or for predictions of ambiguous kind, and a function that returns NaN
 has returned nothing.
 
-A metric is a function of the shape ``metric(ground_truth, prediction) -> float``. docs/extending.md adds one.
+A metric is a function of the shape ``metric(ground_truth, prediction) -> float``. docs/adding_a_metric.md adds one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import ModuleType
 from typing import Any
 
 from StaICC.errors import ArgumentError, UndefinedMetricError, unknown_name
@@ -89,7 +88,7 @@ class Metric:
     @property
     def known(self) -> bool:
         """Whether it is a metric of this library under its own name."""
-        return any(self.name == metric.name and self.function is metric.function for metric in _STANDARD.metrics)
+        return any(self.name == metric.name and self.function is metric.function for metric in _BUILT_IN)
 
     @property
     def statistic(self) -> Statistic | None:
@@ -106,12 +105,12 @@ class Metric:
     @property
     def of_release(self) -> bool:
         """Whether its function is a metric of the set ``"0.1.1"``."""
-        return any(self.function is metric.function for metric in _SETS["0.1.1"].metrics)
+        return any(self.function is metric.function for metric in _RELEASED.metrics)
 
     @property
     def of_library(self) -> bool:
         """Whether it is a metric of this library or of the release, unchanged."""
-        return any(self in metric_set.metrics for metric_set in _SETS.values())
+        return self in _BUILT_IN or self in _RELEASED.metrics
 
 
 def _measure(metric: Metric, truth: Sequence[int], rows: Sequence[Sequence[float]]) -> Score:
@@ -315,50 +314,70 @@ class MetricSet:
 def scored_as_released(metrics: Sequence[Metric]) -> bool:
     """Return whether metrics get what the inference function returned, as in 0.1.1.
 
-    They do if there is a metric of 0.1.1 among them, and none of the standard ones, which need probabilities.
+    They do if there is a metric of 0.1.1 among them, and none of this library, which may need probabilities.
     """
-    standard_functions = [metric.function for metric in _STANDARD.metrics]
-    if any(metric.function in standard_functions for metric in metrics):
+    built_in_functions = [metric.function for metric in _BUILT_IN]
+    if any(metric.function in built_in_functions for metric in metrics):
         return False
     return any(metric.of_release for metric in metrics)
 
 
-def _own_set(name: str, module: ModuleType, as_released: bool = False) -> MetricSet:
-    """Return the library's metrics of classification as a module defines them."""
+_PUBLISHED = ("accuracy", "averaged_truelabel_likelihood", "macro_F1", "expected_calibration_error_1")
+"""The metrics of the paper and of StaICC 0.1.1, in the order of the report.
+
+Both sets have these and no others, so that a metric that is added to the library changes no result. It is used by its
+name, such as ``"standard+name"``.
+"""
+
+
+def _built_in_metrics() -> tuple[Metric, ...]:
+    """Return the metrics of all scores that have one."""
     metrics = []
-    for key, statistic in STATISTICS.items():
-        if not statistic.of_classification:
+    for score in SCORES.values():
+        if score.metric is None or score.statistic is None:
             continue
-        function, higher_is_better = getattr(module, key), SCORES[key].higher_is_better
-        if as_released:  # it gets what the inference function returned, and has no range
-            metrics.append(Metric(key, function, False, higher_is_better))
-        else:
-            metrics.append(Metric(key, function, statistic.reads == "probabilities", higher_is_better, (0.0, 1.0)))
-    return MetricSet(name, tuple(metrics), as_released)
+        metric = Metric(
+            score.key,
+            score.metric,
+            requires_probabilities=score.statistic.reads == "probabilities",
+            higher_is_better=score.higher_is_better,
+            range=(0.0, 1.0),
+        )
+        metrics.append(metric)
+    return tuple(metrics)
 
 
-_STANDARD = _own_set("standard", classification)
-_SETS = {known.name: known for known in (_STANDARD, _own_set("0.1.1", released, as_released=True))}
+def _released_set() -> MetricSet:
+    """Return the metrics of 0.1.1: they get what the inference function returned, and have no range."""
+    metrics = []
+    for name in _PUBLISHED:
+        metrics.append(Metric(name, getattr(released, name), higher_is_better=SCORES[name].higher_is_better))
+    return MetricSet("0.1.1", tuple(metrics), as_released=True)
+
+
+_BUILT_IN = _built_in_metrics()
+_STANDARD = MetricSet("standard", tuple(metric for metric in _BUILT_IN if metric.name in _PUBLISHED))
+_RELEASED = _released_set()
+_SETS = {"standard": _STANDARD, "0.1.1": _RELEASED}
 
 
 def _read_metric(name: str, value: Any) -> Metric:
     """Return a function as a metric with this name; a metric of the library keeps its range and direction."""
     if isinstance(value, Metric):
         return replace(value, name=name)
-    for library_set in _SETS.values():
-        for metric in library_set.metrics:
-            if value is metric.function:
-                return replace(metric, name=name)
+    for metric in (*_BUILT_IN, *_RELEASED.metrics):
+        if value is metric.function:
+            return replace(metric, name=name)
     return Metric(name, value, requires_probabilities=None)
 
 
 METRICS: Registry[Metric] = Registry(
     "metric",
     "staicc.metrics",
-    {metric.name: f"{classification.__name__}:{metric.name}" for metric in _STANDARD.metrics},
+    {metric.name: f"{metric.function.__module__}:{metric.function.__name__}" for metric in _BUILT_IN},
     _read_metric,
     "A set and metrics are joined by +, such as standard+my_metric.",
-    {fold(name): name for name in (*_SETS, *(metric.name for metric in _STANDARD.metrics))},
+    {fold(name): name for name in _SETS},
 )
 """The metrics by name. The names of metric sets are taken, too."""
 

@@ -2,16 +2,17 @@
 
 A :class:`ScoreRecord` says what a score is: its key, titles, direction and
 :class:`~StaICC.metrics.statistics.Statistic`. Metric sets, intervals, tests, tables, reports, comparison and checks of
-files read it (:func:`score_record`).
+files read it (:func:`score_record`). docs/adding_a_metric.md adds one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from StaICC import benchmark_names
+from StaICC.metrics import classification
 from StaICC.metrics.statistics import (
     Accuracy,
     CalibrationError,
@@ -27,7 +28,11 @@ from StaICC.metrics.statistics import (
 
 @dataclass(frozen=True, slots=True)
 class ScoreRecord:
-    """What is known about a score."""
+    """What is known about a score.
+
+    Raises:
+        TypeError: The statistic lacks something that a score of its kind needs. The message says what.
+    """
 
     key: str
     """Its key in results."""
@@ -39,6 +44,43 @@ class ScoreRecord:
     """``None`` if it cannot be computed from saved records: it comes from a user's function or benchmark."""
     head: str = ""
     """Its column head in tables; the key by default."""
+    metric: Callable[[list[int], list[list[float]]], float] | None = None
+    """The function of true labels and rows that computes it; ``None`` for a score that is no metric of classification,
+    but belongs to one benchmark."""
+
+    def __post_init__(self) -> None:
+        if self.statistic is None:
+            return
+        problems = _problems_of_statistic(self.statistic, is_metric=self.metric is not None)
+        if problems:
+            raise TypeError(f"the score {self.key!r}: {type(self.statistic).__name__} {'; '.join(problems)}")
+
+
+def _problems_of_statistic(statistic: Statistic, is_metric: bool) -> list[str]:
+    """Return what a statistic lacks for the record of a score.
+
+    Args:
+        statistic: The statistic.
+        is_metric: Whether the score is a metric of classification.
+    """
+    defined = type(statistic)
+    problems = []
+    if defined.of_run is Statistic.of_run:
+        problems.append("needs of_run(), for paired tests")
+    if not is_metric:
+        if defined.value is Statistic.value:
+            problems.append("needs value(), because its record has no metric")
+        return problems
+
+    if defined.part is Statistic.part:
+        problems.append("needs part(), for confidence intervals, also of the slopes of GLER")
+    if not defined.of_classification:
+        problems.append("needs of_classification = True, because its record has a metric")
+    # Slopes, and means over data sets, have intervals in this unit.
+    if statistic.range(2) != (0.0, 1.0):
+        lowest, highest = statistic.range(2)
+        problems.append(f"needs the range 0 to 1, not {lowest:g} to {highest:g}: scale the metric")
+    return problems
 
 
 _ACCURACY = Accuracy()
@@ -47,10 +89,24 @@ _DIVERGENCE = Divergence()
 CONSISTENCY = Consistency()
 
 _RECORDS = (
-    ScoreRecord("accuracy", "accuracy", True, _ACCURACY),
-    ScoreRecord("averaged_truelabel_likelihood", "true-label likelihood", True, Likelihood(), "likelihood"),
-    ScoreRecord("macro_F1", "macro F1", True, MacroF1(), "macro F1"),
-    ScoreRecord("expected_calibration_error_1", "calibration error (ECE-1)", False, CalibrationError(), "ECE-1"),
+    ScoreRecord("accuracy", "accuracy", True, _ACCURACY, metric=classification.accuracy),
+    ScoreRecord(
+        "averaged_truelabel_likelihood",
+        "true-label likelihood",
+        True,
+        Likelihood(),
+        head="likelihood",
+        metric=classification.averaged_truelabel_likelihood,
+    ),
+    ScoreRecord("macro_F1", "macro F1", True, MacroF1(), head="macro F1", metric=classification.macro_F1),
+    ScoreRecord(
+        "expected_calibration_error_1",
+        "calibration error (ECE-1)",
+        False,
+        CalibrationError(),
+        head="ECE-1",
+        metric=classification.expected_calibration_error_1,
+    ),
     ScoreRecord("contextual_bias", "contextual bias", False, _MEAN_ENTROPY),
     ScoreRecord("domain_bias", "domain bias", False, _MEAN_ENTROPY),
     ScoreRecord("entropy", "entropy of the mean prediction", True, EntropyOfMean()),
