@@ -80,12 +80,18 @@ Single precision reaches it.
 """
 
 _EXACT_SHARE = 0.01
-_ROUGH_SHARE = 0.1
-_RANGE_SHARE = 0.5
-"""Shares of rows from which on a matrix with negative values is a mixture: rows that sum to 1 within
-:data:`EXACT_TOLERANCE`, rows that sum to 1 within :data:`SUM_TOLERANCE`, rows within [0, 1]."""
+"""Share of rows that sum to 1 within `EXACT_TOLERANCE` from which on a matrix with negative values is a mixture.
 
-_KEPT = 2.0**-50
+By chance, two normal logits do so in less than two rows of a thousand, even in bfloat16.
+"""
+
+_ROUGH_SHARE = 0.1
+"""Share of rows that sum to 1 within `SUM_TOLERANCE` from which on it is a mixture; by chance less than 0.02."""
+
+_RANGE_SHARE = 0.5
+"""Share of rows within [0, 1] above which it is a mixture; by chance at most a quarter for two logits around zero."""
+
+_SUM_ROUNDING = 2.0**-50
 """A row whose sum is this near to 1 is left bit for bit: dividing would only add rounding."""
 
 _ADVICE = "say what they are: outputs='probabilities' divides each row by its sum, outputs='logits' takes the softmax"
@@ -106,96 +112,148 @@ class Normalised:
     reason: str | None = None
 
 
-def _refuse(number: int, row: Sequence[float], what: str) -> OutputError:
+@dataclass(frozen=True, slots=True)
+class _Matrix:
+    """A matrix of predictions after reading: all rows have the same length."""
+
+    rows: list[list[float]]
+    totals: list[float]
+    """The exact sum of each row, infinite if it is beyond the range of floats."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RowGroups:
+    """The indexes of the rows of a matrix, by what the row looks like. A row is in one group."""
+
+    sum_to_one: list[int]
+    """No value is negative, and the sum is 1 within `SUM_TOLERANCE`."""
+    within_0_and_1: list[int]
+    """All values are in [0, 1], with another sum."""
+    others: list[int]
+
+
+def _row_error(row_index: int, row: Sequence[float], problem: str) -> OutputError:
     return OutputError(
-        f"row {number} of the predictions {what}: {reprlib.repr(row)}; expected one finite number per label"
+        f"row {row_index} of the predictions {problem}: {reprlib.repr(row)}; expected one finite number per label"
     )
 
 
-def _check_not_finite(number: int, values: list[float]) -> None:
-    """Refuse NaN and plus infinity, and a row of nothing but minus infinity."""
+def _refuse_nan_and_plus_infinity(row_index: int, values: list[float]) -> None:
+    """Raise an error for NaN and plus infinity, and for a row of nothing but minus infinity."""
     for column, value in enumerate(values):
         if math.isnan(value) or value == math.inf:
             raise OutputError(
-                f"row {number}, column {column} of the predictions is {value}; expected a finite number "
+                f"row {row_index}, column {column} of the predictions is {value}; expected a finite number "
                 "(minus infinity is allowed as a logit: probability zero)"
             )
     if all(value == -math.inf for value in values):
-        raise OutputError(f"row {number} of the predictions is minus infinity in every column; one must be finite")
+        raise OutputError(f"row {row_index} of the predictions is minus infinity in every column; one must be finite")
 
 
-def _read(matrix: Sequence[Sequence[float]]) -> tuple[list[list[float]], list[float]]:
-    """Copy a matrix as lists of floats, with the exact sum of each row (infinite if it overflows)."""
+def _read_row(row_index: int, row: Sequence[float]) -> tuple[list[float], float]:
+    """Return the values of one row as floats, and their sum as in :class:`_Matrix`."""
+    if isinstance(row, (str, bytes)):
+        raise _row_error(row_index, row, "is text")
+    try:
+        numbers = row if isinstance(row, (list, tuple)) else list(row)
+        # In contrast to float(), fsum() refuses a text such as "0.5".
+        try:
+            total = math.fsum(numbers)
+        except (ValueError, OverflowError):  # infinities of both signs, or finite values that add up to too much
+            total = math.inf
+        values = list(map(float, numbers))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _row_error(row_index, row, f"cannot be read as numbers ({error})") from None
+    if not math.isfinite(total):
+        _refuse_nan_and_plus_infinity(row_index, values)
+    if not values:
+        raise _row_error(row_index, row, "is empty")
+    return values, total
+
+
+def _read_matrix(matrix: Sequence[Sequence[float]]) -> _Matrix:
+    """Copy a matrix as lists of floats, after checking that it is one (see :func:`numeric_rows`)."""
     rows: list[list[float]] = []
     totals: list[float] = []
-    for number, row in enumerate(matrix):
-        if isinstance(row, (str, bytes)):
-            raise _refuse(number, row, "is text")
-        try:
-            given = row if isinstance(row, (list, tuple)) else list(row)
-            try:
-                total = math.fsum(given)  # also refuses everything that is not a real number
-            except (ValueError, OverflowError):  # infinities of both signs, or finite values beyond the range
-                total = math.inf
-            values = list(map(float, given))
-        except (TypeError, ValueError, OverflowError) as error:
-            raise _refuse(number, row, f"cannot be read as numbers ({error})") from None
-        if not math.isfinite(total):
-            _check_not_finite(number, values)
-        if not values:
-            raise _refuse(number, row, "is empty")
+    for row_index, row in enumerate(matrix):
+        values, total = _read_row(row_index, row)
         if rows and len(values) != len(rows[0]):
             raise OutputError(
-                f"row {number} of the predictions has {len(values)} columns, row 0 has {len(rows[0])}; "
+                f"row {row_index} of the predictions has {len(values)} columns, row 0 has {len(rows[0])}; "
                 "expected one number per label in every row"
             )
         rows.append(values)
         totals.append(total)
-    return rows, totals
+    return _Matrix(rows, totals)
 
 
-def _decide(rows: list[list[float]], totals: list[float]) -> tuple[str, str | None]:
-    """Decide what the rows hold; if that is ambiguous, with the reason.
-
-    Args:
-        rows: The rows, with zero in place of rounding errors below zero.
-        totals: The sum of each row.
-    """
-    sum_to_one: list[int] = []
-    within_0_and_1: list[int] = []  # with another sum
-    others: list[int] = []
-    for number, (row, total) in enumerate(zip(rows, totals, strict=True)):
+def _group_rows(matrix: _Matrix) -> _RowGroups:
+    """Sort the rows by what they look like. Rounding errors below zero must have been replaced by zero."""
+    groups = _RowGroups(sum_to_one=[], within_0_and_1=[], others=[])
+    for row_index, (row, total) in enumerate(zip(matrix.rows, matrix.totals, strict=True)):
         is_non_negative = min(row) >= 0
         if is_non_negative and abs(total - 1.0) <= SUM_TOLERANCE:
-            sum_to_one.append(number)
+            groups.sum_to_one.append(row_index)
         elif is_non_negative and max(row) <= 1:
-            within_0_and_1.append(number)
+            groups.within_0_and_1.append(row_index)
         else:
-            others.append(number)
-    if len(sum_to_one) == len(rows):
-        return "probabilities", None
-    if min(map(min, rows)) >= 0:
-        first = min([*within_0_and_1, *others])
-        return "ambiguous", (
-            f"no value is negative, but row {first} sums to {totals[first]:.6g}: these are logits that happen to be "
-            "positive, or counts, percentages, votes, weights, negative log-likelihoods, or probabilities that were "
-            f"cut from a larger vocabulary; {_ADVICE}"
+            groups.others.append(row_index)
+    return groups
+
+
+def _has_negative_value(rows: list[list[float]]) -> bool:
+    return min(map(min, rows)) < 0
+
+
+def _is_mixture(matrix: _Matrix, groups: _RowGroups) -> bool:
+    """Return whether too many rows of a matrix with negative values look like probabilities to be logits by chance."""
+    exact_count = 0
+    for row_index in groups.sum_to_one:
+        if abs(matrix.totals[row_index] - 1.0) <= EXACT_TOLERANCE:
+            exact_count += 1
+    row_count = len(matrix.rows)
+    if exact_count / row_count >= _EXACT_SHARE:
+        return True
+    if len(groups.sum_to_one) / row_count >= _ROUGH_SHARE:
+        return True
+    in_range_count = len(groups.sum_to_one) + len(groups.within_0_and_1)
+    return in_range_count / row_count > _RANGE_SHARE
+
+
+def _decide_kind(matrix: _Matrix, groups: _RowGroups) -> Literal["probabilities", "logits", "ambiguous"]:
+    """Decide what a matrix holds by the rule at the top of this module."""
+    if len(groups.sum_to_one) == len(matrix.rows):
+        return "probabilities"
+    if _has_negative_value(matrix.rows) and not _is_mixture(matrix, groups):
+        return "logits"
+    return "ambiguous"
+
+
+def _why_ambiguous(matrix: _Matrix, groups: _RowGroups) -> str:
+    """Return why the kind of a matrix is ambiguous, with the first row that shows it."""
+    if not _has_negative_value(matrix.rows):
+        first = min([*groups.within_0_and_1, *groups.others])
+        return (
+            f"no value is negative, but row {first} sums to {matrix.totals[first]:.6g}: these are logits that happen "
+            "to be positive, or counts, percentages, votes, weights, negative log-likelihoods, or probabilities that "
+            f"were cut from a larger vocabulary; {_ADVICE}"
         )
-    exact = sum(abs(totals[number] - 1.0) <= EXACT_TOLERANCE for number in sum_to_one)
-    in_range = len(sum_to_one) + len(within_0_and_1)
-    some_sum_to_one_exactly = exact / len(rows) >= _EXACT_SHARE
-    many_sum_to_one = len(sum_to_one) / len(rows) >= _ROUGH_SHARE
-    most_are_in_range = in_range / len(rows) > _RANGE_SHARE
-    if not (some_sum_to_one_exactly or many_sum_to_one or most_are_in_range):
-        return "logits", None
-    if sum_to_one:
-        looks = f"{len(sum_to_one)} of {len(rows)} rows sum to 1 (the first is row {sum_to_one[0]})"
+
+    row_count = len(matrix.rows)
+    if groups.sum_to_one:
+        looks_like_probabilities = (
+            f"{len(groups.sum_to_one)} of {row_count} rows sum to 1 (the first is row {groups.sum_to_one[0]})"
+        )
     else:
-        looks = f"{in_range} of {len(rows)} rows lie in [0, 1] (the first is row {within_0_and_1[0]})"
-    first = others[0]
-    odd = next(value for value in rows[first] if not 0 <= value <= 1)
-    return "ambiguous", (
-        f"the predictions are a mixture: {looks}, but row {first} has the value {odd:.6g} outside [0, 1]; {_ADVICE}"
+        looks_like_probabilities = (
+            f"{len(groups.within_0_and_1)} of {row_count} rows lie in [0, 1] "
+            f"(the first is row {groups.within_0_and_1[0]})"
+        )
+    first = groups.others[0]
+    outside = [value for value in matrix.rows[first] if not 0 <= value <= 1]
+    return (
+        f"the predictions are a mixture: {looks_like_probabilities}, but row {first} has the value {outside[0]:.6g} "
+        f"outside [0, 1]; {_ADVICE}"
     )
 
 
@@ -205,24 +263,37 @@ def _without_rounding_below_zero(rows: list[list[float]]) -> list[list[float]]:
     ``1 - p`` of a computed probability p can be -1e-17.
     """
     lowest = min(map(min, rows))
-    if not -EXACT_TOLERANCE <= lowest < 0:
+    if lowest >= 0 or lowest < -EXACT_TOLERANCE:
         return rows
     return [[max(value, 0.0) for value in row] for row in rows]
 
 
-def _divided(number: int, row: list[float], total: float) -> tuple[float, ...]:
+def _rounded_to_zero(matrix: _Matrix) -> _Matrix:
+    """Return a matrix with zero in place of rounding errors below zero, and with the sums of its new rows."""
+    rows = _without_rounding_below_zero(matrix.rows)
+    if rows is matrix.rows:
+        return matrix
+    totals = []
+    for row, total in zip(rows, matrix.totals, strict=True):
+        if math.isfinite(total):
+            total = math.fsum(row)
+        totals.append(total)
+    return _Matrix(rows, totals)
+
+
+def _divide_by_sum(row_index: int, row: list[float], total: float) -> tuple[float, ...]:
     """Divide non-negative numbers by their sum."""
     lowest = min(row)
     if lowest < 0:
         raise OutputError(
-            f"row {number}, column {row.index(lowest)} of the predictions is {lowest}, "
+            f"row {row_index}, column {row.index(lowest)} of the predictions is {lowest}, "
             "which cannot be a probability; expected numbers of at least 0, or kind='logits'"
         )
     if total == 0:
         raise OutputError(
-            f"row {number} of the predictions sums to 0, so it has no probabilities; expected a positive sum"
+            f"row {row_index} of the predictions sums to 0, so it has no probabilities; expected a positive sum"
         )
-    if abs(total - 1.0) <= _KEPT:
+    if abs(total - 1.0) <= _SUM_ROUNDING:
         return tuple(row)
     if math.isinf(total):
         largest = max(row)
@@ -248,7 +319,7 @@ def numeric_rows(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
         >>> numeric_rows([(1, 0), (0.25, 0.75)])
         [[1.0, 0.0], [0.25, 0.75]]
     """
-    return _read(matrix)[0]
+    return _read_matrix(matrix).rows
 
 
 def softmax(row: Sequence[float]) -> list[float]:
@@ -298,19 +369,26 @@ def normalise(matrix: Sequence[Sequence[float]], kind: Kind = "auto") -> Normali
         (0.5, 0.5)
     """
     known_name("kind of predictions", kind, get_args(Kind))
-    rows, totals = _read(matrix)
-    if not rows:
+    read = _read_matrix(matrix)
+    if not read.rows:
         raise UndefinedMetricError("there are no predictions, so nothing can be said about their kind")
-    if kind != "logits":
-        rows = _without_rounding_below_zero(rows)
-        # Sums again, as values that were rounding errors are zero now; a sum beyond the range of floats stays infinite.
-        totals = [math.fsum(row) if math.isfinite(total) else total for row, total in zip(rows, totals, strict=True)]
-    decided, reason = _decide(rows, totals) if kind == "auto" else (kind, None)
-    if decided == "ambiguous":
-        return Normalised(None, "ambiguous", reason)
-    if decided == "logits":
-        return Normalised(tuple(tuple(numerics.softmax(row)) for row in rows), "logits")
-    return Normalised(tuple(map(_divided, range(len(rows)), rows, totals)), "probabilities")
+
+    if kind == "auto":
+        read = _rounded_to_zero(read)
+        groups = _group_rows(read)
+        decided = _decide_kind(read, groups)
+        if decided == "ambiguous":
+            return Normalised(None, "ambiguous", reason=_why_ambiguous(read, groups))
+        kind = decided
+    elif kind == "probabilities":
+        read = _rounded_to_zero(read)
+
+    if kind == "logits":
+        return Normalised(tuple([tuple(numerics.softmax(row)) for row in read.rows]), "logits")
+    probabilities = []
+    for row_index, (row, total) in enumerate(zip(read.rows, read.totals, strict=True)):
+        probabilities.append(_divide_by_sum(row_index, row, total))
+    return Normalised(tuple(probabilities), "probabilities")
 
 
 class ConfidenceBin(NamedTuple):
@@ -348,12 +426,14 @@ def check_labels(ground_truth: Sequence[int], queries: int, labels: int) -> list
             f"there are {len(ground_truth)} true labels for {queries} rows of predictions; expected one label per row"
         )
     checked = []
-    for number, label in enumerate(ground_truth):
-        index = whole_number(label)
-        if index is None or not 0 <= index < labels:
-            expected = f"a label index, an integer from 0 to {labels - 1}, for rows of {labels} columns"
-            raise ArgumentError(f"true label {number} is {label!r}; expected {expected}")
-        checked.append(index)
+    for query_index, label in enumerate(ground_truth):
+        label_index = whole_number(label)
+        if label_index is None or not 0 <= label_index < labels:
+            raise ArgumentError(
+                f"true label {query_index} is {label!r}; expected a label index, an integer from 0 to {labels - 1}, "
+                f"for rows of {labels} columns"
+            )
+        checked.append(label_index)
     return checked
 
 
@@ -375,24 +455,30 @@ def check_probabilities(rows: Sequence[Sequence[float]]) -> list[list[float]]:
         [[0.5, 0.5]]
     """
     checked = numeric_rows(rows)
-    for number, row in enumerate(checked):
-        if min(row) < -EXACT_TOLERANCE or abs(math.fsum(row) - 1.0) > SUM_TOLERANCE:
+    if not checked:
+        return []
+    for row_index, row in enumerate(checked):
+        lowest = min(row)
+        total = math.fsum(row)
+        if lowest < -EXACT_TOLERANCE or abs(total - 1.0) > SUM_TOLERANCE:
             raise OutputError(
-                f"row {number} of the predictions is no probability distribution (lowest value {min(row):.6g}, sum "
-                f"{math.fsum(row):.6g}); expected numbers from 0 to 1 that sum to 1, as normalise() of "
-                "StaICC.metrics makes them"
+                f"row {row_index} of the predictions is no probability distribution (lowest value {lowest:.6g}, sum "
+                f"{total:.6g}); expected numbers from 0 to 1 that sum to 1, as normalise() of StaICC.metrics makes them"
             )
-    return _without_rounding_below_zero(checked) if checked else checked
+    return _without_rounding_below_zero(checked)
 
 
-def _scored(ground_truth: Sequence[int], rows: list[list[float]]) -> list[int]:
-    """Check true labels against rows, of which there must be at least one."""
-    if not rows and len(ground_truth) == 0:
+def _check_truth(ground_truth: Sequence[int], rows: list[list[float]]) -> list[int]:
+    """Return the true labels after checking them against the rows, of which there must be at least one."""
+    if rows:
+        return check_labels(ground_truth, queries=len(rows), labels=len(rows[0]))
+    if len(ground_truth) == 0:
         raise UndefinedMetricError("there are no predictions to score; a metric of nothing is undefined")
-    return check_labels(ground_truth, len(rows), len(rows[0]) if rows else 0)
+    return check_labels(ground_truth, queries=0, labels=0)
 
 
 def _first_maxima(rows: list[list[float]]) -> list[int]:
+    """Return the index of the first maximum of each row."""
     return [row.index(max(row)) for row in rows]
 
 
@@ -426,8 +512,12 @@ def accuracy(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
         0.5
     """
     rows = numeric_rows(prediction)
-    truth = _scored(ground_truth, rows)
-    return sum(true == guess for true, guess in zip(truth, _first_maxima(rows), strict=True)) / len(rows)
+    truth = _check_truth(ground_truth, rows)
+    correct_count = 0
+    for true_label, predicted_label in zip(truth, _first_maxima(rows), strict=True):
+        if predicted_label == true_label:
+            correct_count += 1
+    return correct_count / len(rows)
 
 
 def averaged_truelabel_likelihood(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
@@ -441,8 +531,9 @@ def averaged_truelabel_likelihood(ground_truth: Sequence[int], prediction: Seque
         0.625
     """
     rows = check_probabilities(prediction)
-    truth = _scored(ground_truth, rows)
-    return math.fsum([row[true] for row, true in zip(rows, truth, strict=True)]) / len(rows)
+    truth = _check_truth(ground_truth, rows)
+    likelihoods = [row[true_label] for row, true_label in zip(rows, truth, strict=True)]
+    return math.fsum(likelihoods) / len(likelihoods)
 
 
 def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
@@ -460,19 +551,28 @@ def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
         0.6666666666666666
     """
     rows = numeric_rows(prediction)
-    truth = _scored(ground_truth, rows)
-    width = len(rows[0])
-    hits, true_count, predicted_count = [0] * width, [0] * width, [0] * width
-    for true, predicted in zip(truth, _first_maxima(rows), strict=True):
-        true_count[true] += 1
-        predicted_count[predicted] += 1
-        hits[true] += true == predicted
-    # 2 PR / (P + R) = 2 TP / (predicted + true): one division, and 0/0 only where the label does not occur at all.
-    scores = [
-        2 * hit / (true + predicted) if true + predicted else 0.0
-        for hit, true, predicted in zip(hits, true_count, predicted_count, strict=True)
-    ]
-    return math.fsum(scores) / width
+    truth = _check_truth(ground_truth, rows)
+    label_count = len(rows[0])
+    correct = [0] * label_count
+    true = [0] * label_count
+    predicted = [0] * label_count
+    for true_label, predicted_label in zip(truth, _first_maxima(rows), strict=True):
+        true[true_label] += 1
+        predicted[predicted_label] += 1
+        if predicted_label == true_label:
+            correct[true_label] += 1
+
+    # With precision P = correct / predicted and recall R = correct / true,
+    # F1 = 2 P R / (P + R) = 2 correct / (true + predicted). This form has one rounding, and is 0/0 only for a label
+    # that does not occur at all.
+    f1_scores = []
+    for label in range(label_count):
+        occurrences = true[label] + predicted[label]
+        if occurrences == 0:
+            f1_scores.append(0.0)
+        else:
+            f1_scores.append(2 * correct[label] / occurrences)
+    return math.fsum(f1_scores) / label_count
 
 
 def confidence_bin(confidence: float, bins: int = 10) -> int:
@@ -482,7 +582,8 @@ def confidence_bin(confidence: float, bins: int = 10) -> int:
         confidence: Highest probability of a row.
         bins: The number of bins.
     """
-    return bisect_right(range(1, bins), confidence, key=lambda edge: edge / bins)  # the inner edges
+    inner_edges = range(1, bins)
+    return bisect_right(inner_edges, confidence, key=lambda edge: edge / bins)
 
 
 def confidence_bins(
@@ -510,17 +611,21 @@ def confidence_bins(
     """
     bins = validate_integer("bins", bins, 1)
     rows = check_probabilities(prediction)
-    truth = _scored(ground_truth, rows)
-    hits = [0] * bins
+    truth = _check_truth(ground_truth, rows)
     confidences: list[list[float]] = [[] for _ in range(bins)]
-    for true, row in zip(truth, rows, strict=True):
+    correct = [0] * bins
+    for true_label, row in zip(truth, rows, strict=True):
         confidence = max(row)
-        number = confidence_bin(confidence, bins)
-        confidences[number].append(confidence)
-        hits[number] += row.index(confidence) == true
-    return tuple(
-        ConfidenceBin(len(inside), math.fsum(inside), hit) for inside, hit in zip(confidences, hits, strict=True)
-    )
+        bin_index = confidence_bin(confidence, bins)
+        confidences[bin_index].append(confidence)
+        if row.index(confidence) == true_label:
+            correct[bin_index] += 1
+
+    sums_by_bin = []
+    for bin_index in range(bins):
+        inside = confidences[bin_index]
+        sums_by_bin.append(ConfidenceBin(len(inside), confidence=math.fsum(inside), correct=correct[bin_index]))
+    return tuple(sums_by_bin)
 
 
 def expected_calibration_error_1(
@@ -547,5 +652,8 @@ def expected_calibration_error_1(
         >>> expected_calibration_error_1([0, 1], [[0.75, 0.25], [0.75, 0.25]])
         0.25
     """
-    bins_of_rows = confidence_bins(ground_truth, prediction, bins)
-    return math.fsum(abs(inside.correct - inside.confidence) for inside in bins_of_rows) / len(prediction)
+    # ECE-1 = sum over bins b of n_b / n * |accuracy_b - confidence_b|, where accuracy and confidence are means over the
+    # n_b queries of the bin. With sums in place of means, n_b cancels.
+    sums_by_bin = confidence_bins(ground_truth, prediction, bins)
+    gaps = [abs(sums.correct - sums.confidence) for sums in sums_by_bin]
+    return math.fsum(gaps) / len(prediction)

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 
-def _distributions(rows: Sequence[Sequence[float]]) -> list[list[float]]:
+def _check_distributions(rows: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return the rows after checking that they are distributions, and that there is at least one."""
     checked = check_probabilities(rows)
     if not checked:
         raise UndefinedMetricError("there are no predictions, so their bias is undefined")
@@ -51,8 +52,10 @@ def _distributions(rows: Sequence[Sequence[float]]) -> list[list[float]]:
 
 
 def _entropy(distribution: Sequence[float]) -> float:
-    total = numerics.entropy(distribution)
-    return min(math.log(len(distribution)), max(0.0, total))  # rounding: no negative zero, nothing outside the range
+    """Return the entropy of a distribution that was checked."""
+    # Rounding can give a negative zero, or put the sum outside its range by an ulp.
+    at_least_zero = max(0.0, numerics.entropy(distribution))
+    return min(math.log(len(distribution)), at_least_zero)
 
 
 def entropy(distribution: Sequence[float]) -> float:
@@ -93,8 +96,9 @@ def mean_distribution(rows: Sequence[Sequence[float]]) -> list[float]:
         >>> mean_distribution([[1.0, 0.0], [0.5, 0.5]])
         [0.75, 0.25]
     """
-    checked = _distributions(rows)
-    return [math.fsum(column) / len(checked) for column in zip(*checked, strict=True)]
+    checked = _check_distributions(rows)
+    columns = zip(*checked, strict=True)  # one for each label
+    return [math.fsum(column) / len(checked) for column in columns]
 
 
 def entropy_of_mean(rows: Sequence[Sequence[float]]) -> float:
@@ -136,8 +140,9 @@ def negated_mean_entropy(rows: Sequence[Sequence[float]]) -> float:
         >>> negated_mean_entropy([[0.5, 0.5]]) == -math.log(2)
         True
     """
-    checked = _distributions(rows)
-    return 0.0 - math.fsum(map(_entropy, checked)) / len(checked)
+    checked = _check_distributions(rows)
+    mean_entropy = math.fsum(map(_entropy, checked)) / len(checked)
+    return 0.0 - mean_entropy  # and not -mean_entropy, which can be a negative zero
 
 
 def kl_divergence(p: Sequence[float], q: Sequence[float]) -> float:
@@ -160,16 +165,20 @@ def kl_divergence(p: Sequence[float], q: Sequence[float]) -> float:
         >>> kl_divergence([0.5, 0.5], [1.0, 0.0])
         inf
     """
-    expected, model = check_probabilities([p])[0], check_probabilities([q])[0]
-    if len(expected) != len(model):
+    p = check_probabilities([p])[0]
+    q = check_probabilities([q])[0]
+    if len(p) != len(q):
         raise ArgumentError(
-            f"the distributions have {len(expected)} and {len(model)} labels; expected the same label space for both"
+            f"the distributions have {len(p)} and {len(q)} labels; expected the same label space for both"
         )
-    pairs = [(a, b) for a, b in zip(expected, model, strict=True) if a > 0]
-    if any(b == 0 for _, b in pairs):
-        return math.inf
-    terms = (a * (math.log(a) - math.log(b)) for a, b in pairs)  # a / b could overflow
-    return max(0.0, math.fsum(terms))  # rounding alone can put it below
+    terms = []
+    for p_label, q_label in zip(p, q, strict=True):
+        if p_label == 0:
+            continue  # 0 log 0 is 0
+        if q_label == 0:
+            return math.inf
+        terms.append(p_label * (math.log(p_label) - math.log(q_label)))  # p_label / q_label could overflow
+    return max(0.0, math.fsum(terms))  # rounding alone can put the sum below 0
 
 
 def label_frequencies(ground_truth: Sequence[int], labels: int) -> list[float]:
@@ -236,18 +245,29 @@ class Line(NamedTuple):
     intercept: float
 
 
-def _fractions(numbers: Sequence[float | Fraction], what: str) -> list[Fraction]:
+def _exact(number: float | Fraction) -> Fraction | None:
+    """Return a finite number as a fraction; ``None`` for everything else, also for the text of a number."""
     from fractions import Fraction  # slow to import
 
-    exact = []
+    if isinstance(number, Fraction):
+        return number
+    if isinstance(number, (str, bytes)):
+        return None
+    try:
+        return Fraction(float(number))
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _fractions(numbers: Sequence[float | Fraction], name: str) -> list[Fraction]:
+    """Return numbers as fractions; `name` is what an error message calls one of them."""
+    fractions = []
     for position, number in enumerate(numbers):
-        try:
-            if isinstance(number, (str, bytes)):
-                raise TypeError("text")
-            exact.append(number if isinstance(number, Fraction) else Fraction(float(number)))
-        except (TypeError, ValueError, OverflowError):
-            raise ArgumentError(f"{what} {position} is {number!r}; expected a finite number") from None
-    return exact
+        fraction = _exact(number)
+        if fraction is None:
+            raise ArgumentError(f"{name} {position} is {number!r}; expected a finite number")
+        fractions.append(fraction)
+    return fractions
 
 
 def consistency(predictions: Sequence[Sequence[int]]) -> float:
@@ -269,18 +289,21 @@ def consistency(predictions: Sequence[Sequence[int]]) -> float:
     """
     if len(predictions) == 0 or len(predictions[0]) == 0:
         raise UndefinedMetricError("there are no queries or no runs, so the consistency of predictions is undefined")
-    runs, agreeing = len(predictions[0]), 0
-    for query, predicted in enumerate(predictions):
-        if len(predicted) != runs:
+    run_count = len(predictions[0])
+    agreeing_count = 0
+    for query_index, predicted in enumerate(predictions):
+        if len(predicted) != run_count:
             raise ArgumentError(
-                f"query {query} has {len(predicted)} predictions, query 0 has {runs}; expected one per run"
+                f"query {query_index} has {len(predicted)} predictions, query 0 has {run_count}; expected one per run"
             )
         try:
             labels = list(map(operator.index, predicted))
         except TypeError:
-            raise ArgumentError(f"the predictions of query {query} are {predicted!r}; expected label indexes") from None
-        agreeing += max(map(labels.count, labels))
-    return agreeing / (len(predictions) * runs)
+            raise ArgumentError(
+                f"the predictions of query {query_index} are {predicted!r}; expected label indexes"
+            ) from None
+        agreeing_count += max(map(labels.count, labels))
+    return agreeing_count / (len(predictions) * run_count)
 
 
 def shares_of_correct_labels(interpolations: int = 5) -> tuple[Fraction, ...]:
@@ -301,22 +324,32 @@ def shares_of_correct_labels(interpolations: int = 5) -> tuple[Fraction, ...]:
     """
     from fractions import Fraction
 
-    last = validate_integer("interpolations", interpolations, 2) - 1
-    return tuple(Fraction(last - step, last) for step in range(interpolations))
+    interpolations = validate_integer("interpolations", interpolations, minimum=2)
+    last_step = interpolations - 1
+    return tuple(Fraction(last_step - step, last_step) for step in range(interpolations))
 
 
 def noisy_label_shares(k: int, conditions: int) -> list[float]:
     """Return the share of demonstrations with their true label, condition by condition, as GLER makes its prompts.
 
     Args:
-        k: Demonstrations per prompt; ``int(k * rate)`` of them have a wrong label.
+        k: Demonstrations per prompt; ``int(k * rate)`` of them have a wrong label. Without demonstrations no label
+            is wrong.
         conditions: Number of noise rates, from 0 to 1 in equal steps, at least 2.
 
     Example:
         >>> noisy_label_shares(2, 5)
         [1.0, 1.0, 0.5, 0.5, 0.0]
     """
-    return [1 - int(k * (step / max(1, conditions - 1))) / k if k else 1.0 for step in range(conditions)]
+    if k == 0:
+        return [1.0] * conditions
+    last_step = max(1, conditions - 1)
+    shares = []
+    for step in range(conditions):
+        noise_rate = step / last_step
+        wrong_labels = int(k * noise_rate)
+        shares.append(1 - wrong_labels / k)
+    return shares
 
 
 def gler(values: Sequence[float | Fraction], shares_of_correct_labels: Sequence[float | Fraction]) -> Line:
@@ -345,13 +378,16 @@ def gler(values: Sequence[float | Fraction], shares_of_correct_labels: Sequence[
         )
     ordinates = _fractions(values, "value")
     abscissas = _fractions(shares_of_correct_labels, "share of correct labels")
-    if len(set(abscissas)) < 2:
+    different_shares = len(set(abscissas))
+    if different_shares < 2:
         raise UndefinedMetricError(
-            f"the slope needs at least two different shares of correct labels; given: {len(set(abscissas))}"
+            f"the slope needs at least two different shares of correct labels; given: {different_shares}"
         )
+
+    # slope = sum (x - mean x) y / sum (x - mean x)^2, intercept = mean y - slope * mean x
     count = len(abscissas)
-    mean = sum(abscissas) / count
-    centred = [share - mean for share in abscissas]
-    slope = sum(map(operator.mul, centred, ordinates)) / sum(map(operator.mul, centred, centred))
-    intercept = sum(ordinates) / count - slope * mean
+    mean_share = sum(abscissas) / count
+    deviations = [share - mean_share for share in abscissas]
+    slope = sum(map(operator.mul, deviations, ordinates)) / sum(map(operator.mul, deviations, deviations))
+    intercept = sum(ordinates) / count - slope * mean_share
     return Line(float(slope), float(intercept))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from StaICC.metrics.paired_tests import mean_difference, paired_difference, upper_p_value
 from StaICC.metrics.random_baselines import p_value_of_best
-from StaICC.metrics.statistics import Sample, mean_contributions
+from StaICC.metrics.statistics import Contributions, Sample, mean_contributions
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,14 @@ def p_value_against_labels(datasets: Sequence[CorrectPredictions], tried: int = 
     """
     differences = []
     for dataset in datasets:
-        run = mean_contributions(dataset.sample, [float(correct) for correct in dataset.of_run], (0.0, 1.0))
-        baseline = mean_contributions(dataset.sample, [float(correct) for correct in dataset.of_baseline], (0.0, 1.0))
+        run = _accuracy(dataset.sample, dataset.of_run)
+        baseline = _accuracy(dataset.sample, dataset.of_baseline)
         differences.append(paired_difference([(1.0, run)], [(1.0, baseline)]))
-    return p_value_of_best(upper_p_value(mean_difference(differences)), tried)
+    p_value = upper_p_value(mean_difference(differences))
+    return p_value_of_best(p_value, tried)
+
+
+def _accuracy(sample: Sample, correct: Sequence[bool]) -> Contributions:
+    """Return the accuracy, and what each test row contributes to it."""
+    scores = [float(is_correct) for is_correct in correct]
+    return mean_contributions(sample, scores, ends=(0.0, 1.0))

@@ -9,7 +9,7 @@ Scoring yields a :class:`Score` per metric: a value, or None and the reason. Und
 calibration error have no value for bare labels or for predictions of ambiguous kind, and a function that returns NaN
 has returned nothing.
 
-A metric is a function of the shape ``metric(ground_truth, prediction) -> float``. docs/extending.md adds one.
+A metric is a function of the shape ``metric(ground_truth, prediction) -> float``. docs/adding_a_metric.md adds one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import ModuleType
 from typing import Any
 
 from StaICC.errors import ArgumentError, UndefinedMetricError, unknown_name
@@ -31,9 +30,11 @@ from StaICC.removed import RemovedName
 MetricFunction = Callable[[list[int], list[list[float]]], float]
 """The shape of a metric: true label indexes and one row of numbers per query, to one number."""
 
-
 _ROUNDING = 1e-9
 """By how much a value may be outside the range of its metric."""
+
+_READS: Mapping[bool | None, Reads] = {True: "probabilities", False: "rows", None: "any"}
+"""What a mean of the scores of queries reads, by `Metric.requires_probabilities`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,25 +88,29 @@ class Metric:
     @property
     def known(self) -> bool:
         """Whether it is a metric of this library under its own name."""
-        return any(self.name == metric.name and self.function is metric.function for metric in _STANDARD.metrics)
+        return any(self.name == metric.name and self.function is metric.function for metric in _BUILT_IN)
 
     @property
     def statistic(self) -> Statistic | None:
         """What its intervals and tests are computed by; ``None`` if it has none."""
-        if isinstance(self.function, MeanOf) and type(self.function).__call__ is MeanOf.__call__:
-            reads: dict[bool | None, Reads] = {True: "probabilities", False: "rows", None: "any"}
-            return QueryMean(self.function, reads[self.requires_probabilities])
-        return STATISTICS[self.name] if self.known else None
+        function = self.function
+        if isinstance(function, MeanOf):
+            if type(function).__call__ is not MeanOf.__call__:
+                return None  # the subclass may compute something else than the mean
+            return QueryMean(function, _READS[self.requires_probabilities])
+        if self.known:
+            return STATISTICS[self.name]
+        return None
 
     @property
     def of_release(self) -> bool:
         """Whether its function is a metric of the set ``"0.1.1"``."""
-        return any(self.function is metric.function for metric in _SETS["0.1.1"].metrics)
+        return any(self.function is metric.function for metric in _RELEASED.metrics)
 
     @property
     def of_library(self) -> bool:
         """Whether it is a metric of this library or of the release, unchanged."""
-        return any(self in metric_set.metrics for metric_set in _SETS.values())
+        return self in _BUILT_IN or self in _RELEASED.metrics
 
 
 def _measure(metric: Metric, truth: Sequence[int], rows: Sequence[Sequence[float]]) -> Score:
@@ -121,25 +126,37 @@ def _measure(metric: Metric, truth: Sequence[int], rows: Sequence[Sequence[float
         return Score(None, str(error))
     except Exception as error:
         raise ArgumentError(f"the metric {metric.name!r} raised {type(error).__name__}: {error}") from error
-    if value is not None and (isinstance(value, (bool, str, bytes, complex)) or not hasattr(value, "__float__")):
+    if value is None:
+        return Score(None, "the metric returned None")
+    if not _is_real_number(value):
         raise ArgumentError(
             f"the metric {metric.name!r} returned {value!r} of type {type(value).__name__}, expected a number"
         )
-    if value is None or not math.isfinite(value):
+    if not math.isfinite(value):
         return Score(None, f"the metric returned {value}")
-    low, high = metric.range or (-math.inf, math.inf)
-    if not low - _ROUNDING <= value <= high + _ROUNDING:
-        raise ArgumentError(
-            f"the metric {metric.name!r} returned {value!r}, expected a number from {low:g} to {high:g}, its range"
-        )
+    if metric.range is not None:
+        lowest, highest = metric.range
+        if value < lowest - _ROUNDING or value > highest + _ROUNDING:
+            raise ArgumentError(
+                f"the metric {metric.name!r} returned {value!r}, expected a number from {lowest:g} to {highest:g}, "
+                "its range"
+            )
     return Score(float(value))
 
 
+def _is_real_number(value: object) -> bool:
+    """Return whether a value is a number of any library, but no truth value."""
+    if isinstance(value, (bool, str, bytes, complex)):
+        return False
+    return hasattr(value, "__float__")
+
+
 def _check_one_hot(rows: list[list[float]]) -> None:
-    for number, row in enumerate(rows):
+    for row_index, row in enumerate(rows):
         if row.count(1.0) != 1 or row.count(0.0) != len(row) - 1:
             raise ArgumentError(
-                f"row {number} of the predictions is {row!r}; expected bare labels as one-hot rows (a single 1, else 0)"
+                f"row {row_index} of the predictions is {row!r}; expected bare labels as one-hot rows (a single 1, "
+                "else 0)"
             )
 
 
@@ -160,7 +177,8 @@ class MetricSet:
     parts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", self.parts or (self.name,))
+        if not self.parts:
+            object.__setattr__(self, "parts", (self.name,))
         names = [metric.name for metric in self.metrics]
         if len(set(names)) != len(names):
             raise ArgumentError(f"the metric set {self.name!r} has two metrics of one name among {', '.join(names)}")
@@ -184,11 +202,17 @@ class MetricSet:
             >>> metric_set("standard").adding(errors).name
             'standard+errors'
         """
-        kept = tuple(old for old in self.metrics if old.name != metric.name)
+        others = [other for other in self.metrics if other.name != metric.name]
+        metrics = (*others, metric)
         parts = (*self.parts, metric.label)
-        metrics = (*kept, metric)
-        as_released = self.parts[0] == "0.1.1" or scored_as_released(metrics)
-        return replace(self, name="+".join(parts), metrics=metrics, parts=parts, as_released=as_released)
+        is_extended_release = self.parts[0] == "0.1.1"
+        return replace(
+            self,
+            name="+".join(parts),
+            metrics=metrics,
+            as_released=is_extended_release or scored_as_released(metrics),
+            parts=parts,
+        )
 
     def score(
         self,
@@ -225,83 +249,135 @@ class MetricSet:
             'the predictions are bare labels, which have no probabilities'
         """
         raw = numeric_rows(rows)
-        truth = classification.check_labels(ground_truth, len(raw), len(raw[0]) if raw else 0)
+        label_count = len(raw[0]) if raw else 0
+        truth = classification.check_labels(ground_truth, queries=len(raw), labels=label_count)
         if not raw:
-            nothing = Score(None, "there are no predictions to score; a metric of nothing is undefined")
-            return {metric.name: nothing for metric in self.metrics}
+            return self._all_undefined("there are no predictions to score; a metric of nothing is undefined")
         if hard:
             _check_one_hot(raw)
-        if self.as_released and kind != "auto":
-            raise ArgumentError(
-                f"the metric set {self.name!r} decides between probabilities and logits by the release's own rule; "
-                f"kind is {kind!r}, expected 'auto'. To force a kind, use the set 'standard'"
-            )
-        probabilities, reason = None, "the predictions are bare labels, which have no probabilities"
-        if hard and self.as_released:
+        if self.as_released:
+            if kind != "auto":
+                raise ArgumentError(
+                    f"the metric set {self.name!r} decides between probabilities and logits by the release's own rule; "
+                    f"kind is {kind!r}, expected 'auto'. To force a kind, use the set 'standard'"
+                )
+            return self._score_as_released(truth, raw, hard)
+
+        if hard:
+            return self._score_rows(truth, raw, None, "the predictions are bare labels, which have no probabilities")
+        if normalised is None:
+            normalised = normalise(raw, kind)
+        return self._score_rows(truth, raw, normalised.probabilities, normalised.reason)
+
+    def _all_undefined(self, reason: str) -> dict[str, Score]:
+        """Return the same reason for every metric."""
+        return {metric.name: Score(None, reason) for metric in self.metrics}
+
+    def _score_as_released(self, truth: list[int], raw: list[list[float]], hard: bool) -> dict[str, Score]:
+        """Score the rows as they are; bare labels as one-hot rows that are as wide as those of the release."""
+        rows = raw
+        if hard:
             try:
-                raw = released.expand_label_indexes(classification.predicted_labels(raw), truth)
+                rows = released.expand_label_indexes(classification.predicted_labels(raw), truth)
             except UndefinedMetricError as error:  # the release has no result at all for such a run
-                return {metric.name: Score(None, str(error)) for metric in self.metrics}
-        elif not hard and not self.as_released:
-            normalised = normalised or normalise(raw, kind)
-            probabilities, reason = normalised.probabilities, normalised.reason or ""
+                return self._all_undefined(str(error))
+        return {metric.name: _measure(metric, truth, rows) for metric in self.metrics}
+
+    def _score_rows(
+        self,
+        truth: list[int],
+        raw: list[list[float]],
+        probabilities: Sequence[Sequence[float]] | None,
+        reason: str | None,
+    ) -> dict[str, Score]:
+        """Score each metric on what it requires (see :class:`Metric`).
+
+        Args:
+            truth: The true labels.
+            raw: The rows as they were returned.
+            probabilities: The rows as probabilities; ``None`` if there are none.
+            reason: Why there are none.
+        """
         scores = {}
         for metric in self.metrics:
-            if metric.requires_probabilities is not False and probabilities is not None:
-                scores[metric.name] = _measure(metric, truth, probabilities)
-            elif metric.requires_probabilities and not self.as_released:
-                scores[metric.name] = Score(None, reason)
-            else:
+            if metric.requires_probabilities is False:
                 scores[metric.name] = _measure(metric, truth, raw)
+            elif probabilities is not None:
+                scores[metric.name] = _measure(metric, truth, probabilities)
+            elif metric.requires_probabilities is None:
+                scores[metric.name] = _measure(metric, truth, raw)
+            else:
+                scores[metric.name] = Score(None, reason)
         return scores
 
 
 def scored_as_released(metrics: Sequence[Metric]) -> bool:
     """Return whether metrics get what the inference function returned, as in 0.1.1.
 
-    They do if there is a metric of 0.1.1 among them, and none of the standard ones, which need probabilities.
+    They do if there is a metric of 0.1.1 among them, and none of this library, which may need probabilities.
     """
-    standard = [metric.function for metric in _STANDARD.metrics]
-    has_standard = any(metric.function in standard for metric in metrics)
-    return any(metric.of_release for metric in metrics) and not has_standard
+    built_in_functions = [metric.function for metric in _BUILT_IN]
+    if any(metric.function in built_in_functions for metric in metrics):
+        return False
+    return any(metric.of_release for metric in metrics)
 
 
-def _own_set(name: str, module: ModuleType, as_released: bool = False) -> MetricSet:
-    """Return the library's metrics of classification as a module defines them."""
+_PUBLISHED = ("accuracy", "averaged_truelabel_likelihood", "macro_F1", "expected_calibration_error_1")
+"""The metrics of the paper and of StaICC 0.1.1, in the order of the report.
+
+Both sets have these and no others, so that a metric that is added to the library changes no result. It is used by its
+name, such as ``"standard+name"``.
+"""
+
+
+def _built_in_metrics() -> tuple[Metric, ...]:
+    """Return the metrics of all scores that have one."""
     metrics = []
-    for key, statistic in STATISTICS.items():
-        if not statistic.of_classification:
+    for score in SCORES.values():
+        if score.metric is None or score.statistic is None:
             continue
-        function, higher_is_better = getattr(module, key), SCORES[key].higher_is_better
-        if as_released:  # it gets what the inference function returned, and has no range
-            metrics.append(Metric(key, function, False, higher_is_better))
-        else:
-            metrics.append(Metric(key, function, statistic.reads == "probabilities", higher_is_better, (0.0, 1.0)))
-    return MetricSet(name, tuple(metrics), as_released)
+        metric = Metric(
+            score.key,
+            score.metric,
+            requires_probabilities=score.statistic.reads == "probabilities",
+            higher_is_better=score.higher_is_better,
+            range=(0.0, 1.0),
+        )
+        metrics.append(metric)
+    return tuple(metrics)
 
 
-_STANDARD = _own_set("standard", classification)
-_SETS = {known.name: known for known in (_STANDARD, _own_set("0.1.1", released, as_released=True))}
+def _released_set() -> MetricSet:
+    """Return the metrics of 0.1.1: they get what the inference function returned, and have no range."""
+    metrics = []
+    for name in _PUBLISHED:
+        metrics.append(Metric(name, getattr(released, name), higher_is_better=SCORES[name].higher_is_better))
+    return MetricSet("0.1.1", tuple(metrics), as_released=True)
+
+
+_BUILT_IN = _built_in_metrics()
+_STANDARD = MetricSet("standard", tuple(metric for metric in _BUILT_IN if metric.name in _PUBLISHED))
+_RELEASED = _released_set()
+_SETS = {"standard": _STANDARD, "0.1.1": _RELEASED}
 
 
 def _read_metric(name: str, value: Any) -> Metric:
     """Return a function as a metric with this name; a metric of the library keeps its range and direction."""
     if isinstance(value, Metric):
         return replace(value, name=name)
-    for known in _SETS.values():
-        for metric in known.metrics:
-            if value is metric.function:
-                return replace(metric, name=name)
+    for metric in (*_BUILT_IN, *_RELEASED.metrics):
+        if value is metric.function:
+            return replace(metric, name=name)
     return Metric(name, value, requires_probabilities=None)
 
 
 METRICS: Registry[Metric] = Registry(
     "metric",
     "staicc.metrics",
-    {metric.name: f"{classification.__name__}:{metric.name}" for metric in _STANDARD.metrics},
+    {metric.name: f"{metric.function.__module__}:{metric.function.__name__}" for metric in _BUILT_IN},
     _read_metric,
     "A set and metrics are joined by +, such as standard+my_metric.",
-    {fold(name): name for name in (*_SETS, *(metric.name for metric in _STANDARD.metrics))},
+    {fold(name): name for name in _SETS},
 )
 """The metrics by name. The names of metric sets are taken, too."""
 
@@ -336,24 +412,36 @@ def metric_set(metrics: str | MetricSet | Mapping[str, MetricFunction | Metric] 
     if isinstance(metrics, MetricSet):
         return metrics
     if isinstance(metrics, Mapping) and metrics:
-        made = MetricSet("custom", ())
-        for name, function in metrics.items():
-            made = made.adding(_read_metric(name, function))
-        return made
-    if not isinstance(metrics, str):
-        raise ArgumentError(f"metrics: got {metrics!r:.80}, expected the name of a metric set, or functions by name")
-    first, *others = metrics.split("+")
+        return _set_of_functions(metrics)
+    if isinstance(metrics, str):
+        return _set_of_names(metrics.split("+"))
+    raise ArgumentError(f"metrics: got {metrics!r:.80}, expected the name of a metric set, or functions by name")
+
+
+def _set_of_functions(functions: Mapping[str, MetricFunction | Metric]) -> MetricSet:
+    """Return the set of functions by name."""
+    custom = MetricSet("custom", ())
+    for name, function in functions.items():
+        custom = custom.adding(_read_metric(name, function))
+    return custom
+
+
+def _set_of_names(names: Sequence[str]) -> MetricSet:
+    """Return the set of names, of which the first may be that of a set."""
+    first = names[0]
     if first in _SETS:
-        made = _SETS[first]
+        joined = _SETS[first]
     else:
-        metric = _find(first)
-        made = MetricSet(metric.label, (metric,))
-    for name in others:
-        made = made.adding(_find(name))
-    return made
+        metric = _find_metric(first)
+        joined = MetricSet(metric.label, (metric,))
+    for name in names[1:]:
+        joined = joined.adding(_find_metric(name))
+    return joined
 
 
-def _find(name: str) -> Metric:
-    if not METRICS.knows(name) or fold(name) in map(fold, _SETS):
+def _find_metric(name: str) -> Metric:
+    """Return the metric of a name; the names of sets belong to no metric."""
+    is_set = fold(name) in [fold(set_name) for set_name in _SETS]
+    if is_set or not METRICS.knows(name):
         raise unknown_name("metric set", name, [*_SETS, *METRICS.names()], METRICS.hint)
     return METRICS.find(name).value

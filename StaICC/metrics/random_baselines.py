@@ -31,7 +31,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate, pairwise, takewhile
+from itertools import accumulate, pairwise
 from operator import mul
 
 from StaICC.arguments import validate_integer
@@ -40,83 +40,175 @@ from StaICC.errors import ArgumentError
 Groups = tuple[tuple[float, int], ...]
 """Pairs of (probability of a success, number of such trials)."""
 
-_Terms = Sequence[tuple[float, float, int]]
-"""Independent trials: what a success adds, its log-odds, and the number of such trials."""
-
 _ZERO = 1e-300
 """Smaller chances of success count as zero."""
+
 _SMALLEST = 1e-320
 """Smaller weights have too few digits for a product to fall further."""
-_NOTHING = 1e-18
+
+_NEGLIGIBLE = 1e-18
 """Terms that change no digit of a sum."""
 
+_LARGEST_TILT = 800.0
+"""Bound of the tilt of a trial; ``exp`` of it is beyond the range of floats, so no score needs more."""
 
-def _terms(groups: Groups) -> list[tuple[int, float, int]]:
-    """Return trials of which none is certain to fail or to succeed."""
-    return [(1, math.log(rate) - math.log1p(-rate), count) for rate, count in groups if _ZERO <= rate < 1.0]
+# -- sums of independent trials
 
 
-def _binomial(n: int, log_odds: float, negligible: float = _NOTHING) -> tuple[int, list[float]]:
-    """Return the smallest number of successes that is not negligible, and the probabilities from there on."""
+@dataclass(frozen=True, slots=True)
+class _Trials:
+    """Independent trials with the same chance of success."""
+
+    weight: float
+    """What a success adds to the sum."""
+    log_odds: float
+    """Logarithm of the chance of success over the chance of failure."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Distribution:
+    """Probabilities of consecutive integers; all other integers have a negligible probability."""
+
+    first: int
+    """The smallest of the integers."""
+    probabilities: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tilt:
+    """A tilted sum: the probability of each value s is multiplied by ``exp(theta * s)``, and all are normalised."""
+
+    theta: float
+    log_factor: float
+    """Logarithm of the mean of ``exp(theta * s)`` under the distribution that is not tilted."""
+    log_odds: list[float]
+    """Tilted log-odds of each of the trials."""
+
+
+def _uncertain(groups: Groups) -> Groups:
+    """Return the groups of trials that are certain neither to fail nor to succeed."""
+    return tuple((rate, count) for rate, count in groups if _ZERO <= rate < 1.0)
+
+
+def _trials(groups: Groups) -> list[_Trials]:
+    """Return the trials that are not certain; a success of each adds 1."""
+    trials = []
+    for rate, count in _uncertain(groups):
+        log_odds = math.log(rate) - math.log1p(-rate)
+        trials.append(_Trials(weight=1, log_odds=log_odds, count=count))
+    return trials
+
+
+def _binomial(n: int, log_odds: float, negligible: float = _NEGLIGIBLE) -> _Distribution:
+    """Return the distribution of the number of successes in n trials.
+
+    The probabilities are computed from the mode outwards, by the ratio of neighbours:
+    P(k + 1) / P(k) = (n - k) / (k + 1) * odds.
+
+    Args:
+        n: Number of trials.
+        log_odds: Log-odds of a success.
+        negligible: Probabilities that are smaller in units of the largest one are left out.
+    """
     odds = math.exp(log_odds)
     mode = min(n, int((n + 1) * (odds / (1.0 + odds))))
-    rising = ((n - k) / (k + 1) * odds for k in range(mode, n))
-    falling = (k / (n - k + 1) / odds for k in range(mode, 0, -1))
-    above, below = (
-        list(takewhile(lambda weight: weight > negligible, accumulate(ratios, mul, initial=1.0)))
-        for ratios in (rising, falling)
+    ratios_upwards = ((n - k) / (k + 1) * odds for k in range(mode, n))
+    ratios_downwards = (k / (n - k + 1) / odds for k in range(mode, 0, -1))
+    upwards = _running_product(ratios_upwards, negligible)
+    downwards = _running_product(ratios_downwards, negligible)
+
+    total = math.fsum(upwards) + math.fsum(downwards) - 1.0  # both begin with the mode, whose weight is 1
+    rising = [*reversed(downwards[1:]), *upwards]
+    return _Distribution(
+        first=mode - len(downwards) + 1, probabilities=[relative_weight / total for relative_weight in rising]
     )
-    total = math.fsum(above) + math.fsum(below) - 1.0
-    return mode + 1 - len(below), [weight / total for weight in [*below[:0:-1], *above]]
 
 
-def _sum_of(terms: Iterable[tuple[int, float, int]], negligible: float = _NOTHING) -> tuple[int, list[float]]:
-    """Return the smallest sum of trials that is not negligible, and the probabilities from there on."""
-    first, chances = 0, [1.0]
-    for weight, log_odds, count in terms:
-        low, binomial = _binomial(count, log_odds, negligible)
-        spread = [0.0] * (weight * (len(binomial) - 1) + 1)
-        spread[::weight] = binomial
-        first += weight * low
-        longer, shorter = sorted((chances, spread), key=len, reverse=True)
-        ends = [0.0] * (len(shorter) - 1)
-        padded, turned = [*ends, *longer, *ends], shorter[::-1]
-        chances = [sum(map(mul, turned, padded[n : n + len(turned)])) for n in range(len(padded) - len(ends))]
-    return first, chances
+def _running_product(ratios: Iterable[float], negligible: float) -> list[float]:
+    """Return 1 and its products with the ratios, one ratio more each time, until a product is negligible."""
+    products = [1.0]
+    product = 1.0
+    for ratio in ratios:
+        product *= ratio
+        if product <= negligible:
+            break
+        products.append(product)
+    return products
 
 
-def _tilt(terms: _Terms, score: float) -> tuple[float, float, list[float]]:
-    """Return how far a sum must be tilted so that its mean is a score.
+def _count_distribution(trials: Iterable[_Trials], negligible: float) -> _Distribution:
+    """Return the distribution of the number of successes in all trials."""
+    total = _Distribution(first=0, probabilities=[1.0])
+    for group in trials:
+        added = _binomial(group.count, group.log_odds, negligible)
+        probabilities = _convolve(total.probabilities, added.probabilities)
+        total = _Distribution(total.first + added.first, probabilities)
+    return total
 
-    Tilting by theta multiplies the probability of a sum s by ``exp(theta * s)`` and normalises.
 
-    Returns:
-        Theta, the logarithm of the mean of ``exp(theta * s)``, and the tilted log-odds of each term.
-    """
-    high = 800.0 / max(weight for weight, *_ in terms)
-    low, theta = -high, 0.0
+def _convolve(first: Sequence[float], second: Sequence[float]) -> list[float]:
+    """Return the probabilities of the sums of two independent numbers, from those of each number."""
+    longer, shorter = first, second
+    if len(first) < len(second):
+        longer, shorter = second, first
+    zeros = [0.0] * (len(shorter) - 1)
+    padded = [*zeros, *longer, *zeros]
+    reversed_shorter = shorter[::-1]
+    sums = []
+    for start in range(len(longer) + len(shorter) - 1):
+        window = padded[start : start + len(shorter)]
+        sums.append(sum(map(mul, reversed_shorter, window)))
+    return sums
+
+
+def _tilt(trials: Sequence[_Trials], score: float) -> _Tilt:
+    """Return the tilt with which the mean of the sum of trials is a score; theta is found by bisection."""
+    high = _LARGEST_TILT / max(group.weight for group in trials)
+    low = -high
+    theta = 0.0
     while high - low > 1e-9 * max(abs(low), abs(high)):
         theta = (low + high) / 2.0
-        chances = (_chance(log_odds + theta * weight) for weight, log_odds, _ in terms)
-        mean = math.fsum(weight * count * p for (weight, _, count), p in zip(terms, chances, strict=True))
-        low, high = (theta, high) if mean < score else (low, theta)
-    tilted = [log_odds + theta * weight for weight, log_odds, _ in terms]
-    grown = (count * (_softplus(x) - _softplus(y)) for x, (_, y, count) in zip(tilted, terms, strict=True))
-    return theta, math.fsum(grown), tilted
+        if _tilted_mean(trials, theta) < score:
+            low = theta
+        else:
+            high = theta
+
+    # The mean of exp(theta * weight * success) is (1 + exp(tilted log-odds)) / (1 + exp(log-odds)) for one trial.
+    log_odds = []
+    log_factors = []
+    for group in trials:
+        tilted = group.log_odds + theta * group.weight
+        log_odds.append(tilted)
+        log_factors.append(group.count * (_softplus(tilted) - _softplus(group.log_odds)))
+    return _Tilt(theta, log_factor=math.fsum(log_factors), log_odds=log_odds)
+
+
+def _tilted_mean(trials: Sequence[_Trials], theta: float) -> float:
+    """Return the mean of the sum of trials after tilting."""
+    means = []
+    for group in trials:
+        chance = _chance(group.log_odds + theta * group.weight)
+        means.append(group.weight * group.count * chance)
+    return math.fsum(means)
 
 
 def _chance(log_odds: float) -> float:
-    return 1.0 / (1.0 + math.exp(max(-700.0, min(700.0, -log_odds))))
+    """Return the chance with these log-odds; beyond 700, ``exp`` would overflow."""
+    bounded = max(-700.0, min(700.0, -log_odds))
+    return 1.0 / (1.0 + math.exp(bounded))
 
 
 def _softplus(x: float) -> float:
+    """Return log(1 + exp(x)) without overflow."""
     return max(0.0, x) + math.log1p(math.exp(-abs(x)))
 
 
-def _centre(groups: Groups) -> tuple[float, float]:
+def _mean_and_deviation(groups: Groups) -> tuple[float, float]:
     """Return mean and standard deviation of the number of successes."""
+    mean = math.fsum(rate * count for rate, count in groups)
     variance = math.fsum(rate * (1.0 - rate) * count for rate, count in groups)
-    return math.fsum(rate * count for rate, count in groups), math.sqrt(variance)
+    return mean, math.sqrt(variance)
 
 
 def log_tail(groups: Groups, k: int) -> tuple[float, bool]:
@@ -129,67 +221,137 @@ def log_tail(groups: Groups, k: int) -> tuple[float, bool]:
     Returns:
         The logarithm of P(X >= k) and True where k is above the mean, else that of P(X <= k) and False.
     """
-    upper = k > _centre(groups)[0]
-    k -= sum(count for rate, count in groups if rate == 1.0)
-    uncertain = tuple((rate, count) for rate, count in groups if _ZERO <= rate < 1.0)
-    trials = sum(count for _, count in uncertain)
-    if not 0 <= k <= trials:
-        return (-math.inf if (k > 0) == upper else 0.0), upper
-    if k in (0, trials):
-        end = math.fsum((math.log(rate) if k else math.log1p(-rate)) * count for rate, count in uncertain)
-        return (end if bool(k) == upper else 0.0), upper
-    sign = 1.0 if upper else -1.0
-    mean, deviation = _centre(uncertain)
-    theta, value, tilted = _tilt(_terms(uncertain), mean + sign * max(deviation, abs(k - mean)))
-    chances = [(_chance(-x), _chance(x), count) for x, (_, count) in zip(tilted, uncertain, strict=True)]
-    variance = math.fsum(failure * success * count for failure, success, count in chances)
-    # no two numbers with a noticeable probability are the same modulo this, and the pole at 1 is far away
-    nodes = int(min(trials, 24.0 * math.sqrt(variance) + 60.0) + 40.0 / abs(theta)) | 1
-    total, angle = 0.0, 2.0 * math.pi / nodes
-    for node in range(nodes // 2 + 1):
-        turn = cmath.rect(1.0, angle * node)
-        at_node = math.prod([(failure + success * turn) ** count for failure, success, count in chances])
-        turned = at_node * cmath.rect(1.0, -angle * (node * k % nodes))
-        total += (2.0 if node else 1.0) * (turned / (1.0 - cmath.exp(-sign * complex(theta, angle * node)))).real
-        if abs(at_node) < _NOTHING:
-            break
-    return min(0.0, value - theta * k + math.log(total / nodes)), upper
+    mean, _ = _mean_and_deviation(groups)
+    is_upper = k > mean
+    certain_successes = sum(count for rate, count in groups if rate == 1.0)
+    uncertain = _uncertain(groups)
+    if is_upper:
+        return _log_upper_tail(uncertain, k - certain_successes), True
+    return _log_lower_tail(uncertain, k - certain_successes), False
 
+
+def _log_upper_tail(uncertain: Groups, k: int) -> float:
+    """Return the logarithm of P(X >= k) for trials that are not certain."""
+    n = sum(count for _, count in uncertain)
+    if k <= 0:
+        return 0.0
+    if k > n:
+        return -math.inf
+    if k == n:
+        return math.fsum(math.log(rate) * count for rate, count in uncertain)
+    return _log_tail_by_contour(uncertain, k, is_upper=True)
+
+
+def _log_lower_tail(uncertain: Groups, k: int) -> float:
+    """Return the logarithm of P(X <= k) for trials that are not certain."""
+    n = sum(count for _, count in uncertain)
+    if k >= n:
+        return 0.0
+    if k < 0:
+        return -math.inf
+    if k == 0:
+        return math.fsum(math.log1p(-rate) * count for rate, count in uncertain)
+    return _log_tail_by_contour(uncertain, k, is_upper=False)
+
+
+def _log_tail_by_contour(uncertain: Groups, k: int, is_upper: bool) -> float:
+    """Return the logarithm of a tail by an integral around a circle, for 0 < k < n.
+
+    With the generating function G(z) = E[z^X] and z = exp(theta + i angle), averaged over all angles,
+
+        P(X >= k) = mean of G(z) z^-k / (1 - 1/z)   for theta > 0,
+        P(X <= k) = mean of G(z) z^-k / (1 - z)     for theta < 0.
+
+    G(z) = exp(log_factor) * phi(angle), where phi is the characteristic function of the tilted distribution.
+    """
+    mean, deviation = _mean_and_deviation(uncertain)
+    distance = max(deviation, abs(k - mean))
+    tilt = _tilt(_trials(uncertain), mean + distance if is_upper else mean - distance)
+    sign = 1.0 if is_upper else -1.0
+
+    tilted_trials = []
+    for log_odds, (_, count) in zip(tilt.log_odds, uncertain, strict=True):
+        tilted_trials.append((_chance(-log_odds), _chance(log_odds), count))
+    nodes = _contour_nodes(tilted_trials, tilt.theta)
+    step = 2.0 * math.pi / nodes
+
+    # The nodes above and below the real axis are conjugate, so the real parts of one half count twice.
+    total = 0.0
+    for node in range(nodes // 2 + 1):
+        unit_root = cmath.rect(1.0, step * node)
+        phi = math.prod([(failure + success * unit_root) ** count for failure, success, count in tilted_trials])
+        turned_back = phi * cmath.rect(1.0, -step * (node * k % nodes))
+        pole = 1.0 - cmath.exp(-sign * complex(tilt.theta, step * node))
+        term = (turned_back / pole).real
+        total += term if node == 0 else 2.0 * term
+        if abs(phi) < _NEGLIGIBLE:
+            break
+    return min(0.0, tilt.log_factor - tilt.theta * k + math.log(total / nodes))
+
+
+def _contour_nodes(tilted_trials: Sequence[tuple[float, float, int]], theta: float) -> int:
+    """Return an odd number of nodes with which the trapezoidal rule has all digits.
+
+    No two numbers with a noticeable probability are the same modulo this number, and the pole at 1 is far away.
+
+    Args:
+        tilted_trials: Chance of failure, chance of success, and number of trials.
+        theta: The tilt; its size is the distance of the circle to the pole.
+    """
+    n = sum(count for *_, count in tilted_trials)
+    variance = math.fsum(failure * success * count for failure, success, count in tilted_trials)
+    width = min(n, 24.0 * math.sqrt(variance) + 60.0)
+    nodes = int(width + 40.0 / abs(theta))
+    if nodes % 2 == 0:
+        nodes += 1
+    return nodes
+
+
+# -- the best of several guessers on one set of examples
 
 GuessRates = float | Sequence[float] | Mapping[int, int]
 """Probability that a guess is right: one p, a list of n, or a mapping {number of labels: number of examples}."""
 
-_FLOATS = -650.0
-"""Logarithms above it are those of numbers with all their digits."""
+_FULL_PRECISION = -650.0
+"""Above this log-probability, `math.exp` keeps full double precision."""
 
 _COUNT_TOLERANCE = 1e-6
 """Tolerance between accuracy times n and an integer."""
 
 
 def _share(value: object, name: str) -> float:
+    """Return a number from 0 to 1 as a float; `name` is what the error message calls it."""
+    if isinstance(value, bool | str | bytes):
+        raise _share_error(value, name)
     try:
-        share = math.nan if isinstance(value, bool | str | bytes) else float(value)  # type: ignore[arg-type]
+        share = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
-        share = math.nan
+        raise _share_error(value, name) from None
     if not 0.0 <= share <= 1.0:
-        raise ArgumentError(f"{name} must be a number between 0 and 1, not {value!r}")
+        raise _share_error(value, name)
     return share
+
+
+def _share_error(value: object, name: str) -> ArgumentError:
+    return ArgumentError(f"{name} must be a number between 0 and 1, not {value!r}")
 
 
 def _groups(n: int, p: GuessRates) -> Groups:
     """Sort the n examples into (probability of a right guess, number of examples)."""
-    groups: Counter[float] = Counter()
+    example_counts: Counter[float] = Counter()
     if isinstance(p, Mapping):
-        for labels, examples in p.items():
-            count = validate_integer(f"the number of examples with {labels!r} labels in p", examples, 0)
-            groups[1.0 / validate_integer("a number of labels in p", labels, 1)] += count
+        for n_labels, n_examples in p.items():
+            examples = validate_integer(f"the number of examples with {n_labels!r} labels in p", n_examples, 0)
+            labels = validate_integer("a number of labels in p", n_labels, 1)
+            example_counts[1.0 / labels] += examples
     elif isinstance(p, Iterable):
-        groups.update(_share(value, f"p[{position}]") for position, value in enumerate(p))
+        for position, rate in enumerate(p):
+            example_counts[_share(rate, f"p[{position}]")] += 1
     else:
-        groups[_share(p, "p")] = n
-    if groups.total() != n:
-        raise ArgumentError(f"p (--labels) is for {groups.total()} examples, but n is {n}; make them the same")
-    return tuple(sorted((rate, examples) for rate, examples in groups.items() if examples))
+        example_counts[_share(p, "p")] = n
+    if example_counts.total() != n:
+        raise ArgumentError(f"p (--labels) is for {example_counts.total()} examples, but n is {n}; make them the same")
+    return tuple(sorted((rate, examples) for rate, examples in example_counts.items() if examples > 0))
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -228,10 +390,9 @@ class RandomBaseline:
             ArgumentError: n is no positive integer, p holds something that is no probability, or the
                 examples in p are not n.
         """
-        n = validate_integer("n", n, 1)
-        groups = _groups(n, p)
+        n = validate_integer("n", n, minimum=1)
         object.__setattr__(self, "n", n)
-        object.__setattr__(self, "p", groups)
+        object.__setattr__(self, "p", _groups(n, p))
 
     def max_random_baseline(self, t: int = 1) -> float:
         """Expected accuracy of the best of t guessers (equation 8).
@@ -245,12 +406,17 @@ class RandomBaseline:
         Raises:
             ArgumentError: t is no positive integer.
         """
-        t = validate_integer("t", t, 1)
+        t = validate_integer("t", t, minimum=1)
         if t == 1:
-            return _centre(self.p)[0] / self.n
+            mean, _ = _mean_and_deviation(self.p)
+            return mean / self.n
+
+        # E[best] = smallest number + sum over all larger numbers k of P(best >= k)
         certain = sum(count for rate, count in self.p if rate == 1.0)
-        first, chances = _sum_of(_terms(self.p), _NOTHING / t)
-        return (certain + first + math.fsum(_best_of(t, _tails(chances)[1:]))) / self.n
+        uncertain = _count_distribution(_trials(self.p), _NEGLIGIBLE / t)
+        tails_of_larger = _upper_tails(uncertain.probabilities)[1:]
+        tails_of_best = [_tail_of_best(tail, t) for tail in tails_of_larger]
+        return (certain + uncertain.first + math.fsum(tails_of_best)) / self.n
 
     def p_value(self, acc: float, t: int = 1) -> float:
         """Probability that the best of t guessers reaches an accuracy (equation 20).
@@ -325,7 +491,15 @@ class RandomBaseline:
         alpha = _share(alpha, "alpha")
         if self.p_value_of_count(self.n, t) > alpha:
             return None
-        return bisect_left(range(self.n), True, key=lambda k: self.p_value_of_count(k, t) <= alpha)
+        too_few = -1
+        enough = self.n
+        while enough - too_few > 1:
+            middle = (too_few + enough) // 2
+            if self.p_value_of_count(middle, t) <= alpha:
+                enough = middle
+            else:
+                too_few = middle
+        return enough
 
     def count_of_rounded(self, acc: str) -> int:
         """Number of correct predictions for an accuracy that was rounded for printing.
@@ -345,23 +519,27 @@ class RandomBaseline:
             564
         """
         try:
-            share = _share(float(acc), "an accuracy")
+            share = float(acc)
         except ValueError:
-            raise ArgumentError(f"an accuracy must be a number between 0 and 1, not {acc!r}") from None
-        exact = Fraction(share) * self.n
-        if abs(exact - round(exact)) <= _COUNT_TOLERANCE:
-            return round(exact)
-        mantissa, _, exponent = acc.lower().partition("e")
-        digits = min(20, max(0, len(mantissa.strip().partition(".")[2]) - int(exponent or 0)))
-        half = Fraction(1, 2 * 10**digits)
-        low, high = (math.ceil((Fraction(acc) - half) * self.n), math.floor((Fraction(acc) + half) * self.n))
-        if low != high:
-            near = " and ".join(f"{k}/{self.n} = {k / self.n:.{digits}f}" for k in (int(exact), int(exact) + 1))
-            raise ArgumentError(
-                f"an accuracy of {acc} is no share of n = {self.n} queries, or that of several counts: near it are "
-                f"{near}. Give the accuracy with more digits, or the right n"
-            )
-        return low
+            raise _share_error(acc, "an accuracy") from None
+        if not 0.0 <= share <= 1.0:
+            raise _share_error(acc, "an accuracy")
+        exact_count = Fraction(share) * self.n
+        if abs(exact_count - round(exact_count)) <= _COUNT_TOLERANCE:
+            return round(exact_count)
+
+        digits = _digits_after_point(acc)
+        half_digit = Fraction(1, 2 * 10**digits)
+        lowest = math.ceil((Fraction(acc) - half_digit) * self.n)
+        highest = math.floor((Fraction(acc) + half_digit) * self.n)
+        if lowest == highest:
+            return lowest
+        below = int(exact_count)
+        near = " and ".join(f"{k}/{self.n} = {k / self.n:.{digits}f}" for k in (below, below + 1))
+        raise ArgumentError(
+            f"an accuracy of {acc} is no share of n = {self.n} queries, or that of several counts: near it are "
+            f"{near}. Give the accuracy with more digits, or the right n"
+        )
 
     def count(self, acc: float) -> int:
         """Number of correct predictions for an accuracy.
@@ -380,120 +558,222 @@ class RandomBaseline:
             29
         """
         share = _share(acc, "an accuracy")
-        answers = acc * self.n if isinstance(acc, Fraction) else share * self.n
-        k = round(answers)
-        if abs(answers - k) > _COUNT_TOLERANCE:
-            nearest = f"the nearest is {k}/{self.n} = {k / self.n!r}"
-            raise ArgumentError(f"{acc!r} is no multiple of 1/{self.n} ({nearest}); give the unrounded accuracy or n")
+        exact_count: float | Fraction = share * self.n
+        if isinstance(acc, Fraction):
+            exact_count = acc * self.n
+        k = round(exact_count)
+        excess = float(exact_count - k)
+        if abs(excess) > _COUNT_TOLERANCE:
+            raise ArgumentError(
+                f"{acc!r} is no multiple of 1/{self.n} (the nearest is {k}/{self.n} = {k / self.n!r}); "
+                "give the unrounded accuracy or n"
+            )
         return k
 
     def _log_p_value(self, k: int, t: int) -> float:
-        t = validate_integer("t", t, 1)
-        if k <= _centre(self.p)[0]:  # P(X < k) is the smaller tail
-            return math.log(-math.expm1(t * log_tail(self.p, k - 1)[0])) if k else 0.0
-        tail, _ = log_tail(self.p, k)
-        if tail <= _FLOATS:  # 1 - (1 - s)^t is t s to within t s, a relative error far below rounding
-            return min(0.0, math.log(t) + tail)
-        return math.log(-math.expm1(t * math.log1p(-math.exp(tail))))
+        """Return the logarithm of P(best >= k) = 1 - P(X < k)^t, from the smaller tail of X."""
+        t = validate_integer("t", t, minimum=1)
+        if k == 0:
+            return 0.0
+        mean, _ = _mean_and_deviation(self.p)
+        if k <= mean:
+            log_below, _ = log_tail(self.p, k - 1)
+            return math.log(-math.expm1(t * log_below))
+        log_at_least, _ = log_tail(self.p, k)
+        if log_at_least <= _FULL_PRECISION:
+            # 1 - (1 - s)^t is t s to within t s, a relative error far below rounding.
+            return min(0.0, math.log(t) + log_at_least)
+        return math.log(-math.expm1(t * math.log1p(-math.exp(log_at_least))))
 
+
+def _digits_after_point(number: str) -> int:
+    """Return how many digits after the decimal point a text such as ``0.55`` or ``5.5e-1`` states, at most 20."""
+    mantissa, _, exponent = number.lower().partition("e")
+    _, _, decimals = mantissa.strip().partition(".")
+    digits = len(decimals)
+    if exponent:
+        digits -= int(exponent)
+    return min(20, max(0, digits))
+
+
+# -- the best of several guessers, in a mean over data sets
 
 Guesses = Sequence[tuple[float, int, int]]
 """A mean accuracy of guessing, as a sum: (what one right guess adds, number of labels, number of guesses)."""
 
 _EXACT_SCORES = 20_000
-"""Number of different scores up to which their distribution is exact."""
-_STEPS = 64
-"""Grid points for a standard deviation, if there are more."""
-_GRID_NOTHING = 1e-15
+"""Number of different scores up to which their distribution is exact, ..."""
+_EXACT_PRODUCTS = 40 * _EXACT_SCORES
+"""... and number of products up to which it is, so that many guesses with few scores do not take long."""
+
+_GRID_POINTS = 64
+"""Grid points for a standard deviation, if there are more scores."""
+_GRID_NEGLIGIBLE = 1e-15
 """On a grid, smaller probabilities are left out, ..."""
-_THIN = 1e-9
+_THIN_TAIL = 1e-9
 """... and smaller tails are computed after tilting."""
 
+_SAME_SCORE = 1e-9
+"""Scores that differ by less are the same after rounding."""
 
-def _sorted(guesses: Guesses) -> tuple[tuple[float, int, int], ...]:
-    """Return the guesses, equal ones together, in an order that does not depend on that of the data sets."""
+
+@dataclass(frozen=True, slots=True)
+class _GuessGroup:
+    """Guesses that add the same and have as many labels."""
+
+    weight: float
+    """What a right guess adds to the score."""
+    labels: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class _ScoreDistribution:
+    """The distribution of the score of one guesser."""
+
+    scores: list[float]
+    """In rising order."""
+    tails: list[float]
+    """Probability of each score or a larger one."""
+    half_step: float
+    """Half of the distance between neighbours on the grid of scores; 0 if the distribution is exact."""
+
+    def tail(self, score: float) -> float:
+        """Return the probability of a score or a larger one; a score on the grid may have been rounded down."""
+        lowest = score - max(self.half_step, _SAME_SCORE)
+        position = bisect_left(self.scores, lowest)
+        if position == len(self.scores):
+            return 0.0
+        return self.tails[position]
+
+
+def _group_guesses(guesses: Guesses) -> tuple[_GuessGroup, ...]:
+    """Return the guesses, equal ones together, in an order that does not depend on that of the data sets.
+
+    The few large weights come first, so that their sums are exact (see :func:`_score_distribution`).
+    """
     counts: Counter[tuple[float, int]] = Counter()
     for weight, labels, count in guesses:
         counts[weight, labels] += count
-    return tuple((*kind, count) for kind, count in sorted(counts.items(), reverse=True))
+    falling = sorted(counts.items(), reverse=True)
+    return tuple(_GuessGroup(weight, labels, count) for (weight, labels), count in falling)
 
 
-def _sums(chances: Mapping[int, float], added: Mapping[int, float]) -> dict[int, float]:
-    """Return the distribution of the sum of two variables."""
+def _add_variables(first: Mapping[int, float], second: Mapping[int, float]) -> dict[int, float]:
+    """Return the distribution of the sum of two independent integers: the probability of each value."""
     total: dict[int, float] = {}
-    for place, chance in chances.items():
-        for more, weight in added.items():
-            total[place + more] = total.get(place + more, 0.0) + chance * weight
+    for first_value, first_probability in first.items():
+        for second_value, second_probability in second.items():
+            value = first_value + second_value
+            total[value] = total.get(value, 0.0) + first_probability * second_probability
     return total
 
 
-def _on_grid(chances: Mapping[int, float], scale: Fraction) -> dict[int, float]:
-    """Return the distribution of a scaled variable, the mass between two integers shared so that its mean is kept."""
+def _on_grid(distribution: Mapping[int, float], scale: Fraction) -> dict[int, float]:
+    """Return the distribution of an integer times a scale, on integers.
+
+    The probability of a product between two integers is shared among them so that its mean is kept.
+    """
     scaled: dict[int, float] = {}
-    for place, chance in chances.items():
-        low, rest = divmod(place * scale.numerator, scale.denominator)
-        part = rest / scale.denominator
-        scaled[low] = scaled.get(low, 0.0) + chance * (1.0 - part)
-        if rest:
-            scaled[low + 1] = scaled.get(low + 1, 0.0) + chance * part
+    for value, probability in distribution.items():
+        below, remainder = divmod(value * scale.numerator, scale.denominator)
+        share_above = remainder / scale.denominator
+        scaled[below] = scaled.get(below, 0.0) + probability * (1.0 - share_above)
+        if remainder:
+            scaled[below + 1] = scaled.get(below + 1, 0.0) + probability * share_above
     return scaled
 
 
 @lru_cache(maxsize=64)
-def _score_distribution(
-    guesses: tuple[tuple[float, int, int], ...], score: float | None = None
-) -> tuple[list[float], list[float], float]:
-    """Return the scores in rising order, the probability of at least each, and half a step of their grid.
+def _score_distribution(groups: tuple[_GuessGroup, ...], near: float | None = None) -> _ScoreDistribution:
+    """Return the distribution of a guesser's score.
 
-    The few large weights come first, so that their sums are exact. From the weight on with which there could be more
-    than ``_EXACT_SCORES`` scores, scores are rounded to a grid. With a score, tails near it have their digits, however
-    small they are.
+    Groups are added one after the other. From the group on with which there could be more than ``_EXACT_SCORES``
+    scores, scores are rounded to a grid.
+
+    Args:
+        groups: The guesses; large weights first.
+        near: A score near which tails have their digits, however small they are.
     """
-    shares = [Fraction(weight).limit_denominator(10**8) for weight, *_ in guesses]
-    unit, step = Fraction(1, math.lcm(*(share.denominator for share in shares))), Fraction(0)
-    terms = [(weight, -math.log(max(labels - 1, _ZERO)), count) for weight, labels, count in guesses]
-    theta, value, tilted = (0.0, 0.0, [x for _, x, _ in terms]) if score is None else _tilt(terms, score)
-    chances = {0: 1.0}
-    for share, log_odds, (*_, count) in zip(shares, tilted, guesses, strict=True):
-        products = len(chances) * (count + 1)
-        span = max(chances) - min(chances) + 1 + int(share * count / unit)
-        if not step and (min(products, span) > _EXACT_SCORES or products > 40 * _EXACT_SCORES):
-            step = Fraction(_moments(guesses)[1] / _STEPS)
-            chances = {place: chance for place, chance in chances.items() if chance > _GRID_NOTHING}
-            chances, unit = _on_grid(chances, unit / step), step
-        first, weights = _binomial(count, log_odds, _GRID_NOTHING if step else _SMALLEST)
-        chances = _sums(chances, _on_grid(dict(enumerate(weights, first)), share / unit))
-    scores = {float(place * unit): chance for place, chance in sorted(chances.items())}
-    return (
-        list(scores),
-        _tails([chance * math.exp(value - theta * place) for place, chance in scores.items()]),
-        float(step / 2),
-    )
+    trials = [_guess_trials(group) for group in groups]
+    tilt = _Tilt(theta=0.0, log_factor=0.0, log_odds=[group.log_odds for group in trials])
+    if near is not None:
+        tilt = _tilt(trials, near)
+
+    weights = [Fraction(group.weight).limit_denominator(10**8) for group in groups]
+    unit = Fraction(1, math.lcm(*(weight.denominator for weight in weights)))
+    grid_step: Fraction | None = None
+    total = {0: 1.0}  # the probability of each sum, in multiples of the unit
+    for group, weight, log_odds in zip(groups, weights, tilt.log_odds, strict=True):
+        if grid_step is None and _has_many_sums(total, group.count, int(weight * group.count / unit)):
+            _, deviation = _score_moments(groups)
+            grid_step = Fraction(deviation / _GRID_POINTS)
+            noticeable = {value: probability for value, probability in total.items() if probability > _GRID_NEGLIGIBLE}
+            total = _on_grid(noticeable, unit / grid_step)
+            unit = grid_step
+        negligible = _SMALLEST if grid_step is None else _GRID_NEGLIGIBLE
+        right = _binomial(group.count, log_odds, negligible)
+        added = dict(enumerate(right.probabilities, start=right.first))
+        total = _add_variables(total, _on_grid(added, weight / unit))
+
+    scores = []
+    probabilities = []
+    for multiple, tilted_probability in sorted(total.items()):
+        score = float(multiple * unit)
+        scores.append(score)
+        probabilities.append(tilted_probability * math.exp(tilt.log_factor - tilt.theta * score))
+    half_step = 0.0 if grid_step is None else float(grid_step / 2)
+    return _ScoreDistribution(scores, _upper_tails(probabilities), half_step)
 
 
-def _tails(chances: Sequence[float]) -> list[float]:
-    """Return the probability of each number or a larger one."""
-    return list(accumulate(reversed(chances)))[::-1]
+def _guess_trials(group: _GuessGroup) -> _Trials:
+    """Return guesses as trials: a guess among n labels has the odds 1 / (n - 1)."""
+    log_odds = -math.log(max(group.labels - 1, _ZERO))
+    return _Trials(group.weight, log_odds, group.count)
 
 
-def _best_of(tried: int, tails: Sequence[float]) -> list[float]:
-    """Return the tails of the best of several independent guessers."""
-    return [1.0 if tail >= 1.0 else -math.expm1(tried * math.log1p(-tail)) for tail in tails]
+def _has_many_sums(total: Mapping[int, float], n_guesses: int, largest_addition: int) -> bool:
+    """Return whether a sum could have too many values for an exact distribution after one more group of guesses.
+
+    Args:
+        total: The sum so far: probabilities of its values, as integers.
+        n_guesses: Number of guesses of the group.
+        largest_addition: What the group adds if all of its guesses are right.
+    """
+    products = len(total) * (n_guesses + 1)
+    span = max(total) - min(total) + 1 + largest_addition
+    return products > _EXACT_PRODUCTS or min(products, span) > _EXACT_SCORES
 
 
-def _equal(guesses: Guesses) -> RandomBaseline | None:
-    """Return the exact distribution if all guesses add the same, else None."""
-    if max(weight for weight, *_ in guesses) - min(weight for weight, *_ in guesses) > 1e-15:
+def _upper_tails(probabilities: Sequence[float]) -> list[float]:
+    """Return the probability of each number or a larger one, from those of rising numbers."""
+    tails = list(accumulate(reversed(probabilities)))
+    tails.reverse()
+    return tails
+
+
+def _tail_of_best(tail: float, tried: int) -> float:
+    """Return the probability that the best of several independent guessers is in a tail of one guesser."""
+    if tail >= 1.0:
+        return 1.0
+    return -math.expm1(tried * math.log1p(-tail))
+
+
+def _equal_weights(groups: Sequence[_GuessGroup]) -> RandomBaseline | None:
+    """Return the exact distribution of the number of right guesses if all guesses add the same, else None."""
+    weights = [group.weight for group in groups]
+    if max(weights) - min(weights) > 1e-15:
         return None
-    counts: Counter[int] = Counter()
-    for _, labels, count in guesses:
-        counts[labels] += count
-    return RandomBaseline(counts.total(), counts)
+    examples_by_labels: Counter[int] = Counter()
+    for group in groups:
+        examples_by_labels[group.labels] += group.count
+    return RandomBaseline(examples_by_labels.total(), examples_by_labels)
 
 
-def _moments(guesses: Guesses) -> tuple[float, float]:
-    mean = math.fsum(weight * count / labels for weight, labels, count in guesses)
-    variance = math.fsum(weight**2 * count * (labels - 1) / labels**2 for weight, labels, count in guesses)
+def _score_moments(groups: Sequence[_GuessGroup]) -> tuple[float, float]:
+    """Return mean and standard deviation of a guesser's score."""
+    mean = math.fsum(group.weight * group.count / group.labels for group in groups)
+    variance = math.fsum(group.weight**2 * group.count * (group.labels - 1) / group.labels**2 for group in groups)
     return mean, math.sqrt(variance)
 
 
@@ -511,17 +791,19 @@ def guessing_p_value(guesses: Guesses, score: float, tried: int = 1) -> float:
         >>> round(guessing_p_value([(0.01, 2, 100)], 0.59), 4)  # 59 of 100 queries, two labels
         0.0443
     """
-    guesses = _sorted(guesses)
-    exact = _equal(guesses)
-    if exact is not None:
-        count = math.ceil(score / guesses[0][0] - 1e-6)
-        return exact.p_value_of_count(min(exact.n, max(0, count)), tried) if count <= exact.n else 0.0
-    for tilted in (None, score):
-        scores, tails, slack = _score_distribution(guesses, tilted)
-        tail = [*tails, 0.0][bisect_left(scores, score - max(slack, 1e-9))]
-        if not slack or tail >= _THIN:
-            break
-    return _best_of(tried, [tail])[0]
+    groups = _group_guesses(guesses)
+    equal = _equal_weights(groups)
+    if equal is not None:
+        least_count = max(0, math.ceil(score / groups[0].weight - _COUNT_TOLERANCE))
+        if least_count > equal.n:
+            return 0.0
+        return equal.p_value_of_count(least_count, tried)
+    distribution = _score_distribution(groups)
+    tail = distribution.tail(score)
+    is_rounded = distribution.half_step > 0.0
+    if is_rounded and tail < _THIN_TAIL:
+        tail = _score_distribution(groups, near=score).tail(score)
+    return _tail_of_best(tail, tried)
 
 
 def expected_best(guesses: Guesses, tried: int = 1) -> float:
@@ -537,16 +819,19 @@ def expected_best(guesses: Guesses, tried: int = 1) -> float:
         >>> round(expected_best([(0.01, 2, 100)], 10), 5)
         0.57678
     """
-    guesses = _sorted(guesses)
-    mean, deviation = _moments(guesses)
+    groups = _group_guesses(guesses)
+    mean, deviation = _score_moments(groups)
     if tried == 1 or deviation == 0.0:
         return mean
-    exact = _equal(guesses)
-    if exact is not None:
-        return exact.max_random_baseline(tried) * exact.n * guesses[0][0]
-    scores, tails, _ = _score_distribution(guesses)
-    steps = [high - low for low, high in pairwise(scores)]
-    return scores[0] + math.fsum(map(mul, steps, _best_of(tried, tails[1:])))
+    equal = _equal_weights(groups)
+    if equal is not None:
+        return equal.max_random_baseline(tried) * equal.n * groups[0].weight
+
+    # E[best] = lowest score + sum over all higher scores of (distance to the next lower one) * P(best >= score)
+    distribution = _score_distribution(groups)
+    distances = [higher - lower for lower, higher in pairwise(distribution.scores)]
+    tails_of_best = [_tail_of_best(tail, tried) for tail in distribution.tails[1:]]
+    return distribution.scores[0] + math.fsum(map(mul, distances, tails_of_best))
 
 
 def p_value_of_best(p_value: float, tried: int) -> float:

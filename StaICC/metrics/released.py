@@ -35,9 +35,10 @@ from StaICC.metrics.classification import check_labels, numeric_rows, predicted_
 from StaICC.metrics.diagnosis import Line, label_frequencies
 
 _BINS = 10
+"""Bins of the calibration error."""
 
 
-def _total(values: Iterable[float]) -> float:
+def _plain_sum(values: Iterable[float]) -> float:
     """Add from left to right without compensation (`sum` compensates from Python 3.12 on)."""
     return reduce(operator.add, values, 0.0)
 
@@ -46,18 +47,20 @@ def softmax(row: Sequence[float]) -> list[float]:
     """Return the softmax by the additions of the release: the last bit decides ties, and the bin of a confidence."""
     largest = max(row)
     powers = [math.exp(value - largest) for value in row]
-    total = _total(powers)
+    total = _plain_sum(powers)
     return [power / total for power in powers]
 
 
-def _crashed(how: str, why: str) -> UndefinedMetricError:
-    return UndefinedMetricError(f"StaICC 0.1.1 ends with {how} here: {why}")
+def _crash_of_release(error: str, cause: str) -> UndefinedMetricError:
+    """Return the error for input on which the release ended with an exception."""
+    return UndefinedMetricError(f"StaICC 0.1.1 ends with {error} here: {cause}")
 
 
-def _rows(prediction: Sequence[Sequence[float]]) -> list[list[float]]:
+def _check_rows(prediction: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return the rows as lists of floats; there must be at least one."""
     rows = numeric_rows(prediction)
     if not rows:
-        raise _crashed("an error", "there are no predictions")
+        raise _crash_of_release("an error", "there are no predictions")
     return rows
 
 
@@ -74,17 +77,25 @@ def probability_like(row: Sequence[float]) -> bool:
         >>> probability_like([0.1, 0.2, 0.7]), probability_like([0.7, 0.2, 0.1])
         (True, False)
     """
-    return all(0 <= value <= 1 for value in row) and _total(row) == 1.0
+    if not all(0 <= value <= 1 for value in row):
+        return False
+    return _plain_sum(row) == 1.0
 
 
-def _reshaped(rows: list[list[float]]) -> list[list[float]]:
-    """Softmax every row unless every row is probability-like."""
-    return rows if all(map(probability_like, rows)) else list(map(softmax, rows))
+def _softmax_unless_probabilities(rows: list[list[float]]) -> list[list[float]]:
+    """Return the rows unchanged if every row is probability-like, else the softmax of every row."""
+    if all(map(probability_like, rows)):
+        return rows
+    return [softmax(row) for row in rows]
 
 
-def _scored(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> tuple[list[int], list[list[float]]]:
-    rows = _rows(prediction)
-    return check_labels(ground_truth, len(rows), len(rows[0])), _reshaped(rows)
+def _check_input(
+    ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]
+) -> tuple[list[int], list[list[float]]]:
+    """Return the true labels and the rows that a metric of the release scores, after checking both."""
+    rows = _check_rows(prediction)
+    truth = check_labels(ground_truth, queries=len(rows), labels=len(rows[0]))
+    return truth, _softmax_unless_probabilities(rows)
 
 
 def accuracy(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
@@ -106,7 +117,8 @@ def accuracy(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
         >>> accuracy([1], [[0.0, 1e-17]])  # a tie, after softmax
         0.0
     """
-    return classification.accuracy(*_scored(ground_truth, prediction))
+    truth, rows = _check_input(ground_truth, prediction)
+    return classification.accuracy(truth, rows)
 
 
 def averaged_truelabel_likelihood(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
@@ -130,7 +142,8 @@ def averaged_truelabel_likelihood(ground_truth: Sequence[int], prediction: Seque
         >>> round(averaged_truelabel_likelihood([0], [[0.9, 0.1000001]]), 2)
         0.69
     """
-    return classification.averaged_truelabel_likelihood(*_scored(ground_truth, prediction))
+    truth, rows = _check_input(ground_truth, prediction)
+    return classification.averaged_truelabel_likelihood(truth, rows)
 
 
 def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
@@ -152,7 +165,8 @@ def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
         >>> macro_F1([0, 0], [[1.0, 0.0], [1.0, 0.0]])
         0.5
     """
-    return classification.macro_F1(*_scored(ground_truth, prediction))
+    truth, rows = _check_input(ground_truth, prediction)
+    return classification.macro_F1(truth, rows)
 
 
 def expected_calibration_error_1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
@@ -174,14 +188,22 @@ def expected_calibration_error_1(ground_truth: Sequence[int], prediction: Sequen
         >>> expected_calibration_error_1([1] * 10, [[1.0, 0.0]] * 10)
         0.0
     """
-    truth, rows = _scored(ground_truth, prediction)
+    truth, rows = _check_input(ground_truth, prediction)
     if len(rows) < _BINS:
-        raise _crashed("a ValueError", f"its calibration error needs at least {_BINS} queries; there are {len(rows)}")
-    binned = [(true, row) for true, row in zip(truth, rows, strict=True) if max(row) < 1.0]
-    if not binned:
+        cause = f"its calibration error needs at least {_BINS} queries; there are {len(rows)}"
+        raise _crash_of_release("a ValueError", cause)
+
+    # Certain predictions are in no bin. They cost nothing, but count in the number of queries.
+    truth_in_bins = []
+    rows_in_bins = []
+    for true_label, row in zip(truth, rows, strict=True):
+        if max(row) < 1.0:
+            truth_in_bins.append(true_label)
+            rows_in_bins.append(row)
+    if not rows_in_bins:
         return 0.0
-    labels, inside = zip(*binned, strict=True)
-    return classification.expected_calibration_error_1(labels, inside) * len(binned) / len(rows)
+    error_in_bins = classification.expected_calibration_error_1(truth_in_bins, rows_in_bins)
+    return error_in_bins * len(rows_in_bins) / len(rows)
 
 
 def expand_label_indexes(indexes: Sequence[int], ground_truth: Sequence[int] = ()) -> list[list[float]]:
@@ -204,19 +226,27 @@ def expand_label_indexes(indexes: Sequence[int], ground_truth: Sequence[int] = (
         [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
     """
     if len(indexes) == 0:
-        raise _crashed("an IndexError", "there are no predictions")
-    for number, label in enumerate(indexes):
-        if (whole := whole_number(label)) is None or whole < 0:
-            raise ArgumentError(f"predicted label {number} is {label!r}; expected a label index, an integer from 0 on")
+        raise _crash_of_release("an IndexError", "there are no predictions")
+    for query_index, label in enumerate(indexes):
+        label_index = whole_number(label)
+        if label_index is None or label_index < 0:
+            raise ArgumentError(
+                f"predicted label {query_index} is {label!r}; expected a label index, an integer from 0 on"
+            )
     width = max(indexes) + 1
-    highest = max(ground_truth, default=0)
-    if highest >= width:
-        raise _crashed(
+    highest_true_label = max(ground_truth, default=0)
+    if highest_true_label >= width:
+        raise _crash_of_release(
             "an IndexError",
-            f"label {highest} is true somewhere, but no label above {width - 1} is predicted, and the release makes "
-            f"one-hot rows of only {width} columns",
+            f"label {highest_true_label} is true somewhere, but no label above {width - 1} is predicted, and the "
+            f"release makes one-hot rows of only {width} columns",
         )
-    return [[1.0 if column == label else 0.0 for column in range(width)] for label in indexes]
+    rows = []
+    for label in indexes:
+        row = [0.0] * width
+        row[label] = 1.0
+        rows.append(row)
+    return rows
 
 
 def mean_distribution(prediction: Sequence[Sequence[float]]) -> list[float]:
@@ -236,8 +266,9 @@ def mean_distribution(prediction: Sequence[Sequence[float]]) -> list[float]:
         >>> mean_distribution([[1.0, 2.0], [3.0, 5.0]])
         [2.0, 3.5]
     """
-    rows = _rows(prediction)
-    return [_total(column) / len(rows) for column in zip(*rows, strict=True)]
+    rows = _check_rows(prediction)
+    columns = zip(*rows, strict=True)  # one for each label
+    return [_plain_sum(column) / len(rows) for column in columns]
 
 
 def entropy(values: Sequence[float]) -> float:
@@ -256,8 +287,9 @@ def entropy(values: Sequence[float]) -> float:
         >>> round(entropy([2.0, 3.5]), 4)
         0.4751
     """
-    (row,) = _reshaped(numeric_rows([values]))
-    return -_total(value * math.log(value) for value in row if value != 0) + 0.0
+    rows = _softmax_unless_probabilities(numeric_rows([values]))
+    terms = [p * math.log(p) for p in rows[0] if p != 0]
+    return -_plain_sum(terms) + 0.0  # + 0.0 turns a negative zero into zero
 
 
 def entropy_of_mean(prediction: Sequence[Sequence[float]]) -> float:
@@ -305,16 +337,23 @@ def kl_divergence(p: Sequence[float], q: Sequence[float]) -> float:
         raise ArgumentError(
             f"the distributions have {len(p)} and {len(q)} labels; expected the same label space for both"
         )
-    for label, (a, b) in enumerate(zip(p, q, strict=True)):
-        if b == 0:
-            raise _crashed("a ZeroDivisionError", f"label {label} has the frequency 0")
-        if not a / b > 0:
-            raise _crashed("a ValueError (math domain error)", f"the averaged prediction of label {label} is {a}")
-    return _total(a * math.log(a / b) for a, b in zip(p, q, strict=True))
+    terms = []
+    for label, (p_label, q_label) in enumerate(zip(p, q, strict=True)):
+        if q_label == 0:
+            raise _crash_of_release("a ZeroDivisionError", f"label {label} has the frequency 0")
+        ratio = p_label / q_label
+        if not ratio > 0:  # also for NaN
+            cause = f"the averaged prediction of label {label} is {p_label}"
+            raise _crash_of_release("a ValueError (math domain error)", cause)
+        terms.append(p_label * math.log(ratio))
+    return _plain_sum(terms)
 
 
 def _frequencies(ground_truth: Sequence[int], rows: list[list[float]]) -> list[float]:
-    return label_frequencies(check_labels(ground_truth, len(rows), len(rows[0])), len(rows[0]))
+    """Return the share of each label of the rows among the true labels."""
+    label_count = len(rows[0])
+    truth = check_labels(ground_truth, queries=len(rows), labels=label_count)
+    return label_frequencies(truth, label_count)
 
 
 def divergence(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
@@ -336,7 +375,7 @@ def divergence(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]
         >>> round(divergence([0, 1], [[1.0, 2.0], [3.0, 5.0]]), 4)
         9.5833
     """
-    rows = _rows(prediction)
+    rows = _check_rows(prediction)
     return kl_divergence(mean_distribution(rows), _frequencies(ground_truth, rows))
 
 
@@ -359,8 +398,10 @@ def excess_distribution(ground_truth: Sequence[int], prediction: Sequence[Sequen
         >>> excess_distribution([0, 1], [[1.0, 2.0], [3.0, 5.0]])
         [1.5, 3.0]
     """
-    rows = _rows(prediction)
-    return list(map(operator.sub, mean_distribution(rows), _frequencies(ground_truth, rows)))
+    rows = _check_rows(prediction)
+    means = mean_distribution(rows)
+    frequencies = _frequencies(ground_truth, rows)
+    return [mean - frequency for mean, frequency in zip(means, frequencies, strict=True)]
 
 
 def gler_abscissas(interpolations: int = 5) -> list[float]:
@@ -379,10 +420,12 @@ def gler_abscissas(interpolations: int = 5) -> list[float]:
         >>> gler_abscissas()
         [1.0, 0.75, 0.25, -0.5, -1.5]
     """
-    interpolations = validate_integer("interpolations", interpolations, 2)
-    abscissas, abscissa = [], 1.0
+    interpolations = validate_integer("interpolations", interpolations, minimum=2)
+    abscissas = []
+    abscissa = 1.0
     for step in range(interpolations):
-        abscissa -= step / (interpolations - 1)
+        noise_rate = step / (interpolations - 1)
+        abscissa -= noise_rate
         abscissas.append(abscissa)
     return abscissas
 
@@ -425,9 +468,11 @@ def consistency(prediction: Sequence[Sequence[float]], queries: int) -> float:
         >>> consistency([[1, 0], [0, 1], [1, 0], [1, 0]], queries=2)
         0.75
     """
-    predicted = predicted_labels(_reshaped(_rows(prediction)))
-    if queries < 1 or len(predicted) % queries:
-        raise ArgumentError(
-            f"there are {len(predicted)} rows for runs of {queries} queries; expected a multiple of that"
-        )
-    return diagnosis.consistency([predicted[query::queries] for query in range(queries)])
+    rows = _check_rows(prediction)
+    if queries < 1 or len(rows) % queries != 0:
+        raise ArgumentError(f"there are {len(rows)} rows for runs of {queries} queries; expected a multiple of that")
+    predicted = predicted_labels(_softmax_unless_probabilities(rows))
+    labels_of_queries: list[list[int]] = [[] for _ in range(queries)]
+    for row_index, label in enumerate(predicted):
+        labels_of_queries[row_index % queries].append(label)
+    return diagnosis.consistency(labels_of_queries)

@@ -2,16 +2,17 @@
 
 A :class:`ScoreRecord` says what a score is: its key, titles, direction and
 :class:`~StaICC.metrics.statistics.Statistic`. Metric sets, intervals, tests, tables, reports, comparison and checks of
-files read it (:func:`score_record`).
+files read it (:func:`score_record`). docs/adding_a_metric.md adds one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from StaICC import benchmark_names
+from StaICC.metrics import classification
 from StaICC.metrics.statistics import (
     Accuracy,
     CalibrationError,
@@ -27,7 +28,11 @@ from StaICC.metrics.statistics import (
 
 @dataclass(frozen=True, slots=True)
 class ScoreRecord:
-    """What is known about a score."""
+    """What is known about a score.
+
+    Raises:
+        TypeError: The statistic lacks something that a score of its kind needs. The message says what.
+    """
 
     key: str
     """Its key in results."""
@@ -39,30 +44,85 @@ class ScoreRecord:
     """``None`` if it cannot be computed from saved records: it comes from a user's function or benchmark."""
     head: str = ""
     """Its column head in tables; the key by default."""
+    metric: Callable[[list[int], list[list[float]]], float] | None = None
+    """The function of true labels and rows that computes it; ``None`` for a score that is no metric of classification,
+    but belongs to one benchmark."""
+
+    def __post_init__(self) -> None:
+        if self.statistic is None:
+            return
+        problems = _problems_of_statistic(self.statistic, is_metric=self.metric is not None)
+        if problems:
+            raise TypeError(f"the score {self.key!r}: {type(self.statistic).__name__} {'; '.join(problems)}")
 
 
-_ACCURACY, _DIVERGENCE, _MEAN_ENTROPY, CONSISTENCY = Accuracy(), Divergence(), MeanEntropy(), Consistency()
-SCORES: Mapping[str, ScoreRecord] = {
-    score.key: score
-    for score in (
-        ScoreRecord("accuracy", "accuracy", True, _ACCURACY),
-        ScoreRecord("averaged_truelabel_likelihood", "true-label likelihood", True, Likelihood(), "likelihood"),
-        ScoreRecord("macro_F1", "macro F1", True, MacroF1(), "macro F1"),
-        ScoreRecord("expected_calibration_error_1", "calibration error (ECE-1)", False, CalibrationError(), "ECE-1"),
-        ScoreRecord("contextual_bias", "contextual bias", False, _MEAN_ENTROPY),
-        ScoreRecord("domain_bias", "domain bias", False, _MEAN_ENTROPY),
-        ScoreRecord("entropy", "entropy of the mean prediction", True, EntropyOfMean()),
-        ScoreRecord("DL div.", "posterior bias", False, _DIVERGENCE),
-        ScoreRecord("empirical_bias", "posterior bias", False, _DIVERGENCE),
-        ScoreRecord("consistency", "consistency", True, CONSISTENCY),
-    )
-}
+def _problems_of_statistic(statistic: Statistic, is_metric: bool) -> list[str]:
+    """Return what a statistic lacks for the record of a score.
+
+    Args:
+        statistic: The statistic.
+        is_metric: Whether the score is a metric of classification.
+    """
+    defined = type(statistic)
+    problems = []
+    if defined.of_run is Statistic.of_run:
+        problems.append("needs of_run(), for paired tests")
+    if not is_metric:
+        if defined.value is Statistic.value:
+            problems.append("needs value(), because its record has no metric")
+        return problems
+
+    if defined.part is Statistic.part:
+        problems.append("needs part(), for confidence intervals, also of the slopes of GLER")
+    if not defined.of_classification:
+        problems.append("needs of_classification = True, because its record has a metric")
+    # Slopes, and means over data sets, have intervals in this unit.
+    if statistic.range(2) != (0.0, 1.0):
+        lowest, highest = statistic.range(2)
+        problems.append(f"needs the range 0 to 1, not {lowest:g} to {highest:g}: scale the metric")
+    return problems
+
+
+_ACCURACY = Accuracy()
+_MEAN_ENTROPY = MeanEntropy()
+_DIVERGENCE = Divergence()
+CONSISTENCY = Consistency()
+
+_RECORDS = (
+    ScoreRecord("accuracy", "accuracy", True, _ACCURACY, metric=classification.accuracy),
+    ScoreRecord(
+        "averaged_truelabel_likelihood",
+        "true-label likelihood",
+        True,
+        Likelihood(),
+        head="likelihood",
+        metric=classification.averaged_truelabel_likelihood,
+    ),
+    ScoreRecord("macro_F1", "macro F1", True, MacroF1(), head="macro F1", metric=classification.macro_F1),
+    ScoreRecord(
+        "expected_calibration_error_1",
+        "calibration error (ECE-1)",
+        False,
+        CalibrationError(),
+        head="ECE-1",
+        metric=classification.expected_calibration_error_1,
+    ),
+    ScoreRecord("contextual_bias", "contextual bias", False, _MEAN_ENTROPY),
+    ScoreRecord("domain_bias", "domain bias", False, _MEAN_ENTROPY),
+    ScoreRecord("entropy", "entropy of the mean prediction", True, EntropyOfMean()),
+    ScoreRecord("DL div.", "posterior bias", False, _DIVERGENCE),
+    ScoreRecord("empirical_bias", "posterior bias", False, _DIVERGENCE),
+    ScoreRecord("consistency", "consistency", True, CONSISTENCY),
+)
+
+SCORES: Mapping[str, ScoreRecord] = {score.key: score for score in _RECORDS}
 """The scores of this library by key. Those of LongICL, accuracy or micro F1, have the names of rounds or conditions."""
 
 BASELINE_KEYS = ("uniform", "majority")
 """Keys next to LongICL's scores that are baselines: no query is missing from them, and they are not compared."""
 
-STATISTICS: Mapping[str, Statistic] = {key: score.statistic for key, score in SCORES.items() if score.statistic}
+STATISTICS: Mapping[str, Statistic] = {score.key: score.statistic for score in _RECORDS if score.statistic is not None}
+"""The statistics of the scores of this library by key."""
 
 
 class Column(NamedTuple):
@@ -75,10 +135,10 @@ class Column(NamedTuple):
 
 
 COLUMNS = (
-    *(
-        Column(benchmark_names.NORMAL, key, SCORES[key].title)
-        for key in ("accuracy", "macro_F1", "averaged_truelabel_likelihood", "expected_calibration_error_1")
-    ),
+    Column(benchmark_names.NORMAL, "accuracy", "accuracy"),
+    Column(benchmark_names.NORMAL, "macro_F1", "macro F1"),
+    Column(benchmark_names.NORMAL, "averaged_truelabel_likelihood", "true-label likelihood"),
+    Column(benchmark_names.NORMAL, "expected_calibration_error_1", "calibration error (ECE-1)"),
     Column(benchmark_names.CONTEXTUAL_BIAS, "contextual_bias", "contextual bias"),
     Column(benchmark_names.DOMAIN_BIAS, "domain_bias", "domain bias"),
     Column(benchmark_names.POSTERIOR_BIAS, "DL div.", "posterior bias"),
@@ -89,7 +149,9 @@ COLUMNS = (
 )
 """The scores that a leaderboard shows, by benchmark; the main one comes first."""
 
-HEADLINE = {column.benchmark: column.key for column in reversed(COLUMNS)}
+HEADLINE: dict[str, str] = {}
+for _column in COLUMNS:
+    HEADLINE.setdefault(_column.benchmark, _column.key)
 """The score that is compared by default, by benchmark; for other benchmarks it is the first."""
 
 
@@ -111,15 +173,15 @@ def score_record(benchmark: str, key: str, stated: Mapping[str, bool | None] = {
         False
     """
     if benchmark == benchmark_names.LONG_ICL:
-        record = ScoreRecord(key, key, True, _ACCURACY)
+        record = ScoreRecord(key, key, higher_is_better=True, statistic=_ACCURACY)
     elif key in stated or key not in SCORES:
-        record = ScoreRecord(key, key, stated.get(key))
+        record = ScoreRecord(key, key, higher_is_better=stated.get(key))
     else:
         record = SCORES[key]
-    title = next((column.title for column in COLUMNS if column[:2] == (benchmark, key)), record.title)
-    better = record.higher_is_better
-    return replace(
-        record,
-        title=title,
-        higher_is_better=better if better is None else better != (benchmark == benchmark_names.GLER),
-    )
+
+    for column in COLUMNS:
+        if column.benchmark == benchmark and column.key == key:
+            record = replace(record, title=column.title)
+    if benchmark == benchmark_names.GLER and record.higher_is_better is not None:
+        record = replace(record, higher_is_better=not record.higher_is_better)
+    return record

@@ -12,29 +12,41 @@ import StaICC
 from StaICC.benchmarks.verify import Contradicted, Recomputed, status_of, verify
 from StaICC.comparing.comparison import compare
 from StaICC.errors import ArgumentError, UndefinedMetricError
-from StaICC.metrics import classification, diagnosis, paired_tests
+from StaICC.metrics import classification, diagnosis, intervals, paired_tests, scores
+from StaICC.metrics import metric_set as metric_sets
 from StaICC.metrics.metric_set import Metric, Score, metric_set
-from StaICC.metrics.scores import SCORES, score_record
-from StaICC.metrics.statistics import Mean, MeanOf, Sample
+from StaICC.metrics.scores import SCORES, ScoreRecord, score_record
+from StaICC.metrics.statistics import Mean, MeanOf, Sample, Statistic
 
-NAMES = [key for key, score in SCORES.items() if score.statistic and score.statistic.of_classification]
+PUBLISHED = ["accuracy", "averaged_truelabel_likelihood", "macro_F1", "expected_calibration_error_1"]
+"""The metrics of the paper and of StaICC 0.1.1."""
+METRICS_OF_LIBRARY = [key for key, score in SCORES.items() if score.metric is not None]
 TRUTH = [0, 1, 1]
 PROBABILITIES = [[0.75, 0.25], [0.25, 0.75], [0.625, 0.375]]
 
 
 @pytest.mark.parametrize("name", ["standard", "0.1.1"])
-def test_the_sets_have_the_documented_metrics(name):
+def test_the_sets_have_the_published_metrics_and_no_others(name):
     found = metric_set(name)
     assert found.name == name
-    assert [metric.name for metric in found.metrics] == NAMES
-    assert {"accuracy", "averaged_truelabel_likelihood", "macro_F1", "expected_calibration_error_1"} <= {*NAMES}
+    assert [metric.name for metric in found.metrics] == PUBLISHED
     assert {metric.range for metric in found.metrics} == {(0.0, 1.0) if name == "standard" else None}
     assert metric_set(found) is found
     with pytest.raises(ArgumentError, match="two metrics of one name"):
         replace(found, metrics=found.metrics * 2)
     table = StaICC.Normal(datasets=["mini"], metrics=name).metrics
     del table["macro_F1"]
-    assert [*table] == [*dict(table)] == [metric for metric in NAMES if metric != "macro_F1"]
+    assert [*table] == [*dict(table)] == [metric for metric in PUBLISHED if metric != "macro_F1"]
+
+
+@pytest.mark.parametrize("name", METRICS_OF_LIBRARY)
+def test_every_metric_of_the_library_is_found_by_its_name_with_its_facts(name):
+    (metric,) = metric_set(name).metrics
+    assert metric.function is SCORES[name].metric
+    assert metric.higher_is_better is SCORES[name].higher_is_better
+    assert metric.statistic is SCORES[name].statistic
+    assert metric.of_library
+    assert name in [one.name for one in metric_set(f"standard+{name}").metrics]
 
 
 def test_ambiguous_predictions_have_accuracy_but_no_likelihood():
@@ -49,7 +61,7 @@ def test_ambiguous_predictions_have_accuracy_but_no_likelihood():
 @pytest.mark.parametrize("hard", [False, True])
 def test_nothing_to_score_gives_reasons(name, hard):
     scores = metric_set(name).score([], [], hard=hard)
-    assert list(scores) == NAMES
+    assert list(scores) == PUBLISHED
     assert {score.value for score in scores.values()} == {None}
     assert "a metric of nothing is undefined" in scores["accuracy"].reason
 
@@ -84,32 +96,124 @@ def test_a_function_under_the_name_of_a_score_is_not_compared_as_this_score():
         compare(*results, "accuracy")
 
 
-def test_every_score_of_the_library_has_its_direction_and_range():
+EVEN = [[0.5, 0.5]] * 4
+CERTAIN_OF_ONE_LABEL = [[1.0, 0.0]] * 4
+EXTREME_TRUTH = [0, 0, 1, 1]
+ALL_RIGHT = [[1.0, 0.0]] * 2 + [[0.0, 1.0]] * 2
+ALL_WRONG = [[0.0, 1.0]] * 2 + [[1.0, 0.0]] * 2
+BIAS_FUNCTIONS = {
+    "contextual_bias": diagnosis.negated_mean_entropy,
+    "domain_bias": diagnosis.negated_mean_entropy,
+    "entropy": diagnosis.entropy_of_mean,
+    "DL div.": lambda rows: diagnosis.empirical_bias(rows, EXTREME_TRUTH),
+    "empirical_bias": lambda rows: diagnosis.empirical_bias(rows, EXTREME_TRUTH),
+}
+
+
+def better_and_worse(key: str) -> tuple[float, float]:
+    """The value of a score for two extreme models: the better one first."""
+    metric = SCORES[key].metric
+    if metric is not None:
+        return metric(EXTREME_TRUTH, ALL_RIGHT), metric(EXTREME_TRUTH, ALL_WRONG)
+    if key == "consistency":
+        return diagnosis.consistency([[0] * 4]), diagnosis.consistency([[0, 0, 1, 1]])
+    return BIAS_FUNCTIONS[key](EVEN), BIAS_FUNCTIONS[key](CERTAIN_OF_ONE_LABEL)
+
+
+@pytest.mark.parametrize("key", SCORES)
+def test_every_score_of_the_library_has_its_direction_and_range(key: str) -> None:
     """The better of two extreme models has the better value by the record of the score."""
-    even, sure, soft, truth = [[0.5, 0.5]] * 4, [[1.0, 0.0]] * 4, [[0.75, 0.25], [0.25, 0.75]] * 2, [0, 0, 1, 1]
-    right, wrong = [[1.0, 0.0]] * 2 + [[0.0, 1.0]] * 2, [[0.0, 1.0]] * 2 + [[1.0, 0.0]] * 2
-    divergences = [diagnosis.empirical_bias(rows, truth) for rows in (even, sure)]
-    entropies = [diagnosis.negated_mean_entropy(rows) for rows in (even, sure)]
-    better_and_worse = {
-        **{key: [getattr(classification, key)(truth, rows) for rows in (right, wrong)] for key in NAMES},
-        **dict.fromkeys(("contextual_bias", "domain_bias"), entropies),
-        "entropy": [diagnosis.entropy_of_mean(rows) for rows in (even, sure)],
-        **dict.fromkeys(("DL div.", "empirical_bias"), divergences),
-        "consistency": [diagnosis.consistency([[0] * 4]), diagnosis.consistency([[0, 0, 1, 1]])],
-    }
-    assert SCORES.keys() == better_and_worse.keys()
-    for key, score in SCORES.items():
-        assert score.statistic is not None
-        better, worse = better_and_worse[key]
-        assert (better > worse) is score.higher_is_better, key
-        low, high = score.statistic.range(2)
-        assert all(low <= value <= high for value in (better, worse)), key
-        if key != "consistency" and high < math.inf:
-            assert [low, high] == pytest.approx(sorted((better, worse))), key
-        if key in NAMES:
-            read = soft if score.statistic.reads == "probabilities" else classification.predicted_labels(soft)
-            estimate = score.statistic.part(Sample(truth, range(4), 4, 2), read, 0.95).value
-            assert estimate == pytest.approx(getattr(classification, key)(truth, soft)), key
+    score = SCORES[key]
+    better, worse = better_and_worse(key)
+    assert (better > worse) is score.higher_is_better
+    low, high = score.statistic.range(2)
+    assert low <= min(better, worse)
+    assert max(better, worse) <= high
+    if key != "consistency" and high < math.inf:
+        assert [low, high] == pytest.approx(sorted((better, worse)))
+
+
+@pytest.mark.parametrize("name", METRICS_OF_LIBRARY)
+def test_the_statistic_of_every_metric_has_the_value_of_its_function(name: str) -> None:
+    statistic = SCORES[name].statistic
+    rows = [[0.75, 0.25], [0.25, 0.75]] * 2
+    predictions = rows if statistic.reads == "probabilities" else classification.predicted_labels(rows)
+    sample = Sample(EXTREME_TRUTH, range(4), 4, 2)
+    expected = SCORES[name].metric(EXTREME_TRUTH, rows)
+    assert statistic.part(sample, predictions, 0.95).value == pytest.approx(expected)
+    assert statistic.of_run(sample, predictions).value == pytest.approx(expected)
+
+
+# --- what is missing is said where a metric is defined
+
+
+class HalfBrier(Mean):
+    reads = "probabilities"
+    of_classification = True
+
+    def scores(self, sample, predictions):
+        return [brier(label, row) / 2 for label, row in zip(sample.truth, predictions, strict=True)]
+
+    def part(self, sample, predictions, level):
+        return intervals.ratio_part(sample.sums(self.scores(sample, predictions)), sample.sizes, level, continuous=True)
+
+
+class WithoutPart(HalfBrier):
+    part = Statistic.part
+
+
+class WithoutPairedTest(HalfBrier):
+    of_run = Statistic.of_run
+
+
+class NotOfClassification(HalfBrier):
+    of_classification = False
+
+
+class WithoutValue(HalfBrier):
+    value = Statistic.value
+
+
+def half_brier(ground_truth, prediction):
+    return sum(map(brier, ground_truth, prediction)) / len(prediction) / 2
+
+
+@pytest.mark.parametrize(
+    ("statistic", "missing"),
+    [
+        (WithoutPart(), r"the score 'half_brier': WithoutPart needs part\(\), for confidence intervals"),
+        (WithoutPairedTest(), r"WithoutPairedTest needs of_run\(\), for paired tests"),
+        (NotOfClassification(), "needs of_classification = True"),
+        (HalfBrier(0.0, 2.0), "needs the range 0 to 1, not 0 to 2: scale the metric"),
+        (Statistic(), r"needs of_run\(\), for paired tests; needs part\(\)"),
+    ],
+)
+def test_the_record_of_a_metric_says_what_its_statistic_lacks(statistic: Statistic, missing: str) -> None:
+    with pytest.raises(TypeError, match=missing):
+        ScoreRecord("half_brier", "Brier score, halved", False, statistic, metric=half_brier)
+
+
+def test_the_record_of_a_score_of_one_benchmark_needs_a_value() -> None:
+    with pytest.raises(TypeError, match=r"WithoutValue needs value\(\), because its record has no metric"):
+        ScoreRecord("half_brier", "Brier score, halved", False, WithoutValue())
+
+
+def test_a_metric_of_the_library_needs_nothing_but_its_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interval, slope with its interval, paired test and column follow, in every benchmark that scores metrics."""
+    record = ScoreRecord("half_brier", "Brier score, halved", False, HalfBrier(), metric=half_brier)
+    monkeypatch.setitem(scores.SCORES, "half_brier", record)
+    monkeypatch.setitem(scores.STATISTICS, "half_brier", record.statistic)
+    monkeypatch.setattr(metric_sets, "_BUILT_IN", metric_sets._built_in_metrics())
+    metrics = metric_set("standard").adding(metric_sets._BUILT_IN[-1])
+    for benchmark, key in ((StaICC.Normal, "half_brier"), (StaICC.GLER, "sensitivity.half_brier")):
+        prepared = benchmark(datasets=["mini"], limit=20, metrics=metrics)
+        first, second = prepared(noisy), prepared(lambda prompt, label_space: [0.4, 0.3, 0.3])
+        value, interval = first.averaged["half_brier"], first.details["mini"].intervals[key]
+        assert interval.low < value < interval.high
+        assert "half_brier" in str(first)
+        compared = compare(first, second, "half_brier")
+        assert compared.overall.values == pytest.approx((value, second.averaged["half_brier"]))
+        assert compared.higher_is_better is (benchmark is StaICC.GLER)
 
 
 def brier(label: int, row: list[float]) -> float:
