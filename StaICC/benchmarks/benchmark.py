@@ -169,9 +169,9 @@ class Benchmark(BaseBenchmark[Experimentor]):
         """Run until half the width of the interval of a score is at most ``precision``; arguments as for a run."""
         from StaICC.benchmarks.race import StoppingRule, run_early  # few runs stop early
 
-        rule = StoppingRule.for_experimentors("precision", *goal, self.experimentor)
-        context, (result,) = run_early(self, rule, [functions], settings)
-        return context.deliver(result)
+        rule = StoppingRule.for_experimentors("precision", goal.precision, goal.score, self.experimentor)
+        context, results = run_early(self, rule, [functions], settings)
+        return context.deliver(results[0])
 
     def collect(self, runs: RunsByDataset, *arguments: Any, **settings: Any) -> Result:
         """Build the result; arguments as for :meth:`~StaICC.benchmarks.running.BaseBenchmark.collect`."""

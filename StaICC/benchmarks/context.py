@@ -68,8 +68,17 @@ class RunSettings(TypedDict, total=False):
     returns its result."""
 
 
-EarlySettings = tuple[bool, bool, bool, RunSettings]
-"""Batched or not, whether outputs are kept, whether scores of data sets are shown, and the settings of the run."""
+@dataclass(frozen=True, slots=True)
+class EarlySettings:
+    """How a run that stops early is made and shown."""
+
+    batched: bool
+    """Whether the functions are called with the list of all prompts."""
+    keep_outputs: bool
+    """Whether the result keeps the prediction of each query."""
+    divided: bool
+    """Whether the result's dictionary shows the scores of each data set."""
+    run: RunSettings
 
 
 class _Tracked:

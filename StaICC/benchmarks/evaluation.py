@@ -493,6 +493,8 @@ def _baselines_of_means(runs: RunsByDataset) -> dict[str, Baselines]:
     first_run = next(iter(runs.values()))
     baselines = {}
     for number, outcome in enumerate(first_run.outcomes):
+        if not outcome.queries:
+            continue  # a condition of free texts: its task has baselines of its own
         name = outcome.condition.name
         if all(name in run.details.baselines for run in runs.values()):
             tried = first_run.details.baselines[name].tried

@@ -6,6 +6,7 @@ import contextlib
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from StaICC.errors import ArgumentError, unknown_name
@@ -34,8 +35,14 @@ if TYPE_CHECKING:
     from StaICC.results.signature import Signature
 
 
-Goal = tuple[float | None, str | None]
-"""Half the width of an interval, and the score that it is of."""
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a run is to know before it stops early."""
+
+    precision: float | None
+    """Half the width of the interval."""
+    score: str | None
+    """The score that the interval is of; ``None`` for accuracy."""
 
 
 class DatasetTask(Protocol):
@@ -266,7 +273,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             ArgumentError: An argument is invalid, such as a list of functions of another length than the data sets.
             OutputError: A query has no usable prediction and ``on_error="raise"``.
         """
-        from StaICC.benchmarks.context import RunContext
+        from StaICC.benchmarks.context import EarlySettings, RunContext
         from StaICC.inference.runner import Part
 
         given = self.given_functions(list_of_forward_inference, forward_inference)
@@ -285,8 +292,8 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         what = "lists of predictions (preentered_prediction)"
         predictions_given = self._for_datasets(preentered_prediction, what) if given is None else nothing
         if precision is not None or score is not None:
-            settings = (batched_inference, return_outputs, return_divided_results, run)
-            return self.run_to_precision((precision, score), functions, settings)
+            settings = EarlySettings(batched_inference, return_outputs, return_divided_results, run)
+            return self.run_to_precision(Goal(precision, score), functions, settings)
         runs: dict[str, DatasetRun] = {}
         steps = [experimentor.steps for experimentor in self]
         with RunContext(batched_inference, **run) as context:
