@@ -7,8 +7,7 @@ prompts with a common prefix follow each other. The parts of its result equal th
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from StaICC.arguments import known_name
@@ -18,7 +17,7 @@ from StaICC.benchmarks.data_warnings import data_warnings
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import run_together
 from StaICC.benchmarks.forecast import forecast
-from StaICC.errors import ArgumentError, UndefinedMetricError
+from StaICC.errors import ArgumentError
 from StaICC.frozen import FixedAttributes
 from StaICC.inference.contract import Inference
 from StaICC.inference.forecast import Forecast
@@ -164,27 +163,3 @@ def members(benchmark: Benchmark | BenchmarkGroup) -> dict[str, Benchmark]:
     if isinstance(benchmark, BenchmarkGroup):
         return benchmark.members
     return {benchmark.task.name: benchmark}
-
-
-def attempt(missing: dict[str, str], key: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Compute a value that may be undefined.
-
-    Args:
-        missing: The reason is added to it under the key.
-        key: Name of the value.
-        function: Computes the value.
-        arguments: The arguments of the function.
-
-    Returns:
-        The value; ``None`` if it is undefined or not finite.
-    """
-    try:
-        value = function(*arguments)
-    except UndefinedMetricError as error:
-        missing[key] = str(error)
-        return None
-    numbers = value if isinstance(value, list) else [value]
-    if not all(map(math.isfinite, numbers)):
-        missing[key] = f"the value is {value}"
-        return None
-    return value

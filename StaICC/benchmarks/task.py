@@ -9,7 +9,7 @@ written once, in :mod:`~StaICC.benchmarks.experimentor`, :mod:`~StaICC.benchmark
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
@@ -316,6 +316,30 @@ class Scores:
     """The scores that enter the mean over data sets."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """The reason for each undefined value (``None``), by its key."""
+
+
+def attempt(missing: dict[str, str], key: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Compute a value that may be undefined.
+
+    Args:
+        missing: The reason is added to it under the key.
+        key: Name of the value.
+        function: Computes the value.
+        arguments: The arguments of the function.
+
+    Returns:
+        The value; ``None`` if it is undefined or not finite.
+    """
+    try:
+        value = function(*arguments)
+    except UndefinedMetricError as error:
+        missing[key] = str(error)
+        return None
+    numbers = value if isinstance(value, list) else [value]
+    if not all(map(math.isfinite, numbers)):
+        missing[key] = f"the value is {value}"
+        return None
+    return value
 
 
 @dataclass(frozen=True, slots=True)

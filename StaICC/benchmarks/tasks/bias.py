@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from StaICC import benchmark_names
 from StaICC.arguments import set_integers
 from StaICC.benchmarks.benchmark import NO_PREDICTIONS, Benchmark, TaskBenchmark
-from StaICC.benchmarks.group import BenchmarkGroup, attempt
-from StaICC.benchmarks.task import Condition, Scores, Task
+from StaICC.benchmarks.group import BenchmarkGroup
+from StaICC.benchmarks.task import Condition, Scores, Task, attempt
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics import diagnosis, released
 from StaICC.metrics.scores import STATISTICS

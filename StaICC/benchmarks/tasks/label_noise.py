@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from StaICC import benchmark_names
 from StaICC.arguments import set_integers
 from StaICC.benchmarks.benchmark import Benchmark, classification_scores, condition_missing
-from StaICC.benchmarks.group import attempt
-from StaICC.benchmarks.task import Condition, Scores, Task
+from StaICC.benchmarks.task import Condition, Scores, Task, attempt
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics import diagnosis, released
 from StaICC.prompting.stable_random import StableRandom

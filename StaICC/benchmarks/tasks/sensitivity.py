@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from StaICC import benchmark_names, errors
 from StaICC.benchmarks.benchmark import Benchmark
-from StaICC.benchmarks.group import attempt
-from StaICC.benchmarks.task import Condition, Scores, Task
+from StaICC.benchmarks.task import Condition, Scores, Task, attempt
 from StaICC.benchmarks.tasks.label_noise import L9, queries_by_repeat
 from StaICC.metrics import diagnosis, released
 
