@@ -318,7 +318,7 @@ class Scores:
     """The reason for each undefined value (``None``), by its key."""
 
 
-def attempt(missing: dict[str, str], key: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def compute_or_explain(missing: dict[str, str], key: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """Compute a value that may be undefined.
 
     Args:

@@ -20,7 +20,7 @@ from StaICC import benchmark_names
 from StaICC.arguments import set_integers
 from StaICC.benchmarks.benchmark import NO_PREDICTIONS, Benchmark, TaskBenchmark
 from StaICC.benchmarks.group import BenchmarkGroup
-from StaICC.benchmarks.task import Condition, Scores, Task, attempt
+from StaICC.benchmarks.task import Condition, Scores, Task, compute_or_explain
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics import diagnosis, released
 from StaICC.metrics.scores import STATISTICS
@@ -86,15 +86,17 @@ class _BiasTask(Task, Protocol):
         if scoring.metric_set.as_released:
             score, mean_prediction = self.released_functions
             values = {
-                readme_key: attempt(missing, readme_key, score, outcome.truth, outcome.rows),
-                "distribution": attempt(missing, "distribution", mean_prediction, outcome.truth, outcome.rows),
+                readme_key: compute_or_explain(missing, readme_key, score, outcome.truth, outcome.rows),
+                "distribution": compute_or_explain(
+                    missing, "distribution", mean_prediction, outcome.truth, outcome.rows
+                ),
             }
             # 0.1.1 reports 0.0 for the mean of the distributions over data sets.
             return Scores(values, {readme_key: values[readme_key], "distribution": 0.0}, missing)
         values = {
-            readme_key: attempt(missing, readme_key, _score_of_mean, outcome, readme_key),
-            "distribution": attempt(missing, "distribution", _mean_prediction, outcome),
-            paper_key: attempt(missing, paper_key, _score_of_mean, outcome, paper_key),
+            readme_key: compute_or_explain(missing, readme_key, _score_of_mean, outcome, readme_key),
+            "distribution": compute_or_explain(missing, "distribution", _mean_prediction, outcome),
+            paper_key: compute_or_explain(missing, paper_key, _score_of_mean, outcome, paper_key),
         }
         # Label spaces differ, so there is no mean distribution over data sets.
         averaged = {readme_key: values[readme_key], paper_key: values[paper_key]}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from StaICC import benchmark_names
 from StaICC.arguments import set_integers
 from StaICC.benchmarks.benchmark import Benchmark, classification_scores, condition_missing
-from StaICC.benchmarks.task import Condition, Scores, Task, attempt
+from StaICC.benchmarks.task import Condition, Scores, Task, compute_or_explain
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics import diagnosis, released
 from StaICC.prompting.stable_random import StableRandom
@@ -68,7 +68,7 @@ class GLERTask(Task):
         first_condition = outcomes[0].condition.name
         for metric in values[first_condition]:
             by_condition = [values_of_condition[metric] for values_of_condition in values.values()]
-            line = attempt(missing, f"sensitivity.{metric}", self._line, by_condition, scoring)
+            line = compute_or_explain(missing, f"sensitivity.{metric}", self._line, by_condition, scoring)
             lines[metric] = line
             slopes[metric] = None if line is None else line[0]
         return Scores({**values, "sensitivity": lines}, slopes, missing)

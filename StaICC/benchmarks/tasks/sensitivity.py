@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from StaICC import benchmark_names, errors
 from StaICC.benchmarks.benchmark import Benchmark
-from StaICC.benchmarks.task import Condition, Scores, Task, attempt
+from StaICC.benchmarks.task import Condition, Scores, Task, compute_or_explain
 from StaICC.benchmarks.tasks.label_noise import L9, queries_by_repeat
 from StaICC.metrics import diagnosis, released
 
@@ -45,7 +45,7 @@ class _ConsistencyTask(Task, Protocol):
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Return the consistency over the conditions."""
         missing: dict[str, str] = {}
-        value = attempt(missing, "sensitivity.consistency", _consistency, outcomes, scoring)
+        value = compute_or_explain(missing, "sensitivity.consistency", _consistency, outcomes, scoring)
         return Scores({"sensitivity": {"consistency": value}}, {"consistency": value}, missing)
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
