@@ -20,7 +20,7 @@ from StaICC.benchmarks.records import Written, condition_record, failed_queries
 from StaICC.benchmarks.score_intervals import Intervals
 from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scorer, Scores, Scoring
 from StaICC.benchmarks.warnings import find_warnings
-from StaICC.errors import OutputError, UndefinedMetricError
+from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError
 from StaICC.inference.contract import Answer, dropped_demonstrations
 from StaICC.inference.label_mass import mean_label_mass
 from StaICC.inference.replies import Failure, Unparsed
@@ -29,6 +29,7 @@ from StaICC.metrics.intervals import Interval, NoInterval, mean_interval
 from StaICC.metrics.scores import STATISTICS
 from StaICC.metrics.statistics import Mean, Statistic
 from StaICC.results.details import Baselines, DatasetDetails, FailedQuery, MeanDetails
+from StaICC.results.result import single_scores
 
 _T = TypeVar("_T")
 
@@ -77,6 +78,7 @@ def evaluate(
 
     Raises:
         OutputError: Predictions cannot be read, or some are labels and some are rows of numbers.
+        ArgumentError: The task averages a score that it does not return.
     """
     reader = _OutcomeReader(task, scoring, conditions, predictions, name)
     unparsed = _policy_for_replies(task, scoring)
@@ -256,8 +258,24 @@ def _interval_keys(scores: Scores) -> dict[str, str]:
     """Return the key of the interval of each averaged score.
 
     A score that is not among the values itself is the sensitivity of the values to the conditions.
+
+    Raises:
+        ArgumentError: The task averages a score that the data set does not have, so no table could show it.
     """
-    return {key: key if key in scores.values else f"sensitivity.{key}" for key in scores.averaged}
+    known = {key for key, value in scores.values.items() if not isinstance(value, Mapping)}
+    known.update(key for key, _ in single_scores(scores.values))
+    interval_keys = {}
+    for key in scores.averaged:
+        if key in known:
+            interval_keys[key] = key
+        elif key in scores.values.get("sensitivity", {}):
+            interval_keys[key] = f"sensitivity.{key}"
+        else:
+            raise ArgumentError(
+                f"the task averages {key!r}, which is no score of a data set; expected one of: "
+                f"{', '.join(sorted(known))}. Join the keys of nested scores by dots"
+            )
+    return interval_keys
 
 
 def _intervals(
