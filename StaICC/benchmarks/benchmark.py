@@ -98,16 +98,8 @@ class Benchmark(BaseBenchmark[Experimentor]):
         datasets: Datasets = None,
         **settings: Unpack[Settings],
     ) -> None:
-        for unknown in [name for name in settings if name not in Settings.__annotations__]:
-            kind = f"argument of {type(self).__name__}"
-            known = ["k", "noisy_channel", "metrics", "datasets", *Settings.__annotations__]
-            raise TypeError(str(errors.unknown_name(kind, unknown, known, "The benchmark may have further arguments.")))
-        if callable(k) or isinstance(k, (str, list, tuple, Dataset)):
-            name = type(self).__name__
-            use = f"{name}()(function)" if callable(k) else f"{name}(datasets=[...])"
-            raise errors.ArgumentError(
-                f"k must be an integer of at least 0, not {k!r:.60}. For data sets or a function, write {use}"
-            )
+        _refuse_unknown_settings(type(self).__name__, settings)
+        _refuse_other_argument_as_k(type(self).__name__, k)
         self.task = task
         self.metrics = MetricTable(metrics)
         self._settings = settings
@@ -134,12 +126,13 @@ class Benchmark(BaseBenchmark[Experimentor]):
             noisy_channel: Score the text given the label (noisy channel).
             keep_prompter: Keep the prompt writers with their changes.
         """
-        before = {experimentor.name: experimentor for experimentor in self.experimentor}
+        old_experimentors = {experimentor.name: experimentor for experimentor in self.experimentor}
         self.experimentor = self._make(self._datasets, k, noisy_channel)
-        if keep_prompter:
-            for experimentor in self.experimentor:
-                if experimentor.name in before:
-                    experimentor.prompt_former = before[experimentor.name].prompt_former
+        if not keep_prompter:
+            return
+        for experimentor in self.experimentor:
+            if experimentor.name in old_experimentors:
+                experimentor.prompt_former = old_experimentors[experimentor.name].prompt_former
 
     @property
     def _original_data(self) -> list[AllRows]:
@@ -169,24 +162,25 @@ class Benchmark(BaseBenchmark[Experimentor]):
         """Run until half the width of the interval of a score is at most ``precision``; arguments as for a run."""
         from StaICC.benchmarks.race import StoppingRule, run_early  # few runs stop early
 
-        rule = StoppingRule.for_experimentors("precision", *goal, self.experimentor)
-        context, (result,) = run_early(self, rule, [functions], settings)
-        return context.deliver(result)
+        rule = StoppingRule.for_experimentors("precision", goal.precision, goal.score, self.experimentor)
+        context, results = run_early(self, rule, [functions], settings)
+        return context.deliver(results[0])
 
     def collect(self, runs: RunsByDataset, *arguments: Any, **settings: Any) -> Result:
         """Build the result; arguments as for :meth:`~StaICC.benchmarks.running.BaseBenchmark.collect`."""
         from StaICC.results.details import QueryScores
 
         result = super().collect(runs, *arguments, **settings)
-        metrics = self.metrics.metric_set
-        own = [metric for metric in metrics.metrics if not metric.of_library]
-        result.higher_is_better = {metric.name: metric.higher_is_better for metric in own}
-        for metric in () if metrics.as_released else own:
-            if isinstance(mean := metric.statistic, Mean):
-                values = {
-                    name: {at.condition.name: at.query_scores(mean) for at in runs[name].outcomes} for name in runs
-                }
-                result.query_scores[metric.name] = QueryScores(*mean.range(0), values)
+        metric_set = self.metrics.metric_set
+        user_metrics = [metric for metric in metric_set.metrics if not metric.of_library]
+        result.higher_is_better = {metric.name: metric.higher_is_better for metric in user_metrics}
+        if metric_set.as_released:
+            return result
+        for metric in user_metrics:
+            if isinstance(metric.statistic, Mean):
+                low, high = metric.statistic.range(0)  # of a mean, whatever the number of labels
+                scores = _query_scores(runs, metric.statistic)
+                result.query_scores[metric.name] = QueryScores(low, high, scores)
         return result
 
     def arguments(self) -> dict[str, Any]:
@@ -194,35 +188,50 @@ class Benchmark(BaseBenchmark[Experimentor]):
 
         ``changed`` names what they do not say: settings that the user changed, or that differ between data sets.
         """
-        of_datasets = [experimentor.arguments() for experimentor in self.experimentor]
-        first = of_datasets[0]
-        by_hand = [name for arguments in of_datasets for name in arguments["changed"]]
+        by_dataset = [experimentor.arguments() for experimentor in self.experimentor]
+        first = by_dataset[0]
+        changed = [name for arguments in by_dataset for name in arguments["changed"]]
         if any(experimentor.task != self.task for experimentor in self.experimentor):
-            by_hand.append("task")
-        differ = [key for key in first.keys() - {"changed"} if any(other[key] != first[key] for other in of_datasets)]
-        options = {
-            key: value if isinstance(value, (int, str)) else str(value) for key, value in self.task.options().items()
+            changed.append("task")
+        for key in sorted(first.keys() - {"changed"}):
+            if any(arguments[key] != first[key] for arguments in by_dataset):
+                changed.append(key)
+
+        options = {}
+        for key, value in self.task.options().items():
+            options[key] = value if isinstance(value, (int, str)) else str(value)
+        return {
+            "datasets": self.dataset_names,
+            **first,
+            "options": options,
+            "changed": list(dict.fromkeys(changed)),
         }
-        own = {"options": options, "changed": list(dict.fromkeys([*by_hand, *sorted(differ)]))}
-        return {"datasets": self.dataset_names, **first, **own}
 
     def signature(self, runs: RunsByDataset | None = None, predictions: Predictions | None = None) -> Signature:
         """Return every setting that can change a number of this benchmark; arguments as for the base class."""
         from StaICC.results.signature import Signature, common, escaped, short_digest
 
-        all_settings = [experimentor.settings_for_signature() for experimentor in self.experimentor]
-        fields = {key: common([settings[key] for settings in all_settings]) for key in all_settings[0]}
+        settings_by_dataset = [experimentor.settings_for_signature() for experimentor in self.experimentor]
+        fields = {}
+        for key in settings_by_dataset[0]:
+            fields[key] = common([settings[key] for settings in settings_by_dataset])
         # Data sets with fewer rows than the limit have none.
-        fields["limit"] = next((settings["limit"] for settings in all_settings if settings["limit"] is not None), None)
-        tables = [[own.dataset.table.digest, list(own.card.label_space)] for own in self.experimentor]
+        limits = [settings["limit"] for settings in settings_by_dataset if settings["limit"] is not None]
+        fields["limit"] = limits[0] if limits else None
+
+        data = []
+        dataset_labels = []
+        for experimentor in self.experimentor:
+            data.append([experimentor.dataset.table.digest, list(experimentor.card.label_space)])
+            dataset_labels.append(labelled(escaped(experimentor.name), experimentor.dataset.origin))
+        is_default = tuple(self.dataset_names) == names()
         options = ",".join(f"{key}={value}" for key, value in self.task.options().items())
-        datasets = "+".join(labelled(escaped(own.name), own.dataset.origin) for own in self.experimentor)
         return Signature(
             {
                 **fields,
                 "benchmark": labelled(self.task.name, self._origin()),
-                "datasets": None if tuple(self.dataset_names) == names() else datasets,
-                "data": short_digest(tables),
+                "datasets": None if is_default else "+".join(dataset_labels),
+                "data": short_digest(data),
                 "sampler": SAMPLER_VERSION,
                 "options": options or None,
                 **self.common_fields(runs, predictions),
@@ -234,7 +243,39 @@ class Benchmark(BaseBenchmark[Experimentor]):
         from StaICC.inference.identity import code_mark, in_library
 
         plugin = origin_of(self.task) or origin_of(self)
-        return plugin if plugin or in_library(type(self.task)) else code_mark(self.task)
+        if plugin or in_library(type(self.task)):
+            return plugin
+        return code_mark(self.task)
+
+
+def _refuse_unknown_settings(benchmark: str, settings: Mapping[str, object]) -> None:
+    """Raise a TypeError for a keyword that no benchmark has."""
+    for name in settings:
+        if name not in Settings.__annotations__:
+            known = ["k", "noisy_channel", "metrics", "datasets", *Settings.__annotations__]
+            hint = "The benchmark may have further arguments."
+            raise TypeError(str(errors.unknown_name(f"argument of {benchmark}", name, known, hint)))
+
+
+def _refuse_other_argument_as_k(benchmark: str, k: object) -> None:
+    """Raise an ArgumentError if the first argument of a benchmark is an inference function, or data sets."""
+    if callable(k):
+        usage = f"{benchmark}()(function)"
+    elif isinstance(k, (str, list, tuple, Dataset)):
+        usage = f"{benchmark}(datasets=[...])"
+    else:
+        return  # the experimentor checks the number
+    raise errors.ArgumentError(
+        f"k must be an integer of at least 0, not {k!r:.60}. For data sets or a function, write {usage}"
+    )
+
+
+def _query_scores(runs: RunsByDataset, mean: Mean) -> dict[str, dict[str, tuple[float | None, ...] | None]]:
+    """Return the score of each query of which a metric is the mean, by data set and condition."""
+    scores = {}
+    for name, run in runs.items():
+        scores[name] = {outcome.condition.name: outcome.query_scores(mean) for outcome in run.outcomes}
+    return scores
 
 
 class TaskBenchmark(Benchmark):
@@ -262,15 +303,22 @@ class TaskBenchmark(Benchmark):
 
 
 def _read_datasets(datasets: Datasets) -> Sequence[str | Dataset]:
+    """Return the data sets of an argument as a list: the ten if it is left out.
+
+    Raises:
+        ArgumentError: It is something else than names or data sets.
+    """
     if datasets is None:
         return names()
-    listed = [datasets] if isinstance(datasets, (str, Dataset)) else datasets
-    chosen = list(listed) if isinstance(listed, Sequence) else []
-    if not chosen or not all(isinstance(dataset, (str, Dataset)) for dataset in chosen):
-        raise errors.ArgumentError(
-            f"datasets: got {datasets!r:.80}, expected a name, a Dataset, or a list of these; leave it out for all ten"
-        )
-    return chosen
+    if isinstance(datasets, (str, Dataset)):
+        return [datasets]
+    if isinstance(datasets, Sequence) and len(datasets) > 0:
+        listed = list(datasets)
+        if all(isinstance(dataset, (str, Dataset)) for dataset in listed):
+            return listed
+    raise errors.ArgumentError(
+        f"datasets: got {datasets!r:.80}, expected a name, a Dataset, or a list of these; leave it out for all ten"
+    )
 
 
 NO_PREDICTIONS = "no query has a prediction"
@@ -283,12 +331,17 @@ def classification_scores(outcome: Outcome, metric_set: MetricSet) -> tuple[dict
         Values by metric (``None`` where undefined), and the reasons for undefined ones.
     """
     if not outcome.queries:
-        names = [metric.name for metric in metric_set.metrics]
-        return dict.fromkeys(names), dict.fromkeys(names, NO_PREDICTIONS)
+        metric_names = [metric.name for metric in metric_set.metrics]
+        return dict.fromkeys(metric_names), dict.fromkeys(metric_names, NO_PREDICTIONS)
     normalised = None if metric_set.as_released else outcome.normalised
     scores = metric_set.score(outcome.truth, outcome.rows, outcome.outputs, outcome.hard, normalised)
-    missing = {name: score.reason for name, score in scores.items() if score.reason is not None}
-    return {name: score.value for name, score in scores.items()}, missing
+    values = {}
+    missing = {}
+    for name, score in scores.items():
+        values[name] = score.value
+        if score.reason is not None:
+            missing[name] = score.reason
+    return values, missing
 
 
 def condition_missing(condition: str, missing: dict[str, str]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from StaICC import benchmark_names, errors
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class _Parts(BenchmarkGroup):
+class _CompositeBenchmark(BenchmarkGroup):
     """A group with a benchmark of each of its :attr:`kinds`.
 
     Args:
@@ -43,18 +43,24 @@ class _Parts(BenchmarkGroup):
     ) -> None:
         if Normal in self.kinds and not isinstance(metrics, str):
             raise errors.ArgumentError("a suite scores by a named metric set, 'standard' or '0.1.1', for all its parts")
-        common: dict[str, Any] = {"k": k, "noisy_channel": noisy_channel, "metrics": metrics, "datasets": datasets}
-        super().__init__(self.task_name, {kind.task_name: kind(**common, **settings) for kind in self.kinds})
+        arguments: dict[str, Any] = {
+            "k": k,
+            "noisy_channel": noisy_channel,
+            "metrics": metrics,
+            "datasets": datasets,
+            **settings,
+        }
+        super().__init__(self.task_name, {kind.task_name: kind(**arguments) for kind in self.kinds})
 
 
-class Diagnosis(_Parts):
+class Diagnosis(_CompositeBenchmark):
     """All of StaICC-Diagnosis in one pass over the distinct prompts (arguments as :class:`Suite`)."""
 
     task_name: ClassVar[str] = benchmark_names.DIAGNOSIS
     kinds = (ContextualBias, DomainBias, PosteriorBias, GLER, TemplateSensitivity, DemonstrationSensitivity)
 
 
-class Suite(_Parts):
+class Suite(_CompositeBenchmark):
     """StaICC-Normal and all of StaICC-Diagnosis in one pass over the distinct prompts.
 
     Args:
@@ -74,22 +80,50 @@ class Suite(_Parts):
     kinds = (Normal, *Diagnosis.kinds)
 
 
-_SHORT = {benchmark_names.TEMPLATE_SENSITIVITY: "template", benchmark_names.DEMONSTRATION_SENSITIVITY: "demonstration"}
-"""Names on the command line that do not follow from those in results."""
-_BUILTIN: Mapping[str, type[Benchmark | BenchmarkGroup]] = {
-    _SHORT.get(kind.task_name) or kind.task_name.lower().replace("_", "-"): kind
-    for kind in (*Suite.kinds, TripletBias, Generalisation, Diagnosis, Suite)
+_COMMAND_NAMES = {
+    benchmark_names.TEMPLATE_SENSITIVITY: "template",
+    benchmark_names.DEMONSTRATION_SENSITIVITY: "demonstration",
 }
+"""Names on the command line that do not follow from those in results."""
+
+
+def _command_name(kind: type[Benchmark | BenchmarkGroup]) -> str:
+    """Return the name of a benchmark on the command line, such as ``domain-bias`` for ``Domain_bias``."""
+    if kind.task_name in _COMMAND_NAMES:
+        return _COMMAND_NAMES[kind.task_name]
+    return kind.task_name.lower().replace("_", "-")
+
+
+_BUILTIN: Sequence[type[Benchmark | BenchmarkGroup]] = (
+    *Suite.kinds,
+    TripletBias,
+    Generalisation,
+    Diagnosis,
+    Suite,
+)
+"""The benchmarks of this library, in the order of lists. To add one, add its class here."""
+
+
+def _other_names() -> dict[str, str]:
+    """Return the names of the classes and those of 0.1.1, which results carry, each with its name on the command line.
+
+    They are folded: the registry ignores case, hyphens and underscores in them.
+    """
+    names = {}
+    for kind in _BUILTIN:
+        names[fold(kind.__name__)] = _command_name(kind)
+        names[fold(kind.task_name)] = _command_name(kind)
+    return names
+
 
 BENCHMARKS: Registry[Callable[..., Any]] = Registry(
     "benchmark",
     "staicc.benchmarks",
-    {name: f"{__name__}:{kind.__name__}" for name, kind in _BUILTIN.items()},
+    {_command_name(kind): f"{__name__}:{kind.__name__}" for kind in _BUILTIN},
     callable_entry("a class or function that makes a Benchmark or a BenchmarkGroup"),
-    # Their classes, and the names of 0.1.1, which results carry.
-    folded={fold(own): name for name, kind in _BUILTIN.items() for own in (kind.__name__, kind.task_name)},
+    folded=_other_names(),
 )
-"""All benchmarks that run over frozen classification data. To add one, add its class above."""
+"""All benchmarks that run over frozen classification data."""
 
 
 def make_benchmark(name: str, **arguments: Any) -> Any:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 _LOG = logger(__name__)
 Delivered = TypeVar("Delivered", Result, ResultGroup)
-_Raised = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
-"""An exception, as the end of a with-block gets it."""
 
 
 class RunSettings(TypedDict, total=False):
@@ -68,23 +66,27 @@ class RunSettings(TypedDict, total=False):
     returns its result."""
 
 
-EarlySettings = tuple[bool, bool, bool, RunSettings]
-"""Batched or not, whether outputs are kept, whether scores of data sets are shown, and the settings of the run."""
+@dataclass(frozen=True, slots=True)
+class EarlySettings:
+    """How a run that stops early is made and shown."""
+
+    batched: bool
+    """Whether the functions are called with the list of all prompts."""
+    keep_outputs: bool
+    """Whether the result keeps the prediction of each query."""
+    divided: bool
+    """Whether the result's dictionary shows the scores of each data set."""
+    run: RunSettings
 
 
-class _Tracked:
+class _TrackedFunction:
     """One inference function in a run: its identity at the start, its part of the store, its counts."""
 
     def __init__(self, function: Inference, recheck: bool | None) -> None:
         self.function = function
         self.identity = identity_of(function)
         self.started = utc_now()
-        self.counter = RunCounter(
-            tolerance_of(function),
-            rechecks(function, recheck),
-            unidentified=bool(self.identity.unidentified),
-            remark=NOT_RECHECKED if recheck is None and not rechecks(function, recheck) else "",
-        )
+        self.counter = _counter_of(function, self.identity, recheck)
         self.name_in_store: str | None = None
         self.bound: BoundStore | None = None
         self._served = served_function(function)
@@ -92,9 +94,18 @@ class _Tracked:
 
     def record(self, model_name: str | None) -> RunRecord:
         """Return what the run records about this function."""
-        editions = self._served.editions if self._pinned and self._served is not None else ()
-        counts, name = self.counter.counts, model_name or display_name(self.function)
-        return RunRecord(self.identity, name, self.started, utc_now(), counts, editions, self.counter.replies)
+        editions: tuple[str, ...] = ()
+        if self._served is not None and self._pinned:
+            editions = self._served.editions
+        return RunRecord(
+            identity=self.identity,
+            model_name=model_name or display_name(self.function),
+            started=self.started,
+            finished=utc_now(),
+            counts=self.counter.counts,
+            editions=editions,
+            replies=self.counter.replies,
+        )
 
     def pin_edition(self) -> None:
         """Once in a run, hold a served model to the edition that it has now.
@@ -102,38 +113,67 @@ class _Tracked:
         Raises:
             EditionError: The store has predictions of another one.
         """
-        if not self._pinned and self._served is not None:
-            if self.bound is None:
-                self._served.pin_edition()
-            else:
-                self.bound.pin_edition(self._served)
-            self._pinned = True
+        if self._pinned or self._served is None:
+            return
+        if self.bound is None:
+            self._served.pin_edition()
+        else:
+            self.bound.pin_edition(self._served)
+        self._pinned = True
 
     def verify(self) -> str | None:
         """Compute the identity again. Return what changed, if that ends the run; what the run stored is then removed.
 
         A change of a function without a complete identity, in a run without a store, is only logged and recorded.
         """
-        try:
-            now = identity_of(self.function)
-        except Exception as error:  # such as a deleted checkpoint: what cannot be verified is not kept
-            reason = f"the identity cannot be computed any more ({type(error).__name__}: {error})"
-            now = replace(self.identity, unidentified=(reason,))
-        changes = [
-            f"{name} was {before or 'absent'}, is {after or 'absent'}"
-            for name, (before, after) in self.identity.differences(now).items()
-        ] + [reason for reason in now.unidentified if reason not in self.identity.unidentified]
+        changes = _changes(self.identity, self._identity_now())
         if not changes:
             return None
-        change = f"the inference function changed during the run: {'; '.join(changes)}"
-        if self.bound is None and not self.identity.complete:
-            self.identity = replace(self.identity, unidentified=(*self.identity.unidentified, change))
-            _LOG.warning("%s.", change)
+        sentence = f"the inference function changed during the run: {'; '.join(changes)}"
+        if self.bound is None:
+            if self.identity.complete:
+                return f"{sentence}."
+            self.identity = replace(self.identity, unidentified=(*self.identity.unidentified, sentence))
+            _LOG.warning("%s.", sentence)
             return None
-        stored = self.bound.remove_written() if self.bound is not None else 0
-        if stored:
-            return f"{change}. The {stored} predictions that this run stored are removed."
-        return f"{change}."
+        removed_count = self.bound.remove_written()
+        if removed_count == 0:
+            return f"{sentence}."
+        return f"{sentence}. The {removed_count} predictions that this run stored are removed."
+
+    def _identity_now(self) -> Identity:
+        """Return the identity computed again; one with a reason if that fails, such as for a deleted checkpoint."""
+        try:
+            return identity_of(self.function)
+        except Exception as error:  # what cannot be verified is not kept
+            reason = f"the identity cannot be computed any more ({type(error).__name__}: {error})"
+            return replace(self.identity, unidentified=(reason,))
+
+
+def _counter_of(function: Inference, identity: Identity, recheck: bool | None) -> RunCounter:
+    """Return the counter of a function in a run.
+
+    Args:
+        function: The inference function.
+        identity: Its identity.
+        recheck: The setting of the run; ``None`` rechecks unless requests may cost money.
+    """
+    rechecked = rechecks(function, recheck)
+    remark = ""
+    if recheck is None and not rechecked:
+        remark = NOT_RECHECKED
+    return RunCounter(tolerance_of(function), rechecked, unidentified=bool(identity.unidentified), remark=remark)
+
+
+def _changes(before: Identity, after: Identity) -> list[str]:
+    """Return what differs between two identities of a function, and what is unidentified only in the second one."""
+    changes = []
+    for name, (old_value, new_value) in before.differences(after).items():
+        changes.append(f"{name} was {old_value or 'absent'}, is {new_value or 'absent'}")
+    for reason in after.unidentified:
+        if reason not in before.unidentified:
+            changes.append(reason)
+    return changes
 
 
 class RunContext:
@@ -168,16 +208,20 @@ class RunContext:
         self.progress: ProgressCallback | None = None
         self.batched = batched
         self._began = time.monotonic()
-        self._closing = contextlib.ExitStack()
         self._settings = settings
-        self._tracked: dict[int, _Tracked] = {}
+        self._tracked: dict[int, _TrackedFunction] = {}
+        """What is tracked of each function, by its id; it keeps the function, so that no other one gets this id."""
         self._records: dict[int, RunRecord] = {}
+        """The record of each function, by its id; filled when the run ends."""
+        self._opened_store = contextlib.ExitStack()
+        self._resources = self._open()
         executor = settings.get("executor")
         self._pool = WorkerPool(executor) if executor is not None else None
         if not isinstance(settings.get("recheck"), bool | None):
             raise ArgumentError(f"recheck must be True, False or None, not {settings['recheck']!r}")
         check_model_name(settings.get("model_name"))
-        if batched and (settings.get("store") is not None or settings.get("executor") is not None):
+        needs_single_queries = settings.get("store") is not None or settings.get("executor") is not None
+        if batched and needs_single_queries:
             raise ArgumentError(
                 "batched_inference=True passes complete lists, which can neither be cached query by query nor be split "
                 "over workers. If each prediction depends on its own prompt only, use the attribute 'batch' instead"
@@ -191,32 +235,75 @@ class RunContext:
         """
         self.log(*result.warnings)
         callback = self._settings.get("on_result")
+        if callback is None:
+            return result
         try:
-            if callback is not None:
-                callback(result)
+            callback(result)
         except Exception as error:  # hours of predictions are not lost with a tracker's connection
             _LOG.warning("on_result failed with %s: %s. The result is complete", type(error).__name__, error)
         return result
 
     def __enter__(self) -> RunContext:
-        drawing = contextlib.ExitStack()
-        self.progress = drawing.enter_context(drawn_progress(self._settings.get("progress")))
-        given = self._settings.get("store")
-        if given is not None and not isinstance(given, (str, os.PathLike, PredictionStore)):
-            raise ArgumentError(f"store must be the path of a file or a PredictionStore, not {given!r:.60}")
-        own: dict[str, Any] = {key: self._settings[key] for key in ("on_error", "chunk_size") if key in self._settings}
-        self._options = RunOptions(
-            self.batched, executor=self._pool, progress=self.progress, warn=self.warn, log=self.log, **own
-        )
-        self._opened = self._closing.enter_context(contextlib.ExitStack())  # closed last
-        self._closing.push(self._end)
-        if (pool := self._pool) is not None:
-            self._closing.push(lambda *raised: pool.close(hurry=raised[0] is not None))
-        self._closing.push(drawing)  # closed first: what follows may log
+        self._resources.__enter__()
         return self
 
-    def __exit__(self, *raised: Unpack[_Raised]) -> None:
-        self._closing.__exit__(*raised)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._resources.__exit__(kind, error, traceback)
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[None]:
+        """Show the progress, and set the options. At the end of the run, take the steps below from the last line up.
+
+        Each step is taken also if one before it fails.
+        """
+        with (
+            self._opened_store,  # closed last: a changed identity removes predictions from it
+            self._identities_verified(),
+            self._workers_closed(),
+            drawn_progress(self._settings.get("progress")) as self.progress,  # closed first: the other steps may log
+        ):
+            self._options = self._run_options()
+            yield
+
+    def _run_options(self) -> RunOptions:
+        """Return the options that all functions of the run share.
+
+        Raises:
+            ArgumentError: The store is neither a path nor a store, or an option is invalid.
+        """
+        store = self._settings.get("store")
+        if store is not None and not isinstance(store, (str, os.PathLike, PredictionStore)):
+            raise ArgumentError(f"store must be the path of a file or a PredictionStore, not {store!r:.60}")
+        options = RunOptions(self.batched, executor=self._pool, progress=self.progress, warn=self.warn, log=self.log)
+        if "on_error" in self._settings:
+            options = replace(options, on_error=self._settings["on_error"])
+        if "chunk_size" in self._settings:
+            options = replace(options, chunk_size=self._settings["chunk_size"])
+        return options
+
+    @contextlib.contextmanager
+    def _workers_closed(self) -> Iterator[None]:
+        """Close the pool of workers at the end, without waiting for running chunks after an exception."""
+        try:
+            yield
+        except BaseException:
+            if self._pool is not None:
+                self._pool.close(hurry=True)
+            raise
+        if self._pool is not None:
+            self._pool.close()
+
+    @contextlib.contextmanager
+    def _identities_verified(self) -> Iterator[None]:
+        """Verify the identities at the end of the run, also after an exception."""
+        try:
+            yield
+        except BaseException as error:
+            self._verify_identities(error)
+            raise
+        self._verify_identities(None)
 
     @cached_property
     def _store(self) -> PredictionStore:
@@ -224,30 +311,39 @@ class RunContext:
 
         A file that cannot be written is only read: a run needs no more if all its predictions are stored.
         """
-        given: Any = self._settings.get("store")
-        if isinstance(given, PredictionStore):
-            return given
-        store = PredictionStore(given, read_only=not can_be_written(given))
-        return self._opened.enter_context(store)
+        setting: Any = self._settings.get("store")
+        if isinstance(setting, PredictionStore):
+            return setting
+        store = PredictionStore(setting, read_only=not can_be_written(setting))
+        return self._opened_store.enter_context(store)
 
-    def _end(self, *raised: Unpack[_Raised]) -> None:
+    def _verify_identities(self, error: BaseException | None) -> None:
         """Verify the identities, and remove predictions that were stored under a changed one.
+
+        Args:
+            error: The exception that ended the run, if any.
 
         Raises:
             IdentityError: An inference function changed during the run. (After Ctrl-C it is only logged.)
         """
-        error = raised[1]
-        changes = [change for tracked in self._tracked.values() if (change := tracked.verify()) is not None]
+        changes = []
+        for tracked in self._tracked.values():
+            change = tracked.verify()
+            if change is not None:
+                changes.append(change)
         if error is None:
-            name = self._settings.get("model_name")
-            self._records = {key: tracked.record(name) for key, tracked in self._tracked.items()}
-        if changes and isinstance(error, Exception | None):
-            raise IdentityError(
-                f"{' '.join(changes)} Its predictions are not those of one model. Keep the model, its settings and the "
-                "variables that it refers to as they are while it runs, and run again"
-            ) from error
-        for change in changes:
-            _LOG.warning("%s", change)
+            model_name = self._settings.get("model_name")
+            self._records = {key: tracked.record(model_name) for key, tracked in self._tracked.items()}
+        if not changes:
+            return
+        if error is not None and not isinstance(error, Exception):  # such as Ctrl-C, which must end the program
+            for change in changes:
+                _LOG.warning("%s", change)
+            return
+        raise IdentityError(
+            f"{' '.join(changes)} Its predictions are not those of one model. Keep the model, its settings and the "
+            "variables that it refers to as they are while it runs, and run again"
+        ) from error
 
     def start(self, functions: Iterable[Inference | None]) -> None:
         """Compute the identities of the inference functions, before the first query.
@@ -259,12 +355,15 @@ class RunContext:
             ArgumentError: There is a store, and a function can neither be identified nor has a name, or two functions
                 have the same name and nothing else tells them apart.
         """
-        unclear: dict[str, Inference | None] = {}
+        function_of_identity: dict[str, Inference] = {}
         for function in functions:
-            identity = None if function is None else self._track(function).identity
-            if identity is None or self._settings.get("store") is None or identity.complete:
+            if function is None:
                 continue
-            if unclear.setdefault(identity.digest, function) is not function:
+            identity = self._track(function).identity
+            if self._settings.get("store") is None or identity.complete:
+                continue
+            first_function = function_of_identity.setdefault(identity.digest, function)
+            if first_function is not function:
                 raise ArgumentError(
                     f"two inference functions of the list have the same model_name "
                     f"{self._settings.get('model_name')!r}, and nothing else tells their predictions apart. Run them "
@@ -300,33 +399,41 @@ class RunContext:
     def log(self, *warnings: str) -> None:
         """Log warnings, each once in this run."""
         for warning in warnings:
-            if warning not in self.logged:
-                self.logged.add(warning)
-                if isinstance(self.progress, ProgressLine):
-                    self.progress.close()  # the next report draws it again
-                _LOG.warning("%s", warning)
+            if warning in self.logged:
+                continue
+            self.logged.add(warning)
+            if isinstance(self.progress, ProgressLine):
+                self.progress.close()  # the next report draws it again
+            _LOG.warning("%s", warning)
 
-    def _track(self, function: Inference) -> _Tracked:
-        key = id(function)  # what is tracked keeps the function
-        if key not in self._tracked:
-            tracked = _Tracked(function, self._settings.get("recheck"))
-            if self._settings.get("store") is not None:  # refuses a function without a name
-                model_name = self._settings.get("model_name")
-                tracked.name_in_store = name_in_store(tracked.identity, model_name)
-            self._tracked[key] = tracked
-        return self._tracked[key]
+    def _track(self, function: Inference) -> _TrackedFunction:
+        """Return what is tracked of a function; the first call computes its identity.
+
+        Raises:
+            ArgumentError: There is a store, and the function can neither be identified nor has a name.
+        """
+        tracked = self._tracked.get(id(function))
+        if tracked is None:
+            tracked = _TrackedFunction(function, self._settings.get("recheck"))
+            if self._settings.get("store") is not None:
+                tracked.name_in_store = name_in_store(tracked.identity, self._settings.get("model_name"))
+            self._tracked[id(function)] = tracked
+        return tracked
 
     def identity_of(self, function: Inference) -> Identity:
         """Return the identity of an inference function as it was when the run started."""
         return self._track(function).identity
 
     def predictions(self, functions: Mapping[str, Inference | None]) -> Predictions:
-        """Return the provenance of the predictions, after the with-block.
+        """Return the provenance of the predictions. The with-block must have ended, which makes the records.
 
         Args:
             functions: The inference function of each data set, in the order of the run; ``None`` for given predictions.
         """
-        records = {name: self._records[id(function)] for name, function in functions.items() if function is not None}
+        records = {}
+        for name, function in functions.items():
+            if function is not None:
+                records[name] = self._records[id(function)]
         seconds = time.monotonic() - self._began
         return Predictions(records, self.batched, warnings=tuple(self.warnings), seconds=seconds)
 
@@ -335,15 +442,15 @@ class RunContext:
 class Predictions:
     """The provenance of the predictions of a run.
 
-    Args:
-        records: The record of each data set's inference function; data sets without one have given predictions.
-        batched: Whether the functions were called with the list of all prompts.
-        given: The signature's field ``scoring`` for given predictions.
+    Without arguments, all predictions are given ones.
     """
 
     records: Mapping[str, RunRecord] = field(default_factory=dict)
+    """The record of each data set's inference function; data sets without one have given predictions."""
     batched: bool = False
+    """Whether the functions were called with the list of all prompts."""
     given: str = "given"
+    """The signature's field ``scoring`` for given predictions."""
     warnings: tuple[str, ...] = ()
     """What went wrong in the run."""
     seconds: float = 0.0
@@ -351,14 +458,23 @@ class Predictions:
 
     def scoring(self, datasets: Sequence[str]) -> str | None:
         """Return the signature's field ``scoring``: how the label scores of all data sets are computed."""
-        parser = ""
+        if not datasets:
+            return None
+        fields = []
+        for name in datasets:
+            if name not in self.records:
+                fields.append(self.given)
+                continue
+            field_of_function = scoring_field(self.records[name].identity.settings)
+            if self.batched:
+                field_of_function += ";batched"
+            fields.append(field_of_function)
+        scoring = f"{common(fields)}"
         if any(record.replies for record in self.records.values()):
             from StaICC.inference.reply_parser import PARSER_VERSION
 
-            parser = f";parser={PARSER_VERSION}"
-        own = {name: scoring_field(record.identity.settings) for name, record in self.records.items()}
-        ways = [own[name] + ";batched" * self.batched if name in own else self.given for name in datasets]
-        return f"{common(ways)}{parser}" if datasets else None
+            scoring += f";parser={PARSER_VERSION}"
+        return scoring
 
     def provenance(self, answers: Mapping[str, Sequence[Any]], details: Mapping[str, DatasetDetails]) -> Provenance:
         """Return the provenance.
@@ -368,13 +484,26 @@ class Predictions:
             details: The details of each data set.
         """
         records = [(record, name) for name, record in self.records.items()]
-        given = {
-            name: [json_row(None if isinstance(answer, Failure) else answer) for answer in of_dataset]
-            for name, of_dataset in answers.items()
-            if name not in self.records
-        }
+        given = {}
+        for name, answers_of_dataset in answers.items():
+            if name not in self.records:
+                given[name] = [
+                    json_row(None if isinstance(answer, Failure) else answer) for answer in answers_of_dataset
+                ]
         if given:
-            record = RunRecord(Identity({GIVEN: digest(given)}), None, utc_now(), utc_now(), Counter())
+            record = _record_of_given_predictions(digest(given))
             records += [(record, name) for name in given]
-        failed = [[name, query.condition, query.query] for name, own in details.items() for query in own.failures]
+
+        failed = []
+        for name, details_of_dataset in details.items():
+            for query in details_of_dataset.failures:
+                failed.append([name, query.condition, query.query])
         return Provenance(predictors_of(records, details), failures=short_digest(failed) if failed else None)
+
+
+def _record_of_given_predictions(predictions_digest: str) -> RunRecord:
+    """Return the record of predictions that no inference function of this run made."""
+    now = utc_now()
+    return RunRecord(
+        identity=Identity({GIVEN: predictions_digest}), model_name=None, started=now, finished=now, counts=Counter()
+    )

@@ -9,89 +9,29 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain
 from operator import eq
-from typing import Any
+from typing import Any, TypeVar
 
 from StaICC.benchmarks.prompt_digests import digest_prompts
 from StaICC.benchmarks.records import Written, condition_record, failed_queries
 from StaICC.benchmarks.score_intervals import Intervals
-from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scorer, Scoring
+from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scorer, Scores, Scoring
 from StaICC.benchmarks.warnings import find_warnings
-from StaICC.errors import OutputError, UndefinedMetricError
+from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError
 from StaICC.inference.contract import Answer, dropped_demonstrations
 from StaICC.inference.label_mass import mean_label_mass
-from StaICC.inference.replies import Failure
+from StaICC.inference.replies import Failure, Unparsed
 from StaICC.metrics import released
 from StaICC.metrics.intervals import Interval, NoInterval, mean_interval
 from StaICC.metrics.scores import STATISTICS
 from StaICC.metrics.statistics import Mean, Statistic
-from StaICC.results.details import Baselines, DatasetDetails, MeanDetails
+from StaICC.results.details import Baselines, DatasetDetails, FailedQuery, MeanDetails
+from StaICC.results.result import single_scores
 
-
-def baselines_of(outcomes: Sequence[Outcome], tried: int) -> Baselines:
-    """Return the baselines of the mean accuracy of a condition over data sets, of which there may be one.
-
-    They are those of all queries: one without a prediction counts as wrong for the run, so that no run can leave out
-    what it would have got wrong.
-
-    Args:
-        outcomes: The outcome of each data set, with predictions.
-        tried: The number of settings that were tried.
-    """
-    from StaICC.metrics.fixed_baselines import CorrectPredictions, p_value_against_labels  # only runs need them
-    from StaICC.metrics.random_baselines import expected_best, guessing_p_value
-
-    scale = len(outcomes)
-    samples = [outcome.sample_of_all for outcome in outcomes]
-    totals = [len(sample.truth) for sample in samples]
-    labels = [sample.n_labels for sample in samples]
-    correct = [
-        list(map(eq, outcome.scored_predictions, sample.truth))
-        for outcome, sample in zip(outcomes, samples, strict=True)
-    ]
-
-    def baseline(predictions: Iterable[Sequence[int | None]]) -> list[CorrectPredictions]:
-        """Return the correct predictions of the run next to those of a baseline."""
-        return [
-            CorrectPredictions(sample, of_run, list(map(eq, of_dataset, sample.truth)))
-            for sample, of_run, of_dataset in zip(samples, correct, predictions, strict=True)
-        ]
-
-    def mean_accuracy(of_datasets: Iterable[Sequence[bool]]) -> float:
-        return math.fsum(sum(hits) / total for hits, total in zip(of_datasets, totals, strict=True)) / scale
-
-    majority = baseline([[_most_frequent(sample.truth)] * len(sample.truth) for sample in samples])
-    copied = [[query.last_label for query in outcome.condition.queries] for outcome in outcomes]
-    last = None if None in chain(*copied) else baseline(copied)
-    per_query = tuple((1 / (total * scale), count, total) for total, count in zip(totals, labels, strict=True))
-    per_row = tuple(
-        (size / (total * scale), count, rows)
-        for sample, total, count in zip(samples, totals, labels, strict=True)
-        for size, rows in sorted(Counter(sample.sizes).items())
-    )
-    accuracy = mean_accuracy(correct)
-    return Baselines(
-        queries=sum(totals),
-        labels=labels[0] if scale == 1 else 0,
-        uniform=math.fsum(1 / count for count in labels) / scale,
-        majority=mean_accuracy(dataset.of_baseline for dataset in majority),
-        tried=tried,
-        max_random=expected_best(per_query, tried),
-        p_value=guessing_p_value(per_query, accuracy, tried),
-        p_value_rows=guessing_p_value(per_row, accuracy, tried),
-        p_value_majority=p_value_against_labels(majority, tried),
-        last_demonstration=None if last is None else mean_accuracy(dataset.of_baseline for dataset in last),
-        p_value_last_demonstration=None if last is None else p_value_against_labels(last, tried),
-    )
-
-
-def _most_frequent(labels: Sequence[int]) -> int:
-    """Return the most frequent label, the first of equally frequent ones."""
-    counts = Counter(labels)
-    return max(sorted(counts), key=counts.__getitem__)
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,121 +78,248 @@ def evaluate(
 
     Raises:
         OutputError: Predictions cannot be read, or some are labels and some are rows of numbers.
+        ArgumentError: The task averages a score that it does not return.
     """
-    unparsed = scoring.unparsed if task.scores_accuracy or scoring.unparsed == "error" else "excluded"
-
-    def read(assume: Assumed) -> list[Outcome]:
-        outcomes, left = [], iter(predictions)
-        for condition in conditions:
-            answers = list(islice(left, len(condition.queries)))
-            try:
-                outcomes.append(task.read_outcome(condition, answers, scoring.outputs, assume))
-                _ = outcomes[-1].kind  # normalises now, so that the message can name the condition
-            except OutputError as error:
-                if task.free_text:
-                    raise  # the message names the query
-                place = f", condition {condition.name}" if len(conditions) > 1 else ""
-                raise OutputError(f"{name}{place}: {error}") from error
-        return outcomes
-
-    outcomes = read("wrong" if unparsed == "wrong" else None)
-    failures, replies = (failed_queries(outcomes, of_replies) for of_replies in (False, True))
+    reader = _OutcomeReader(task, scoring, conditions, predictions, name)
+    unparsed = _policy_for_replies(task, scoring)
+    outcomes = reader.read(assume="wrong" if unparsed == "wrong" else None)
+    failures = failed_queries(outcomes, of_replies=False)
+    unparsed_replies = failed_queries(outcomes, of_replies=True)
     scores = task.score(outcomes, scoring)
     bounds: dict[str, tuple[float | None, float | None]] = {}
-    if unparsed == "excluded" and task.scores_accuracy and replies:
-        low, high = task.score(read("wrong"), scoring).averaged, task.score(read("right"), scoring).averaged
-        bounds = {key: (low[key], high[key]) for key in scores.averaged if low[key] is not None}
-    missing = dict(scores.missing)
-    places = {key: key if key in scores.values else f"sensitivity.{key}" for key in scores.averaged}
-    intervals = _intervals(task, scoring, outcomes, places.values(), missing)
-    tried = settings_tried(task, scoring)
-    seen: list[Written] = []
-    prompts, marks = digest_prompts(chain.from_iterable(condition.queries for condition in conditions), seen)
-    predicted = read(None) if unparsed == "wrong" and replies else outcomes  # by the model, not assumed for a reply
-    left, notes = iter(seen), find_warnings(predicted, task.content_free, watched=task.scores_accuracy)
-    if replies:
-        examples = "; ".join(dict.fromkeys(reply.reason.removeprefix("unparsed reply ") for reply in replies[:3]))
-        how = "count as wrong" if unparsed == "wrong" else "are excluded"
-        notes += (f"{len(replies)} of {len(seen)} replies are unparsed and {how}, such as {examples}",)
+    if unparsed == "excluded" and task.scores_accuracy and unparsed_replies:
+        bounds = _bounds(reader, scores)
+
+    interval_keys = _interval_keys(scores)
+    intervals, missing_intervals = _intervals(task, scoring, outcomes, list(interval_keys.values()), scores.missing)
+    missing = {**scores.missing, **missing_intervals}
+
+    written: list[Written] = []
+    queries = chain.from_iterable(condition.queries for condition in conditions)
+    prompts_digest, query_digests = digest_prompts(queries, written)
+
+    outcomes_of_model = outcomes
+    if unparsed == "wrong" and unparsed_replies:
+        # Warnings are about what the model predicted, not about what is assumed for a reply.
+        outcomes_of_model = reader.read(assume=None)
+    warnings = find_warnings(outcomes_of_model, task.content_free, watched=task.scores_accuracy)
+    if unparsed_replies:
+        warnings = (*warnings, _warning_of_replies(unparsed_replies, len(written), unparsed))
+
+    failed_count = len(failures)
+    if unparsed == "error":
+        failed_count += len(unparsed_replies)
+    written_by_condition = _by_condition(written, conditions)
     details = DatasetDetails(
-        asked=len(seen),
-        distinct=len({written[:2] for written in seen}),
+        asked=len(written),
+        distinct=len({(prompt_digest, label_space) for prompt_digest, label_space, _, _ in written}),
         scored=sum(outcome.scored for outcome in outcomes),
-        failed=len(failures) + (len(replies) if unparsed == "error" else 0),
-        prompts=prompts,
-        query_digests=marks,
-        conditions=tuple(condition_record(outcome, [*islice(left, len(outcome.answers))]) for outcome in outcomes),
+        failed=failed_count,
+        prompts=prompts_digest,
+        query_digests=query_digests,
+        conditions=tuple(map(condition_record, outcomes, written_by_condition)),
         missing=missing,
-        notes=notes,
-        intervals={key: own for key, own in intervals.items() if isinstance(own, Interval) and key not in missing},
-        baselines={
-            outcome.condition.name: baselines_of([outcome], tried)
-            for outcome in outcomes
-            if tried is not None and outcome.queries
-        },
+        notes=warnings,
+        intervals=_reported_intervals(intervals, missing),
+        baselines=_baselines_by_condition(outcomes, settings_tried(task, scoring)),
         failures=failures,
-        unparsed=replies,
+        unparsed=unparsed_replies,
         bounds=bounds,
         label_mass=_label_masses(outcomes),
         dropped=_dropped(conditions, predictions),
-        labels=next((own.queries[0].label_space for own in conditions if own.queries and not task.free_text), ()),
+        labels=_label_space(task, conditions),
     )
-    own = {key: intervals[place] for key, place in places.items() if place in intervals}
-    statistics = scoring.metric_set.statistics
     return DatasetRun(
-        scores.values,
-        scores.averaged,
-        details,
-        outcomes,
-        own,
-        predictions,
-        statistics=statistics,
-        warnings=notes,
+        values=scores.values,
+        averaged=scores.averaged,
+        details=details,
+        outcomes=outcomes,
+        intervals={
+            key: intervals[interval_key] for key, interval_key in interval_keys.items() if interval_key in intervals
+        },
+        answers=predictions,
+        statistics=scoring.metric_set.statistics,
+        warnings=warnings,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _OutcomeReader:
+    """Reads the predictions of all conditions of one data set, under different assumptions about unparsed replies."""
+
+    task: Scorer
+    scoring: Scoring
+    conditions: Sequence[Condition]
+    predictions: Sequence[Answer | Failure]
+    """Those of all conditions, in order."""
+    name: str
+    """Benchmark and data set, for messages."""
+
+    def read(self, assume: Assumed) -> list[Outcome]:
+        """Return the outcome of each condition.
+
+        Args:
+            assume: What is assumed of unparsed replies.
+
+        Raises:
+            OutputError: Predictions cannot be read; the message names the data set, and the condition of several.
+        """
+        outcomes = []
+        for condition, answers in zip(self.conditions, _by_condition(self.predictions, self.conditions), strict=True):
+            try:
+                outcome = self.task.read_outcome(condition, answers, self.scoring.outputs, assume)
+                _ = outcome.kind  # reads the rows of numbers now, so that an error can name the condition
+            except OutputError as error:
+                if self.task.free_text:
+                    raise  # the message names the query
+                where = self.name
+                if len(self.conditions) > 1:
+                    where = f"{self.name}, condition {condition.name}"
+                raise OutputError(f"{where}: {error}") from error
+            outcomes.append(outcome)
+        return outcomes
+
+
+def _by_condition(values: Sequence[_T], conditions: Sequence[Condition]) -> list[list[_T]]:
+    """Split values, one for each query of all conditions in order, into one list for each condition."""
+    parts = []
+    start = 0
+    for condition in conditions:
+        end = start + len(condition.queries)
+        parts.append(list(values[start:end]))
+        start = end
+    return parts
+
+
+def _policy_for_replies(task: Scorer, scoring: Scoring) -> Unparsed:
+    """Return how unparsed replies count; only a task that scores accuracy can count them as wrong predictions."""
+    if scoring.unparsed == "wrong" and not task.scores_accuracy:
+        return "excluded"
+    return scoring.unparsed
+
+
+def _bounds(reader: _OutcomeReader, scores: Scores) -> dict[str, tuple[float | None, float | None]]:
+    """Return each averaged score if all unparsed replies were wrong, and if all were right.
+
+    A score that is undefined if they were wrong is left out.
+    """
+    if_wrong = reader.task.score(reader.read(assume="wrong"), reader.scoring).averaged
+    if_right = reader.task.score(reader.read(assume="right"), reader.scoring).averaged
+    return {key: (if_wrong[key], if_right[key]) for key in scores.averaged if if_wrong[key] is not None}
+
+
+def _warning_of_replies(replies: Sequence[FailedQuery], query_count: int, unparsed: Unparsed) -> str:
+    """Return the warning about replies without a label, with the first three as examples."""
+    examples = [reply.reason.removeprefix("unparsed reply ") for reply in replies[:3]]
+    different_examples = "; ".join(dict.fromkeys(examples))
+    consequence = "count as wrong" if unparsed == "wrong" else "are excluded"
+    return f"{len(replies)} of {query_count} replies are unparsed and {consequence}, such as {different_examples}"
 
 
 def _label_masses(outcomes: Sequence[Outcome]) -> dict[str, float]:
     """Return the mean label mass of each condition whose predictions record it."""
-    masses = {outcome.condition.name: mean_label_mass(outcome.answers) for outcome in outcomes}
-    return {name: mass for name, mass in masses.items() if mass is not None}
+    masses = {}
+    for outcome in outcomes:
+        mass = mean_label_mass(outcome.answers)
+        if mass is not None:
+            masses[outcome.condition.name] = mass
+    return masses
 
 
 def _dropped(conditions: Sequence[Condition], predictions: Sequence[Answer | Failure]) -> dict[str, tuple[int, int]]:
     """Return for each condition with shortened prompts how many there are, and how many demonstrations they lost."""
     dropped = {}
-    left = iter(predictions)
-    for condition in conditions:
-        numbers = [dropped_demonstrations(answer) for answer in islice(left, len(condition.queries))]
-        shortened = len(numbers) - numbers.count(0)
-        if shortened:
-            dropped[condition.name] = shortened, sum(numbers)
+    for condition, answers in zip(conditions, _by_condition(predictions, conditions), strict=True):
+        numbers = [dropped_demonstrations(answer) for answer in answers]
+        shortened_count = sum(number != 0 for number in numbers)
+        if shortened_count > 0:
+            dropped[condition.name] = shortened_count, sum(numbers)
     return dropped
+
+
+def _label_space(task: Scorer, conditions: Sequence[Condition]) -> tuple[str, ...]:
+    """Return the label names of the first query; none for a task with free texts, or without a query."""
+    if task.free_text:
+        return ()
+    for condition in conditions:
+        if condition.queries:
+            return condition.queries[0].label_space
+    return ()
+
+
+# -- confidence intervals of the scores of a data set
 
 
 _EACH_INTERVAL = "interval of each score"
 """Key of the reason why no score of a data set has an interval."""
 
 
+def _interval_keys(scores: Scores) -> dict[str, str]:
+    """Return the key of the interval of each averaged score.
+
+    A score that is not among the values itself is the sensitivity of the values to the conditions.
+
+    Raises:
+        ArgumentError: The task averages a score that the data set does not have, so no table could show it.
+    """
+    known = {key for key, value in scores.values.items() if not isinstance(value, Mapping)}
+    known.update(key for key, _ in single_scores(scores.values))
+    interval_keys = {}
+    for key in scores.averaged:
+        if key in known:
+            interval_keys[key] = key
+        elif key in scores.values.get("sensitivity", {}):
+            interval_keys[key] = f"sensitivity.{key}"
+        else:
+            raise ArgumentError(
+                f"the task averages {key!r}, which is no score of a data set; expected one of: "
+                f"{', '.join(sorted(known))}. Join the keys of nested scores by dots"
+            )
+    return interval_keys
+
+
 def _intervals(
-    task: Scorer, scoring: Scoring, outcomes: Sequence[Outcome], places: Iterable[str], missing: dict[str, str]
-) -> Intervals:
-    """Return the intervals of a data set, and add the reasons for missing ones."""
+    task: Scorer, scoring: Scoring, outcomes: Sequence[Outcome], keys: Sequence[str], missing: Mapping[str, str]
+) -> tuple[Intervals, dict[str, str]]:
+    """Return the intervals of a data set, and the reasons for those that are not reported.
+
+    Args:
+        task: The task.
+        scoring: How it scores.
+        outcomes: The outcome of each condition.
+        keys: The key of the interval of each averaged score.
+        missing: The scores that are undefined, with the reasons.
+    """
     if not scoring.statistics.intervals or scoring.metric_set.as_released:
-        return {}
+        return {}, {}
     intervals: dict[str, Interval | NoInterval] = {}
-    try:
-        if task.free_text or all(outcome.queries for outcome in outcomes):
-            intervals |= task.intervals(outcomes, scoring)
-    except UndefinedMetricError as error:
-        missing[_EACH_INTERVAL] = str(error)
-        return {}
-    for place in () if task.free_text else places:
-        if place not in missing:
-            intervals.setdefault(place, NoInterval("no confidence interval is known for this score", None))
+    if task.free_text or all(outcome.queries for outcome in outcomes):
+        try:
+            intervals.update(task.intervals(outcomes, scoring))
+        except UndefinedMetricError as error:
+            return {}, {_EACH_INTERVAL: str(error)}
+    if not task.free_text:
+        for key in keys:
+            if key not in intervals and key not in missing:
+                intervals[key] = NoInterval("no confidence interval is known for this score", None)
+
+    reasons = {}
     for key, interval in intervals.items():
         if isinstance(interval, NoInterval) and key not in missing:
-            missing[f"interval of {key}"] = interval.reason
-    return intervals
+            reasons[f"interval of {key}"] = interval.reason
+    return intervals, reasons
+
+
+def _reported_intervals(intervals: Intervals, missing: Mapping[str, str]) -> dict[str, Interval]:
+    """Return the intervals that are known, without those of undefined scores."""
+    reported = {}
+    for key, interval in intervals.items():
+        if isinstance(interval, Interval) and key not in missing:
+            reported[key] = interval
+    return reported
+
+
+# -- baselines of the accuracy
 
 
 def settings_tried(task: Scorer, scoring: Scoring) -> int | None:
@@ -260,9 +327,99 @@ def settings_tried(task: Scorer, scoring: Scoring) -> int | None:
 
     Another metric under the name ``accuracy`` has no baselines.
     """
-    own = next((metric for metric in scoring.metric_set.metrics if metric.name == "accuracy"), None)
-    scored = task.scores_accuracy and own is not None and (own.known or own.function is released.accuracy)
-    return scoring.statistics.tried if scored else None
+    if not task.scores_accuracy:
+        return None
+    for metric in scoring.metric_set.metrics:
+        if metric.name == "accuracy":
+            is_accuracy = metric.known or metric.function is released.accuracy
+            return scoring.statistics.tried if is_accuracy else None
+    return None
+
+
+def _baselines_by_condition(outcomes: Sequence[Outcome], tried: int | None) -> dict[str, Baselines]:
+    """Return the baselines of each condition with predictions; none where accuracy is not scored."""
+    if tried is None:
+        return {}
+    return {outcome.condition.name: baselines_of([outcome], tried) for outcome in outcomes if outcome.queries}
+
+
+def baselines_of(outcomes: Sequence[Outcome], tried: int) -> Baselines:
+    """Return the baselines of the mean accuracy of a condition over data sets, of which there may be one.
+
+    They are those of all queries: one without a prediction counts as wrong for the run, so that no run can leave out
+    what it would have got wrong.
+
+    Args:
+        outcomes: The outcome of each data set, with predictions.
+        tried: The number of settings that were tried.
+    """
+    from StaICC.metrics.fixed_baselines import CorrectPredictions, p_value_against_labels  # only runs need them
+    from StaICC.metrics.random_baselines import expected_best, guessing_p_value
+
+    samples = [outcome.sample_of_all for outcome in outcomes]
+    correct = []
+    for outcome, sample in zip(outcomes, samples, strict=True):
+        correct.append(_correct(outcome.scored_predictions, sample.truth))
+
+    def against(predictions: Sequence[Sequence[int | None]]) -> list[CorrectPredictions]:
+        """Return for each data set which queries the run, and a baseline with these predictions, get right."""
+        datasets = []
+        for sample, of_run, of_dataset in zip(samples, correct, predictions, strict=True):
+            datasets.append(CorrectPredictions(sample, of_run, _correct(of_dataset, sample.truth)))
+        return datasets
+
+    # Guesses in groups (what a right guess adds to the mean accuracy, number of labels, number of guesses): each query
+    # with a guess of its own, and each test row with one guess for all of its queries.
+    guesses_of_queries = []
+    guesses_of_rows = []
+    for sample in samples:
+        query_count = len(sample.truth)
+        guesses_of_queries.append((1 / (query_count * len(samples)), sample.n_labels, query_count))
+        for row_size, row_count in sorted(Counter(sample.sizes).items()):
+            guesses_of_rows.append((row_size / (query_count * len(samples)), sample.n_labels, row_count))
+
+    accuracy = _mean_accuracy(correct)
+    majority = against([[_most_frequent(sample.truth)] * len(sample.truth) for sample in samples])
+    baselines = Baselines(
+        queries=sum(len(sample.truth) for sample in samples),
+        labels=samples[0].n_labels if len(samples) == 1 else 0,
+        uniform=math.fsum(1 / sample.n_labels for sample in samples) / len(samples),
+        majority=_mean_accuracy([dataset.of_baseline for dataset in majority]),
+        tried=tried,
+        max_random=expected_best(tuple(guesses_of_queries), tried),
+        p_value=guessing_p_value(tuple(guesses_of_queries), accuracy, tried),
+        p_value_rows=guessing_p_value(tuple(guesses_of_rows), accuracy, tried),
+        p_value_majority=p_value_against_labels(majority, tried),
+        last_demonstration=None,
+        p_value_last_demonstration=None,
+    )
+    last_labels = [[query.last_label for query in outcome.condition.queries] for outcome in outcomes]
+    if any(None in of_dataset for of_dataset in last_labels):
+        return baselines
+    last_demonstration = against(last_labels)
+    return replace(
+        baselines,
+        last_demonstration=_mean_accuracy([dataset.of_baseline for dataset in last_demonstration]),
+        p_value_last_demonstration=p_value_against_labels(last_demonstration, tried),
+    )
+
+
+def _correct(predictions: Sequence[int | None], truth: Sequence[int]) -> list[bool]:
+    return list(map(eq, predictions, truth))
+
+
+def _mean_accuracy(correct: Sequence[Sequence[bool]]) -> float:
+    """Return the mean over data sets of the share of correct predictions."""
+    return math.fsum(sum(of_dataset) / len(of_dataset) for of_dataset in correct) / len(correct)
+
+
+def _most_frequent(labels: Sequence[int]) -> int:
+    """Return the most frequent label, the first of equally frequent ones."""
+    counts = Counter(labels)
+    return max(sorted(counts), key=counts.__getitem__)
+
+
+# -- means over data sets
 
 
 def means_of(runs: RunsByDataset) -> MeanDetails:
@@ -275,20 +432,36 @@ def means_of(runs: RunsByDataset) -> MeanDetails:
     missing: dict[str, str] = {}
     for key in dict.fromkeys(key for run in runs.values() for key in run.averaged):
         values = [value for run in runs.values() if (value := run.averaged.get(key)) is not None]
-        known: list[Interval] = []
-        without: dict[str, str] = {}
-        for name, run in runs.items():
-            own = run.intervals.get(key, NoInterval(run.details.missing.get(_EACH_INTERVAL, ""), None))
-            interval = own.approximate if isinstance(own, NoInterval) and len(runs) > 1 else own
-            if isinstance(interval, Interval):
-                known.append(interval)
-            elif isinstance(own, NoInterval):
-                without[name] = own.reason
-        if len(values) == len(known) == len(runs):
+        if len(values) < len(runs):
+            continue  # the mean is undefined, and has its own reason
+        known, reasons = _intervals_for_mean(key, runs)
+        if len(known) == len(runs):
             intervals[key] = interval_of_mean(key, values, known, runs)
-        elif len(values) == len(runs) and any(without.values()):
-            missing[key] = f"no interval on {', '.join(without)}: {next(filter(None, without.values()))}"
-    return MeanDetails(intervals, missing, _baselines(runs))
+            continue
+        stated_reasons = [reason for reason in reasons.values() if reason]
+        if stated_reasons:
+            missing[key] = f"no interval on {', '.join(reasons)}: {stated_reasons[0]}"
+    return MeanDetails(intervals, missing, _baselines_of_means(runs))
+
+
+def _intervals_for_mean(key: str, runs: RunsByDataset) -> tuple[list[Interval], dict[str, str]]:
+    """Return the intervals of a score that its mean is computed of, and the reason on each data set without one.
+
+    An interval that is too unreliable to be reported for one data set can be used for the mean of several.
+    """
+    intervals: list[Interval] = []
+    reasons: dict[str, str] = {}
+    for name, run in runs.items():
+        interval = run.intervals.get(key)
+        if isinstance(interval, Interval):
+            intervals.append(interval)
+        elif interval is None:
+            reasons[name] = run.details.missing.get(_EACH_INTERVAL, "")
+        elif interval.approximate is not None and len(runs) > 1:
+            intervals.append(interval.approximate)
+        else:
+            reasons[name] = interval.reason
+    return intervals, reasons
 
 
 def interval_of_mean(key: str, values: Sequence[float], intervals: Sequence[Interval], runs: RunsByDataset) -> Interval:
@@ -302,24 +475,46 @@ def interval_of_mean(key: str, values: Sequence[float], intervals: Sequence[Inte
     """
     if len(intervals) == 1:
         return intervals[0]
-    statistic = next(iter(runs.values())).statistics.get(key)
-    low, top = statistic.range(0) if isinstance(statistic, Mean) else (0.0, 1.0)
-    highest, width = 1.0, top - low
-    if key in STATISTICS:
-        spaces = [run.outcomes[0].condition.queries[0].label_space for run in runs.values()]
-        highest = math.fsum(STATISTICS[key].range(len(space))[1] for space in spaces) / len(spaces)
-    parts = [replace(own, low=(own.low - low) / width, high=(own.high - low) / width) for own in intervals]
-    mean = mean_interval([(value - low) / width for value in values], parts, highest)  # in units of the range
+
+    # mean_interval reads shares from 0 to 1, so a mean with another range is computed in units of its range.
+    first_run = next(iter(runs.values()))
+    statistic = first_run.statistics.get(key)
+    low, high = 0.0, 1.0
+    if isinstance(statistic, Mean):
+        low, high = statistic.range(0)
+    width = high - low
+    shares = [(value - low) / width for value in values]
+    intervals_of_shares = []
+    for interval in intervals:
+        intervals_of_shares.append(
+            replace(interval, low=(interval.low - low) / width, high=(interval.high - low) / width)
+        )
+
+    mean = mean_interval(shares, intervals_of_shares, _highest_mean(key, runs))
     return replace(mean, low=low + width * mean.low, high=low + width * mean.high)
 
 
-def _baselines(runs: RunsByDataset) -> dict[str, Baselines]:
+def _highest_mean(key: str, runs: RunsByDataset) -> float:
+    """Return the largest possible mean of a score of the library; that of an entropy depends on the label spaces."""
+    if key not in STATISTICS:
+        return 1.0
+    highest_values = []
+    for run in runs.values():
+        label_space = run.outcomes[0].condition.queries[0].label_space
+        _, highest = STATISTICS[key].range(len(label_space))
+        highest_values.append(highest)
+    return math.fsum(highest_values) / len(highest_values)
+
+
+def _baselines_of_means(runs: RunsByDataset) -> dict[str, Baselines]:
     """Return the baselines of the mean accuracy of each condition that all data sets score."""
-    first, *others = runs.values()
-    return {
-        outcome.condition.name: baselines_of([run.outcomes[place] for run in runs.values()], baselines.tried)
-        for place, outcome in enumerate(first.outcomes)
-        if outcome.queries  # free text has none
-        and (baselines := first.details.baselines.get(outcome.condition.name)) is not None
-        and all(outcome.condition.name in run.details.baselines for run in others)
-    }
+    first_run = next(iter(runs.values()))
+    baselines = {}
+    for number, outcome in enumerate(first_run.outcomes):
+        if not outcome.queries:
+            continue  # a condition of free texts: its task has baselines of its own
+        name = outcome.condition.name
+        if all(name in run.details.baselines for run in runs.values()):
+            tried = first_run.details.baselines[name].tried
+            baselines[name] = baselines_of([run.outcomes[number] for run in runs.values()], tried)
+    return baselines

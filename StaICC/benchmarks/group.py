@@ -7,8 +7,7 @@ prompts with a common prefix follow each other. The parts of its result equal th
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from StaICC.arguments import known_name
@@ -18,7 +17,7 @@ from StaICC.benchmarks.data_warnings import data_warnings
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import run_together
 from StaICC.benchmarks.forecast import forecast
-from StaICC.errors import ArgumentError, UndefinedMetricError
+from StaICC.errors import ArgumentError
 from StaICC.frozen import FixedAttributes
 from StaICC.inference.contract import Inference
 from StaICC.inference.forecast import Forecast
@@ -30,6 +29,8 @@ from StaICC.safe_text import one_line
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from StaICC.prompting.prompt_writer import Query
 
 
 class BenchmarkGroup(Displayed, FixedAttributes):
@@ -51,19 +52,24 @@ class BenchmarkGroup(Displayed, FixedAttributes):
     """The name of the groups of a class whose constructor says which members they have; results carry it."""
 
     def __init__(self, name: str, members: Mapping[str, Benchmark]) -> None:
-        self.name, self.members = name, dict(members)
+        self.name = name
+        self.members = dict(members)
         if name in SWEEPS:
             raise ArgumentError(f"name: got {name!r}, the name of another kind of results. Choose another one")
         if not members:
             raise ArgumentError(f"the group {name!r} has no members; give at least one benchmark")
-        over: dict[str, list[str]] = {}
+        datasets_of_part: dict[str, list[str]] = {}
         for part, member in self.members.items():
             if not isinstance(member, Benchmark):
                 raise ArgumentError(f"the member {part!r} of {name!r}: got {member!r:.60}, expected a benchmark")
-            over[part] = member.dataset_names
-            if len(set(map(tuple, over.values()))) > 1:
-                got = "; ".join(f"{part} has {', '.join(datasets)}" for part, datasets in over.items())
+            datasets_of_part[part] = member.dataset_names
+            if member.dataset_names != self._first_member().dataset_names:
+                got = "; ".join(f"{part} has {', '.join(datasets)}" for part, datasets in datasets_of_part.items())
                 raise ArgumentError(f"the members of {name!r} must run over the same data sets, but {got}")
+
+    def _first_member(self) -> Benchmark:
+        """Return the first member, which answers for all: they have the same data sets."""
+        return next(iter(self.members.values()))
 
     def __len__(self) -> int:
         return len(self.members)
@@ -80,7 +86,7 @@ class BenchmarkGroup(Displayed, FixedAttributes):
 
     def display_blocks(self) -> list[Block]:
         """Return the benchmarks, and the data sets that they share."""
-        _, datasets = next(iter(self.members.values())).display_blocks()
+        _, datasets = self._first_member().display_blocks()
         return [Line(self.name, "title"), Line(f"benchmarks: {', '.join(self.members)}"), datasets]
 
     def auto_run(
@@ -112,33 +118,40 @@ class BenchmarkGroup(Displayed, FixedAttributes):
             ArgumentError: An argument is invalid.
             OutputError: A query has no usable prediction and ``on_error="raise"``.
         """
-        first = next(iter(self.members.values()))
+        first = self._first_member()
         functions = first.functions_for_datasets(first.given_functions(list_of_forward_inference, forward_inference))
-        runs: list[list[DatasetRun]] = []
+        runs: dict[str, dict[str, DatasetRun]] = {part: {} for part in self.members}
         with RunContext(batched_inference, **run) as context:
             context.start(functions)
             context.log(*data_warnings(experimentor for member in self.members.values() for experimentor in member))
             for number, function in enumerate(functions):
-                where = Part(f"{self.name}, {first[number].name}", number, len(functions))
-                experimentors = {f"{where.name}, {part}": member[number] for part, member in self.members.items()}
+                dataset = first[number].name
+                run_part = Part(f"{self.name}, {dataset}", number, len(functions))
+                experimentors = {}
+                for part, member in self.members.items():
+                    experimentors[f"{run_part.name}, {part}"] = member[number]
                 options = context.options_for(function, group_prefixes=True)
-                runs.append(run_together(function, experimentors, where, options))
-        datasets = first.dataset_names
-        predictions = context.predictions(dict(zip(datasets, functions, strict=True)))
-        settings = predictions, return_outputs, return_divided_results
-        results = {
-            part: member.collect(dict(zip(datasets, own, strict=True)), *settings)
-            for (part, member), own in zip(self.members.items(), zip(*runs, strict=True), strict=True)
-        }
+                runs_of_dataset = run_together(function, experimentors, run_part, options)
+                for part, dataset_run in zip(self.members, runs_of_dataset, strict=True):
+                    runs[part][dataset] = dataset_run
+
+        predictions = context.predictions(dict(zip(first.dataset_names, functions, strict=True)))
+        results = {}
+        for part, member in self.members.items():
+            results[part] = member.collect(runs[part], predictions, return_outputs, return_divided_results)
         return context.deliver(ResultGroup(self.name, results))
 
     __call__ = auto_run
 
     def forecast(self, function: Inference, **options: Any) -> Forecast:
         """Forecast the run of a function: as for a single benchmark, with each distinct prompt once."""
-        parts = zip(*self.members.values(), strict=True)  # by data set
-        queries = [[query for experimentor in part for query in experimentor.all_queries()] for part in parts]
-        return forecast(queries, function, True, **options)
+        queries_by_dataset = []
+        for number in range(len(self._first_member())):
+            queries: list[Query] = []
+            for member in self.members.values():
+                queries += member[number].all_queries()
+            queries_by_dataset.append(queries)
+        return forecast(queries_by_dataset, function, True, **options)
 
 
 def members(benchmark: Benchmark | BenchmarkGroup) -> dict[str, Benchmark]:
@@ -147,27 +160,6 @@ def members(benchmark: Benchmark | BenchmarkGroup) -> dict[str, Benchmark]:
     Args:
         benchmark: A benchmark or a group of benchmarks.
     """
-    return benchmark.members if isinstance(benchmark, BenchmarkGroup) else {benchmark.task.name: benchmark}
-
-
-def attempt(missing: dict[str, str], key: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Compute a value that may be undefined.
-
-    Args:
-        missing: The reason is added to it under the key.
-        key: Name of the value.
-        function: Computes the value.
-        arguments: The arguments of the function.
-
-    Returns:
-        The value; ``None`` if it is undefined or not finite.
-    """
-    try:
-        value = function(*arguments)
-    except UndefinedMetricError as error:
-        missing[key] = str(error)
-        return None
-    if not all(map(math.isfinite, value if isinstance(value, list) else [value])):
-        missing[key] = f"the value is {value}"
-        return None
-    return value
+    if isinstance(benchmark, BenchmarkGroup):
+        return benchmark.members
+    return {benchmark.task.name: benchmark}

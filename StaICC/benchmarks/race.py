@@ -13,7 +13,8 @@ The estimand is the score that the full benchmark would give. Scores are means o
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
@@ -54,8 +55,10 @@ RACE = Sweep("Race", lambda part, result: part in ("first", "second") and result
 
 StoppingKind = Literal["precision", "race"]
 
-_Answers = dict[tuple[int, Query], Answer | Failure]
-"""The predictions of a model, by number of the data set and query."""
+_NumberedQuery = tuple[int, Query]
+"""The number of a data set, and a query of it."""
+_Answers = dict[_NumberedQuery, Answer | Failure]
+"""The predictions of a model."""
 
 
 def is_within_margin(low: float, high: float, margin: float) -> bool:
@@ -73,6 +76,9 @@ def is_within_margin(low: float, high: float, margin: float) -> bool:
     return -margin < low and high < margin
 
 
+# -- when to stop
+
+
 @dataclass(frozen=True, slots=True)
 class StoppingRule:
     """When to stop.
@@ -88,10 +94,13 @@ class StoppingRule:
     level: float
 
     def __post_init__(self) -> None:
-        name, most = ("precision", 0.5) if self.kind == "precision" else ("margin", 1.0)
-        number = isinstance(self.target, (int, float)) and not isinstance(self.target, bool)
-        if not number or not 0 < self.target < most:
-            raise ArgumentError(f"wrong {name}: got {self.target!r}, expected a number between 0 and {most:g}")
+        if self.kind == "precision":
+            name, largest = "precision", 0.5
+        else:
+            name, largest = "margin", 1.0
+        is_number = isinstance(self.target, (int, float)) and not isinstance(self.target, bool)
+        if not is_number or not 0 < self.target < largest:
+            raise ArgumentError(f"wrong {name}: got {self.target!r}, expected a number between 0 and {largest:g}")
 
     @classmethod
     def for_experimentors(
@@ -110,22 +119,18 @@ class StoppingRule:
             UnknownNameError: The score is not a mean over test rows.
         """
         first = experimentors[0]
-        row_scores = first.row_scores
-        if not row_scores:
+        if not first.row_scores:
             raise ArgumentError(f"early stopping needs scores that are means over test rows: got {first!r}")
-        hint = "Early stopping needs a mean over test rows; macro F1 and calibration errors are none."
-        name = known_name("score for early stopping", score or "accuracy", (*row_scores, "likelihood"), hint)
-        name = _LIKELIHOOD if name == "likelihood" else name
+        name = known_name(
+            "score for early stopping",
+            score or "accuracy",
+            (*first.row_scores, "likelihood"),
+            "Early stopping needs a mean over test rows; macro F1 and calibration errors are none.",
+        )
+        if name == "likelihood":
+            name = _LIKELIHOOD
         for experimentor in experimentors:
-            if not any(metric.name == name and metric.known for metric in experimentor.metric_set.metrics):
-                raise ArgumentError(f"early stopping needs the standard metric {name}. Use metrics='standard'")
-            if name == _LIKELIHOOD and experimentor.outputs == "auto":
-                expected = "'probabilities' or 'logits', because 'auto' needs the scores of all rows"
-                raise ArgumentError(f"early stopping by likelihood: got outputs='auto', expected {expected}")
-            if (tried := experimentor.statistics.tried) > 1:
-                raise ArgumentError(
-                    f"early stopping has no baseline of several settings: got tried={tried}, expected 1"
-                )
+            _check_settings(experimentor, name)
         return cls(kind, name, target, first.statistics.level)
 
     def gaps(self, sequence: ConfidenceSequence) -> tuple[float, float]:
@@ -135,12 +140,14 @@ class StoppingRule:
         """
         if self.kind == "precision":
             return self.target, self.target
-        estimate, error = sequence.estimate, sequence.standard_error
+        estimate = sequence.estimate
+        error = sequence.standard_error
         return max(self.target, estimate - error), max(self.target, -estimate - error)
 
     def reason(self, sequence: ConfidenceSequence) -> str | None:
         """Return why to stop now; ``None`` to go on."""
         low, high = sequence.interval
+        all_evaluated = sequence.rounds == sequence.all_rounds
         if self.kind == "race":
             if low > _ROUNDING:
                 return "the first model is better"
@@ -148,9 +155,29 @@ class StoppingRule:
                 return "the second model is better"
             if is_within_margin(low, high, self.target):
                 return f"the difference is below the margin of {self.target:g}"
-        elif (high - low) / 2 <= self.target and sequence.rounds < sequence.all_rounds:
+        elif (high - low) / 2 <= self.target and not all_evaluated:
             return f"the precision of {self.target:g} is reached"
-        return "all rows are evaluated" if sequence.rounds == sequence.all_rounds else None
+        if all_evaluated:
+            return "all rows are evaluated"
+        return None
+
+
+def _check_settings(experimentor: Experimentor, score: str) -> None:
+    """Raise an ArgumentError if a score of a data set cannot be stopped early with its settings."""
+    is_known = any(metric.name == score and metric.known for metric in experimentor.metric_set.metrics)
+    if not is_known:
+        raise ArgumentError(f"early stopping needs the standard metric {score}. Use metrics='standard'")
+    if score == _LIKELIHOOD and experimentor.outputs == "auto":
+        raise ArgumentError(
+            "early stopping by likelihood: got outputs='auto', expected 'probabilities' or 'logits', because 'auto' "
+            "needs the scores of all rows"
+        )
+    tried = experimentor.statistics.tried
+    if tried > 1:
+        raise ArgumentError(f"early stopping has no baseline of several settings: got tried={tried}, expected 1")
+
+
+# -- the order of the rows, and what is evaluated in it
 
 
 def row_order(experimentor: Experimentor) -> list[int]:
@@ -163,8 +190,60 @@ def row_order(experimentor: Experimentor) -> list[int]:
         experimentor: The data set.
     """
     seed = f"early stopping\0{experimentor.name}\0{experimentor.dataset.table.digest}"
-    rows = range(experimentor.row_count)
-    return sorted(rows, key=lambda row: hashlib.sha256(f"{seed}\0{row}".encode("utf-8", "surrogatepass")).digest())
+
+    def digest(row: int) -> bytes:
+        return hashlib.sha256(f"{seed}\0{row}".encode("utf-8", "surrogatepass")).digest()
+
+    return sorted(range(experimentor.row_count), key=digest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rounds:
+    """The queries of a benchmark by round. A round is one test row of each data set that has rows left."""
+
+    sizes: Sequence[int]
+    """The number of test rows of each data set."""
+    queries: Mapping[tuple[int, int], Sequence[Query]]
+    """The queries of a test row, by the number of the data set and the round."""
+
+    @classmethod
+    def of(cls, experimentors: Sequence[Experimentor]) -> _Rounds:
+        """Return the rounds over data sets."""
+        queries: dict[tuple[int, int], list[Query]] = {}
+        for dataset, experimentor in enumerate(experimentors):
+            round_of_row = {row: place for place, row in enumerate(row_order(experimentor))}
+            for query in experimentor.all_queries():
+                queries.setdefault((dataset, round_of_row[query.row]), []).append(query)
+        return cls([experimentor.row_count for experimentor in experimentors], queries)
+
+    def queries_of_look(self, look: range) -> list[_NumberedQuery]:
+        """Return the queries of the rounds of a look, data set by data set."""
+        queries = []
+        for dataset in range(len(self.sizes)):
+            for place in look:
+                for query in self.queries.get((dataset, place), ()):
+                    queries.append((dataset, query))
+        return queries
+
+    def query_count(self, rounds: int) -> int:
+        """Return the number of queries of the first rounds."""
+        return sum(len(queries) for (_, place), queries in self.queries.items() if place < rounds)
+
+
+def first_rows(benchmark: _B, rounds: int) -> _B:
+    """Return a benchmark with the test rows of the first rounds only.
+
+    Args:
+        benchmark: The benchmark.
+        rounds: Number of rounds.
+    """
+    restricted = []
+    for experimentor in benchmark.experimentor:
+        restricted.append(experimentor.restricted_to(row_order(experimentor)[:rounds]))
+    return benchmark.copy_with(experimentor=restricted)
+
+
+# -- the decision
 
 
 def follow(
@@ -178,20 +257,23 @@ def follow(
         evaluate: Returns for each round of a look the scores of its rows, or their differences; ``None`` for a data set
             that has no more rows.
     """
-    sequence, reason = ConfidenceSequence(sizes, rule.level, 0.0 if rule.kind == "precision" else -1.0), None
-    while reason is None:
+    smallest_value = 0.0 if rule.kind == "precision" else -1.0
+    sequence = ConfidenceSequence(sizes, rule.level, smallest_value)
+    while True:
         look = range(sequence.rounds, min(sequence.rounds + LOOK, sequence.all_rounds))
         for values in evaluate(look):
-            sequence.update(values, *rule.gaps(sequence))
+            lower_gap, upper_gap = rule.gaps(sequence)
+            sequence.update(values, lower_gap, upper_gap)
         reason = rule.reason(sequence)
-    return sequence, reason
+        if reason is not None:
+            return sequence, reason
 
 
 def decide(
     rule: StoppingRule,
     experimentors: Sequence[Experimentor],
     answers: Sequence[_Answers],
-    predict: Callable[[range, list[tuple[int, Query]]], None] = lambda look, queries: None,
+    before_look: Callable[[range, list[_NumberedQuery]], None],
 ) -> EarlyStopping:
     """Follow a rule over the predictions of one model, or of the two of a race; return the record of the decision.
 
@@ -199,65 +281,71 @@ def decide(
         rule: When to stop.
         experimentors: The data sets of the full benchmark.
         answers: For each model, its predictions so far.
-        predict: Called with the rounds of each look and their queries, before they are scored.
+        before_look: Called with the rounds of each look and their queries, before they are scored. Afterwards each
+            model has a prediction of each of them.
 
     Raises:
-        KeyError: A query has no prediction.
         OutputError: The score needs label scores, and a prediction is a label.
     """
-    sizes = [own.row_count for own in experimentors]
-    by_round: dict[tuple[int, int], list[Query]] = {}  # the queries of a row of a data set, by its place in the order
-    for number, own in enumerate(experimentors):
-        rounds = {row: place for place, row in enumerate(row_order(own))}
-        for query in own.all_queries():
-            by_round.setdefault((number, rounds[query.row]), []).append(query)
-
-    def score(number: int, place: int) -> float:
-        """Return the mean score of the repeats of a row: of one model, or the first minus the second."""
-        statistic, queries, scores = STATISTICS[rule.score], by_round[number, place], []
-        for known in answers:
-            predicted = [known[number, query] for query in queries]
-            outcome = Outcome(Condition("row", queries), predicted, experimentors[number].outputs)
-            if (predictions := outcome.read(statistic)) is None:
-                raise OutputError("labels have no likelihood: got a label, expected one score for each label")
-            scores.append(statistic.value(outcome.sample, predictions))
-        return scores[0] - sum(scores[1:])
+    rounds = _Rounds.of(experimentors)
 
     def evaluate(look: range) -> Iterator[list[float | None]]:
-        places = [(number, place) for number in range(len(sizes)) for place in look]
-        predict(look, [(place[0], query) for place in places for query in by_round.get(place, ())])
+        before_look(look, rounds.queries_of_look(look))
         for place in look:
-            yield [score(number, place) if place < size else None for number, size in enumerate(sizes)]
+            values: list[float | None] = []
+            for dataset, size in enumerate(rounds.sizes):
+                if place < size:
+                    queries = rounds.queries[dataset, place]
+                    values.append(_row_score(rule, experimentors[dataset], dataset, queries, answers))
+                else:
+                    values.append(None)
+            yield values
 
-    sequence, reason = follow(rule, sizes, evaluate)
-    n_queries = sum(len(queries) for (_, place), queries in by_round.items() if place < sequence.rounds)
-    complete = sum(own.row_count * own.get_repeat_times() for own in experimentors)  # of which there may be a part only
-    interval = Interval(*sequence.interval, rule.level, f"confidence sequence {CONFIDENCE_SEQUENCE_VERSION}")
-    measured = sequence.estimate, interval, sequence.rounds, sequence.all_rounds
-    return EarlyStopping(rule.kind, rule.score, float(rule.target), *measured, n_queries, complete, reason)
+    sequence, reason = follow(rule, rounds.sizes, evaluate)
+    low, high = sequence.interval
+    return EarlyStopping(
+        rule=rule.kind,
+        score=rule.score,
+        target=float(rule.target),
+        estimate=sequence.estimate,
+        interval=Interval(low, high, rule.level, f"confidence sequence {CONFIDENCE_SEQUENCE_VERSION}"),
+        rounds=sequence.rounds,
+        all_rounds=sequence.all_rounds,
+        queries=rounds.query_count(sequence.rounds),
+        # Of the full benchmark; the predictions may be those of its first rows only.
+        all_queries=sum(experimentor.row_count * experimentor.get_repeat_times() for experimentor in experimentors),
+        reason=reason,
+    )
 
 
-def first_rows(benchmark: _B, rounds: int) -> _B:
-    """Return a benchmark with the test rows of the first rounds only.
+def _row_score(
+    rule: StoppingRule, experimentor: Experimentor, dataset: int, queries: Sequence[Query], answers: Sequence[_Answers]
+) -> float:
+    """Return the mean score of the repeats of a test row: of one model, or of the first minus that of the second.
 
     Args:
-        benchmark: The benchmark.
-        rounds: Number of rounds.
+        rule: The rule, which names the score.
+        experimentor: The data set.
+        dataset: Its number.
+        queries: The queries of the row.
+        answers: The predictions of each model.
     """
-    restricted = [own.restricted_to(row_order(own)[:rounds]) for own in benchmark.experimentor]
-    return benchmark.copy_with(experimentor=restricted)
+    statistic = STATISTICS[rule.score]
+    scores = []
+    for answers_of_model in answers:
+        predicted = [answers_of_model[dataset, query] for query in queries]
+        outcome = Outcome(Condition("row", queries), predicted, experimentor.outputs)
+        predictions = outcome.read(statistic)
+        if predictions is None:
+            raise OutputError("labels have no likelihood: got a label, expected one score for each label")
+        scores.append(statistic.value(outcome.sample, predictions))
+    if len(scores) == 1:
+        return scores[0]
+    first_score, second_score = scores
+    return first_score - second_score
 
 
-def marked(result: Result, stopping: EarlyStopping) -> Result:
-    """Record in a result, and in its signature, that the run stopped early.
-
-    Args:
-        result: The result, which is changed.
-        stopping: The record.
-    """
-    result.stopping = stopping
-    result.signature = Signature({**result.signature.fields, "stopping": stopping.settings})
-    return result
+# -- running until the decision
 
 
 def run_early(
@@ -281,50 +369,121 @@ def run_early(
         ArgumentError: The run collects failed queries, or passes complete lists of prompts.
         OutputError: A query has no usable prediction.
     """
-    name, unparsed = benchmark.benchmark_name, benchmark[0].unparsed
-    batched, keep_outputs, with_divided, run = settings
     answers: list[_Answers] = [{} for _ in models]
-    with RunContext(batched, **run) as context:
+    with RunContext(settings.batched, **settings.run) as context:
         context.start([function for functions in models for function in functions])
-        for got, refused in (
-            ("preentered_prediction", None in models[0]),
-            (f"unparsed={unparsed!r}", unparsed != "error"),
-            ("batched_inference=True", batched),
-            ("on_error='collect'", context.options_for(None).on_error != "raise"),
-        ):
-            if refused:
-                raise ArgumentError(
-                    f"early stopping needs a function and a label per reply, query by query: got {got}. Leave it out"
-                )
+        _refuse_settings(benchmark, models, settings, on_error=context.options_for(None).on_error)
         context.log(*benchmark.data_warnings())
-        looks = -(-max(experimentor.row_count for experimentor in benchmark) // LOOK)
 
-        def predict(look: range, places: list[tuple[int, Query]]) -> None:
-            for model, functions in enumerate(models):
-                which = f", model {model + 1}" if len(models) > 1 else ""
-                part = Part(f"{name}{which}, rounds {look[0] + 1} to {look[-1] + 1}", look[0] // LOOK, looks)
-                for function in {id(function): function for function in functions}.values():  # a call for all its sets
-                    own = [(number, query) for number, query in places if functions[number] is function]
-                    options = context.options_for(function)
-                    predictions = predict_queries(function, [query for _, query in own], part, options)
-                    answers[model].update(zip(own, predictions, strict=True))
+        def predict(look: range, queries: list[_NumberedQuery]) -> None:
+            for number, functions in enumerate(models):
+                which = f", model {number + 1}" if len(models) > 1 else ""
+                part = _part_of_look(f"{benchmark.benchmark_name}{which}", benchmark, look)
+                answers[number].update(_predictions_of_look(functions, queries, part, context))
 
-        stopping = decide(rule, benchmark.experimentor, answers, predict)
+        stopping = decide(rule, benchmark.experimentor, answers, before_look=predict)
+
     finished = first_rows(benchmark, stopping.rounds)
-    written = [(own, own.conditions()) for own in finished]
+    conditions = [experimentor.conditions() for experimentor in finished]
     results = []
-    for functions, known in zip(models, answers, strict=True):
-        runs: dict[str, DatasetRun] = {}
-        for number, (own, conditions) in enumerate(written):
-            given = [known[number, query] for condition in conditions for query in condition.queries]
-            scored = own.assemble(conditions, given, f"{name}, {own.name}")
-            queries = [query for condition in conditions for query in condition.queries]
-            runs[own.name] = with_model_warnings(scored, functions[number], queries, given)
-            context.log(*dataset_warnings(own.name, runs[own.name]))
+    for functions, answers_of_model in zip(models, answers, strict=True):
+        runs = _scored(finished, conditions, functions, answers_of_model)
+        for name, run in runs.items():
+            context.log(*dataset_warnings(name, run))
         predictions = context.predictions(dict(zip(runs, functions, strict=True)))
-        result = finished.collect(runs, predictions, keep_outputs, with_divided)
+        result = finished.collect(runs, predictions, settings.keep_outputs, settings.divided)
         results.append(marked(result, stopping))
     return context, results
+
+
+def _refuse_settings(
+    benchmark: BaseBenchmark[Experimentor],
+    models: Sequence[Sequence[Inference]],
+    settings: EarlySettings,
+    on_error: str,
+) -> None:
+    """Raise an ArgumentError for settings under which a query of a look may have no prediction of its own."""
+    unparsed = benchmark[0].unparsed
+    if None in models[0]:
+        refused = "preentered_prediction"
+    elif unparsed != "error":
+        refused = f"unparsed={unparsed!r}"
+    elif settings.batched:
+        refused = "batched_inference=True"
+    elif on_error != "raise":
+        refused = "on_error='collect'"
+    else:
+        return
+    raise ArgumentError(
+        f"early stopping needs a function and a label per reply, query by query: got {refused}. Leave it out"
+    )
+
+
+def _part_of_look(name: str, benchmark: BaseBenchmark[Experimentor], look: range) -> Part:
+    """Return the part of the run that is a look, for messages and progress."""
+    most_rows = max(experimentor.row_count for experimentor in benchmark)
+    return Part(
+        f"{name}, rounds {look[0] + 1} to {look[-1] + 1}", number=look[0] // LOOK, parts=math.ceil(most_rows / LOOK)
+    )
+
+
+def _predictions_of_look(
+    functions: Sequence[Inference], queries: Sequence[_NumberedQuery], part: Part, context: RunContext
+) -> _Answers:
+    """Return the predictions of a model for the queries of a look: one call of a function for all of its data sets.
+
+    Args:
+        functions: The inference function of each data set.
+        queries: The queries, with the number of their data set.
+        part: The part of the run.
+        context: The run.
+    """
+    answers: _Answers = {}
+    different_functions = {id(function): function for function in functions}
+    for function in different_functions.values():
+        queries_of_function = [(dataset, query) for dataset, query in queries if functions[dataset] is function]
+        predictions = predict_queries(
+            function, [query for _, query in queries_of_function], part, context.options_for(function)
+        )
+        answers.update(zip(queries_of_function, predictions, strict=True))
+    return answers
+
+
+def _scored(
+    benchmark: BaseBenchmark[Experimentor],
+    conditions: Sequence[Sequence[Condition]],
+    functions: Sequence[Inference],
+    answers: _Answers,
+) -> dict[str, DatasetRun]:
+    """Return the scores of a model on the evaluated rows, by data set.
+
+    Args:
+        benchmark: The benchmark with the evaluated rows only.
+        conditions: The conditions of each data set.
+        functions: The inference function of each data set.
+        answers: The predictions of the model.
+    """
+    runs = {}
+    for dataset, experimentor in enumerate(benchmark):
+        queries = [query for condition in conditions[dataset] for query in condition.queries]
+        answers_of_dataset = [answers[dataset, query] for query in queries]
+        run = experimentor.assemble(
+            conditions[dataset], answers_of_dataset, f"{benchmark.benchmark_name}, {experimentor.name}"
+        )
+        runs[experimentor.name] = with_model_warnings(run, functions[dataset], queries, answers_of_dataset)
+    return runs
+
+
+def marked(result: Result, stopping: EarlyStopping) -> Result:
+    """Record in a result, and in its signature, that the run stopped early.
+
+    Args:
+        result: The result, which is changed.
+        stopping: The record.
+    """
+    result.stopping = stopping
+    result.signature = Signature({**result.signature.fields, "stopping": stopping.settings})
+    return result
 
 
 def replay(saved: EarlyStopping, experimentors: Sequence[Experimentor], runs: Sequence[RunsByDataset]) -> EarlyStopping:
@@ -339,20 +498,25 @@ def replay(saved: EarlyStopping, experimentors: Sequence[Experimentor], runs: Se
         ArgumentError: The rule goes on after the last evaluated row, or its settings are impossible.
     """
     rule = StoppingRule.for_experimentors(cast("StoppingKind", saved.rule), saved.target, saved.score, experimentors)
-    answers = [
-        {
-            (number, query): answer
-            for number, experimentor in enumerate(experimentors)
-            for outcome in of_model[experimentor.name].outcomes
-            for query, answer in zip(outcome.condition.queries, outcome.answers, strict=True)
-            if not isinstance(answer, Failure)
-        }
-        for of_model in runs
-    ]
-    try:
-        return decide(rule, experimentors, answers)
-    except KeyError as error:
-        raise ArgumentError("by its rule the run goes on, but further rows have no prediction") from error
+    answers = [_recorded_answers(experimentors, runs_of_model) for runs_of_model in runs]
+
+    def check_predicted(look: range, queries: list[_NumberedQuery]) -> None:
+        for answers_of_model in answers:
+            if any(query not in answers_of_model for query in queries):
+                raise ArgumentError("by its rule the run goes on, but further rows have no prediction")
+
+    return decide(rule, experimentors, answers, before_look=check_predicted)
+
+
+def _recorded_answers(experimentors: Sequence[Experimentor], runs: RunsByDataset) -> _Answers:
+    """Return the predictions of a run, without failed queries."""
+    answers: _Answers = {}
+    for dataset, experimentor in enumerate(experimentors):
+        for outcome in runs[experimentor.name].outcomes:
+            for query, answer in zip(outcome.condition.queries, outcome.answers, strict=True):
+                if not isinstance(answer, Failure):
+                    answers[dataset, query] = answer
+    return answers
 
 
 def race(
@@ -398,5 +562,6 @@ def race(
         raise ArgumentError(f"benchmark: got {benchmark!r:.60}, expected a single benchmark such as Normal()")
     models = [benchmark.functions_for_datasets(first), benchmark.functions_for_datasets(second)]
     rule = StoppingRule.for_experimentors("race", margin, score, benchmark.experimentor)
-    context, results = run_early(benchmark, rule, models, (False, return_outputs, True, run))
-    return context.deliver(ResultGroup(RACE.name, dict(zip(("first", "second"), results, strict=True))))
+    settings = EarlySettings(batched=False, keep_outputs=return_outputs, divided=True, run=run)
+    context, (first_result, second_result) = run_early(benchmark, rule, models, settings)
+    return context.deliver(ResultGroup(RACE.name, {"first": first_result, "second": second_result}))

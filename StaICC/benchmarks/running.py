@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from StaICC.errors import ArgumentError, unknown_name
@@ -34,8 +34,14 @@ if TYPE_CHECKING:
     from StaICC.results.signature import Signature
 
 
-Goal = tuple[float | None, str | None]
-"""Half the width of an interval, and the score that it is of."""
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a run is to know before it stops early."""
+
+    precision: float | None
+    """Half the width of the interval."""
+    score: str | None
+    """The score that the interval is of; ``None`` for accuracy."""
 
 
 class DatasetTask(Protocol):
@@ -126,8 +132,10 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
 
     def display_blocks(self) -> list[Block]:
         """Return the data sets with their labels."""
-        spaces = zip(self.dataset_names, self.get_label_spaces_for_experimentors(), strict=True)
-        rows = [[name, str(len(labels)), ", ".join(labels)] for name, labels in spaces]
+        rows = []
+        for experimentor in self.experimentor:
+            labels = experimentor.get_label_space()
+            rows.append([experimentor.name, str(len(labels)), ", ".join(labels)])
         return [
             Line(self.benchmark_name, "title"),
             TextTable(["data set", "labels", "names of the labels"], rows, (0, 2)),
@@ -158,10 +166,11 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             IndexError: It has none at this position.
         """
         if not isinstance(index, str):
-            with contextlib.suppress(IndexError):
+            try:
                 return self.experimentor[index]
-            known = one_line(", ".join(self.dataset_names))
-            raise IndexError(f"there is no data set {index}; this benchmark has {len(self)}: {known}")
+            except IndexError:
+                known = one_line(", ".join(self.dataset_names))
+                raise IndexError(f"there is no data set {index}; this benchmark has {len(self)}: {known}") from None
         for experimentor in self.experimentor:
             if experimentor.name.casefold() == index.casefold():
                 return experimentor
@@ -196,25 +205,40 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             functions = functions[0]
         if callable(functions):
             return [without_overridden_arguments(functions)] * len(self)
-        if isinstance(functions, (str, bytes)) or not isinstance(functions, (Sequence, Mapping)):
-            loading = f". For a model by its name, pass load_kernel({functions!r:.80})" * isinstance(functions, str)
-            raise ArgumentError(f"the inference function must be callable, not {type(functions).__name__}{loading}")
+        if isinstance(functions, str):
+            raise ArgumentError(
+                f"the inference function must be callable, not str. For a model by its name, pass "
+                f"load_kernel({functions!r:.80})"
+            )
+        if not isinstance(functions, (Sequence, Mapping)) or isinstance(functions, bytes):
+            raise ArgumentError(f"the inference function must be callable, not {type(functions).__name__}")
         chosen = self._for_datasets(functions, "inference functions")
         for number, function in enumerate(chosen):
             if not callable(function):
                 raise ArgumentError(f"inference function {number} must be callable, not {type(function).__name__}")
         return [without_overridden_arguments(function) for function in chosen]
 
-    def _for_datasets(self, values: Any, what: str) -> Sequence[Any]:
-        """Return one value for each data set, from a list in their order or from a mapping by their names."""
-        if isinstance(values, Mapping) and values.keys() == {*self.dataset_names}:
-            return [values[name] for name in self.dataset_names]
-        sized = hasattr(values, "__len__") and not isinstance(values, (str, bytes, Mapping))
-        if not sized or len(values) != len(self):
-            got = f"those of {', '.join(map(str, values))}" if isinstance(values, Mapping) else f"{values!r:.60}"
-            names = ", ".join(self.dataset_names)
-            raise ArgumentError(f"{what}: got {got}, expected {len(self)}, one for each data set: {names}")
-        return values  # type: ignore[no-any-return]
+    def _for_datasets(self, values: Any, description: str) -> Sequence[Any]:
+        """Return one value for each data set, from a list in their order or from a mapping by their names.
+
+        Args:
+            values: The list or the mapping.
+            description: What the values are, for the message.
+
+        Raises:
+            ArgumentError: There is not one value for each data set.
+        """
+        if isinstance(values, Mapping):
+            if values.keys() == set(self.dataset_names):
+                return [values[name] for name in self.dataset_names]
+            got = f"those of {', '.join(map(str, values))}"
+        else:
+            has_length = hasattr(values, "__len__") and not isinstance(values, (str, bytes))
+            if has_length and len(values) == len(self):
+                return values  # type: ignore[no-any-return]
+            got = f"{values!r:.60}"
+        names = ", ".join(self.dataset_names)
+        raise ArgumentError(f"{description}: got {got}, expected {len(self)}, one for each data set: {names}")
 
     @staticmethod
     def given_functions(by_position: Any, by_keyword: Any) -> Any:
@@ -225,7 +249,9 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         """
         if by_position is not None and by_keyword is not None:
             raise ArgumentError("got list_of_forward_inference and forward_inference, which mean the same; give one")
-        return by_keyword if by_position is None else by_position
+        if by_position is None:
+            return by_keyword
+        return by_position
 
     # -- running
 
@@ -266,7 +292,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             ArgumentError: An argument is invalid, such as a list of functions of another length than the data sets.
             OutputError: A query has no usable prediction and ``on_error="raise"``.
         """
-        from StaICC.benchmarks.context import RunContext
+        from StaICC.benchmarks.context import EarlySettings, RunContext
         from StaICC.inference.runner import Part
 
         given = self.given_functions(list_of_forward_inference, forward_inference)
@@ -275,29 +301,39 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
                 f"got {'neither' if given is None else 'both'}, expected an inference function (the function itself, "
                 "not what it returns), a list with one for each data set, or preentered_prediction"
             )
-        for name, count in Counter(self.dataset_names).items():
-            if count > 1:
-                raise ArgumentError(
-                    f"{self.benchmark_name} has {count} data sets named {name!r}; expected each name once"
-                )
-        nothing: Sequence[Any] = [None] * len(self)
-        functions = nothing if given is None else self.functions_for_datasets(given)
-        what = "lists of predictions (preentered_prediction)"
-        predictions_given = self._for_datasets(preentered_prediction, what) if given is None else nothing
+        self._check_different_names()
+        functions: Sequence[Any] = [None] * len(self)
+        predictions_of_datasets: Sequence[Any] = [None] * len(self)
+        if given is not None:
+            functions = self.functions_for_datasets(given)
+        else:
+            description = "lists of predictions (preentered_prediction)"
+            predictions_of_datasets = self._for_datasets(preentered_prediction, description)
         if precision is not None or score is not None:
-            settings = (batched_inference, return_outputs, return_divided_results, run)
-            return self.run_to_precision((precision, score), functions, settings)
+            settings = EarlySettings(batched_inference, return_outputs, return_divided_results, run)
+            return self.run_to_precision(Goal(precision, score), functions, settings)
+
         runs: dict[str, DatasetRun] = {}
         steps = [experimentor.steps for experimentor in self]
         with RunContext(batched_inference, **run) as context:
             context.start(functions)
             context.log(*self.data_warnings())
             for number, experimentor in enumerate(self):
-                part = Part(f"{self.benchmark_name}, {experimentor.name}", sum(steps[:number]), sum(steps))
+                part = Part(f"{self.benchmark_name}, {experimentor.name}", number=sum(steps[:number]), parts=sum(steps))
                 options = context.options_for(functions[number])
-                runs[experimentor.name] = experimentor.run(functions[number], predictions_given[number], options, part)
+                runs[experimentor.name] = experimentor.run(
+                    functions[number], predictions_of_datasets[number], options, part
+                )
         predictions = context.predictions(dict(zip(runs, functions, strict=True)))
         return context.deliver(self.collect(runs, predictions, return_outputs, return_divided_results))
+
+    def _check_different_names(self) -> None:
+        """Raise an ArgumentError if two data sets have the same name."""
+        for name, count in Counter(self.dataset_names).items():
+            if count > 1:
+                raise ArgumentError(
+                    f"{self.benchmark_name} has {count} data sets named {name!r}; expected each name once"
+                )
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Run the benchmark; arguments as for :meth:`auto_run`, also that of a class derived from this one."""
@@ -321,7 +357,8 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         """
         from StaICC.benchmarks.forecast import forecast
 
-        return forecast([own.all_queries() for own in self.experimentor], function, **options)
+        queries_by_dataset = [experimentor.all_queries() for experimentor in self.experimentor]
+        return forecast(queries_by_dataset, function, **options)
 
     def collect(
         self, runs: RunsByDataset, predictions: Predictions, keep_outputs: bool = False, divided: bool = True
@@ -343,29 +380,36 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         from StaICC.results.result import Result
 
         runs = {**runs, **self.absent}
-        keys = list(dict.fromkeys(key for run in runs.values() for key in run.averaged))
-        averaged = {key: mean([run.averaged.get(key) for run in runs.values()]) for key in keys}
         details = {name: run.details for name, run in runs.items()}
         answers = {name: runs[name].answers for name in self.dataset_names}
+        outputs = None
+        if keep_outputs:
+            outputs = {experimentor.name: experimentor.query_records(runs[experimentor.name]) for experimentor in self}
         return Result(
             benchmark=self.benchmark_name,
             divided={name: dict(run.values) for name, run in runs.items()},
-            averaged=averaged,
+            averaged=_means(runs),
             signature=self.signature(runs, predictions),
             arguments=self.arguments(),
             provenance=predictions.provenance(answers, details),
             environment=describe_environment(),
             details=details,
             means=means_of(runs),
-            timing={
-                **{key: value for run in runs.values() for key, value in run.timing.items()},
-                "seconds": predictions.seconds,
-            },
-            outputs={own.name: own.query_records(runs[own.name]) for own in self} if keep_outputs else None,
+            timing=_timing(runs, predictions.seconds),
+            outputs=outputs,
             with_divided=divided,
             warnings=all_warnings(self.data_warnings(), runs, predictions.warnings),
-            files={data.card.name: record for data in self.own_data() if (record := data.file_record())},
+            files=self._file_records(),
         )
+
+    def _file_records(self) -> dict[str, Mapping[str, Any]]:
+        """Return the record of the file of each data set of the user's own, by name of the data set."""
+        records: dict[str, Mapping[str, Any]] = {}
+        for dataset in self.own_data():
+            record = dataset.file_record()
+            if record:
+                records[dataset.card.name] = record
+        return records
 
     @abstractmethod
     def arguments(self) -> dict[str, Any]:
@@ -385,19 +429,46 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
 
     def common_fields(self, runs: RunsByDataset | None, predictions: Predictions | None) -> dict[str, str | None]:
         """Return the fields of the signature that all benchmarks have; arguments as for :meth:`signature`."""
-        from StaICC.benchmarks.prompt_digests import digest_prompts
         from StaICC.results.signature import short_digest
 
-        prompts = {
-            own.name: digest_prompts(query for condition in own.conditions() for query in condition.queries)[0]
-            if runs is None
-            else runs[own.name].details.prompts
-            for own in self
-        }
-        failed = sum(run.details.failed for run in (runs or {}).values())
+        prompts = {}
+        for experimentor in self:
+            if runs is None:
+                prompts[experimentor.name] = _prompts_digest(experimentor)
+            else:
+                prompts[experimentor.name] = runs[experimentor.name].details.prompts
+        failed_count = 0
+        if runs is not None:
+            failed_count = sum(run.details.failed for run in runs.values())
         return {
             "scoring": predictions.scoring(self.dataset_names) if predictions is not None else None,
             "prompts": short_digest(prompts),
-            "failed": str(failed) if failed else None,
+            "failed": str(failed_count) if failed_count > 0 else None,
             "version": __version__,
         }
+
+
+def _prompts_digest(experimentor: DatasetTask) -> str:
+    """Return the digest of all prompts of a data set, of which one at a time is in memory."""
+    from StaICC.benchmarks.prompt_digests import digest_prompts
+
+    queries = (query for condition in experimentor.conditions() for query in condition.queries)
+    digest, _ = digest_prompts(queries)
+    return digest
+
+
+def _means(runs: RunsByDataset) -> dict[str, float | None]:
+    """Return the mean over data sets of each score that enters means; ``None`` if it is undefined on one of them."""
+    means = {}
+    for key in dict.fromkeys(key for run in runs.values() for key in run.averaged):
+        means[key] = mean([run.averaged.get(key) for run in runs.values()])
+    return means
+
+
+def _timing(runs: RunsByDataset, seconds: float) -> dict[str, float]:
+    """Return what the runs over the data sets measured, with the duration of the complete run."""
+    timing: dict[str, float] = {}
+    for run in runs.values():
+        timing.update(run.timing)
+    timing["seconds"] = seconds
+    return timing

@@ -9,10 +9,10 @@ written once, in :mod:`~StaICC.benchmarks.experimentor`, :mod:`~StaICC.benchmark
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from StaICC.arguments import set_integers
 from StaICC.datasets.catalogue import Card
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from StaICC.metrics.statistics import Mean, Statistic
     from StaICC.prompting.views import SubsetView
 
+_T = TypeVar("_T")
+
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
@@ -53,7 +55,8 @@ class Statistics:
 
     def __post_init__(self) -> None:
         set_integers(self, tried=1)
-        if isinstance(self.level, bool) or not isinstance(self.level, int | float) or not 0.5 <= self.level <= 0.9999:
+        is_number = isinstance(self.level, int | float) and not isinstance(self.level, bool)
+        if not is_number or not 0.5 <= self.level <= 0.9999:
             raise ArgumentError(f"level must be a number of at least 0.5 and at most 0.9999, not {self.level!r}")
         if not isinstance(self.intervals, bool):
             raise ArgumentError(f"intervals must be True or False, not {self.intervals!r}")
@@ -68,10 +71,14 @@ class Statistics:
         Returns:
             The text; ``None`` if neither is computed, or only the baselines of a single setting.
         """
-        parts = [f"tried{self.tried}"] if baselines and self.tried > 1 else []
+        parts = []
+        if baselines and self.tried > 1:
+            parts.append(f"tried{self.tried}")
         if intervals and self.intervals:
             parts.append(f"{INTERVAL_VERSION}-{self.level!r}")
-        return "+".join(parts) or None
+        if not parts:
+            return None
+        return "+".join(parts)
 
 
 Assumed = Literal["wrong", "right"] | None
@@ -79,6 +86,7 @@ Assumed = Literal["wrong", "right"] | None
 Answers = Sequence[Answer | Failure]
 """One prediction or failure for each query, in order."""
 OutputKind = Literal["probabilities", "logits", "labels", "ambiguous", "none"]
+"""How the predictions of a condition were read; ``"none"`` if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,47 +120,72 @@ class Outcome:
     """
 
     def __init__(self, condition: Condition, answers: Answers, outputs: Kind, assume: Assumed = None) -> None:
-        self.condition, self.answers, self.outputs = condition, answers, outputs
+        self.condition = condition
+        self.answers = answers
+        self.outputs = outputs
         self._kind: Kind = outputs
         self._ambiguous: Normalised | None = None
-        self.given: Answers = answers if assume is None else self._assumed(assume)
+        self.given: Answers = answers
         """The answers with the assumed predictions."""
-        answered = zip(condition.queries, self.given, strict=True)
-        scored = [(query, answer) for query, answer in answered if not isinstance(answer, Failure)]
-        labels = sum(isinstance(answer, int) for _, answer in scored)
-        if 0 < labels < len(scored):
-            first = {isinstance(answer, int): number for number, answer in reversed(list(enumerate(answers)))}
-            raise OutputError(
-                f"the prediction of query {first[True]} is a label, that of query {first[False]} is a row of numbers; "
-                "return the same kind for every query of a run"
-            )
-        self.hard = labels > 0
-        self.queries = [query for query, _ in scored]
-        self.truth = [query.label for query, _ in scored]
-        self.rows: list[list[float]] = [_row(answer, len(query.label_space)) for query, answer in scored]
+        if assume is not None:
+            self._fix_reading_of_rows()
+            self.given = self._with_assumed(assume)
 
-    def _assumed(self, assume: Literal["wrong", "right"]) -> Answers:
-        """Return the predictions, with a label or a one-hot row for each unparsed reply."""
-        rows = self.returned_rows
-        if rows and any(map(_unparsed, self.answers)):
-            read = normalise(rows, self.outputs)  # of the predictions, without those that are assumed
-            if read.kind == "ambiguous":
-                self._ambiguous = read
-            else:
-                self._kind = read.kind
-        certain = (-math.inf, 0.0) if self._kind == "logits" else (0.0, 1.0)
-        given: list[Answer | Failure] = []
+        self.queries: list[Query] = []
+        """The scored queries."""
+        scored_answers: list[Answer] = []
+        for query, answer in zip(condition.queries, self.given, strict=True):
+            if not isinstance(answer, Failure):
+                self.queries.append(query)
+                scored_answers.append(answer)
+        label_count = sum(isinstance(answer, int) for answer in scored_answers)
+        if 0 < label_count < len(scored_answers):
+            raise _mixed_kinds(answers)
+        self.hard = label_count > 0
+        """Whether the predictions are bare labels."""
+        self.truth = [query.label for query in self.queries]
+        """The true label index of each scored query."""
+        self.rows: list[list[float]] = []
+        """The row of numbers of each scored query; for a label a one-hot row."""
+        for query, answer in zip(self.queries, scored_answers, strict=True):
+            self.rows.append(_row(answer, len(query.label_space)))
+
+    def _fix_reading_of_rows(self) -> None:
+        """Decide how rows of numbers are read, before rows are assumed: the model's own rows decide."""
+        if not self.returned_rows or not any(map(_is_unparsed, self.answers)):
+            return
+        read = normalise(self.returned_rows, self.outputs)
+        if read.kind == "ambiguous":
+            self._ambiguous = read
+        else:
+            self._kind = read.kind
+
+    def _with_assumed(self, assume: Literal["wrong", "right"]) -> Answers:
+        """Return the predictions, with a label or a row that is certain of it for each unparsed reply."""
+        answers_are_rows = len(self.returned_rows) > 0
+        answers: list[Answer | Failure] = []
         for query, answer in zip(self.condition.queries, self.answers, strict=True):
-            size = len(query.label_space)  # two labels or more
-            label = (query.label + (assume == "wrong")) % size
-            assumed = _row(label, size, *certain) if rows else label
-            given.append(assumed if _unparsed(answer) else answer)
-        return given
+            if not _is_unparsed(answer):
+                answers.append(answer)
+                continue
+            label_count = len(query.label_space)  # two labels or more
+            label = query.label
+            if assume == "wrong":
+                label = (query.label + 1) % label_count
+            if not answers_are_rows:
+                answers.append(label)
+            elif self._kind == "logits":
+                answers.append(_row(label, label_count, others=-math.inf, certain=0.0))
+            else:
+                answers.append(_row(label, label_count))
+        return answers
 
     @cached_property
     def normalised(self) -> Normalised:
         """The predictions as probabilities, if they can be read so (see :mod:`StaICC.metrics.classification`)."""
-        return self._ambiguous or normalise(self.rows, "probabilities" if self.hard else self._kind)
+        if self._ambiguous is not None:
+            return self._ambiguous
+        return normalise(self.rows, "probabilities" if self.hard else self._kind)
 
     @property
     def returned_rows(self) -> list[list[float]]:
@@ -171,24 +204,39 @@ class Outcome:
         return _sample_of(queries, len(queries[0].label_space))
 
     def read(self, statistic: Statistic) -> Sequence[Any] | None:
-        """Return what a statistic reads of the scored predictions; ``None`` if they have no probabilities."""
+        """Return what a statistic reads of the scored predictions; ``None`` if they have no probabilities.
+
+        A statistic that reads anything reads probabilities if there are any, and the rows otherwise.
+        """
         if statistic.reads == "labels":
             return self.answered
-        if statistic.reads == "rows" or (statistic.reads == "any" and self.hard):
+        if statistic.reads == "rows":
             return self.rows
-        probabilities = None if self.hard and statistic.reads == "probabilities" else self.normalised.probabilities
-        return self.rows if probabilities is None and statistic.reads == "any" else probabilities
+        if statistic.reads == "any":
+            if self.hard or self.normalised.probabilities is None:
+                return self.rows
+            return self.normalised.probabilities
+        if statistic.reads == "probabilities" and self.hard:
+            return None
+        return self.normalised.probabilities
 
     def query_scores(self, mean: Mean) -> tuple[float | None, ...] | None:
         """Return the score of each query of the condition, of which a statistic is the mean; ``None`` if undefined."""
-        predictions = self.read(mean) if self.queries else None
+        if not self.queries:
+            return None
+        predictions = self.read(mean)
         if predictions is None:
             return None
         try:
-            scores = iter(mean.scores(self.sample, predictions))
+            scores = mean.scores(self.sample, predictions)
         except UndefinedMetricError:
             return None
-        return tuple(None if isinstance(answer, Failure) else next(scores) for answer in self.given)
+        return tuple(self._by_query(scores))
+
+    def _by_query(self, values: Iterable[_T]) -> list[_T | None]:
+        """Return the values of the scored queries by query of the condition; ``None`` for one that is not scored."""
+        remaining = iter(values)
+        return [None if isinstance(answer, Failure) else next(remaining) for answer in self.given]
 
     @property
     def scored(self) -> int:
@@ -200,7 +248,9 @@ class Outcome:
         """How the predictions were read; ``"none"`` if there are none."""
         if not self.queries:
             return "none"
-        return "labels" if self.hard else self.normalised.kind
+        if self.hard:
+            return "labels"
+        return self.normalised.kind
 
     @cached_property
     def answered(self) -> list[int]:
@@ -210,32 +260,50 @@ class Outcome:
     @property
     def scored_predictions(self) -> list[int | None]:
         """The predicted label index of each query as it is scored; ``None`` for one that scores leave out."""
-        guesses = iter(self.answered)
-        return [None if isinstance(given, Failure) else next(guesses) for given in self.given]
+        return self._by_query(self.answered)
 
     @cached_property
     def predictions(self) -> list[int | None]:
         """The predicted label index of each query of the condition; ``None`` for a failed query or unparsed reply."""
-        pairs = zip(self.answers, self.scored_predictions, strict=True)
-        return [None if isinstance(answer, Failure) else guess for answer, guess in pairs]
+        predictions = []
+        for answer, predicted in zip(self.answers, self.scored_predictions, strict=True):
+            # An assumed prediction is scored, but the model did not make it.
+            predictions.append(None if isinstance(answer, Failure) else predicted)
+        return predictions
+
+
+def _mixed_kinds(answers: Answers) -> OutputError:
+    """Return the error about predictions of which some are labels and some are rows of numbers."""
+    first_of_kind: dict[bool, int] = {}
+    for number, answer in enumerate(answers):
+        first_of_kind.setdefault(isinstance(answer, int), number)
+    return OutputError(
+        f"the prediction of query {first_of_kind[True]} is a label, that of query {first_of_kind[False]} is a row of "
+        "numbers; return the same kind for every query of a run"
+    )
 
 
 def _sample_of(queries: Sequence[Query], n_labels: int) -> Sample:
-    """Return queries as a sample."""
-    places = {row: place for place, row in enumerate(sorted({query.row for query in queries}))}
-    rows = [places[query.row] for query in queries]
-    return Sample([query.label for query in queries], rows, len(places), n_labels)
+    """Return queries as a sample, with their test rows numbered from 0."""
+    number_of_row = {row: number for number, row in enumerate(sorted({query.row for query in queries}))}
+    return Sample(
+        truth=[query.label for query in queries],
+        rows=[number_of_row[query.row] for query in queries],
+        n_rows=len(number_of_row),
+        n_labels=n_labels,
+    )
 
 
-def _unparsed(answer: Answer | Failure) -> bool:
+def _is_unparsed(answer: Answer | Failure) -> bool:
+    """Return whether a query has a reply of which no label could be read."""
     return isinstance(answer, Failure) and answer.reply is not None
 
 
-def _row(answer: Answer, width: int, others: float = 0.0, certain: float = 1.0) -> list[float]:
+def _row(answer: Answer, label_count: int, others: float = 0.0, certain: float = 1.0) -> list[float]:
     """Return the numbers of a prediction; for a label, a row in which it is certain."""
     if isinstance(answer, list):
         return answer
-    return [certain if label == answer else others for label in range(width)]
+    return [certain if label == answer else others for label in range(label_count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +316,30 @@ class Scores:
     """The scores that enter the mean over data sets."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """The reason for each undefined value (``None``), by its key."""
+
+
+def compute_or_explain(missing: dict[str, str], key: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Compute a value that may be undefined.
+
+    Args:
+        missing: The reason is added to it under the key.
+        key: Name of the value.
+        function: Computes the value.
+        arguments: The arguments of the function.
+
+    Returns:
+        The value; ``None`` if it is undefined or not finite.
+    """
+    try:
+        value = function(*arguments)
+    except UndefinedMetricError as error:
+        missing[key] = str(error)
+        return None
+    numbers = value if isinstance(value, list) else [value]
+    if not all(map(math.isfinite, numbers)):
+        missing[key] = f"the value is {value}"
+        return None
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,21 +378,25 @@ class TaskInput:
         settings = settings or self.settings
         renderer = PromptRenderer(self.split, settings)
         generator = noise or StableRandom()
-        rows = [self.split.test.row(place) for place in range(len(self.split.test))]
+        noisy_labels = bool(settings.label_wrong_rate)
+        test_rows = [self.split.test.row(position) for position in range(len(self.split.test))]
         queries = []
-        for number, positions in enumerate(self.demonstration_lists):
-            repeat, place = divmod(number, len(rows))
-            beyond_limit = self.limit is not None and place >= self.limit
-            if beyond_limit and not settings.label_wrong_rate:
+        for number, demonstrations in enumerate(self.demonstration_lists):
+            repeat, row = divmod(number, len(test_rows))
+            beyond_limit = self.limit is not None and row >= self.limit
+            if beyond_limit and not noisy_labels:
                 if pseudo is not None:
                     skip_query(pseudo)
                 continue
-            texts = rows[place].texts if pseudo is None else next(pseudo)
-            prompt = renderer.render(positions, texts, generator)  # beyond the limit too: each query draws noise
-            if not beyond_limit:
-                known = positions and not settings.label_wrong_rate
-                last = self.split.demonstration.label(positions[-1]) if known else None
-                queries.append(Query(prompt, settings.label_space, rows[place].label, place, repeat, last))
+            texts = test_rows[row].texts if pseudo is None else next(pseudo)
+            # With label noise a prompt beyond the limit is written, too: it draws from the generator of all prompts.
+            prompt = renderer.render(demonstrations, texts, generator)
+            if beyond_limit:
+                continue
+            last_label = None
+            if demonstrations and not noisy_labels:
+                last_label = self.split.demonstration.label(demonstrations[-1])
+            queries.append(Query(prompt, settings.label_space, test_rows[row].label, row, repeat, last_label))
         return tuple(queries)
 
 

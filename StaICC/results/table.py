@@ -110,7 +110,12 @@ def result_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
     details = [result.details.get(name) for name in result.divided]
     bounds = [own.bounds if own else {} for own in details]
     table: list[tuple[str, list[str]]] = [("data set", [*result.divided, "mean"])]
-    score_keys = (key for place, key in scores if place is not None and _is_column(key, result.divided[place]))
+    averaged_keys = {key for place, key in scores if place is None}
+    score_keys = (
+        key
+        for place, key in scores
+        if place is not None and (key in averaged_keys or _is_column(key, result.divided[place]))
+    )
     keys = dict.fromkeys(score_keys)
     columns = {
         key: [scores.get((place, key.removeprefix("sensitivity.") if place is None else key), {}) for place in places]

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from StaICC import benchmark_names
 from StaICC.arguments import set_integers
 from StaICC.benchmarks.benchmark import NO_PREDICTIONS, Benchmark, TaskBenchmark
-from StaICC.benchmarks.group import BenchmarkGroup, attempt
-from StaICC.benchmarks.task import Condition, Scores, Task
+from StaICC.benchmarks.group import BenchmarkGroup
+from StaICC.benchmarks.task import Condition, Scores, Task, compute_or_explain
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics import diagnosis, released
 from StaICC.metrics.scores import STATISTICS
@@ -40,17 +40,33 @@ _Released = Callable[[Sequence[int], Sequence[Sequence[float]]], Any]
 """A function of true labels and rows."""
 
 
-def _bias(outcome: Outcome, key: str) -> Any:
-    """Return a score of the mean prediction, or this prediction itself."""
-    probabilities = outcome.normalised.probabilities if outcome.queries else None
-    if probabilities is None:
-        raise UndefinedMetricError((outcome.queries and outcome.normalised.reason) or NO_PREDICTIONS)
-    if key == "distribution":
-        return diagnosis.mean_distribution(probabilities)
-    predictions = outcome.read(STATISTICS[key])
+def _score_of_mean(outcome: Outcome, key: str) -> float:
+    """Return a score of the mean prediction of an outcome.
+
+    Raises:
+        UndefinedMetricError: There are no predictions, or the score needs probabilities and there are labels only.
+    """
+    _probabilities(outcome)  # raises if there are none
+    statistic = STATISTICS[key]
+    predictions = outcome.read(statistic)
     if predictions is None:
         raise UndefinedMetricError("the predictions are bare labels, which have no entropy")
-    return STATISTICS[key].value(outcome.sample, predictions)
+    return statistic.value(outcome.sample, predictions)
+
+
+def _mean_prediction(outcome: Outcome) -> list[float]:
+    """Return the mean prediction of an outcome, one probability for each label."""
+    return diagnosis.mean_distribution(_probabilities(outcome))
+
+
+def _probabilities(outcome: Outcome) -> Sequence[Sequence[float]]:
+    """Return the predictions as probabilities; raise an UndefinedMetricError with the reason if there are none."""
+    if not outcome.queries:
+        raise UndefinedMetricError(NO_PREDICTIONS)
+    normalised = outcome.normalised
+    if normalised.probabilities is None:
+        raise UndefinedMetricError(normalised.reason or NO_PREDICTIONS)
+    return normalised.probabilities
 
 
 class _BiasTask(Task, Protocol):
@@ -64,15 +80,27 @@ class _BiasTask(Task, Protocol):
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Return the score of the README, the mean prediction, and the paper's score."""
-        (outcome,), missing = outcomes, dict[str, str]()
-        key, *others = self.score_keys
+        outcome = outcomes[0]
+        readme_key, paper_key = self.score_keys
+        missing: dict[str, str] = {}
         if scoring.metric_set.as_released:
-            places = zip((key, "distribution"), self.released_functions, strict=True)
-            values = {at: attempt(missing, at, function, outcome.truth, outcome.rows) for at, function in places}
-            return Scores(values, {key: values[key], "distribution": 0.0}, missing)  # 0.1.1's mean of distributions
-        values = {at: attempt(missing, at, _bias, outcome, at) for at in (key, "distribution", *others)}
+            score, mean_prediction = self.released_functions
+            values = {
+                readme_key: compute_or_explain(missing, readme_key, score, outcome.truth, outcome.rows),
+                "distribution": compute_or_explain(
+                    missing, "distribution", mean_prediction, outcome.truth, outcome.rows
+                ),
+            }
+            # 0.1.1 reports 0.0 for the mean of the distributions over data sets.
+            return Scores(values, {readme_key: values[readme_key], "distribution": 0.0}, missing)
+        values = {
+            readme_key: compute_or_explain(missing, readme_key, _score_of_mean, outcome, readme_key),
+            "distribution": compute_or_explain(missing, "distribution", _mean_prediction, outcome),
+            paper_key: compute_or_explain(missing, paper_key, _score_of_mean, outcome, paper_key),
+        }
         # Label spaces differ, so there is no mean distribution over data sets.
-        return Scores(values, {key: values[key] for key in self.score_keys}, missing)
+        averaged = {readme_key: values[readme_key], paper_key: values[paper_key]}
+        return Scores(values, averaged, missing)
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the intervals of both scores; bare labels have no entropy."""
@@ -82,21 +110,32 @@ class _BiasTask(Task, Protocol):
         return score_intervals.score_intervals(outcomes[0], statistics, scoring.statistics.level)
 
 
+def _released_entropy(truth: Sequence[int], rows: Sequence[Sequence[float]]) -> Any:
+    """Return the entropy of the mean prediction as 0.1.1 computes it; it does not depend on the true labels."""
+    return released.entropy_of_mean(rows)
+
+
+def _released_distribution(truth: Sequence[int], rows: Sequence[Sequence[float]]) -> Any:
+    """Return the mean prediction as 0.1.1 computes it; it does not depend on the true labels."""
+    return released.mean_distribution(rows)
+
+
 @dataclass(frozen=True, slots=True)
 class _PriorBiasTask(_BiasTask):
     """Predicts queries without content, and reports the entropy of the predictions."""
 
     content_free: ClassVar[bool] = True
     released_functions: ClassVar[tuple[_Released, _Released]] = (
-        lambda truth, rows: released.entropy_of_mean(rows),
-        lambda truth, rows: released.mean_distribution(rows),
+        _released_entropy,
+        _released_distribution,
     )
     repeats: int = 2
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
         """Return Normal's queries with their texts replaced."""
-        pseudo = self.pseudo_queries(task_input.card, task_input.split.demonstration)
-        return [Condition(self.score_keys[1], task_input.queries(pseudo=pseudo))]
+        _, paper_key = self.score_keys
+        texts = self.pseudo_queries(task_input.card, task_input.split.demonstration)
+        return [Condition(paper_key, task_input.queries(pseudo=texts))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +147,8 @@ class ContextualBiasTask(_PriorBiasTask):
 
     def pseudo_queries(self, card: Card, demonstration_set: SubsetView) -> Iterator[tuple[str, ...]]:
         """Return empty queries."""
-        return pseudo_queries.empty_queries(len(card.template.input_text_prefixes))
+        texts_per_query = len(card.template.input_text_prefixes)
+        return pseudo_queries.empty_queries(texts_per_query)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +268,7 @@ class TripletBias(BenchmarkGroup):
         domain_query_length: int = 128,
         **settings: Unpack[Settings],
     ) -> None:
-        common = (k, noisy_channel, metrics, datasets)
-        self.contextual = ContextualBias(*common, **settings)
-        self.domain = DomainBias(*common, domain_query_length, **settings)
-        self.post = PosteriorBias(*common, **settings)
-        super().__init__(self.task_name, {part: getattr(self, part) for part in ("contextual", "domain", "post")})
+        self.contextual = ContextualBias(k, noisy_channel, metrics, datasets, **settings)
+        self.domain = DomainBias(k, noisy_channel, metrics, datasets, domain_query_length, **settings)
+        self.post = PosteriorBias(k, noisy_channel, metrics, datasets, **settings)
+        super().__init__(self.task_name, {"contextual": self.contextual, "domain": self.domain, "post": self.post})

@@ -22,9 +22,13 @@ if TYPE_CHECKING:
     from StaICC.benchmarks.benchmark import Datasets, ScoringSettings
     from StaICC.benchmarks.score_intervals import Intervals
     from StaICC.benchmarks.task import Scoring, TaskInput
+    from StaICC.prompting.demonstrations import DemonstrationLists
 
 
 _GENERALISATION_ROWS = 128
+"""Test rows of a data set, unless the limit is larger; with 4 x 3 prompts each they make 1,536 queries."""
+_TEMPLATE_ORDER = (0, 3, 7, 1, 2, 4, 5, 6, 8)
+"""Templates in the order in which they are used: the first three have all instructions, and no level three times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +52,10 @@ class GeneralisationTask(Task):
 
     def options(self) -> Mapping[str, Any]:
         """Return the numbers of draws and of templates, and of test rows if there can be more than by default."""
-        more = {} if self.test_rows == _GENERALISATION_ROWS else {"rows": self.test_rows}
-        return {"draws": self.draws, "templates": self.templates, **more}
+        options = {"draws": self.draws, "templates": self.templates}
+        if self.test_rows is not None and self.test_rows != _GENERALISATION_ROWS:
+            options["rows"] = self.test_rows
+        return options
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
         """Return one condition for each draw and template, draw by draw.
@@ -57,15 +63,20 @@ class GeneralisationTask(Task):
         Raises:
             ArgumentError: The test rows of a draw have different demonstrations: draws are then no factor.
         """
-        lists, rows = task_input.demonstration_lists, len(task_input.split.test)
-        if task_input.repeats < 2 or any(lists[place] != lists[place - place % rows] for place in range(len(lists))):
+        row_count = len(task_input.split.test)
+        if task_input.repeats < 2 or not _rows_share_lists(task_input.demonstration_lists, row_count):
             raise ArgumentError(
                 f"{self.name}: got other demonstrations for each test row, or one draw, expected "
                 f"{self.draws} lists that all test rows share (sampler='nested-shared', the default)"
             )
-        chosen = [template_of_levels(task_input, L9[place]) for place in _TEMPLATE_ORDER[: self.templates]]
-        cells = [f"draw{draw + 1}-template{n + 1}" for draw in range(self.draws) for n in range(self.templates)]
-        return [*map(Condition, cells, queries_by_repeat(task_input, chosen))]
+        prompt_settings = []
+        for number in _TEMPLATE_ORDER[: self.templates]:
+            prompt_settings.append(template_of_levels(task_input, L9[number]))
+        names = []
+        for draw in range(1, self.draws + 1):
+            for template in range(1, self.templates + 1):
+                names.append(f"draw{draw}-template{template}")
+        return [*map(Condition, names, queries_by_repeat(task_input, prompt_settings))]
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Return the accuracy over the queries of all conditions."""
@@ -80,14 +91,25 @@ class GeneralisationTask(Task):
         return score_intervals.score_intervals(_pooled(outcomes), statistics, scoring.statistics.level)
 
 
-_TEMPLATE_ORDER = (0, 3, 7, 1, 2, 4, 5, 6, 8)
-"""Templates in the order in which they are used: the first three have all instructions, and no level three times."""
+def _rows_share_lists(lists: DemonstrationLists, row_count: int) -> bool:
+    """Return whether all test rows of each draw have the same demonstrations.
+
+    Args:
+        lists: The demonstrations of each prompt, draw by draw.
+        row_count: The number of test rows of a draw.
+    """
+    for number, demonstrations in enumerate(lists):
+        first_of_draw = number - number % row_count
+        if demonstrations != lists[first_of_draw]:
+            return False
+    return True
 
 
 def _pooled(outcomes: Sequence[Outcome]) -> Outcome:
     """Return the queries of all conditions as one."""
     queries = [query for outcome in outcomes for query in outcome.condition.queries]
-    return Outcome(Condition("all", queries), [a for outcome in outcomes for a in outcome.given], outcomes[0].outputs)
+    answers = [answer for outcome in outcomes for answer in outcome.given]
+    return Outcome(Condition("all", queries), answers, outcomes[0].outputs)
 
 
 class Generalisation(Benchmark):
@@ -116,6 +138,9 @@ class Generalisation(Benchmark):
         **settings: Unpack[ScoringSettings],
     ) -> None:
         settings.setdefault("sampler", "nested-shared")
+        test_rows = _GENERALISATION_ROWS
         limit = settings.get("limit")
-        rows = max(_GENERALISATION_ROWS, limit if isinstance(limit, int) else 0)
-        super().__init__(GeneralisationTask(rows, draws, templates), k, datasets=datasets, **settings)
+        if isinstance(limit, int) and limit > test_rows:
+            test_rows = limit
+        task = GeneralisationTask(test_rows=test_rows, draws=draws, templates=templates)
+        super().__init__(task, k, datasets=datasets, **settings)

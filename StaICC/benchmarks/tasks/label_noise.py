@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from StaICC import benchmark_names
 from StaICC.arguments import set_integers
 from StaICC.benchmarks.benchmark import Benchmark, classification_scores, condition_missing
-from StaICC.benchmarks.group import attempt
-from StaICC.benchmarks.task import Condition, Scores, Task
+from StaICC.benchmarks.task import Condition, Scores, Task, compute_or_explain
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics import diagnosis, released
 from StaICC.prompting.stable_random import StableRandom
@@ -47,34 +46,52 @@ class GLERTask(Task):
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
         """Return one condition for each rate of label noise, from 0 to 1; all conditions share one generator."""
-        noise, last = StableRandom(), self.interpolations - 1
-        noisy = [dataclasses.replace(task_input.settings, label_wrong_rate=step / last) for step in range(last + 1)]
-        return [Condition(str(step), task_input.queries(own, noise=noise)) for step, own in enumerate(noisy)]
+        noise = StableRandom()
+        conditions = []
+        for step in range(self.interpolations):
+            wrong_rate = step / (self.interpolations - 1)
+            settings = dataclasses.replace(task_input.settings, label_wrong_rate=wrong_rate)
+            conditions.append(Condition(str(step), task_input.queries(settings, noise=noise)))
+        return conditions
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Return each condition's metrics, and each metric's regression line on the share of correct labels."""
         values: dict[str, Any] = {}
         missing: dict[str, str] = {}
         for outcome in outcomes:
-            values[outcome.condition.name], reasons = classification_scores(outcome, scoring.metric_set)
-            missing |= condition_missing(outcome.condition.name, reasons)
-        lines: dict[str, list[float] | None] = {}
-        for metric in values["0"]:
-            series = [own[metric] for own in values.values()]
-            lines[metric] = attempt(missing, f"sensitivity.{metric}", self._line, series, scoring)
-        averaged = {metric: line[0] if line else None for metric, line in lines.items()}
-        return Scores({**values, "sensitivity": lines}, averaged, missing)
+            name = outcome.condition.name
+            values[name], reasons = classification_scores(outcome, scoring.metric_set)
+            missing |= condition_missing(name, reasons)
 
-    def _line(self, series: Sequence[float | None], scoring: Scoring) -> list[float]:
-        """Return slope and intercept of a metric over the share of correct labels."""
-        shares, known = diagnosis.noisy_label_shares(scoring.k, len(series)), [v for v in series if v is not None]
-        if len(known) < len(series):
+        lines: dict[str, list[float] | None] = {}
+        slopes: dict[str, float | None] = {}
+        first_condition = outcomes[0].condition.name
+        for metric in values[first_condition]:
+            by_condition = [values_of_condition[metric] for values_of_condition in values.values()]
+            line = compute_or_explain(missing, f"sensitivity.{metric}", self._line, by_condition, scoring)
+            lines[metric] = line
+            slopes[metric] = None if line is None else line[0]
+        return Scores({**values, "sensitivity": lines}, slopes, missing)
+
+    def _line(self, by_condition: Sequence[float | None], scoring: Scoring) -> list[float]:
+        """Return slope and intercept of a metric over the share of correct labels.
+
+        Args:
+            by_condition: The value of the metric at each noise rate; ``None`` where undefined.
+            scoring: How the task scores.
+
+        Raises:
+            UndefinedMetricError: A value is undefined, or there are no demonstrations.
+        """
+        values = [value for value in by_condition if value is not None]
+        if len(values) < len(by_condition):
             raise UndefinedMetricError("the metric is undefined at some noise rate")
         if scoring.metric_set.as_released:
-            return list(released.gler(known))
-        if len(set(shares)) < 2:
+            return list(released.gler(values))
+        correct_shares = diagnosis.noisy_label_shares(scoring.k, len(values))
+        if len(set(correct_shares)) < 2:
             raise UndefinedMetricError("without demonstrations, labels cannot be wrong")
-        return list(diagnosis.gler(known, shares))
+        return list(diagnosis.gler(values, correct_shares))
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the intervals of the slopes."""
@@ -88,9 +105,10 @@ class GLERTask(Task):
 
 def queries_by_repeat(task_input: TaskInput, prompts: Sequence[PromptSettings]) -> Iterator[tuple[Query, ...]]:
     """Yield the queries of each repeat with each settings of the prompts, repeat by repeat."""
-    written = [task_input.queries(settings) for settings in prompts]
+    queries_of_settings = [task_input.queries(settings) for settings in prompts]
     for repeat in range(task_input.repeats):
-        yield from (tuple(query for query in queries if query.repeat == repeat) for queries in written)
+        for queries in queries_of_settings:
+            yield tuple(query for query in queries if query.repeat == repeat)
 
 
 class GLER(Benchmark):

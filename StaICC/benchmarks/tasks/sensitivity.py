@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from StaICC import benchmark_names, errors
 from StaICC.benchmarks.benchmark import Benchmark
-from StaICC.benchmarks.group import attempt
-from StaICC.benchmarks.task import Condition, Scores, Task
+from StaICC.benchmarks.task import Condition, Scores, Task, compute_or_explain
 from StaICC.benchmarks.tasks.label_noise import L9, queries_by_repeat
 from StaICC.metrics import diagnosis, released
 
@@ -38,13 +37,15 @@ class _ConsistencyTask(Task, Protocol):
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
         """Return one condition for each repeat and settings of the prompts."""
-        cells = queries_by_repeat(task_input, self.prompts(task_input))
-        return [Condition(str(place), queries) for place, queries in enumerate(cells)]
+        conditions = []
+        for number, queries in enumerate(queries_by_repeat(task_input, self.prompts(task_input))):
+            conditions.append(Condition(str(number), queries))
+        return conditions
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Return the consistency over the conditions."""
         missing: dict[str, str] = {}
-        value = attempt(missing, "sensitivity.consistency", _consistency, outcomes, scoring)
+        value = compute_or_explain(missing, "sensitivity.consistency", _consistency, outcomes, scoring)
         return Scores({"sensitivity": {"consistency": value}}, {"consistency": value}, missing)
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
@@ -55,17 +56,27 @@ class _ConsistencyTask(Task, Protocol):
 
 
 def _consistency(outcomes: Sequence[Outcome], scoring: Scoring) -> float:
+    """Return the mean over queries of the share of their most frequent predicted label.
+
+    Raises:
+        UndefinedMetricError: There is one condition only, or no query has a prediction in every condition.
+    """
     if len(outcomes) < 2:
         raise errors.UndefinedMetricError(
             "there is only one condition to compare (demonstrations set by hand give one list for each query)"
         )
-    by_query = zip(*(outcome.predictions for outcome in outcomes), strict=True)
-    complete = [[label for label in labels if label is not None] for labels in by_query if None not in labels]
-    if not complete:
+    labels_of_queries = []
+    for predictions in zip(*(outcome.predictions for outcome in outcomes), strict=True):
+        labels = [label for label in predictions if label is not None]
+        if len(labels) == len(outcomes):
+            labels_of_queries.append(labels)
+    if not labels_of_queries:
         raise errors.UndefinedMetricError("no query has a prediction in every condition")
-    if scoring.metric_set.as_released and len(complete) == len(outcomes[0].answers):
-        return released.consistency([row for outcome in outcomes for row in outcome.rows], len(complete))
-    return diagnosis.consistency(complete)
+    all_predicted = len(labels_of_queries) == len(outcomes[0].answers)
+    if scoring.metric_set.as_released and all_predicted:
+        rows = [row for outcome in outcomes for row in outcome.rows]
+        return released.consistency(rows, len(labels_of_queries))
+    return diagnosis.consistency(labels_of_queries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +93,25 @@ class TemplateSensitivityTask(_ConsistencyTask):
 
 
 def template_of_levels(task_input: TaskInput, levels: str) -> PromptSettings:
-    """Return the settings with the template of one row of the array."""
+    """Return the settings with the template of one row of the array.
+
+    Args:
+        task_input: The data set, whose card has the alternatives of each part of the template.
+        levels: One digit for each part: which of its alternatives is taken.
+    """
     alternatives = task_input.card.alternatives
     if alternatives is None:
         raise errors.ArgumentError(
             f"the card of {task_input.card.name} has no alternative templates, which template sensitivity needs; give "
             "its card 'alternatives' (three levels of instruction, input prefixes, label prefix, label affix)"
         )
-    factors = [factor.name for factor in dataclasses.fields(alternatives)]
-    chosen = {name: getattr(alternatives, name)[int(level)] for name, level in zip(factors, levels, strict=True)}
-    settings = task_input.settings
-    return dataclasses.replace(settings, template=dataclasses.replace(settings.template, **chosen))
+    part_names = [field.name for field in dataclasses.fields(alternatives)]
+    parts = {}
+    for name, level in zip(part_names, levels, strict=True):
+        alternatives_of_part = getattr(alternatives, name)
+        parts[name] = alternatives_of_part[int(level)]
+    template = dataclasses.replace(task_input.settings.template, **parts)
+    return dataclasses.replace(task_input.settings, template=template)
 
 
 @dataclass(frozen=True, slots=True)
