@@ -15,8 +15,11 @@ from StaICC.cli.parser import add_command
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import own_attribute
 from StaICC.kernels.registry import load_kernel
-from StaICC.results.result import Result, ResultGroup, model_index, query_records, score_records
+from StaICC.results.model_card import model_index
+from StaICC.results.query_records import query_records
+from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import split_runs
+from StaICC.results.score_records import score_records
 from StaICC.safe_text import json_escaped
 
 

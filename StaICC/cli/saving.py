@@ -22,7 +22,8 @@ from StaICC.errors import ArgumentError, DataMissingError, StaICCError
 from StaICC.files.output import StrPath, check_outputs, write_output
 from StaICC.layout import Block, TextTable, print_blocks
 from StaICC.results.files import DIGESTS, check_result_name, read_result_file, with_digests, write_result_file
-from StaICC.results.result import Result, ResultGroup, load, save_records
+from StaICC.results.query_records import save_records
+from StaICC.results.result import Result, ResultGroup, load
 from StaICC.results.signature import Signature
 from StaICC.safe_text import json_escaped, one_line, utf8, visible
 

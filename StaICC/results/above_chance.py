@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from StaICC.metrics.intervals import Interval
-from StaICC.results.details import Baselines, DatasetDetails, MeanDetails
+from StaICC.results.details import Baselines
+from StaICC.results.protocol import ResultLike
 
 LEVEL = 0.05
 """A baseline is beaten if the p-value is at most this."""
@@ -49,19 +49,6 @@ class BaselineVerdict:
 
 
 Verdicts = tuple[BaselineVerdict, ...]
-
-
-class _HasBaselines(Protocol):
-    """What is read of a result."""
-
-    @property
-    def divided(self) -> Mapping[str, Mapping[str, Any]]: ...
-
-    @property
-    def details(self) -> Mapping[str, DatasetDetails]: ...
-
-    @property
-    def means(self) -> MeanDetails: ...
 
 
 def verdicts_of(baselines: Baselines) -> Verdicts:
@@ -136,7 +123,7 @@ class AboveChance:
         return text
 
 
-def above_chance(result: _HasBaselines) -> AboveChance | None:
+def above_chance(result: ResultLike) -> AboveChance | None:
     """Return the verdicts about a run; ``None`` if no accuracy has baselines.
 
     Of several conditions, such as the rounds of LongICL, the first one has the verdict. Experiments of LongICL have
@@ -158,7 +145,7 @@ def above_chance(result: _HasBaselines) -> AboveChance | None:
     return AboveChance(datasets, mean, conditions[0] if len(conditions) > 1 else None)
 
 
-def not_beaten_by_baseline(result: _HasBaselines) -> dict[str, list[str]]:
+def not_beaten_by_baseline(result: ResultLike) -> dict[str, list[str]]:
     """Return for each baseline that is not beaten everywhere where it is not: data sets, and the mean."""
     found = above_chance(result)
     if found is None:
@@ -174,7 +161,7 @@ def not_beaten_by_baseline(result: _HasBaselines) -> dict[str, list[str]]:
     return {baseline: lost[baseline] for baseline in BASELINES if baseline in lost}
 
 
-def interval_disagreements(result: _HasBaselines) -> list[str]:
+def interval_disagreements(result: ResultLike) -> list[str]:
     """Return a sentence for each interval that is above a baseline which the test does not reject."""
     found = above_chance(result)
     if found is None:

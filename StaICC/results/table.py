@@ -3,68 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from StaICC import benchmark_names
 from StaICC.layout import Block, Line, TextTable
 from StaICC.metrics.scores import BASELINE_KEYS, SCORES
 from StaICC.numerics import mean
 from StaICC.results.above_chance import LEVEL, THE_MEAN, above_chance, interval_disagreements, not_beaten_by_baseline
-from StaICC.results.details import DatasetDetails, EarlyStopping, MeanDetails
+from StaICC.results.details import DatasetDetails
 from StaICC.results.left_out import LEFT_OUT_NOTE, with_marks
-from StaICC.results.predictor import Provenance
-from StaICC.results.signature import Signature
-
-
-class TabledResult(Protocol):
-    """What tables and remarks read of a result."""
-
-    @property
-    def benchmark(self) -> str:
-        """Name of the benchmark."""
-
-    @property
-    def model(self) -> str:
-        """The models, in one line."""
-
-    @property
-    def signature(self) -> Signature:
-        """The settings of the run."""
-
-    @property
-    def provenance(self) -> Provenance:
-        """Who predicted."""
-
-    @property
-    def divided(self) -> Mapping[str, Mapping[str, Any]]:
-        """Scores by data set."""
-
-    @property
-    def details(self) -> Mapping[str, DatasetDetails]:
-        """Counts, intervals and notes by data set."""
-
-    @property
-    def means(self) -> MeanDetails:
-        """Intervals and baselines of the means."""
-
-    @property
-    def timing(self) -> Mapping[str, float]:
-        """Seconds and tokens by step."""
-
-    @property
-    def stopping(self) -> EarlyStopping | None:
-        """Why the run stopped early."""
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """What the data, prompts and predictions warn of."""
-
-    def left_out_of(self, metric: str, dataset: str | None = None) -> int:
-        """Return the number of queries that a score leaves out."""
-
-    def score_records(self) -> Iterator[Mapping[str, Any]]:
-        """Yield one record for each score."""
+from StaICC.results.protocol import ResultLike
 
 
 def _figure(value: Any) -> str:
@@ -93,7 +42,7 @@ def _shared_left_out(columns: Sequence[_ScoreColumn]) -> list[int] | None:
     return list(counts.pop()) if len(counts) == 1 else None
 
 
-def result_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
+def result_rows(result: ResultLike) -> tuple[list[str], list[list[str]]]:
     """Return the head and the rows of a result's table, as text.
 
     Each score has its interval in brackets; next to accuracy are its baselines. The row of the mean has those of the
@@ -170,7 +119,7 @@ _EXPERIMENT_COLUMNS = {
 _HIDDEN_IF_EMPTY = ("model's tokens", "unparsed", "not shown", "p (Holm)")
 
 
-def experiment_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
+def experiment_rows(result: ResultLike) -> tuple[list[str], list[list[str]]]:
     """Return the head and the rows of the table of an experiment of LongICL, as text; no rows without one.
 
     Args:
@@ -202,7 +151,7 @@ def experiment_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
     return head, [[row[key] for key in head] for row in rows]
 
 
-def _experiment_notes(result: TabledResult) -> list[str]:
+def _experiment_notes(result: ResultLike) -> list[str]:
     """Return what the differences are, and the p-values of the test of positions."""
     experiments = {name: scores["experiment"] for name, scores in result.divided.items() if scores.get("experiment")}
     if not experiments:
@@ -227,7 +176,7 @@ def _experiment_notes(result: TabledResult) -> list[str]:
     return notes
 
 
-def bracket_note(results: Iterable[TabledResult]) -> list[str]:
+def bracket_note(results: Iterable[ResultLike]) -> list[str]:
     """Return what the brackets in the tables of results are: one sentence for each level of their intervals.
 
     Args:
@@ -237,7 +186,7 @@ def bracket_note(results: Iterable[TabledResult]) -> list[str]:
     return [f"In brackets: {100 * level:g} % intervals." for level in sorted({interval.level for interval in scores})]
 
 
-def _not_beaten(result: TabledResult) -> list[str]:
+def _not_beaten(result: ResultLike) -> list[str]:
     """Return one sentence for each baseline that the accuracy does not beat, and for intervals that say otherwise."""
     sentences = []
     found = above_chance(result)
@@ -263,7 +212,7 @@ def _dropped(details: DatasetDetails) -> list[str]:
     ]
 
 
-def _label_mass(result: TabledResult) -> list[str]:
+def _label_mass(result: ResultLike) -> list[str]:
     """Return one sentence about the total probability of the labels, where the predictions record it."""
     masses = {}
     for name, details in result.details.items():
@@ -277,7 +226,7 @@ def _label_mass(result: TabledResult) -> list[str]:
     return [f"Label mass (mean total probability of the labels): {whole:.2g}{lowest}."]
 
 
-def remarks(result: TabledResult) -> list[str]:
+def remarks(result: ResultLike) -> list[str]:
     """Return remarks about the scores, one sentence each.
 
     Args:
@@ -310,7 +259,7 @@ def remarks(result: TabledResult) -> list[str]:
     return sentences + _label_mass(result) + _not_beaten(result) + _experiment_notes(result) + bracket_note([result])
 
 
-def result_blocks(result: TabledResult) -> list[Block]:
+def result_blocks(result: ResultLike) -> list[Block]:
     """Return a result as a table with its remarks, its model, its signature and its warnings."""
     head, rows = experiment_rows(result)
     if not rows:
