@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from StaICC.results.left_out import with_marks
@@ -11,6 +11,43 @@ from StaICC.results.score_records import score_records
 
 _HUB_METRICS = {"macro_F1": "f1"}
 """Names of metrics on the model hub, where they differ from the keys."""
+
+
+def _dataset_title(record: Mapping[str, Any]) -> str:
+    """Return the data set of a score, or what the mean over the data sets is called."""
+    if record["dataset"]:
+        return str(record["dataset"])
+    return "mean over data sets"
+
+
+def _evaluation_without_metrics(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the evaluation that a score belongs to, before it has any metrics."""
+    dataset = _dataset_title(record)
+    return {
+        "task": {"type": "text-classification", "name": f"StaICC {record['benchmark']}, {record['method']}"},
+        "dataset": {"type": dataset, "name": dataset, "split": "test", "args": {"signature": record["signature"]}},
+        "metrics": [],
+    }
+
+
+def _metric_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one metric of an evaluation: type, name, value, and in ``args`` what else is known about the value."""
+    known: dict[str, Any] = {}
+    for name in ("low", "high", "level"):
+        if record[name] is not None:
+            known[name] = record[name]
+    if record["left_out"]:
+        known["queries_left_out"] = record["left_out"]
+    if record["stopped_early"]:
+        known["stopped_early"] = True
+    if record["not_beaten"]:
+        known["not_better_than"] = record["not_beaten"]
+    return {
+        "type": _HUB_METRICS.get(record["metric"], record["metric"]),
+        "name": with_marks(record["metric"], record["left_out"], record["stopped_early"]),
+        "value": record["value"],
+        "args": known,
+    }
 
 
 def model_index(results: Iterable[ResultsLike]) -> list[dict[str, Any]]:
@@ -24,24 +61,18 @@ def model_index(results: Iterable[ResultsLike]) -> list[dict[str, Any]]:
         Undefined scores are left out. The name of a score says how many queries it leaves out, and whether the run
         stopped early.
     """
-    models: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {}
-    for record in (record for result in results for record in score_records(result) if record["value"] is not None):
-        benchmark, signature, dataset = record["benchmark"], record["signature"], record["dataset"]
-        dataset = dataset or "mean over data sets"
-        empty: dict[str, Any] = {
-            "task": {"type": "text-classification", "name": f"StaICC {benchmark}, {record['method']}"},
-            "dataset": {"type": dataset, "name": dataset, "split": "test", "args": {"signature": signature}},
-            "metrics": [],
-        }
-        evaluation = models.setdefault(record["model"], {}).setdefault((benchmark, signature, dataset), empty)
-        metric = {"type": _HUB_METRICS.get(record["metric"], record["metric"])}
-        details = {name: record[name] for name in ("low", "high", "level") if record[name] is not None}
-        metric["name"] = with_marks(record["metric"], record["left_out"], record["stopped_early"])
-        if record["left_out"]:
-            details["queries_left_out"] = record["left_out"]
-        if record["stopped_early"]:
-            details["stopped_early"] = True
-        if record["not_beaten"]:
-            details["not_better_than"] = record["not_beaten"]
-        evaluation["metrics"].append({**metric, "value": record["value"], "args": details})
-    return [{"name": model, "results": list(evaluations.values())} for model, evaluations in models.items()]
+    evaluations_by_model: dict[str, dict[tuple[str, str, str], dict[str, Any]]] = {}
+    for result in results:
+        for record in score_records(result):
+            if record["value"] is None:
+                continue
+            evaluations = evaluations_by_model.setdefault(record["model"], {})
+            key = (record["benchmark"], record["signature"], _dataset_title(record))
+            if key not in evaluations:
+                evaluations[key] = _evaluation_without_metrics(record)
+            evaluations[key]["metrics"].append(_metric_of(record))
+
+    index = []
+    for model, evaluations in evaluations_by_model.items():
+        index.append({"name": model, "results": list(evaluations.values())})
+    return index

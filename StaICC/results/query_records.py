@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 from StaICC.datasets.catalogue import plain_values
 from StaICC.errors import ArgumentError
 from StaICC.files.output import write_output
-from StaICC.results.details import query_positions
+from StaICC.results.details import QueryPosition, query_positions
 from StaICC.results.files import json_row
 from StaICC.results.protocol import ResultLike, ResultsLike
 from StaICC.results.score_records import origin
@@ -62,46 +62,137 @@ WrittenPrompts = Mapping[str, Sequence[tuple[str, ...]] | str]
 text is the reason why a data set has none."""
 
 
+QueryKey = tuple[str, int]
+"""Condition of a query, and its number within the condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class _DatasetFacts:
+    """What is known about the queries of one data set, next to their predictions."""
+
+    origin: Mapping[str, Any]
+    """The keys that all records have (:func:`~StaICC.results.score_records.origin`)."""
+    labels: tuple[str, ...]
+    reasons: Mapping[QueryKey, str]
+    """Why queries have no prediction."""
+    counted_wrong: Set[QueryKey]
+    """Queries whose reply has no label and counts as wrong."""
+    outputs: Mapping[QueryKey, Mapping[str, Any]]
+    """The records that the run kept."""
+    signature: str
+
+    def label_name(self, label: int | None) -> str | None:
+        """Return the name of a label; ``None`` without a label, and where the result does not have the names."""
+        if label is None:
+            return None
+        if 0 <= label < len(self.labels):
+            return self.labels[label]
+        return None
+
+    def record(
+        self,
+        key: QueryKey,
+        position: QueryPosition,
+        truth: int,
+        prediction: int | None,
+        scores: Sequence[float] | None,
+        probabilities: Sequence[float] | None,
+        prompt_parts: tuple[str, ...] | None,
+    ) -> QueryRecord:
+        """Return the record of a query.
+
+        Args:
+            key: The query.
+            position: Its test row, and its number among the queries of this row.
+            truth: The true label.
+            prediction: The predicted label; -1 for a reply of LongICL that names none, ``None`` for a failed query.
+            scores: The label scores.
+            probabilities: The label scores as the metrics read them.
+            prompt_parts: Instruction, demonstrations and query of the prompt.
+        """
+        condition, query = key
+        row, repeat = position
+        correct = None
+        if prediction is not None or key in self.counted_wrong:
+            correct = prediction == truth
+        if prediction is not None and prediction < 0:
+            prediction = None
+        output = self.outputs.get(key, {})
+        return QueryRecord(
+            **self.origin,
+            condition=condition,
+            query=query,
+            row=row,
+            repeat=repeat,
+            ground_truth=truth,
+            prediction=prediction,
+            correct=correct,
+            ground_truth_label=self.label_name(truth),
+            prediction_label=self.label_name(prediction),
+            scores=None if scores is None else tuple(scores),
+            probabilities=None if probabilities is None else tuple(probabilities),
+            reply=output.get("response"),
+            finish_reason=output.get("finish_reason"),
+            reason=self.reasons.get(key),
+            prompt=None if prompt_parts is None else "".join(prompt_parts),
+            demonstrations=None if prompt_parts is None else prompt_parts[1:-1],
+            signature=self.signature,
+        )
+
+
+def _dataset_facts(result: ResultLike, dataset: str, signature: str) -> _DatasetFacts:
+    """Return what is known about the queries of a data set, next to their predictions."""
+    details = result.details[dataset]
+    reasons = {}
+    for query in (*details.failures, *details.unparsed):
+        reasons[query.condition, query.query] = query.reason
+    outputs = {}
+    if result.outputs is not None:
+        for output in result.outputs.get(dataset, ()):
+            outputs[output["condition"], output["query"]] = output
+    return _DatasetFacts(
+        origin=origin(result, dataset),
+        labels=details.labels,
+        reasons=reasons,
+        counted_wrong=result.counted_wrong(dataset),
+        outputs=outputs,
+        signature=signature,
+    )
+
+
 def records_of_queries(result: ResultLike, written: WrittenPrompts) -> Iterator[QueryRecord]:
-    """Yield the queries of a single result."""
+    """Yield the record of each query of a single result, in the order of the run.
+
+    Args:
+        result: The result.
+        written: The prompts. Queries without one have ``None`` in its place.
+    """
     signature = str(result.signature)
     for dataset, details in result.details.items():
-        texts = written.get(dataset, ())
-        prompt_parts = iter(() if isinstance(texts, str) else texts)
-        lost = {(failed.condition, failed.query): failed.reason for failed in (*details.failures, *details.unparsed)}
-        wrong = result.counted_wrong(dataset)
-        kept = (result.outputs or {}).get(dataset, ())
-        outputs = {(output["condition"], output["query"]): output for output in kept}
-        for record in details.conditions:
-            width = len(details.labels)
-            columns = (record.truth, record.predictions, record.label_scores(width), record.probabilities(width))
-            rows = zip(query_positions(record.rows), *columns, strict=True)
-            for number, ((row, repeat), truth, prediction, scores, probabilities) in enumerate(rows):
-                parts, output = next(prompt_parts, None), outputs.get((record.name, number), {})
-                scored = prediction is not None or (record.name, number) in wrong
-                correct = prediction == truth if scored else None
-                if prediction is not None and prediction < 0:  # a reply of LongICL that names no label
-                    prediction = None
-                yield QueryRecord(
-                    **origin(result, dataset),
-                    condition=record.name,
-                    query=number,
-                    row=row,
-                    repeat=repeat,
-                    ground_truth=truth,
-                    prediction=prediction,
-                    correct=correct,
-                    ground_truth_label=_label(details.labels, truth),
-                    prediction_label=_label(details.labels, prediction),
-                    scores=None if scores is None else tuple(scores),
-                    probabilities=None if probabilities is None else tuple(probabilities),
-                    reply=output.get("response"),
-                    finish_reason=output.get("finish_reason"),
-                    reason=lost.get((record.name, number)),
-                    prompt=None if parts is None else "".join(parts),
-                    demonstrations=None if parts is None else parts[1:-1],
-                    signature=signature,
-                )
+        facts = _dataset_facts(result, dataset, signature)
+        prompts = written.get(dataset, ())
+        if isinstance(prompts, str):
+            prompts = ()
+        remaining_prompts = iter(prompts)
+
+        for condition in details.conditions:
+            label_count = len(details.labels)
+            queries = zip(
+                query_positions(condition.rows),
+                condition.truth,
+                condition.predictions,
+                condition.label_scores(label_count),
+                condition.probabilities(label_count),
+                strict=True,
+            )
+            for number, (position, truth, prediction, scores, probabilities) in enumerate(queries):
+                prompt_parts = next(remaining_prompts, None)
+                key = (condition.name, number)
+                yield facts.record(key, position, truth, prediction, scores, probabilities, prompt_parts)
+
+
+_NOT_EXPORTED = ("prompt", "demonstrations", "signature")
+"""Fields of a query's record that :func:`query_records` leaves out."""
 
 
 def query_records(result: ResultsLike) -> Iterator[dict[str, Any]]:
@@ -121,12 +212,11 @@ def query_records(result: ResultsLike) -> Iterator[dict[str, Any]]:
     """
     for single in result.results():
         for query in records_of_queries(single, {}):
-            values = plain_values(query)
-            yield {key: json_row(values[key]) for key in values if key not in ("prompt", "demonstrations", "signature")}
-
-
-def _label(labels: tuple[str, ...], index: int | None) -> str | None:
-    return labels[index] if index is not None and 0 <= index < len(labels) else None
+            record = {}
+            for name, value in plain_values(query).items():
+                if name not in _NOT_EXPORTED:
+                    record[name] = json_row(value)
+            yield record
 
 
 def save_records(result: ResultsLike, path: str | os.PathLike[str]) -> None:
@@ -145,8 +235,10 @@ def save_records(result: ResultsLike, path: str | os.PathLike[str]) -> None:
             raise ArgumentError(
                 f"the result of {single.benchmark} has no outputs; run with return_outputs=True to keep them"
             )
-        for name, records in single.outputs.items():
-            for record in records:
-                plain = {key: json_row(value) for key, value in (origin(single, name) | record).items()}
-                lines.append(json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
+        for dataset, outputs in single.outputs.items():
+            for output in outputs:
+                record = {}
+                for key, value in {**origin(single, dataset), **output}.items():
+                    record[key] = json_row(value)
+                lines.append(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
     write_output(path, map(utf8, lines))

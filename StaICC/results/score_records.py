@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from StaICC import benchmark_names
+from StaICC.metrics.intervals import Interval
 from StaICC.metrics.scores import BASELINE_KEYS
 from StaICC.results.above_chance import strongest_not_beaten, verdicts_of
-from StaICC.results.details import Baselines, MeanDetails
+from StaICC.results.details import Baselines, ConditionRecord, DatasetDetails, MeanDetails
 from StaICC.results.protocol import ResultLike, ResultsLike
+
+_OTHER_RECORDS = ("rounds", "settings", "experiment")
+"""Keys of objects among the scores of a data set that hold no scores of their own."""
 
 
 def single_scores(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float | None]]:
-    """Yield single scores by key, nested keys joined by dots; texts and settings are left out.
+    """Yield every single score with its key; texts and settings are left out.
 
-    A list under ``sensitivity`` is a regression line: slope and intercept.
+    The keys of nested scores are joined by dots, and an item of a list has its number as the last key. A list under
+    ``sensitivity`` is a regression line: its slope has the key itself, its intercept the key with ``(intercept)``.
+
+    Args:
+        values: The scores of a data set, or the means.
+        prefix: What the keys begin with: that of the object that holds the values, with a dot.
     """
     for key, value in values.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
-            if key not in ("rounds", "settings", "experiment"):  # records of their own, not scores
+            if key not in _OTHER_RECORDS:
                 yield from single_scores(value, f"{name}.")
-        elif isinstance(value, (list, tuple)) and prefix == "sensitivity." and len(value) == 2:
-            yield name, value[0]
-            yield f"{name} (intercept)", value[1]
         elif isinstance(value, (list, tuple)):
-            yield from ((f"{name}.{place}", item) for place, item in enumerate(value))
-        elif value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+            if prefix == "sensitivity." and len(value) == 2:
+                slope, intercept = value
+                yield name, slope
+                yield f"{name} (intercept)", intercept
+            else:
+                for index, item in enumerate(value):
+                    yield f"{name}.{index}", item
+        elif value is None:
+            yield name, None
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
             yield name, value
 
 
@@ -36,12 +51,17 @@ def origin(result: ResultLike, dataset: str | None) -> dict[str, Any]:
     return {"benchmark": result.benchmark, "model": result.model, "method": result.method, "dataset": dataset}
 
 
-def _not_beaten(baselines: Baselines | None) -> str | None:
-    """Return the strongest baseline that is not beaten, empty if all are; ``None`` without baselines."""
-    if baselines is None:
-        return None
-    verdict = strongest_not_beaten(verdicts_of(baselines))
-    return "" if verdict is None else verdict.baseline
+# -- how many queries a score is over
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCounts:
+    """How many queries a score is over."""
+
+    asked: int
+    """Queries that the benchmark asks for this score."""
+    scored: int
+    """Those of them that the score counts: not the failed ones, nor excluded replies without a label."""
 
 
 def _rounds_of(result: ResultLike, dataset: str, metric: str) -> list[Mapping[str, Any]]:
@@ -51,76 +71,159 @@ def _rounds_of(result: ResultLike, dataset: str, metric: str) -> list[Mapping[st
     rounds: Mapping[str, Mapping[str, Any]] = result.divided[dataset].get("rounds") or {}
     if metric == "mean":
         return list(rounds.values())
-    return [rounds[metric]] if metric in rounds else []
+    if metric in rounds:
+        return [rounds[metric]]
+    return []
 
 
-def _asked(result: ResultLike, dataset: str, metric: str) -> int:
-    """Return the number of queries of a score: of its condition or round, if it belongs to one."""
-    details, condition = result.details[dataset], metric.rpartition(".")[0]
+def _counts_of_rounds(result: ResultLike, details: DatasetDetails, rounds: Sequence[Mapping[str, Any]]) -> QueryCounts:
+    """Return the counts of a score of LongICL from the records of its rounds."""
+    asked = 0
+    answered = 0
+    unparsed = 0
+    for round_record in rounds:
+        asked += int(round_record.get("asked", details.asked))
+        answered += int(round_record.get("answered", details.scored))
+        unparsed += int(round_record.get("unparsed", 0))
+    if result.setting("unparsed") == "excluded":
+        return QueryCounts(asked, scored=answered - unparsed)
+    return QueryCounts(asked, scored=answered)
+
+
+def _counts_of_condition(result: ResultLike, dataset: str, condition: ConditionRecord) -> QueryCounts:
+    """Return the counts of a score of one condition from the predictions of its queries."""
+    counted_wrong = result.counted_wrong(dataset)
+    scored = 0
+    for query, prediction in enumerate(condition.predictions):
+        if prediction is not None or (condition.name, query) in counted_wrong:
+            scored += 1
+    return QueryCounts(asked=len(condition.truth), scored=scored)
+
+
+def _query_counts(result: ResultLike, dataset: str, metric: str) -> QueryCounts:
+    """Return how many queries a score is over: those of its rounds or condition if it has one, else of the data set."""
+    details = result.details[dataset]
     rounds = _rounds_of(result, dataset, metric)
     if rounds:
-        return sum(int(own.get("asked", details.asked)) for own in rounds)
-    for record in details.conditions:
-        if record.name == condition:
-            return len(record.truth)
-    return details.asked
+        return _counts_of_rounds(result, details, rounds)
+    condition_name = metric.rpartition(".")[0]
+    for condition in details.conditions:
+        if condition.name == condition_name:
+            return _counts_of_condition(result, dataset, condition)
+    return QueryCounts(asked=details.asked, scored=details.scored)
 
 
-def _scored(result: ResultLike, dataset: str, metric: str) -> int:
-    """Return the number of scored queries of a score: of its condition or round, if it belongs to one."""
-    details, condition = result.details[dataset], metric.rpartition(".")[0]
-    rounds = _rounds_of(result, dataset, metric)
-    if rounds:
-        answered = sum(int(own.get("answered", details.scored)) for own in rounds)
-        unparsed = sum(int(own.get("unparsed", 0)) for own in rounds)
-        return answered - unparsed if result.setting("unparsed") == "excluded" else answered
-    for record in details.conditions:
-        if record.name == condition:
-            wrong = result.counted_wrong(dataset)
-            numbered = enumerate(record.predictions)
-            return sum(label is not None or (condition, place) in wrong for place, label in numbered)
-    return details.scored
+def _summed_counts(result: ResultLike, metric: str, dataset: str | None) -> QueryCounts:
+    """Return how many queries a score of a data set is over, or for ``None`` the mean over all data sets."""
+    datasets = list(result.details)
+    if dataset is not None:
+        datasets = [dataset]
+    asked = 0
+    scored = 0
+    for name in datasets:
+        counts = _query_counts(result, name, metric)
+        asked += counts.asked
+        scored += counts.scored
+    return QueryCounts(asked, scored)
 
 
 def queries_left_out(result: ResultLike, metric: str, dataset: str | None = None) -> int:
     """Return the number of queries that a score leaves out, as :meth:`StaICC.Result.left_out_of` has it."""
     if metric in BASELINE_KEYS:
         return 0
-    names = list(result.details) if dataset is None else [dataset]
-    return sum(_asked(result, name, metric) - _scored(result, name, metric) for name in names)
+    counts = _summed_counts(result, metric, dataset)
+    return counts.asked - counts.scored
+
+
+# -- records
+
+
+def _interval_of(
+    result: ResultLike, dataset: str | None, metric: str, value: float | None, intervals: Mapping[str, Interval]
+) -> Interval | None:
+    """Return the interval of a score.
+
+    Where a run stopped early at a precision, the mean of its score has the interval that stopped it.
+    """
+    stopping = result.stopping
+    if stopping is None or stopping.rule != "precision":
+        return intervals.get(metric)
+    if dataset is None and metric == stopping.score and value is not None:
+        return stopping.interval
+    return intervals.get(metric)
+
+
+def _baselines_of(result: ResultLike, metric: str, baselines: Mapping[str, Baselines]) -> Baselines | None:
+    """Return the baselines of an accuracy; ``None`` for other scores.
+
+    Args:
+        result: The result.
+        metric: Key of the score. Without a condition in it, the first condition has the baselines.
+        baselines: The baselines by condition.
+    """
+    condition, _, score = metric.rpartition(".")
+    if score != "accuracy":
+        return None
+    if condition:
+        return baselines.get(condition)
+    # The mean "accuracy" of GLER is a slope: its data sets have no score with this key.
+    if any(metric not in scores for scores in result.divided.values()):
+        return None
+    if not baselines:
+        return None
+    first_condition = next(iter(baselines))
+    return baselines[first_condition]
+
+
+def _not_beaten(baselines: Baselines | None) -> str | None:
+    """Return the strongest baseline that is not beaten, empty if all are; ``None`` without baselines."""
+    if baselines is None:
+        return None
+    verdict = strongest_not_beaten(verdicts_of(baselines))
+    if verdict is None:
+        return ""
+    return verdict.baseline
+
+
+def _score_record(
+    result: ResultLike, dataset: str | None, metric: str, value: float | None, details: DatasetDetails | MeanDetails
+) -> dict[str, Any]:
+    """Return the record of one score, without the signature; the keys are those of :func:`score_records`."""
+    interval = _interval_of(result, dataset, metric, value, details.intervals)
+    baselines = _baselines_of(result, metric, details.baselines)
+    counts = _summed_counts(result, metric, dataset)
+
+    # A score without a condition shows the accuracies of the first of several conditions, but has no verdict from it.
+    not_beaten = None
+    if "." in metric or len(details.baselines) == 1:
+        not_beaten = _not_beaten(baselines)
+
+    return {
+        **origin(result, dataset),
+        "metric": metric,
+        "value": value,
+        "low": None if interval is None else interval.low,
+        "high": None if interval is None else interval.high,
+        "level": None if interval is None else interval.level,
+        "n": counts.scored,
+        "left_out": 0 if metric in BASELINE_KEYS else counts.asked - counts.scored,
+        "stopped_early": result.stopping is not None,
+        "random": None if baselines is None else baselines.max_random,
+        "majority": None if baselines is None else baselines.majority,
+        "not_beaten": not_beaten,
+        "missing": details.missing.get(metric),
+    }
 
 
 def records_of_scores(result: ResultLike) -> Iterator[dict[str, Any]]:
-    """Yield one record for each score of a single result, as :func:`score_records` has them."""
-    signature, stopping = str(result.signature), result.stopping
-    stopped = stopping.score if stopping and stopping.rule == "precision" else None
-    for dataset, values in [*result.divided.items(), (None, result.averaged)]:
-        own = result.means if dataset is None else result.details.get(dataset, MeanDetails())
-        for metric, value in single_scores(values):
-            interval = own.intervals.get(metric)
-            if stopping and dataset is None and metric == stopped and value is not None:
-                interval = stopping.interval
-            condition, _, last = metric.rpartition(".")
-            of_noise = not condition and any(metric not in own for own in result.divided.values())
-            guess = own.baselines.get(condition or next(iter(own.baselines), ""))
-            guess = guess if last == "accuracy" and not of_noise else None
-            judged = guess if condition or len(own.baselines) == 1 else None  # not the first of several conditions
-            yield {
-                **origin(result, dataset),
-                "metric": metric,
-                "value": value,
-                "low": interval.low if interval else None,
-                "high": interval.high if interval else None,
-                "level": interval.level if interval else None,
-                "n": sum(_scored(result, name, metric) for name in ([dataset] if dataset else result.details)),
-                "left_out": result.left_out_of(metric, dataset),
-                "stopped_early": stopping is not None,
-                "random": guess.max_random if guess else None,
-                "majority": guess.majority if guess else None,
-                "not_beaten": _not_beaten(judged),
-                "missing": own.missing.get(metric),
-                "signature": signature,
-            }
+    """Yield one record for each score of a single result, as :func:`score_records` has them: data sets, then means."""
+    signature = str(result.signature)
+    for dataset, scores in result.divided.items():
+        details = result.details.get(dataset, MeanDetails())
+        for metric, value in single_scores(scores):
+            yield {**_score_record(result, dataset, metric, value, details), "signature": signature}
+    for metric, value in single_scores(result.averaged):
+        yield {**_score_record(result, None, metric, value, result.means), "signature": signature}
 
 
 def score_records(result: ResultsLike) -> Iterator[dict[str, Any]]:
