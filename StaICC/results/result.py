@@ -84,14 +84,24 @@ class _Saved(Displayed, dict[str, Any]):
             >>> query.row, query.prediction_label, query.scores
             (0, 'food', (0.5, 0.3, 0.2))
         """
-        return [query for single in self.results() for query in records_of_queries(single, _written(single, prompts))]
+        queries: list[QueryRecord] = []
+        for single in self.results():
+            written = _written_prompts(single, prompts)
+            queries.extend(records_of_queries(single, written))
+        return queries
 
     def _table(self, level: Level, prompts: Prompts | None) -> list[dict[str, Any]]:
-        if known_name("level", level, get_args(Level)) == "score":
-            rows = list(score_records(self))
+        """Return the rows of a data frame, each by column."""
+        known_name("level", level, get_args(Level))
+        if level == "score":
+            records = list(score_records(self))
         else:
-            rows = [plain_values(query) for query in self.queries(prompts)]
-        return [{column: valid_unicode(value) for column, value in row.items()} for row in rows]
+            records = [plain_values(query) for query in self.queries(prompts)]
+
+        rows = []
+        for record in records:
+            rows.append({column: valid_unicode(value) for column, value in record.items()})
+        return rows
 
     def to_pandas(self, level: Level = "score", prompts: Prompts | None = None) -> Any:
         """Return a tidy ``pandas.DataFrame``: a row for each score, or for each query.
@@ -103,7 +113,8 @@ class _Saved(Displayed, dict[str, Any]):
         Raises:
             MissingDependencyError: pandas is not installed.
         """
-        return require("pandas", "data", "a data frame").DataFrame(self._table(level, prompts))
+        pandas = require("pandas", extra="data", feature="a data frame")
+        return pandas.DataFrame(self._table(level, prompts))
 
     def to_polars(self, level: Level = "score", prompts: Prompts | None = None) -> Any:
         """Return a tidy ``polars.DataFrame``, as :meth:`to_pandas`.
@@ -111,7 +122,7 @@ class _Saved(Displayed, dict[str, Any]):
         Raises:
             MissingDependencyError: polars is not installed.
         """
-        polars = require("polars", "data", "a data frame of polars")
+        polars = require("polars", extra="data", feature="a data frame of polars")
         return polars.DataFrame(self._table(level, prompts), infer_schema_length=None)
 
     def plot(self, kind: str = "forest", **options: Any) -> Any:
@@ -129,33 +140,38 @@ class _Saved(Displayed, dict[str, Any]):
             MissingDependencyError: Matplotlib is not installed.
             UnknownNameError: There is no such figure.
         """
-        axes: list[Any] = import_reference(_PLOTTER)(self, kind, **options).axes()
-        return axes[0] if len(axes) == 1 else axes
+        figure_of = import_reference(_PLOTTER)
+        axes: list[Any] = figure_of(self, kind, **options).axes()
+        if len(axes) == 1:
+            return axes[0]
+        return axes
 
 
-def _written(result: Result, prompts: Prompts | None) -> WrittenPrompts:
+def _written_prompts(result: Result, prompts: Prompts | None) -> WrittenPrompts:
     """Return the prompts of a result, with a warning in the log for each data set without any."""
-    if prompts is not None and not callable(prompts):
+    if prompts is None:
+        return {}
+    if not callable(prompts):
         raise ArgumentError(
             f"prompts: got {prompts!r:.80}, expected a function: StaICC.benchmarks.verify.written_prompts"
         )
-    written = {} if prompts is None else prompts(result)
+    written = prompts(result)
     for dataset in result.details:
-        texts = written.get(dataset, ())
-        if isinstance(texts, str):
-            _log.warning("%s, %s: no prompts: %s", result.benchmark, dataset, texts)
+        reason = written.get(dataset)
+        if isinstance(reason, str):
+            _log.warning("%s, %s: no prompts: %s", result.benchmark, dataset, reason)
     return written
 
 
 class _Named(dict[str, Any]):
-    """A dictionary whose error for an unknown key says what its keys are."""
+    """A dictionary whose error for an unknown key says what the keys name, such as ``"score"``."""
 
-    def __init__(self, keys: str, values: Mapping[str, Any]) -> None:
+    def __init__(self, kind: str, values: Mapping[str, Any]) -> None:
         super().__init__(values)
-        self.keys_are = keys
+        self.kind = kind
 
     def __missing__(self, key: object) -> NoReturn:
-        raise unknown_key(self.keys_are, key, self)
+        raise unknown_key(self.kind, key, self)
 
 
 @dataclass(kw_only=True, eq=False, repr=False, slots=True)
@@ -198,17 +214,24 @@ class Result(_Saved):
     """Records of each query by data set, if the run kept them (``return_outputs=True``); saved separately."""
 
     def __post_init__(self) -> None:
-        self.divided = _Named(
-            "data set in this result", {name: _Named("score", values) for name, values in self.divided.items()}
-        )
+        scores_by_dataset = {}
+        for dataset, scores in self.divided.items():
+            scores_by_dataset[dataset] = _Named("score", scores)
+        self.divided = _Named("data set in this result", scores_by_dataset)
         self.averaged = _Named("score", self.averaged)
-        self.update({DIVIDED: self.divided} if self.with_divided else {}, **{AVERAGED: self.averaged})
+
+        if self.with_divided:
+            self[DIVIDED] = self.divided
+        self[AVERAGED] = self.averaged
 
     def __missing__(self, key: object) -> NoReturn:
-        # Not self.items(): an entry that a user added may hold anything.
-        own: dict[str, dict[str, Any]] = {DIVIDED: self.divided, AVERAGED: self.averaged}
-        entry = next((name for name, values in own.items() if name in self and key in values), "")
-        raise unknown_key("entry of a result", key, self, entry)
+        # Entries that a user added are not searched: they may hold anything.
+        entry_with_key = ""
+        if AVERAGED in self and key in self.averaged:
+            entry_with_key = AVERAGED
+        if DIVIDED in self and key in self.divided:
+            entry_with_key = DIVIDED
+        raise unknown_key("entry of a result", key, self, entry_with_key)
 
     @property
     def model(self) -> str:
@@ -227,13 +250,16 @@ class Result(_Saved):
 
     def setting(self, name: str) -> Any:
         """Return an argument of the benchmark; ``None`` if it differs between data sets."""
-        changed = self.arguments.get("changed")
-        return None if isinstance(changed, (list, tuple)) and name in changed else self.arguments.get(name)
+        differing = self.arguments.get("changed")
+        if isinstance(differing, (list, tuple)) and name in differing:
+            return None
+        return self.arguments.get(name)
 
     def counted_wrong(self, dataset: str) -> set[tuple[str, int]]:
         """Return condition and number of each query of a data set whose reply has no label and counts as wrong."""
-        replies = self.details[dataset].unparsed if self.setting("unparsed") == "wrong" else ()
-        return {(reply.condition, reply.query) for reply in replies}
+        if self.setting("unparsed") != "wrong":
+            return set()
+        return {(reply.condition, reply.query) for reply in self.details[dataset].unparsed}
 
     def left_out_of(self, metric: str, dataset: str | None = None) -> int:
         """Return the number of queries that a score leaves out: failed ones, and replies without a label.
@@ -253,11 +279,16 @@ class Result(_Saved):
         return records_of_scores(self)
 
     def reproducible(self) -> dict[str, Any]:
-        """Return the JSON values that equal runs share: not times, counts of computed predictions, and arguments."""
-        plain = self.to_dict() | {"provenance": self.provenance.reproducible().to_dict()}
-        return {
-            key: value for key, value in plain.items() if key not in ("timing", "with_divided", "warnings", "arguments")
-        }
+        """Return the JSON values that two runs of the same settings share.
+
+        Without those of :data:`NOT_REPRODUCIBLE`, and without the times and counts of the provenance.
+        """
+        values = {}
+        for key, value in self.to_dict().items():
+            if key not in NOT_REPRODUCIBLE:
+                values[key] = value
+        values["provenance"] = self.provenance.reproducible().to_dict()
+        return values
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Result):
@@ -273,10 +304,13 @@ class Result(_Saved):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, with the schema number."""
-        plain = {key: plain_values(getattr(self, name)) for name, key in _KEYS.items()}
-        plain["signature"] = self.signature.to_dict()
-        kept = {key: value for key, value in plain.items() if value or key not in _OPTIONAL}
-        return {"schema": RESULT_SCHEMA, "kind": "result", **kept}
+        saved: dict[str, Any] = {"schema": RESULT_SCHEMA, "kind": "result"}
+        for attribute, key in _KEYS.items():
+            value = plain_values(getattr(self, attribute))
+            if value or key not in _OPTIONAL:
+                saved[key] = value
+        saved["signature"] = self.signature.to_dict()
+        return saved
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Result:
@@ -286,26 +320,41 @@ class Result(_Saved):
             SchemaError: The data is damaged or of a newer schema.
         """
         check_schema(data, "result")
-        kinds = {**hints_of(cls), "signature": Mapping[str, str], "stopping": EarlyStopping}
-        values: dict[str, Any] = {}
-        for name, key in _KEYS.items():
-            if key in data:
-                values[name] = read_value(kinds[name], data[key], f"the result's {key}")
-            elif key not in _OPTIONAL:
-                raise SchemaError(f"the result cannot be read: the field {key!r} is missing")
-        for dataset, scores in values["divided"].items():
+        attributes = _read_attributes(data)
+        for dataset, scores in attributes["divided"].items():
             check_scores(scores, f"the scores of {dataset:.60}")
-        if set(values["details"]) != set(values["divided"]):
+        if set(attributes["details"]) != set(attributes["divided"]):
             raise SchemaError("the scores and the details are not of the same data sets")
-        if ("stopping" in values) != ("stopping" in values["signature"]):
+        stopped_early = "stopping" in attributes
+        signature_says_stopped = "stopping" in attributes["signature"]
+        if stopped_early != signature_says_stopped:
             raise SchemaError("the signature and the record of early stopping are not of the same run")
-        return cls(**values | {"signature": Signature(values["signature"])})
+        attributes["signature"] = Signature(attributes["signature"])
+        return cls(**attributes)
 
 
-_KEYS = {item.name: item.name for item in fields(Result) if item.name != "outputs"}
+NOT_REPRODUCIBLE = ("timing", "with_divided", "warnings", "arguments")
+"""Keys of a file that may differ between two runs of the same settings: the seconds, whether the scores by data set are
+an entry of the dictionary, the warnings (of the version that ran), and how the arguments were given."""
+
+_KEYS = {attribute.name: attribute.name for attribute in fields(Result) if attribute.name != "outputs"}
 _KEYS |= {"divided": DIVIDED, "averaged": AVERAGED}
 """The key of each attribute in a file."""
 _OPTIONAL = ("warnings", "files", "stopping", "higher_is_better", "query_scores")
+"""Keys that a file has only where they have a value."""
+_SAVED_TYPES = {**hints_of(Result), "signature": Mapping[str, str], "stopping": EarlyStopping}
+"""The type of each attribute in a file."""
+
+
+def _read_attributes(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a saved result by name; the signature as its fields."""
+    attributes = {}
+    for attribute, key in _KEYS.items():
+        if key in data:
+            attributes[attribute] = read_value(_SAVED_TYPES[attribute], data[key], f"the result's {key}")
+        elif key not in _OPTIONAL:
+            raise SchemaError(f"the result cannot be read: the field {key!r} is missing")
+    return attributes
 
 
 class ResultGroup(_Saved):
@@ -322,8 +371,8 @@ class ResultGroup(_Saved):
         super().__init__(parts)
         self.name = name
 
-    if TYPE_CHECKING:  # a part is a group itself only where groups are run by several methods
-
+    if TYPE_CHECKING:
+        # The type of a part is a result: it is a group itself only where groups are run by several methods.
         def __getitem__(self, name: str, /) -> Result: ...
 
     def __missing__(self, key: object) -> NoReturn:
@@ -337,7 +386,10 @@ class ResultGroup(_Saved):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about data, prompts and predictions of all parts, each once."""
-        return tuple(dict.fromkeys(warning for part in self.values() for warning in part.warnings))
+        warnings: dict[str, None] = {}
+        for part in self.values():
+            warnings.update(dict.fromkeys(part.warnings))
+        return tuple(warnings)
 
     @property
     def signature(self) -> dict[str, Any]:
@@ -351,10 +403,22 @@ class ResultGroup(_Saved):
 
     def display_blocks(self) -> list[Block]:
         """Return the tables with their remarks, signatures and warnings; lines that several have come last."""
-        singles = list(self.results())
-        groups, shared = shared_lines(list(map(result_blocks, singles)), [single.benchmark for single in singles])
-        spaced = [block for group in groups for block in (*group, Line(""))]
-        return [*spaced, *shared] if shared else spaced[:-1]
+        blocks_of_results = []
+        benchmarks = []
+        for result in self.results():
+            blocks_of_results.append(result_blocks(result))
+            benchmarks.append(result.benchmark)
+        groups, shared = shared_lines(blocks_of_results, names=benchmarks)
+
+        blocks: list[Block] = []
+        for group in groups:
+            if blocks:
+                blocks.append(Line(""))
+            blocks.extend(group)
+        if shared:
+            blocks.append(Line(""))
+            blocks.extend(shared)
+        return blocks
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, with the schema number."""
@@ -369,9 +433,12 @@ class ResultGroup(_Saved):
             SchemaError: The data is damaged or of a newer schema.
         """
         check_schema(data, "group")
-        parts = read_value(Mapping[str, object], data.get("parts"), "the group's parts")
+        saved_parts = read_value(Mapping[str, object], data.get("parts"), "the group's parts")
         name = read_value(str, data.get("name"), "the group's name")
-        return cls(name, {part: result_from_dict(values, f"part {part:.60}") for part, values in parts.items()})
+        parts = {}
+        for part_name, saved in saved_parts.items():
+            parts[part_name] = result_from_dict(saved, f"part {part_name:.60}")
+        return cls(name, parts)
 
 
 def load(path: str | os.PathLike[str]) -> Result | ResultGroup:
@@ -414,6 +481,8 @@ def result_from_dict(data: Any, where: str) -> Result | ResultGroup:
     """
     try:
         check_schema(data, "result", "group")
-        return (Result if data["kind"] == "result" else ResultGroup).from_dict(data)
+        if data["kind"] == "group":
+            return ResultGroup.from_dict(data)
+        return Result.from_dict(data)
     except SchemaError as error:
         raise SchemaError(f"{where}: {error}") from error
