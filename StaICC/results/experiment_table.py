@@ -2,26 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from StaICC.results.cells import cell_text, figure_text
 from StaICC.results.protocol import ResultLike
 
-_EXPERIMENT_COLUMNS = {
-    "demonstrations": "demonstrations",
-    "labels shown": "labels_shown",
-    "queries covered": "share_shown",
-    "per shown label": "per_shown_label",
-    "reference tokens": "reference_tokens",
-    "all contexts": "all_contexts",
-    "model's tokens": "",
-    "unparsed": "",
-    "score": "score",
-    "label shown": "score_shown",
-    "not shown": "score_not_shown",
-    "difference": "difference",
-    "p (Holm)": "p_value",
-}
-"""The columns of the table of an experiment, with the key in a condition."""
 _HIDDEN_IF_EMPTY = ("model's tokens", "unparsed", "not shown", "p (Holm)")
+"""Columns that are not shown if no condition has a value in them."""
+
+
+def _condition_cell(condition: Mapping[str, Any], key: str, left_out: int = 0) -> str:
+    """Return the cell of a value of a condition, with its interval if it has one."""
+    return cell_text(condition.get(key), condition.get(f"{key}_low"), condition.get(f"{key}_high"), left_out)
+
+
+def _unparsed_cell(replies: Mapping[str, Any]) -> str:
+    """Return the number of unparsed replies of a condition, and how many of them were cut off."""
+    unparsed = replies.get("unparsed")
+    cut_off = replies.get("cut_off")
+    if cut_off:
+        return f"{unparsed} ({cut_off} cut off)"
+    if unparsed:
+        return str(unparsed)
+    return "-"
+
+
+def _condition_row(result: ResultLike, dataset: str, name: str, condition: Mapping[str, Any]) -> dict[str, str]:
+    """Return the cells of a condition of an experiment by the heads of their columns."""
+    replies: Mapping[str, Any] = (result.divided[dataset].get("rounds") or {}).get(name, {})
+    tokens = result.timing.get(f"{dataset}, {name}, tokens")
+    return {
+        "data set, condition": f"{dataset}, {name}",
+        "demonstrations": _condition_cell(condition, "demonstrations"),
+        # These means are whole numbers in most experiments, and are then shown without decimals.
+        "labels shown": _condition_cell(condition, "labels_shown").removesuffix(".0000"),
+        "queries covered": _condition_cell(condition, "share_shown"),
+        "per shown label": _condition_cell(condition, "per_shown_label").removesuffix(".0000"),
+        "reference tokens": _condition_cell(condition, "reference_tokens"),
+        "all contexts": _condition_cell(condition, "all_contexts"),
+        "model's tokens": figure_text(None if tokens is None else int(tokens)),
+        "unparsed": _unparsed_cell(replies),
+        "score": _condition_cell(condition, "score", left_out=result.left_out_of(name, dataset)),
+        "label shown": _condition_cell(condition, "score_shown"),
+        "not shown": _condition_cell(condition, "score_not_shown"),
+        "difference": _condition_cell(condition, "difference"),
+        "p (Holm)": _condition_cell(condition, "p_value"),
+    }
+
+
+def _hidden_columns(rows: list[dict[str, str]]) -> set[str]:
+    """Return the heads of the columns that are not shown."""
+    hidden = set()
+    for head in _HIDDEN_IF_EMPTY:
+        if all(row[head] == "-" for row in rows):
+            hidden.add(head)
+    # If all test items share their contexts, the tokens of all contexts are those of one.
+    if all(row["reference tokens"] == row["all contexts"] for row in rows):
+        hidden.add("all contexts")
+    return hidden
 
 
 def experiment_rows(result: ResultLike) -> tuple[list[str], list[list[str]]]:
@@ -33,49 +72,63 @@ def experiment_rows(result: ResultLike) -> tuple[list[str], list[list[str]]]:
     Returns:
         The column heads, and one row for each condition of each data set.
     """
-    rows: list[dict[str, str]] = []
+    rows = []
     for dataset, scores in result.divided.items():
-        experiment = scores.get("experiment") or {"conditions": {}}
-        replies = scores.get("rounds") or {}
-        for name, row in experiment["conditions"].items():
-            tokens = result.timing.get(f"{dataset}, {name}, tokens")
-            cells = {key: cell_text(row.get(key), row.get(f"{key}_low"), row.get(f"{key}_high")) for key in row}
-            left_out = result.left_out_of(name, dataset)
-            cells["score"] = cell_text(row.get("score"), row.get("score_low"), row.get("score_high"), left_out)
-            columns = {heading: cells.get(key, "-") for heading, key in _EXPERIMENT_COLUMNS.items()}
-            for heading in ("labels shown", "per shown label"):  # numbers, which are seldom fractions
-                columns[heading] = columns[heading].removesuffix(".0000")
-            columns["model's tokens"] = figure_text(None if tokens is None else int(tokens))
-            unparsed, cut_off = (replies.get(name, {}).get(key) for key in ("unparsed", "cut_off"))
-            columns["unparsed"] = f"{unparsed} ({cut_off} cut off)" if cut_off else str(unparsed or "-")
-            rows.append({"data set, condition": f"{dataset}, {name}", **columns})
-    hidden = {key for key in _HIDDEN_IF_EMPTY if all(row[key] == "-" for row in rows)}
-    if all(row["reference tokens"] == row["all contexts"] for row in rows):  # all test items share their contexts
-        hidden.add("all contexts")
-    head = [key for key in (rows[0] if rows else ()) if key not in hidden]
-    return head, [[row[key] for key in head] for row in rows]
+        experiment = scores.get("experiment")
+        if not experiment:
+            continue
+        for name, condition in experiment["conditions"].items():
+            rows.append(_condition_row(result, dataset, name, condition))
+    if not rows:
+        return [], []
+
+    hidden = _hidden_columns(rows)
+    heads = [head for head in rows[0] if head not in hidden]
+    return heads, [[row[head] for head in heads] for row in rows]
+
+
+def _leaves_out_replies(result: ResultLike, dataset: str) -> bool:
+    """Return whether a condition of a data set leaves out items without a reply."""
+    conditions = result.divided[dataset].get("rounds") or {}
+    return any(result.left_out_of(name, dataset) for name in conditions)
+
+
+def _other_comparisons(experiments: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return which conditions are compared with another one than usual, such as ``"1K same labels from 1K padded"``."""
+    compared: set[tuple[str, str]] = set()
+    for experiment in experiments.values():
+        compared.update((experiment.get("compared") or {}).items())
+    return [f"{condition} from {reference}" for condition, reference in sorted(compared)]
 
 
 def experiment_notes(result: ResultLike) -> list[str]:
-    """Return what the differences are, and the p-values of the test of positions."""
-    experiments = {name: scores["experiment"] for name, scores in result.divided.items() if scores.get("experiment")}
+    """Return what the differences are, and the p-values of the test of positions; nothing without an experiment."""
+    experiments = {}
+    for dataset, scores in result.divided.items():
+        if scores.get("experiment"):
+            experiments[dataset] = scores["experiment"]
     if not experiments:
         return []
-    by_position = any(experiment["name"] == "position" for experiment in experiments.values())
-    others = "the mean of the other parts" if by_position else "the first condition of the data set"
-    notes = [f"A difference is that from {others}, on the same test items; its interval is for this row alone."]
-    conditions = [(dataset, name) for dataset in experiments for name in result.divided[dataset].get("rounds") or ()]
-    if any(result.left_out_of(name, dataset) for dataset, name in conditions):
+
+    reference = "the first condition of the data set"
+    if any(experiment["name"] == "position" for experiment in experiments.values()):
+        reference = "the mean of the other parts"
+    notes = [f"A difference is that from {reference}, on the same test items; its interval is for this row alone."]
+
+    if any(_leaves_out_replies(result, dataset) for dataset in experiments):
         notes.append(
             "Scores and differences are those of the items with a reply; in intervals of differences and p, missing "
             "replies count at their worst for each direction."
         )
-    pairs = {pair for experiment in experiments.values() for pair in (experiment.get("compared") or {}).items()}
-    if pairs:
-        notes.append(f"Other differences: {'; '.join(f'{name} from {other}' for name, other in sorted(pairs))}.")
-    for name, experiment in experiments.items():
-        if (p_value := experiment.get("p_value")) is not None:
-            notes.append(f"{name}: test of no effect of the part of the context: p = {p_value:.4f}.")
+
+    comparisons = _other_comparisons(experiments)
+    if comparisons:
+        notes.append(f"Other differences: {'; '.join(comparisons)}.")
+
+    for dataset, experiment in experiments.items():
+        p_value = experiment.get("p_value")
+        if p_value is not None:
+            notes.append(f"{dataset}: test of no effect of the part of the context: p = {p_value:.4f}.")
         elif experiment["name"] == "position":
-            notes.append(f"{name}: the effect of the part of the context is untested, because replies are missing.")
+            notes.append(f"{dataset}: the effect of the part of the context is untested, because replies are missing.")
     return notes

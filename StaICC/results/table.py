@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from StaICC import benchmark_names
@@ -14,14 +15,184 @@ from StaICC.results.experiment_table import experiment_rows
 from StaICC.results.protocol import ResultLike
 from StaICC.results.remarks import remarks
 
-_ScoreColumn = Sequence[Mapping[str, Any]]
-"""The records of a score for each row of a table; an empty record where a data set has no such score."""
+
+@dataclass(frozen=True, slots=True)
+class _TextColumn:
+    """A column of the table as text."""
+
+    head: str
+    cells: Sequence[str]
+    """A cell for each data set, then that of the mean."""
 
 
-def _shared_left_out(columns: Sequence[_ScoreColumn]) -> list[int] | None:
-    """Return how many queries of each row all scores leave out; ``None`` if it is not the same for all scores."""
-    counts = {tuple(record.get("left_out", 0) for record in column) for column in columns}
-    return list(counts.pop()) if len(counts) == 1 else None
+@dataclass(frozen=True, slots=True)
+class _ScoreColumn:
+    """The records of one score."""
+
+    key: str
+    """The key in the scores of a data set, such as ``"accuracy"`` or ``"sensitivity.accuracy"``."""
+    records: Sequence[Mapping[str, Any]]
+    """The record of each data set, then that of the mean; an empty one where a data set has no such score."""
+
+    @property
+    def metric(self) -> str:
+        """The key of the mean: a slope over conditions has that of its metric."""
+        return self.key.removeprefix("sensitivity.")
+
+    @property
+    def left_out(self) -> tuple[int, ...]:
+        """How many queries the score leaves out, in each row of the table."""
+        return tuple(record.get("left_out", 0) for record in self.records)
+
+
+def _is_column(key: str, scores: Mapping[str, Any]) -> bool:
+    """Return whether a score is a column of the table: a single score, or the slope of a regression line."""
+    if key in scores:
+        return True
+    return key.startswith("sensitivity.") and not key.endswith(" (intercept)")
+
+
+def _score_columns(result: ResultLike) -> list[_ScoreColumn]:
+    """Return the columns with scores, in the order in which the data sets have them."""
+    records = {}
+    for record in result.score_records():
+        records[record["dataset"], record["metric"]] = record
+
+    keys: list[str] = []
+    for dataset, key in records:
+        if dataset is not None and key not in keys and _is_column(key, result.divided[dataset]):
+            keys.append(key)
+
+    columns = []
+    for key in keys:
+        of_datasets = [records.get((dataset, key), {}) for dataset in result.divided]
+        of_mean = records.get((None, key.removeprefix("sensitivity.")), {})
+        columns.append(_ScoreColumn(key, [*of_datasets, of_mean]))
+    return columns
+
+
+def _shared_left_out(columns: Sequence[_ScoreColumn]) -> tuple[int, ...] | None:
+    """Return how many queries all scores leave out, in each row; ``None`` if it is not the same for all scores."""
+    counts = {column.left_out for column in columns if column.key not in BASELINE_KEYS}
+    if len(counts) == 1:
+        return counts.pop()
+    return None
+
+
+def _column_head(column: _ScoreColumn, benchmark: str) -> str:
+    """Return the head of a score's column."""
+    metric = column.metric
+    head = metric
+    if metric in SCORES and SCORES[metric].head:
+        head = SCORES[metric].head
+    if metric != column.key and benchmark == benchmark_names.GLER:
+        return f"slope of {head}"
+    return head
+
+
+def _score_cells(column: _ScoreColumn, with_left_out: bool) -> list[str]:
+    """Return the cells of a score.
+
+    Args:
+        column: The records of the score.
+        with_left_out: Whether each cell says how many queries the score leaves out.
+    """
+    cells = []
+    for record in column.records:
+        left_out = record.get("left_out", 0) if with_left_out else 0
+        cells.append(cell_text(record.get("value"), record.get("low"), record.get("high"), left_out))
+    return cells
+
+
+def _unparsed_bounds(result: ResultLike, dataset: str) -> Mapping[str, tuple[float | None, ...]]:
+    """Return, by metric, the values of a data set if all unparsed replies were wrong, and if all were right."""
+    if dataset in result.details:
+        return result.details[dataset].bounds
+    return {}
+
+
+def _bounds_column(result: ResultLike, column: _ScoreColumn, head: str) -> _TextColumn | None:
+    """Return the column with the bounds of a score that excludes unparsed replies; ``None`` for other scores."""
+    if not any(column.metric in _unparsed_bounds(result, dataset) for dataset in result.divided):
+        return None
+    if_wrong: list[float | None] = []
+    if_right: list[float | None] = []
+    for dataset, record in zip(result.divided, column.records[:-1], strict=True):
+        bounds = _unparsed_bounds(result, dataset).get(column.metric)
+        if bounds:
+            low, high = bounds
+        else:
+            low = record.get("value")
+            high = low
+        if_wrong.append(low)
+        if_right.append(high)
+    if_wrong.append(mean(if_wrong))
+    if_right.append(mean(if_right))
+
+    cells = []
+    for low, high in zip(if_wrong, if_right, strict=True):
+        cells.append(f"{figure_text(low)}, {figure_text(high)}")
+    return _TextColumn(f"{head} if unparsed wrong, right", cells)
+
+
+def _baseline_columns(column: _ScoreColumn) -> list[_TextColumn]:
+    """Return the columns with the baselines of an accuracy; none for other scores."""
+    columns = []
+    for baseline in ("random", "majority"):
+        accuracies = [record.get(baseline) for record in column.records]
+        if any(accuracy is not None for accuracy in accuracies):
+            columns.append(_TextColumn(baseline, [figure_text(accuracy) for accuracy in accuracies]))
+    return columns
+
+
+def _unparsed_text(unparsed: int, asked: int) -> str:
+    """Return the number of unparsed replies, and their share of all queries."""
+    if asked == 0:
+        return "-"
+    return f"{unparsed} ({unparsed / asked:.1%})"
+
+
+def _unparsed_column(result: ResultLike) -> _TextColumn | None:
+    """Return the column with the numbers of unparsed replies; ``None`` if there are none."""
+    unparsed_in_all = 0
+    asked_in_all = 0
+    cells = []
+    for dataset in result.divided:
+        unparsed = 0
+        asked = 0
+        if dataset in result.details:
+            unparsed = len(result.details[dataset].unparsed)
+            asked = result.details[dataset].asked
+        cells.append(_unparsed_text(unparsed, asked))
+        unparsed_in_all += unparsed
+        asked_in_all += asked
+    cells.append(_unparsed_text(unparsed_in_all, asked_in_all))
+    if unparsed_in_all == 0:
+        return None
+    return _TextColumn("unparsed", cells)
+
+
+def _text_columns(result: ResultLike) -> list[_TextColumn]:
+    """Return the columns of a result's table: data sets, scores with bounds and baselines, counts of queries."""
+    score_columns = _score_columns(result)
+    # Counts that all scores share have a column of their own; others are in the cells of the scores.
+    shared_left_out = _shared_left_out(score_columns)
+
+    columns = [_TextColumn("data set", [*result.divided, "mean"])]
+    for column in score_columns:
+        head = _column_head(column, result.benchmark)
+        columns.append(_TextColumn(head, _score_cells(column, with_left_out=shared_left_out is None)))
+        bounds_column = _bounds_column(result, column, head)
+        if bounds_column is not None:
+            columns.append(bounds_column)
+        columns.extend(_baseline_columns(column))
+
+    unparsed_column = _unparsed_column(result)
+    if unparsed_column is not None:
+        columns.append(unparsed_column)
+    if shared_left_out is not None and any(shared_left_out):
+        columns.append(_TextColumn("left out", [str(count) for count in shared_left_out]))
+    return columns
 
 
 def result_rows(result: ResultLike) -> tuple[list[str], list[list[str]]]:
@@ -34,52 +205,16 @@ def result_rows(result: ResultLike) -> tuple[list[str], list[list[str]]]:
         result: The result.
 
     Returns:
-        The column heads, and one row for each data set, the mean last.
+        The column heads, and one row for each data set, the mean last; no mean of a single data set.
     """
-    scores = {(record["dataset"], record["metric"]): record for record in result.score_records()}
-    places: list[str | None] = [*result.divided, None]
-    details = [result.details.get(name) for name in result.divided]
-    bounds = [own.bounds if own else {} for own in details]
-    table: list[tuple[str, list[str]]] = [("data set", [*result.divided, "mean"])]
-    score_keys = (key for place, key in scores if place is not None and _is_column(key, result.divided[place]))
-    keys = dict.fromkeys(score_keys)
-    columns = {
-        key: [scores.get((place, key.removeprefix("sensitivity.") if place is None else key), {}) for place in places]
-        for key in keys
-    }
-    left_out = _shared_left_out([column for key, column in columns.items() if key not in BASELINE_KEYS])
-    for key, column in columns.items():
-        metric = key.removeprefix("sensitivity.")
-        head = (SCORES[metric].head if metric in SCORES else "") or metric
-        head = f"slope of {head}" if metric != key and result.benchmark == benchmark_names.GLER else head
-        marks = [record.get("left_out", 0) if left_out is None else 0 for record in column]
-        cells = [
-            cell_text(record.get("value"), record.get("low"), record.get("high"), mark)
-            for record, mark in zip(column, marks, strict=True)
-        ]
-        table.append((head, cells))
-        if any(metric in of_set for of_set in bounds):
-            values = [record.get("value") for record in column[:-1]]
-            ends = [of_set.get(metric) or (own, own) for of_set, own in zip(bounds, values, strict=True)]
-            ends.append(tuple(mean([pair[side] for pair in ends]) for side in (0, 1)))
-            cells = [f"{figure_text(low)}, {figure_text(high)}" for low, high in ends]
-            table.append((f"{head} if unparsed wrong, right", cells))
-        for name in ("random", "majority"):
-            if any(record.get(name) is not None for record in column):
-                table.append((name, [figure_text(record.get(name)) for record in column]))
-    if any(own and own.unparsed for own in details):
-        counts = [(len(own.unparsed), own.asked) if own else (0, 0) for own in details]
-        counts.append((sum(number for number, _ in counts), sum(asked for _, asked in counts)))
-        table.append(("unparsed", [f"{number} ({number / asked:.1%})" if asked else "-" for number, asked in counts]))
-    if left_out is not None and any(left_out):
-        table.append(("left out", list(map(str, left_out))))
-    rows = [list(row) for row in zip(*(column for _, column in table), strict=True)]
-    return [head for head, _ in table], rows if len(rows) > 2 else rows[:-1]
-
-
-def _is_column(key: str, scores: Mapping[str, Any]) -> bool:
-    """Whether a score is a column of the table: a single score, or the slope of a regression line."""
-    return key in scores or (key.startswith("sensitivity.") and not key.endswith(" (intercept)"))
+    columns = _text_columns(result)
+    row_count = len(result.divided)
+    if row_count > 1:
+        row_count += 1
+    rows = []
+    for row_index in range(row_count):
+        rows.append([column.cells[row_index] for column in columns])
+    return [column.head for column in columns], rows
 
 
 def result_blocks(result: ResultLike) -> list[Block]:
@@ -87,14 +222,16 @@ def result_blocks(result: ResultLike) -> list[Block]:
     head, rows = experiment_rows(result)
     if not rows:
         head, rows = result_rows(result)
-    said = [*remarks(result), f"model: {result.model}"]
-    return [
-        Line(result.benchmark, "title"),
-        TextTable(head, rows),
-        *(Line(text, "warning" if text.startswith(("PARTIAL", "UNIDENTIFIED")) else "text") for text in said),
-        Line(str(result.signature), "code"),
-        *(Line(f"WARNING: {warning}", "warning") for warning in result.warnings),
-    ]
+
+    blocks: list[Block] = [Line(result.benchmark, "title"), TextTable(head, rows)]
+    for remark in remarks(result):
+        is_warning = remark.startswith(("PARTIAL", "UNIDENTIFIED"))
+        blocks.append(Line(remark, "warning" if is_warning else "text"))
+    blocks.append(Line(f"model: {result.model}"))
+    blocks.append(Line(str(result.signature), "code"))
+    for warning in result.warnings:
+        blocks.append(Line(f"WARNING: {warning}", "warning"))
+    return blocks
 
 
 def shared_warning_lines(warnings_of: Mapping[str, Sequence[str]]) -> list[Line]:
@@ -103,12 +240,12 @@ def shared_warning_lines(warnings_of: Mapping[str, Sequence[str]]) -> list[Line]
     Args:
         warnings_of: The warnings of each result, by name.
     """
-    names_of: dict[str, list[str]] = {}
+    names_by_warning: dict[str, list[str]] = {}
     for name, warnings in warnings_of.items():
         for warning in warnings:
-            names_of.setdefault(warning, []).append(name)
+            names_by_warning.setdefault(warning, []).append(name)
     lines = []
-    for warning, names in names_of.items():
+    for warning, names in names_by_warning.items():
         text = f"WARNING: {warning}"
         if len(names) < len(warnings_of):
             text = f"WARNING: {', '.join(names)}: {warning}"
