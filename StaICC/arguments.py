@@ -99,6 +99,7 @@ def keywords_of_release(**today_by_released: str) -> Callable[[_Function], _Func
     def decorate(function: _Function) -> _Function:
         @functools.wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
+            """Call the function, with the names that its arguments have today."""
             for released, today in today_by_released.items():
                 if released not in keywords:
                     continue

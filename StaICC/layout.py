@@ -255,37 +255,55 @@ def print_blocks(blocks: Iterable[Block], stream: TextIO) -> None:
     stream.write(printable + "\n")
 
 
+def _shared_form(line: Line, groups_with_line: Sequence[int], group_count: int, names: Sequence[str]) -> Line | None:
+    """Return the line that stands for one of several groups; ``None`` if the line stays in its groups.
+
+    Args:
+        line: The line.
+        groups_with_line: The indexes of the groups that have it.
+        group_count: How many groups there are.
+        names: Names of the groups; empty if only lines of all groups are shared.
+    """
+    if len(groups_with_line) < 2:
+        return None
+    if len(groups_with_line) == group_count:
+        return line
+    if not names:
+        return None
+    names_of_groups = ", ".join(names[index] for index in groups_with_line)
+    return replace(line, text=f"{names_of_groups}: {line.text}")
+
+
 def shared_lines(groups: Sequence[Iterable[Block]], names: Sequence[str] = ()) -> tuple[list[list[Block]], list[Line]]:
-    """Return several groups of blocks without the lines that all of them have, and these lines.
+    """Take the lines out of several groups of blocks that all of them have.
 
     Args:
         groups: The blocks of each group.
-        names: Names of the groups. With them, a line of several groups is shared too, behind their names.
+        names: Names of the groups. With them, a line that only some groups have is taken out, too; it begins with the
+            names of its groups then.
+
+    Returns:
+        The remaining blocks of each group, and the lines that were taken out, each once.
     """
     blocks_of_groups = [list(group) for group in groups]
     lines_of_groups = []
     for blocks in blocks_of_groups:
         lines_of_groups.append({block for block in blocks if isinstance(block, Line) and block.text})
 
-    # By each line that is shared, the line that stands for it.
-    shared: dict[Line, Line] = {}
+    shared_forms: dict[Line, Line] = {}
     for blocks in blocks_of_groups:
-        for block in blocks:
-            if isinstance(block, TextTable):
+        for line in blocks:
+            if isinstance(line, TextTable):
                 continue
-            groups_with_line = [index for index, lines in enumerate(lines_of_groups) if block in lines]
-            if len(groups_with_line) < 2:
-                continue
-            if len(groups_with_line) == len(blocks_of_groups):
-                shared[block] = block
-            elif names:
-                group_names = ", ".join(names[index] for index in groups_with_line)
-                shared[block] = replace(block, text=f"{group_names}: {block.text}")
+            groups_with_line = [index for index, lines_of_group in enumerate(lines_of_groups) if line in lines_of_group]
+            shared_form = _shared_form(line, groups_with_line, len(blocks_of_groups), names)
+            if shared_form is not None:
+                shared_forms[line] = shared_form
 
     remaining: list[list[Block]] = []
     for blocks in blocks_of_groups:
-        remaining.append([block for block in blocks if isinstance(block, TextTable) or block not in shared])
-    return remaining, list(shared.values())
+        remaining.append([block for block in blocks if isinstance(block, TextTable) or block not in shared_forms])
+    return remaining, list(shared_forms.values())
 
 
 _HTML = {

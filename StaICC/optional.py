@@ -43,9 +43,10 @@ def lazy_names(package: str, homes: Mapping[str, str], submodules: str = "") -> 
 
 
 def install_command(extra: str) -> str:
-    """Return the command that adds an extra to this installation: to the clone that runs, else to one to be named.
+    """Return the command that installs the packages of an extra.
 
-    The index has the release 0.1.1 under the same name, so the name alone would replace this version by that one.
+    It names the clone of the repository that this module is in. For an installation without a clone, the user fills in
+    the path. ``pip install StaICC[...]`` would replace this version by 0.1.1, which the package index has.
 
     Args:
         extra: The extra, such as ``"hf"``.

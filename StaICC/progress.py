@@ -147,6 +147,7 @@ class ProgressLine:
             self._draw_if_due(progress, at_once=begins_long_phase and not self._lines)
 
     def _draw_if_due(self, progress: Progress, at_once: bool = False) -> None:
+        """Draw a report if the last one was drawn long enough ago, or if it must be drawn at once."""
         now = self._clock()
         if now < self._due and not at_once:
             return
@@ -161,6 +162,7 @@ class ProgressLine:
                     self._draw_if_due(self._last)
 
     def _draw(self, text: str) -> None:
+        """Write a line below the others, or in the place of the last one."""
         if self._lines:
             self._write(text + "\n")
             return
@@ -191,19 +193,23 @@ class ProgressLine:
 
         rate = self._rate(now)
         if rate is not None and not progress.phase:
-            text += f", {rate:.3g}/s, {_span(self._queries_left(progress) / rate)} left"
+            seconds_left = self._queries_left(progress) / rate
+            text += f", {rate:.3g}/s, {_span(seconds_left)} left"
         return text
 
     def _rate(self, now: float) -> float | None:
-        """Return how many predictions are computed in a second; ``None`` if none was since the older mark."""
+        """Return how many predictions are computed in a second; ``None`` if none was since the older mark.
+
+        The marks are half of :data:`_RATE_SECONDS` apart, so that the older one is not long ago.
+        """
         computed = sum(part.done - part.stored for part in self._parts.values())
-        since = self._older_mark
+        start = self._older_mark
         if now - self._newer_mark.time >= _RATE_SECONDS / 2:
             self._older_mark = self._newer_mark
             self._newer_mark = _Mark(now, computed)
-        if computed <= since.computed or now <= since.time:
+        if computed <= start.computed or now <= start.time:
             return None
-        return (computed - since.computed) / (now - since.time)
+        return (computed - start.computed) / (now - start.time)
 
     def _queries_left(self, progress: Progress) -> float:
         """Return how many queries are left, if the parts to come are as large as those so far."""

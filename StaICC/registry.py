@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import itertools
 import sys
 import unicodedata
 import warnings
@@ -147,6 +146,7 @@ def _origin_of_module(module: str, path: tuple[str, ...]) -> str:
             if f"{point.module}.".startswith(f"{root}."):
                 origins_by_length.append((len(point.module), _origin(point)))
     if origins_by_length:
+        # The entry point with the longest module name is the most specific one.
         _, origin = max(origins_by_length)
         return origin
 
@@ -161,12 +161,13 @@ def _origin_of_module(module: str, path: tuple[str, ...]) -> str:
 
 def _outermost_package(module: str) -> str:
     """Return the outermost package of a module that one distribution owns: the first that is no namespace package."""
-    names = list(itertools.accumulate(module.split("."), "{}.{}".format))
-    for name in names:
+    parts = module.split(".")
+    for length in range(1, len(parts) + 1):
+        package = ".".join(parts[:length])
         # A namespace package, which several distributions share, has no file.
-        if getattr(sys.modules.get(name), "__file__", None):
-            return name
-    return names[0]
+        if getattr(sys.modules.get(package), "__file__", None):
+            return package
+    return parts[0]
 
 
 def _is_in_package_folder(module: str) -> bool:

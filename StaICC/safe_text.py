@@ -61,7 +61,7 @@ def utf8(text: str) -> bytes:
 
 
 def valid_unicode(value: Any) -> Any:
-    r"""Return a value for other libraries: in a text, half of a surrogate pair is the visible escape ``\ud83d``.
+    r"""Return a value that other libraries can store: half of a surrogate pair becomes the visible escape ``\ud83d``.
 
     Args:
         value: The content of a cell. What is no text stays as it is.

@@ -56,7 +56,8 @@ Verdicts = tuple[BaselineVerdict, ...]
 def verdicts_of(baselines: Baselines) -> Verdicts:
     """Return one verdict for each baseline that is known.
 
-    The p-value against guessing is the larger one of guessers that draw for each query, and for each test row.
+    There are two kinds of guessers: some draw a label for each query, others one for all queries of a test row. The
+    verdict about guessing has the larger one of the two p-values.
     """
     p_value = baselines.p_value
     if baselines.p_value_rows is not None:

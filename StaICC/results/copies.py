@@ -221,6 +221,7 @@ def ranked_runs(places: Sequence[Place]) -> dict[str, dict[str, Result]]:
         for run in place.holders:
             place_indexes_of_run.setdefault(run, []).append(place_index)
 
+    # Runs that share all of their places are one row.
     runs_by_places: dict[tuple[int, ...], list[str]] = {}
     for run in sorted(place_indexes_of_run):
         place_indexes = tuple(place_indexes_of_run[run])
@@ -255,7 +256,10 @@ def _row_name(names: Sequence[str], places: Sequence[Place]) -> str:
 
 
 def _unused_name(name: str, used_names: Collection[str]) -> str:
-    """Return a name that is not used yet: with a number if it is, since a file may have the name of a row."""
+    """Return a name for a row, with a number if a row has this name already.
+
+    This happens where a file has a name that looks like that of a row with several runs.
+    """
     unused = name
     number = 1
     while unused in used_names:

@@ -311,11 +311,11 @@ class EarlyStopping(SavedRecord):
     def settings(self) -> str:
         """The field ``stopping`` of the signature."""
         if self.rule == "precision":
-            rule = "precision"
+            target_name = "precision"
         else:
-            rule = "race with margin"
+            target_name = "race with margin"
         return (
-            f"{rule} {self.target!r} of {self.score} at level {self.interval.level!r} ({self.interval.method}): "
+            f"{target_name} {self.target!r} of {self.score} at level {self.interval.level!r} ({self.interval.method}): "
             f"{self.rounds} of {self.all_rounds} rounds"
         )
 
@@ -416,7 +416,7 @@ def unpack_scores(text: str, labels: int) -> list[list[float]]:
         [[0.5, 0.25]]
     """
     numbers = _numbers(text)
-    if labels < 1 or len(numbers) % labels:
+    if labels < 1 or len(numbers) % labels != 0:
         raise SchemaError(f"there are {len(numbers)} label scores, which do not fill rows of {labels} labels")
     rows = []
     for start in range(0, len(numbers), labels):

@@ -57,7 +57,7 @@ def _hidden_columns(rows: list[dict[str, str]]) -> set[str]:
     for head in _HIDDEN_IF_EMPTY:
         if all(row[head] == "-" for row in rows):
             hidden.add(head)
-    # If all test items share their contexts, the tokens of all contexts are those of one.
+    # These two columns are the same if all test items share their contexts.
     if all(row["reference tokens"] == row["all contexts"] for row in rows):
         hidden.add("all contexts")
     return hidden

@@ -32,21 +32,21 @@ def _evaluation_without_metrics(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _metric_of(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return one metric of an evaluation: type, name, value, and in ``args`` what else is known about the value."""
-    known: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for name in ("low", "high", "level"):
         if record[name] is not None:
-            known[name] = record[name]
+            arguments[name] = record[name]
     if record["left_out"]:
-        known["queries_left_out"] = record["left_out"]
+        arguments["queries_left_out"] = record["left_out"]
     if record["stopped_early"]:
-        known["stopped_early"] = True
+        arguments["stopped_early"] = True
     if record["not_beaten"]:
-        known["not_better_than"] = record["not_beaten"]
+        arguments["not_better_than"] = record["not_beaten"]
     return {
         "type": _HUB_METRICS.get(record["metric"], record["metric"]),
         "name": with_marks(record["metric"], record["left_out"], record["stopped_early"]),
         "value": record["value"],
-        "args": known,
+        "args": arguments,
     }
 
 

@@ -71,7 +71,11 @@ class Predictor:
         if GIVEN in self.who:
             digest_of_predictions = self.who[GIVEN]
             return f"{self.name or GIVEN} [{digest_of_predictions[:_IDENTITY_DIGITS]}]"
-        name = self.name or self.who.get("model") or self.who.get("function", "")
+        name = self.name
+        if not name:
+            name = self.who.get("model")
+        if not name:
+            name = self.who.get("function", "")
         label = f"[{self.identity[:_IDENTITY_DIGITS]}]"
         name_in_one_line = " ".join(name.split())
         if name_in_one_line:
@@ -174,11 +178,11 @@ def predictors_of(
     """
     records_by_function: dict[object, dict[str, RunRecord]] = {}
     for record, dataset in runs:
-        function: tuple[object, ...] = (record.model_name, record.identity.digest)
+        function_key: tuple[object, ...] = (record.model_name, record.identity.digest)
         # Functions without a complete identity may differ although their digests are equal: each has its own entry.
         if not record.identity.complete:
-            function = (*function, id(record))
-        records_by_dataset = records_by_function.setdefault(function, {})
+            function_key = (*function_key, id(record))
+        records_by_dataset = records_by_function.setdefault(function_key, {})
         records_by_dataset[dataset] = record
 
     predictors = []
@@ -195,7 +199,7 @@ def _predictor(records_by_dataset: Mapping[str, RunRecord], failed: int) -> Pred
     """Return what one inference function did on all its data sets.
 
     Args:
-        records_by_dataset: Its records. Data sets that were evaluated together share one.
+        records_by_dataset: Its record on each data set. Data sets that were evaluated together share one.
         failed: The number of its failed queries.
     """
     distinct_records = {id(record): record for record in records_by_dataset.values()}
@@ -216,7 +220,11 @@ def _predictor(records_by_dataset: Mapping[str, RunRecord], failed: int) -> Pred
         started=min(record.started for record in records),
         finished=max(record.finished for record in records),
         editions=tuple(editions),
-        **{**counts, "failed": failed},
+        computed=counts["computed"],
+        reused=counts["reused"],
+        rechecked=counts["rechecked"],
+        retried=counts["retried"],
+        failed=failed,
     )
 
 

@@ -68,7 +68,7 @@ QueryKey = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class _DatasetFacts:
-    """What is known about the queries of one data set, next to their predictions."""
+    """Everything that the records of the queries of one data set are made of, but their predictions."""
 
     origin: Mapping[str, Any]
     """The keys that all records have (:func:`~StaICC.results.score_records.origin`)."""
@@ -141,7 +141,7 @@ class _DatasetFacts:
 
 
 def _dataset_facts(result: ResultLike, dataset: str, signature: str) -> _DatasetFacts:
-    """Return what is known about the queries of a data set, next to their predictions."""
+    """Return everything that the records of the queries of a data set are made of, but their predictions."""
     details = result.details[dataset]
     reasons = {}
     for query in (*details.failures, *details.unparsed):
@@ -237,8 +237,7 @@ def save_records(result: ResultsLike, path: str | os.PathLike[str]) -> None:
             )
         for dataset, outputs in single.outputs.items():
             for output in outputs:
-                record = {}
-                for key, value in {**origin(single, dataset), **output}.items():
-                    record[key] = json_row(value)
-                lines.append(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+                record = {**origin(single, dataset), **output}
+                values = {key: json_row(value) for key, value in record.items()}
+                lines.append(json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n")
     write_output(path, map(utf8, lines))

@@ -54,7 +54,7 @@ def _dataset_notes(result: ResultLike, dataset: str) -> list[str]:
     if details.dropped:
         notes.append(_dropped_demonstrations(details))
     for note in details.notes:
-        # The others are among the warnings, which are printed below.
+        # Notes that are among the warnings of the result are printed there, not twice.
         if f"{dataset}: {note}" not in result.warnings:
             notes.append(note)
     return notes
@@ -110,7 +110,7 @@ def _not_beaten(result: ResultLike) -> list[str]:
 
 
 def bracket_note(results: Iterable[ResultLike]) -> list[str]:
-    """Return what the brackets in the tables of results are: one sentence for each level of their intervals.
+    """Return what is in the brackets of the tables: one sentence for each confidence level of the intervals.
 
     Args:
         results: The results.

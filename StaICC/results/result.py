@@ -157,6 +157,7 @@ def _written_prompts(result: Result, prompts: Prompts | None) -> WrittenPrompts:
         )
     written = prompts(result)
     for dataset in result.details:
+        # A text in the place of the prompts is the reason why there are none.
         reason = written.get(dataset)
         if isinstance(reason, str):
             _log.warning("%s, %s: no prompts: %s", result.benchmark, dataset, reason)

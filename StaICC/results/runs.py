@@ -41,7 +41,7 @@ SWEEPS = {
 
 
 def find_sweep(group: str) -> Sweep | None:
-    """Return the record of the sweep whose group has a name; ``None`` for the name of any other group."""
+    """Return the sweep that a group of this name is; ``None`` if the name is that of another kind of group."""
     if group not in SWEEPS:
         return None
     sweep: Sweep = import_reference(SWEEPS[group])

@@ -115,8 +115,9 @@ def _query_counts(result: ResultLike, dataset: str, metric: str) -> QueryCounts:
 
 def _summed_counts(result: ResultLike, metric: str, dataset: str | None) -> QueryCounts:
     """Return how many queries a score of a data set is over, or for ``None`` the mean over all data sets."""
-    datasets = list(result.details)
-    if dataset is not None:
+    if dataset is None:
+        datasets = list(result.details)
+    else:
         datasets = [dataset]
     asked = 0
     scored = 0
@@ -128,7 +129,13 @@ def _summed_counts(result: ResultLike, metric: str, dataset: str | None) -> Quer
 
 
 def queries_left_out(result: ResultLike, metric: str, dataset: str | None = None) -> int:
-    """Return the number of queries that a score leaves out, as :meth:`StaICC.Result.left_out_of` has it."""
+    """Return the number of queries that a score leaves out: failed ones, and excluded replies without a label.
+
+    Args:
+        result: The result.
+        metric: Key of the score. Baselines are computed from the true labels, so that they leave out nothing.
+        dataset: The data set of the score; ``None`` for a mean over all data sets.
+    """
     if metric in BASELINE_KEYS:
         return 0
     counts = _summed_counts(result, metric, dataset)
@@ -141,9 +148,10 @@ def queries_left_out(result: ResultLike, metric: str, dataset: str | None = None
 def _interval_of(
     result: ResultLike, dataset: str | None, metric: str, value: float | None, intervals: Mapping[str, Interval]
 ) -> Interval | None:
-    """Return the interval of a score.
+    """Return the interval of a score; ``None`` if it has none.
 
-    Where a run stopped early at a precision, the mean of its score has the interval that stopped it.
+    If the run stopped early because a mean was known with the wanted precision, this mean has the interval of the
+    stopping rule.
     """
     stopping = result.stopping
     if stopping is None or stopping.rule != "precision":
@@ -221,9 +229,13 @@ def records_of_scores(result: ResultLike) -> Iterator[dict[str, Any]]:
     for dataset, scores in result.divided.items():
         details = result.details.get(dataset, MeanDetails())
         for metric, value in single_scores(scores):
-            yield {**_score_record(result, dataset, metric, value, details), "signature": signature}
+            record = _score_record(result, dataset, metric, value, details)
+            record["signature"] = signature
+            yield record
     for metric, value in single_scores(result.averaged):
-        yield {**_score_record(result, None, metric, value, result.means), "signature": signature}
+        record = _score_record(result, None, metric, value, result.means)
+        record["signature"] = signature
+        yield record
 
 
 def score_records(result: ResultsLike) -> Iterator[dict[str, Any]]:

@@ -94,7 +94,7 @@ def _score_cells(column: _ScoreColumn, with_left_out: bool) -> list[str]:
     """Return the cells of a score.
 
     Args:
-        column: The records of the score.
+        column: The records of the score; an empty one where a data set has no such score.
         with_left_out: Whether each cell says how many queries the score leaves out.
     """
     cells = []
@@ -166,9 +166,9 @@ def _unparsed_column(result: ResultLike) -> _TextColumn | None:
         cells.append(_unparsed_text(unparsed, asked))
         unparsed_in_all += unparsed
         asked_in_all += asked
-    cells.append(_unparsed_text(unparsed_in_all, asked_in_all))
     if unparsed_in_all == 0:
         return None
+    cells.append(_unparsed_text(unparsed_in_all, asked_in_all))
     return _TextColumn("unparsed", cells)
 
 
