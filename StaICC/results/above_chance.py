@@ -151,14 +151,13 @@ def above_chance(result: ResultLike) -> AboveChance | None:
             continue
         first_condition = _first_condition(details.baselines)
         verdicts_by_dataset[dataset] = verdicts_of(details.baselines[first_condition])
-        condition = None
-        if len(details.baselines) > 1:
-            condition = first_condition
+        # All data sets have the same conditions. A single one is not named.
+        condition = first_condition if len(details.baselines) > 1 else None
     if not verdicts_by_dataset:
         return None
 
     mean: Verdicts = ()
-    if len(result.details) == 1:
+    if len(result.details) == 1:  # the mean of a single data set is its accuracy
         (mean,) = verdicts_by_dataset.values()
     elif result.means.baselines:
         mean = verdicts_of(result.means.baselines[_first_condition(result.means.baselines)])

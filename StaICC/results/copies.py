@@ -45,7 +45,7 @@ _ScoreRows = list[list[float] | None]
 
 
 def _probabilities_or_scores(record: ConditionRecord, label_count: int) -> _ScoreRows:
-    """Return the probabilities of the labels of each query, or the scores where these may be logits."""
+    """Return the probabilities of the labels of each query, or the scores where these may be of either kind."""
     probabilities = record.probabilities(label_count)
     if all(row is None for row in probabilities):
         return record.label_scores(label_count)
@@ -137,7 +137,7 @@ class Place:
         return self.holders[self.shown]
 
     def score_ranges(self) -> dict[str, tuple[float, float]]:
-        """Return the lowest and the highest value of each mean score in which the results differ as it is printed."""
+        """Return the lowest and the highest value of each mean score that is not printed alike for all results."""
         ranges = {}
         for key in self.result.averaged:
             values = []
@@ -161,7 +161,7 @@ def places_of(runs: Mapping[str, Mapping[str, Result]]) -> list[Place]:
         runs: The results of each run, by benchmark.
 
     Returns:
-        Each result is in one place.
+        The places. Each result is in exactly one.
     """
     results_by_labels: dict[str, dict[str, Result]] = {}
     for run in sorted(runs):

@@ -173,7 +173,7 @@ def predictors_of(
     """Return the distinct inference functions of a run.
 
     Args:
-        runs: What each function did, with a data set that it served.
+        runs: Pairs of the record of a function and a data set that it served.
         details: The details of each data set, which count its failed queries.
     """
     records_by_function: dict[object, dict[str, RunRecord]] = {}

@@ -209,7 +209,7 @@ def result_rows(result: ResultLike) -> tuple[list[str], list[list[str]]]:
     """
     columns = _text_columns(result)
     row_count = len(result.divided)
-    if row_count > 1:
+    if row_count > 1:  # the mean of a single data set is that of its row
         row_count += 1
     rows = []
     for row_index in range(row_count):
@@ -235,7 +235,9 @@ def result_blocks(result: ResultLike) -> list[Block]:
 
 
 def shared_warning_lines(warnings_of: Mapping[str, Sequence[str]]) -> list[Line]:
-    """Return the warnings of several results as lines, each once, with the names of its results unless all have it.
+    """Return the warnings of several results as lines, each once.
+
+    A warning that only some of the results have begins with their names.
 
     Args:
         warnings_of: The warnings of each result, by name.
