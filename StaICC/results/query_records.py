@@ -63,7 +63,7 @@ text is the reason why a data set has none."""
 
 
 QueryKey = tuple[str, int]
-"""Condition of a query, and its number within the condition."""
+"""The condition of a query, and its number within the condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,7 @@ class _DatasetFacts:
         self,
         key: QueryKey,
         position: QueryPosition,
+        *,
         truth: int,
         prediction: int | None,
         scores: Sequence[float] | None,
@@ -186,9 +187,15 @@ def records_of_queries(result: ResultLike, written: WrittenPrompts) -> Iterator[
                 strict=True,
             )
             for number, (position, truth, prediction, scores, probabilities) in enumerate(queries):
-                prompt_parts = next(remaining_prompts, None)
-                key = (condition.name, number)
-                yield facts.record(key, position, truth, prediction, scores, probabilities, prompt_parts)
+                yield facts.record(
+                    (condition.name, number),
+                    position,
+                    truth=truth,
+                    prediction=prediction,
+                    scores=scores,
+                    probabilities=probabilities,
+                    prompt_parts=next(remaining_prompts, None),
+                )
 
 
 _NOT_EXPORTED = ("prompt", "demonstrations", "signature")

@@ -63,6 +63,11 @@ class QueryCounts:
     scored: int
     """Those of them that the score counts: not the failed ones, nor excluded replies without a label."""
 
+    @property
+    def left_out(self) -> int:
+        """The number of queries that the score leaves out."""
+        return self.asked - self.scored
+
 
 def _rounds_of(result: ResultLike, dataset: str, metric: str) -> list[Mapping[str, Any]]:
     """Return the records of the rounds of LongICL that a score is about; none for scores of other benchmarks."""
@@ -114,7 +119,10 @@ def _query_counts(result: ResultLike, dataset: str, metric: str) -> QueryCounts:
 
 
 def _summed_counts(result: ResultLike, metric: str, dataset: str | None) -> QueryCounts:
-    """Return how many queries a score of a data set is over, or for ``None`` the mean over all data sets."""
+    """Return how many queries a score of a data set is over, or for ``None`` the mean over all data sets.
+
+    Baselines are computed from the true labels, so that they leave out nothing.
+    """
     if dataset is None:
         datasets = list(result.details)
     else:
@@ -125,6 +133,8 @@ def _summed_counts(result: ResultLike, metric: str, dataset: str | None) -> Quer
         counts = _query_counts(result, name, metric)
         asked += counts.asked
         scored += counts.scored
+    if metric in BASELINE_KEYS:
+        asked = scored
     return QueryCounts(asked, scored)
 
 
@@ -133,13 +143,10 @@ def queries_left_out(result: ResultLike, metric: str, dataset: str | None = None
 
     Args:
         result: The result.
-        metric: Key of the score. Baselines are computed from the true labels, so that they leave out nothing.
+        metric: Key of the score.
         dataset: The data set of the score; ``None`` for a mean over all data sets.
     """
-    if metric in BASELINE_KEYS:
-        return 0
-    counts = _summed_counts(result, metric, dataset)
-    return counts.asked - counts.scored
+    return _summed_counts(result, metric, dataset).left_out
 
 
 # -- records
@@ -201,9 +208,10 @@ def _score_record(
     baselines = _baselines_of(result, metric, details.baselines)
     counts = _summed_counts(result, metric, dataset)
 
-    # A score without a condition shows the accuracies of the first of several conditions, but has no verdict from it.
+    # A score without a condition shows the baselines of the first of several conditions, but has no verdict from them.
     not_beaten = None
-    if "." in metric or len(details.baselines) == 1:
+    condition = metric.rpartition(".")[0]
+    if condition or len(details.baselines) == 1:
         not_beaten = _not_beaten(baselines)
 
     return {
@@ -214,7 +222,7 @@ def _score_record(
         "high": None if interval is None else interval.high,
         "level": None if interval is None else interval.level,
         "n": counts.scored,
-        "left_out": 0 if metric in BASELINE_KEYS else counts.asked - counts.scored,
+        "left_out": counts.left_out,
         "stopped_early": result.stopping is not None,
         "random": None if baselines is None else baselines.max_random,
         "majority": None if baselines is None else baselines.majority,
