@@ -208,11 +208,11 @@ if TYPE_CHECKING:
     from StaICC.report.page import report_html as report_html
     from StaICC.report.page import write_report as write_report
     from StaICC.results.predictor import Provenance as Provenance
-    from StaICC.results.result import QueryRecord as QueryRecord
+    from StaICC.results.query_records import QueryRecord as QueryRecord
+    from StaICC.results.query_records import save_records as save_records
     from StaICC.results.result import Result as Result
     from StaICC.results.result import ResultGroup as ResultGroup
     from StaICC.results.result import load as load
-    from StaICC.results.result import save_records as save_records
     from StaICC.results.signature import Signature as Signature
 
 
@@ -302,7 +302,8 @@ _HOMES = {
     ),
     "StaICC.report.page": "report_html write_report",
     "StaICC.results.predictor": "Provenance",
-    "StaICC.results.result": "QueryRecord Result ResultGroup load save_records",
+    "StaICC.results.query_records": "QueryRecord save_records",
+    "StaICC.results.result": "Result ResultGroup load",
     "StaICC.results.signature": "Signature",
 }
 """The public names by the module that defines them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, SupportsIndex, TypeVar, cast
 
@@ -19,11 +20,15 @@ def whole_number(value: object) -> int | None:
         >>> whole_number(4), whole_number(4.0), whole_number(True)
         (4, None, None)
     """
-    try:
-        whole = value if isinstance(value, int) or not isinstance(value, SupportsIndex) else value.__index__()
-    except TypeError:
+    if not isinstance(value, int) and isinstance(value, SupportsIndex):
+        try:
+            value = value.__index__()
+        except TypeError:  # an array of several numbers, for instance
+            return None
+    if not isinstance(value, int) or isinstance(value, bool):
         return None
-    return int.__add__(whole, 0) if isinstance(whole, int) and not isinstance(whole, bool) else None
+    # The sum is a plain integer where the value is one of a class derived from int.
+    return int.__add__(value, 0)
 
 
 def validate_integer(name: str, value: object, minimum: int, maximum: int | None = None) -> int:
@@ -42,11 +47,15 @@ def validate_integer(name: str, value: object, minimum: int, maximum: int | None
         >>> validate_integer("k", 4, 0)
         4
     """
-    whole = whole_number(value)
-    if whole is None or whole < minimum or (maximum is not None and whole > maximum):
-        span = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
-        raise ArgumentError(f"{name} must be an integer {span}, not {value!r}")
-    return whole
+    number = whole_number(value)
+    largest = math.inf if maximum is None else maximum
+    if number is None or number < minimum or number > largest:
+        if maximum is None:
+            legal_range = f"of at least {minimum}"
+        else:
+            legal_range = f"from {minimum} to {maximum}"
+        raise ArgumentError(f"{name} must be an integer {legal_range}, not {value!r}")
+    return number
 
 
 def known_name(kind: str, value: _T, legal: Iterable[object], hint: str = "") -> _T:
@@ -55,8 +64,9 @@ def known_name(kind: str, value: _T, legal: Iterable[object], hint: str = "") ->
     Raises:
         UnknownNameError: It is none of the legal values.
     """
-    if value not in (known := list(legal)):
-        raise unknown_name(kind, value, known, hint)
+    legal_names = list(legal)
+    if value not in legal_names:
+        raise unknown_name(kind, value, legal_names, hint)
     return value
 
 
@@ -68,7 +78,8 @@ def set_integers(record: object, **minima: int) -> None:
         **minima: The smallest legal value of each field.
     """
     for name, minimum in minima.items():
-        object.__setattr__(record, name, validate_integer(name, getattr(record, name), minimum))
+        number = validate_integer(name, getattr(record, name), minimum)
+        object.__setattr__(record, name, number)
 
 
 def keywords_of_release(**today_by_released: str) -> Callable[[_Function], _Function]:
@@ -88,6 +99,7 @@ def keywords_of_release(**today_by_released: str) -> Callable[[_Function], _Func
     def decorate(function: _Function) -> _Function:
         @functools.wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
+            """Call the function, with the names that its arguments have today."""
             for released, today in today_by_released.items():
                 if released not in keywords:
                     continue

@@ -1,5 +1,24 @@
 """The errors that this library raises.
 
+    StaICCError
+     ├─ ArgumentError (ValueError)
+     │   └─ PromptError
+     ├─ UnknownNameError (LookupError)
+     │   └─ UnknownKeyError (KeyError)
+     ├─ OutputError (ValueError)
+     │   ├─ WithheldReplyError
+     │   └─ RunEndingError
+     │       └─ EditionError
+     ├─ DataError (RuntimeError)
+     │   ├─ DataMissingError
+     │   └─ DataDamagedError
+     ├─ IdentityError (RuntimeError)
+     ├─ UndefinedMetricError (ValueError)
+     ├─ SchemaError (ValueError)
+     ├─ MissingDependencyError (ImportError)
+     ├─ RemovedNameError (ImportError)
+     └─ PluginError (RuntimeError)
+
 Every error is a :class:`StaICCError`, so one ``except`` catches them all; each is also the built-in that a Python
 programmer would expect (``ValueError`` for a bad value, ``LookupError`` for an unknown name), so code that knows
 nothing of this module still works. A message says what was given, what was expected, where, and what to do about it.
@@ -104,6 +123,12 @@ class PluginError(StaICCError, RuntimeError):
     """An entry of another package is broken, or two packages have entries of one name."""
 
 
+_MOST_NAMES = 30
+"""A message lists the legal names unless there are more than this."""
+_LEAST_SIMILARITY = 0.5
+"""The least similarity of a name that is suggested, as :mod:`difflib` measures it: from 0 to 1 for equal texts."""
+
+
 def unknown_name(kind: str, given: object, legal: Iterable[object], hint: str = "") -> UnknownNameError:
     """Build the error for an unknown name, with the nearest legal ones.
 
@@ -120,20 +145,39 @@ def unknown_name(kind: str, given: object, legal: Iterable[object], hint: str = 
         >>> str(unknown_name("data set", "trec", ["TREC", "SST5"]))
         "there is no data set 'trec'; did you mean 'TREC'? There are: TREC, SST5."
     """
-    import difflib  # only where there is an error
-
-    names = list(map(str, legal))  # a user may add keys of any type to a result
-    folded = {name.casefold(): name for name in names}
-    folded |= {word: name for name in names[::-1] for word in name.casefold().split("_")} | folded
-    near = difflib.get_close_matches(str(given).casefold(), folded, n=1, cutoff=0.5)
-    guess = f"; did you mean {folded[near[0]]!r}?" if near else "."
-    several = str(given).replace(",", " ").split()
-    if len(several) > 1 and {*map(str.casefold, several)} <= folded.keys():
-        guess = f"; name them one by one: {', '.join(map(repr, several))}."
-    known = f" There are: {', '.join(names)}." if 0 < len(names) <= 30 else ""
-    error = UnknownNameError(f"there is no {kind} {given!r}{guess}{known}{' ' + hint if hint else ''}")
+    names = [str(name) for name in legal]  # a user may add keys of any type to a result
+    message = f"there is no {kind} {given!r}{_suggestion(str(given), names)}"
+    if 0 < len(names) <= _MOST_NAMES:
+        message += f" There are: {', '.join(names)}."
+    if hint:
+        message += f" {hint}"
+    error = UnknownNameError(message)
     error.legal = names
     return error
+
+
+def _suggestion(given: str, names: Sequence[str]) -> str:
+    """Return the end of the sentence about an unknown name, with what was probably meant.
+
+    A name is also found by a part of it between underscores, such as ``emotion`` of ``tweet_eval_emotion``.
+    """
+    name_by_spelling: dict[str, str] = {}
+    for name in names:
+        name_by_spelling[name.casefold()] = name
+    for name in names:
+        for word in name.casefold().split("_"):
+            name_by_spelling.setdefault(word, name)
+
+    parts = given.replace(",", " ").split()
+    if len(parts) > 1 and all(part.casefold() in name_by_spelling for part in parts):
+        return f"; name them one by one: {', '.join(repr(part) for part in parts)}."
+
+    import difflib  # only where there is an error
+
+    nearest = difflib.get_close_matches(given.casefold(), name_by_spelling, n=1, cutoff=_LEAST_SIMILARITY)
+    if nearest:
+        return f"; did you mean {name_by_spelling[nearest[0]]!r}?"
+    return "."
 
 
 def unknown_key(kind: str, given: object, legal: Iterable[object], entry: str = "") -> UnknownKeyError:
@@ -149,5 +193,7 @@ def unknown_key(kind: str, given: object, legal: Iterable[object], entry: str = 
         >>> str(unknown_key("part", "Norma", ["Normal", "GLER"]))
         "there is no part 'Norma'; did you mean 'Normal'? There are: Normal, GLER."
     """
-    hint = f'Use result["{entry}"][{given!r}].' if entry else ""
+    hint = ""
+    if entry:
+        hint = f'Use result["{entry}"][{given!r}].'
     return UnknownKeyError(str(unknown_name(kind, given, legal, hint)))

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+_CHANGING = ("set_", "change_", "add_", "use_", "re_initialize")
+"""What the names of methods begin with that change an object."""
+
+
 class FixedAttributes:
     """Base of objects without attributes that nothing reads.
 
@@ -23,27 +27,38 @@ class FixedAttributes:
 
     def copy_with(self, **attributes: Any) -> Self:
         """Return a copy with other values of some attributes."""
-        twin = copy.copy(self)
+        changed_copy = copy.copy(self)
         for name, value in attributes.items():
-            object.__setattr__(twin, name, value)
-        return twin
+            object.__setattr__(changed_copy, name, value)
+        return changed_copy
 
     def __setattr__(self, name: str, value: Any) -> None:
-        known = getattr(type(self), name, None)
-        if isinstance(known, MemberDescriptorType):
-            may_change = name.startswith("_") or name in self._assignable or not hasattr(self, name)
-        else:
-            may_change = hasattr(known, "__set__") or not type(self).__module__.startswith("StaICC.")
-        if may_change:
+        if self._may_be_assigned(name):
             try:
                 super().__setattr__(name, value)
                 return
-            except AttributeError:
+            except AttributeError:  # of a property without a setter, for instance: the message below says more
                 pass
-        changing = ("set_", "change_", "add_", "use_", "re_initialize")
-        methods = ", ".join(f"{method}()" for method in dir(self) if method.startswith(changing)) or "a new object"
         attribute = f"{type(self).__name__}.{name}"
-        raise AttributeError(f"{attribute} cannot be assigned: it would have no effect. Use one of: {methods}")
+        raise AttributeError(f"{attribute} cannot be assigned: it would have no effect. Use one of: {self._remedies()}")
+
+    def _may_be_assigned(self, name: str) -> bool:
+        """Return whether an attribute may be assigned now."""
+        attribute_of_class = getattr(type(self), name, None)
+        if isinstance(attribute_of_class, MemberDescriptorType):  # a slot
+            is_private = name.startswith("_")
+            return is_private or name in self._assignable or not hasattr(self, name)
+        if hasattr(attribute_of_class, "__set__"):  # a property
+            return True
+        # Any attribute of a class of the user's own.
+        return not type(self).__module__.startswith("StaICC.")
+
+    def _remedies(self) -> str:
+        """Return the methods that change an object of this class; ``"a new object"`` without any."""
+        methods = [f"{name}()" for name in dir(self) if name.startswith(_CHANGING)]
+        if not methods:
+            return "a new object"
+        return ", ".join(methods)
 
 
 class FrozenList(list[Any]):

@@ -17,8 +17,11 @@ from unicodedata import combining, east_asian_width
 from StaICC.safe_text import one_line
 
 _GAP = "  "
-_NARROW = 16  # columns of text are not made narrower than this
+"""Blanks between two columns of a table, and before the later lines of a wrapped text."""
+_NARROWEST = 16
+"""Columns of text are not made narrower than this many characters."""
 _STYLES = {"title": "1", "warning": "33", "code": "2"}
+"""Terminal styles (ANSI numbers) of the kinds of text: bold, yellow, faint. Other kinds have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class Line:
 
 Block = TextTable | Line
 _Style = Callable[[str, str], str]
+"""Returns a text with the style of its kind."""
 
 
 class Displayed:
@@ -61,18 +65,28 @@ class Displayed:
 
 
 def _plain(text: str, kind: str) -> str:
+    """Return the text itself."""
     return text
 
 
 def _coloured(text: str, kind: str) -> str:
-    return f"\x1b[{_STYLES[kind]}m{text}\x1b[0m" if kind in _STYLES and text else text
+    """Return a text with the terminal style of its kind."""
+    if not text or kind not in _STYLES:
+        return text
+    return f"\x1b[{_STYLES[kind]}m{text}\x1b[0m"
 
 
-def _columns(text: str) -> int:
+def _display_width(text: str) -> int:
     """Return how many columns of a terminal a text takes: two for wide characters, none for combining ones."""
     if text.isascii():
         return len(text)
-    return sum(2 if east_asian_width(char) in "FW" else not combining(char) for char in text)
+    width = 0
+    for letter in text:
+        if east_asian_width(letter) in "FW":
+            width += 2
+        elif not combining(letter):
+            width += 1
+    return width
 
 
 class _Wrapper(textwrap.TextWrapper):
@@ -83,56 +97,111 @@ class _Wrapper(textwrap.TextWrapper):
 
 def _wrapped(cell: str, width: int) -> list[str]:
     """Return the lines of a cell; later ones are indented, so that no text looks like a line of its own."""
-    columns = _columns(cell)
-    if columns <= width:
+    display_width = _display_width(cell)
+    if display_width <= width:
         return [cell]
-    return _Wrapper(max(2, width * len(cell) // columns), subsequent_indent=" ").wrap(cell)
+    # The wrapper counts characters: fewer fit if some are wide, but at least the indent and one more.
+    characters = max(2, width * len(cell) // display_width)
+    return _Wrapper(characters, subsequent_indent=" ").wrap(cell)
 
 
 def _full_width(widths: Sequence[int]) -> int:
-    return sum(widths) + len(_GAP) * (len(widths) - 1)
+    """Return the width of a table with its gaps."""
+    gaps = len(widths) - 1
+    return sum(widths) + len(_GAP) * gaps
 
 
-def _fitted(widths: list[int], texts: Collection[int], width: int) -> list[int]:
-    """Return the widths of the columns of a table: those with text are narrower where this makes the table fit."""
-    narrowed = list(widths)
-    while _full_width(narrowed) > width:
-        widest = max(texts, key=narrowed.__getitem__, default=0)
-        if narrowed[widest] <= _NARROW:  # the table is split, and each part has room for its texts
+def _fitted(widths: Sequence[int], texts: Collection[int], width: int) -> list[int]:
+    """Return the widths of the columns of a table: those with text are narrower where this makes the table fit.
+
+    Args:
+        widths: The width that each column needs.
+        texts: The columns with text.
+        width: The width of the terminal.
+    """
+    fitted = list(widths)
+    while _full_width(fitted) > width:
+        widest = max(texts, key=fitted.__getitem__, default=0)
+        if fitted[widest] <= _NARROWEST:
+            # The table does not fit and is split: each part has room for its texts if none takes more than half.
             half = (width - len(_GAP)) // 2
             return [min(size, half) if column in texts else size for column, size in enumerate(widths)]
-        narrowed[widest] -= 1
-    return narrowed
+        fitted[widest] -= 1
+    return fitted
 
 
 def _split(widths: Sequence[int], width: int) -> list[list[int]]:
     """Return the columns of each part of a table that is too wide; each part begins with the first column."""
     parts = [[0]]
     for column in range(1, len(widths)):
-        if len(parts[-1]) > 1 and _full_width([widths[place] for place in [*parts[-1], column]]) > width:
+        width_with_column = _full_width([widths[index] for index in [*parts[-1], column]])
+        has_other_columns = len(parts[-1]) > 1
+        if has_other_columns and width_with_column > width:
             parts.append([0])
         parts[-1].append(column)
     return parts
 
 
-def _table_text(table: TextTable, width: int, style: _Style) -> str:
-    rows = [[one_line(cell) for cell in row] for row in (table.head, *table.rows)]
-    widths = _fitted([max(map(_columns, column)) for column in zip(*rows, strict=True)], table.texts, width)
-    wrapped = [[_wrapped(cell, size) for cell, size in zip(row, widths, strict=True)] for row in rows]
-    parts = []
-    for columns in _split(widths, width):
+@dataclass(frozen=True, slots=True)
+class _FittedTable:
+    """A table whose cells are wrapped, so that its columns fit the terminal or parts of the table do."""
+
+    rows: Sequence[Sequence[Sequence[str]]]
+    """The lines of each cell, by row and column; the first row is the head."""
+    widths: Sequence[int]
+    """The width of each column."""
+    texts: Collection[int]
+    """The columns with text, which are aligned left."""
+
+    def padded(self, text: str, column: int) -> str:
+        """Return a line of a cell, filled with blanks to the width of its column."""
+        blanks = " " * (self.widths[column] - _display_width(text))
+        if column in self.texts:
+            return text + blanks
+        return blanks + text
+
+    def row_lines(self, row: Sequence[Sequence[str]], columns: Sequence[int]) -> list[str]:
+        """Return the lines of some columns of a row: as many as the cell with the most has."""
         lines = []
-        for row in wrapped:
-            for texts in zip_longest(*(row[column] for column in columns), fillvalue=""):
-                cells = []
-                for column, cell in zip(columns, texts, strict=True):
-                    blanks = " " * (widths[column] - _columns(cell))
-                    cells.append(cell + blanks if column in table.texts else blanks + cell)
-                line = _GAP.join(cells).rstrip()
-                lines.append(style(line, "title") if row is wrapped[0] else line)
-            if row is wrapped[0]:
-                lines.append(_GAP.join("-" * widths[column] for column in columns).rstrip())
-        parts.append("\n".join(lines))
+        cells = [row[column] for column in columns]
+        for texts in zip_longest(*cells, fillvalue=""):
+            padded = [self.padded(text, column) for column, text in zip(columns, texts, strict=True)]
+            lines.append(_GAP.join(padded).rstrip())
+        return lines
+
+    def part_text(self, columns: Sequence[int], style: _Style) -> str:
+        """Return some columns of the table as text: head, dashes, rows."""
+        head = self.rows[0]
+        lines = [style(line, "title") for line in self.row_lines(head, columns)]
+        lines.append(_GAP.join("-" * self.widths[column] for column in columns).rstrip())
+        for row in self.rows[1:]:
+            lines.extend(self.row_lines(row, columns))
+        return "\n".join(lines)
+
+
+def _fitted_table(table: TextTable, width: int) -> _FittedTable:
+    """Return a table with wrapped cells."""
+    rows = []
+    for row in (table.head, *table.rows):
+        rows.append([one_line(cell) for cell in row])
+
+    needed_widths = []
+    for column in zip(*rows, strict=True):
+        needed_widths.append(max(map(_display_width, column)))
+    widths = _fitted(needed_widths, table.texts, width)
+
+    wrapped_rows = []
+    for row in rows:
+        wrapped_rows.append([_wrapped(cell, size) for cell, size in zip(row, widths, strict=True)])
+    return _FittedTable(wrapped_rows, widths, table.texts)
+
+
+def _table_text(table: TextTable, width: int, style: _Style) -> str:
+    """Return a table as text; one that is too wide in several parts."""
+    fitted = _fitted_table(table, width)
+    parts = []
+    for columns in _split(fitted.widths, width):
+        parts.append(fitted.part_text(columns, style))
     return "\n\n".join(parts)
 
 
@@ -176,33 +245,84 @@ def print_blocks(blocks: Iterable[Block], stream: TextIO) -> None:
         stream: The output stream.
     """
     on_terminal = stream.isatty()
-    colour = on_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    text = layout(blocks, wrap=on_terminal, style=_coloured if colour else _plain)
+    style = _plain
+    if on_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
+        style = _coloured
+    text = layout(blocks, wrap=on_terminal, style=style)
+    # Letters that the stream cannot encode are shown as escapes.
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    printable = text.encode(encoding, "backslashreplace").decode(encoding)
+    stream.write(printable + "\n")
+
+
+def _shared_form(line: Line, groups_with_line: Sequence[int], group_count: int, names: Sequence[str]) -> Line | None:
+    """Return the line that stands for one of several groups; ``None`` if the line stays in its groups.
+
+    Args:
+        line: The line.
+        groups_with_line: The indexes of the groups that have it.
+        group_count: How many groups there are.
+        names: Names of the groups; empty if only lines of all groups are shared.
+    """
+    if len(groups_with_line) < 2:
+        return None
+    if len(groups_with_line) == group_count:
+        return line
+    if not names:
+        return None
+    names_of_groups = ", ".join(names[index] for index in groups_with_line)
+    return replace(line, text=f"{names_of_groups}: {line.text}")
 
 
 def shared_lines(groups: Sequence[Iterable[Block]], names: Sequence[str] = ()) -> tuple[list[list[Block]], list[Line]]:
-    """Return several groups of blocks without the lines that all of them have, and these lines.
+    """Take the lines out of several groups of blocks that all of them have.
 
     Args:
         groups: The blocks of each group.
-        names: Names of the groups. With them, a line of several groups is shared too, behind their names.
+        names: Names of the groups. With them, a line that only some groups have is taken out, too; it begins with the
+            names of its groups then.
+
+    Returns:
+        The remaining blocks of each group, and the lines that were taken out, each once.
     """
-    listed = [list(group) for group in groups]
-    lines = [{block for block in group if isinstance(block, Line) and block.text} for group in listed]
-    shared: dict[Line, Line] = {}
-    for line in (block for group in listed for block in group if isinstance(block, Line)):
-        places = [place for place, own in enumerate(lines) if line in own]
-        if len(places) == len(listed) > 1:
-            shared[line] = line
-        elif len(places) > 1 and names:
-            shared[line] = replace(line, text=f"{', '.join(names[place] for place in places)}: {line.text}")
-    kept = [[block for block in group if isinstance(block, TextTable) or block not in shared] for group in listed]
-    return kept, list(shared.values())
+    blocks_of_groups = [list(group) for group in groups]
+    lines_of_groups = []
+    for blocks in blocks_of_groups:
+        lines_of_groups.append({block for block in blocks if isinstance(block, Line) and block.text})
+
+    shared_forms: dict[Line, Line] = {}
+    for blocks in blocks_of_groups:
+        for line in blocks:
+            if isinstance(line, TextTable):
+                continue
+            groups_with_line = [index for index, lines_of_group in enumerate(lines_of_groups) if line in lines_of_group]
+            shared_form = _shared_form(line, groups_with_line, len(blocks_of_groups), names)
+            if shared_form is not None:
+                shared_forms[line] = shared_form
+
+    remaining: list[list[Block]] = []
+    for blocks in blocks_of_groups:
+        remaining.append([block for block in blocks if isinstance(block, TextTable) or block not in shared_forms])
+    return remaining, list(shared_forms.values())
 
 
-_HTML = {"title": "<p><strong>{}</strong></p>", "code": "<p><code>{}</code></p>"}
+_HTML = {
+    "text": "<p>{}</p>",
+    "warning": "<p>{}</p>",
+    "title": "<p><strong>{}</strong></p>",
+    "code": "<p><code>{}</code></p>",
+}
+"""The HTML of a line of each kind."""
+
+
+def _html_row(cells: Iterable[str], element: str) -> str:
+    """Return a row of a table, whose cells are ``td`` or ``th`` elements."""
+    from html import escape  # only for notebooks
+
+    parts = []
+    for cell in cells:
+        parts.append(f"<{element}>{escape(one_line(cell))}</{element}>")
+    return f"<tr>{''.join(parts)}</tr>"
 
 
 def html(blocks: Iterable[Block]) -> str:
@@ -217,14 +337,12 @@ def html(blocks: Iterable[Block]) -> str:
     """
     from html import escape  # only for notebooks
 
-    def row(cells: Iterable[str], element: str = "td") -> str:
-        return f"<tr>{''.join(f'<{element}>{escape(one_line(cell))}</{element}>' for cell in cells)}</tr>"
-
-    shown = []
+    parts = []
     for block in blocks:
         if isinstance(block, TextTable):
-            body = "".join(map(row, block.rows))
-            shown.append(f"<table><thead>{row(block.head, 'th')}</thead><tbody>{body}</tbody></table>")
+            head = _html_row(block.head, "th")
+            body = "".join(_html_row(row, "td") for row in block.rows)
+            parts.append(f"<table><thead>{head}</thead><tbody>{body}</tbody></table>")
         elif block.text:
-            shown.append(_HTML.get(block.kind, "<p>{}</p>").format(escape(one_line(block.text))))
-    return "".join(shown)
+            parts.append(_HTML[block.kind].format(escape(one_line(block.text))))
+    return "".join(parts)

@@ -22,14 +22,20 @@ def lazy_names(package: str, homes: Mapping[str, str], submodules: str = "") -> 
         homes: The names, separated by blanks, by the module that defines them.
         submodules: The modules of the package that are attributes, too, separated by blanks.
     """
-    home = {name: module for module, names in homes.items() for name in names.split()}
+    module_of_name = {}
+    for module, names in homes.items():
+        for name in names.split():
+            module_of_name[name] = module
+    submodule_names = submodules.split()
 
     def load(name: str) -> Any:
-        if name in submodules.split():
+        """Return an attribute of the package that is not imported yet."""
+        if name in submodule_names:
             return importlib.import_module(f"{package}.{name}")
-        if name not in home:
+        if name not in module_of_name:
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
-        value = getattr(importlib.import_module(home[name]), name)
+        home = importlib.import_module(module_of_name[name])
+        value = getattr(home, name)
         setattr(sys.modules[package], name, value)
         return value
 
@@ -37,9 +43,10 @@ def lazy_names(package: str, homes: Mapping[str, str], submodules: str = "") -> 
 
 
 def install_command(extra: str) -> str:
-    """Return the command that adds an extra to this installation: to the clone that runs, else to one to be named.
+    """Return the command that installs the packages of an extra.
 
-    The index has the release 0.1.1 under the same name, so the name alone would replace this version by that one.
+    It names the clone of the repository that this module is in. For an installation without a clone, the user fills in
+    the path. ``pip install StaICC[...]`` would replace this version by 0.1.1, which the package index has.
 
     Args:
         extra: The extra, such as ``"hf"``.
@@ -48,8 +55,12 @@ def install_command(extra: str) -> str:
     from pathlib import Path
 
     root = Path(__file__).resolve().parents[1]
-    kept, place = ("-e ", root) if (root / "pyproject.toml").is_file() else ("", "<path to the clone>")
-    return f"pip install {kept}{shlex.quote(f'{place}[{extra}]')}"
+    is_clone = (root / "pyproject.toml").is_file()
+    if is_clone:
+        distribution = shlex.quote(f"{root}[{extra}]")
+        return f"pip install -e {distribution}"
+    distribution = shlex.quote(f"<path to the clone>[{extra}]")
+    return f"pip install {distribution}"
 
 
 def require(module: str, extra: str, feature: str) -> ModuleType:
@@ -86,10 +97,15 @@ class Package:
     """
 
     def __init__(self, module: str, extra: str, feature: str) -> None:
-        self._needed = module, extra, feature
+        self._module = module
+        self._extra = extra
+        self._feature = feature
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # of tools that look at all names of a module, such as doctest
+        # Tools that look at all names of a module, such as doctest, ask for special names: they import nothing.
+        if name.startswith("__"):
             raise AttributeError(name)
-        value = self.__dict__[name] = getattr(require(*self._needed), name)
+        module = require(self._module, self._extra, self._feature)
+        value = getattr(module, name)
+        self.__dict__[name] = value  # the next use finds it without this method
         return value

@@ -30,11 +30,18 @@ LOADING = "loading"
 _AT_ONCE = (INSTALLING, LOADING)
 
 _REDRAW_SECONDS = 0.2
-_FIRST_SECONDS = 0.5  # a shorter run draws nothing
+"""The least time between two drawings of a line that changes."""
+_FIRST_SECONDS = 0.5
+"""The time until the first drawing: a shorter run draws nothing."""
 _LINE_SECONDS = 60.0
+"""The time between two lines in a file."""
 _TICK_SECONDS = 5.0
+"""How often a thread looks whether a line is due while no report comes."""
 _RATE_SECONDS = 60.0
-_BAR = 20
+"""The time over which the rate is computed, about."""
+_BAR_WIDTH = 20
+_OFF = ("0", "no", "off")
+"""Values of the environment variable that turn the drawing off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +75,33 @@ def _span(seconds: float) -> str:
     """Return a duration as text, in a suitable unit."""
     if seconds < 100:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+    if seconds < 6000:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A time, and how many predictions were computed by then."""
+
+    time: float
+    computed: int
+
+
+def _counts_text(progress: Progress) -> str:
+    """Return share, bar and counts of a report, each followed by a comma; nothing while there is nothing to count."""
+    done = progress.done
+    total = progress.total
+    text = ""
+    is_finished_phase = progress.phase and done == total
+    if total and not is_finished_phase:
+        bar = "#" * int(_BAR_WIDTH * done / total)
+        text += f"{100 * done / total:.0f} % |{bar:.<{_BAR_WIDTH}}| {done}/{total}, "
+    elif done and not total:
+        text += f"{done}, "
+    if progress.failed:
+        text += f"{progress.failed} failed, "
+    return text
 
 
 class ProgressLine:
@@ -84,13 +117,20 @@ class ProgressLine:
     """
 
     def __init__(self, stream: TextIO, lines: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stream, self._lines, self._clock = stream, lines, clock
+        self._stream = stream
+        self._lines = lines
+        self._clock = clock
         self._started = clock()
+        # When the next drawing is due.
         self._due = self._started + (_LINE_SECONDS if lines else _FIRST_SECONDS)
+        # The width of the line that is drawn, to erase it.
         self._width = 0
-        self._parts: dict[int, Progress] = {}  # the last report of each part
-        self._marks = [(self._started, 0)]  # times, and computed predictions by then
+        # The last report of each part, and of all.
+        self._parts: dict[int, Progress] = {}
         self._last: Progress | None = None
+        # The rate is that since the older one of two marks.
+        self._older_mark = _Mark(self._started, computed=0)
+        self._newer_mark = self._older_mark
         self._drawing = threading.Lock()
         self._closed = threading.Event()
         if lines:
@@ -101,15 +141,18 @@ class ProgressLine:
         with self._drawing:
             if not progress.phase:
                 self._parts[progress.number] = progress
-            begins = progress.phase in _AT_ONCE and (self._last is None or self._last.phase != progress.phase)
+            last_phase = None if self._last is None else self._last.phase
+            begins_long_phase = progress.phase in _AT_ONCE and progress.phase != last_phase
             self._last = progress
-            self._draw_if_due(progress, at_once=begins and not self._lines)
+            self._draw_if_due(progress, at_once=begins_long_phase and not self._lines)
 
     def _draw_if_due(self, progress: Progress, at_once: bool = False) -> None:
+        """Draw a report if the last one was drawn long enough ago, or if it must be drawn at once."""
         now = self._clock()
-        if now >= self._due or at_once:
-            self._due = now + (_LINE_SECONDS if self._lines else _REDRAW_SECONDS)
-            self._draw(self._text(progress, now))
+        if now < self._due and not at_once:
+            return
+        self._due = now + (_LINE_SECONDS if self._lines else _REDRAW_SECONDS)
+        self._draw(self._text(progress, now))
 
     def _repeat(self) -> None:
         """Write the last report again each minute: a model may load, or compute its first batch, for a long time."""
@@ -119,17 +162,18 @@ class ProgressLine:
                     self._draw_if_due(self._last)
 
     def _draw(self, text: str) -> None:
+        """Write a line below the others, or in the place of the last one."""
         if self._lines:
             self._write(text + "\n")
-        else:
-            import shutil  # with many modules, which few runs need
+            return
+        import shutil  # with many modules, which few runs need
 
-            columns = shutil.get_terminal_size().columns
-            if len(text) >= columns:  # the numbers say more than the bar
-                text = re.sub(r" \|[#.]*\|", "", text)
-            text = text[: columns - 1]  # a line that wraps could not be erased
-            self._write("\r" + text.ljust(self._width))
-            self._width = len(text)
+        columns = shutil.get_terminal_size().columns
+        if len(text) >= columns:  # the numbers say more than the bar
+            text = re.sub(r" \|[#.]*\|", "", text)
+        text = text[: columns - 1]  # a line that wraps could not be erased
+        self._write("\r" + text.ljust(self._width))
+        self._width = len(text)
 
     def _write(self, text: str) -> None:
         """Write to the stream, if it can be written: a terminal that was closed ends no run."""
@@ -138,27 +182,40 @@ class ProgressLine:
             self._stream.flush()
 
     def _text(self, progress: Progress, now: float) -> str:
-        done, total, phase = progress.done, progress.total, progress.phase
-        text = f"[{progress.number + 1}/{progress.parts}] " if progress.parts > 1 else ""
-        text += one_line(progress.where) + (f", {phase}: " if phase else ": ")
-        if total and not (phase and done == total):
-            filled = "#" * int(_BAR * done / total)
-            text += f"{100 * done / total:.0f} % |{filled:.<{_BAR}}| {done}/{total}, "
-        elif done and not total:
-            text += f"{done}, "
-        text += f"{progress.failed} failed, " if progress.failed else ""
-        text += _span(now - self._started)
-        seen = self._parts.values()
-        computed = sum(part.done - part.stored for part in seen)
-        since, before = self._marks[0]
-        if now - self._marks[-1][0] >= _RATE_SECONDS / 2:
-            self._marks = [self._marks[-1], (now, computed)]
-        if computed > before and now > since and not phase:
-            rate = (computed - before) / (now - since)
-            usual = sum(part.total for part in seen) / len(seen)
-            left = total - done + usual * (progress.parts - progress.number - 1)
-            text += f", {rate:.3g}/s, {_span(left / rate)} left"
+        """Return the line for a report."""
+        text = ""
+        if progress.parts > 1:
+            text += f"[{progress.number + 1}/{progress.parts}] "
+        text += one_line(progress.where)
+        if progress.phase:
+            text += f", {progress.phase}"
+        text += f": {_counts_text(progress)}{_span(now - self._started)}"
+
+        rate = self._rate(now)
+        if rate is not None and not progress.phase:
+            seconds_left = self._queries_left(progress) / rate
+            text += f", {rate:.3g}/s, {_span(seconds_left)} left"
         return text
+
+    def _rate(self, now: float) -> float | None:
+        """Return how many predictions are computed in a second; ``None`` if none was since the older mark.
+
+        The marks are half of :data:`_RATE_SECONDS` apart, so that the older one is not long ago.
+        """
+        computed = sum(part.done - part.stored for part in self._parts.values())
+        start = self._older_mark
+        if now - self._newer_mark.time >= _RATE_SECONDS / 2:
+            self._older_mark = self._newer_mark
+            self._newer_mark = _Mark(now, computed)
+        if computed <= start.computed or now <= start.time:
+            return None
+        return (computed - start.computed) / (now - start.time)
+
+    def _queries_left(self, progress: Progress) -> float:
+        """Return how many queries are left, if the parts to come are as large as those so far."""
+        mean_size = sum(part.total for part in self._parts.values()) / len(self._parts)
+        parts_to_come = progress.parts - progress.number - 1
+        return progress.total - progress.done + mean_size * parts_to_come
 
     def close(self) -> None:
         """Erase the line."""
@@ -187,11 +244,17 @@ class _NotebookLine(ProgressLine):
 
 
 def _line(setting: bool | None) -> ProgressLine | None:
-    """Return what draws the progress; ``None`` for nothing."""
+    """Return what draws the progress; ``None`` for nothing.
+
+    Args:
+        setting: Whether to draw; ``None`` if the environment variable decides.
+    """
     stream = sys.stderr
     if setting is None:
-        setting = os.environ.get(VARIABLE, "").strip().lower() not in ("0", "no", "off")
-    if setting is False or stream is None or getattr(stream, "closed", False):
+        setting = os.environ.get(VARIABLE, "").strip().lower() not in _OFF
+    if not setting:
+        return None
+    if stream is None or getattr(stream, "closed", False):
         return None
     if type(stream).__module__.startswith("ipykernel."):
         return _NotebookLine(stream)
@@ -209,8 +272,15 @@ def within(progress: ProgressCallback | None, place: int, places: int) -> Progre
     if progress is None:
         return False
 
-    def report(own: Progress) -> None:
-        progress(replace(own, number=place * own.parts + own.number, parts=places * own.parts))
+    def report(report_of_run: Progress) -> None:
+        parts_before = place * report_of_run.parts
+        progress(
+            replace(
+                report_of_run,
+                number=parts_before + report_of_run.number,
+                parts=places * report_of_run.parts,
+            )
+        )
 
     return report
 

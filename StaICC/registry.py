@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import itertools
 import sys
 import unicodedata
 import warnings
@@ -63,7 +62,8 @@ def fold(name: str) -> str:
         >>> fold("Tweet Eval-hate") == fold("tweet_eval_hate")
         True
     """
-    return "".join(letter for letter in unicodedata.normalize("NFKC", name).casefold() if letter.isalnum())
+    normal_form = unicodedata.normalize("NFKC", name).casefold()
+    return "".join(letter for letter in normal_form if letter.isalnum())
 
 
 def is_reference(name: str) -> bool:
@@ -74,7 +74,10 @@ def is_reference(name: str) -> bool:
         (True, False, False)
     """
     module, colon, attribute = name.partition(":")
-    return bool(colon) and all(part.isidentifier() for part in [*module.split("."), *attribute.split(".")])
+    if not colon:
+        return False
+    identifiers = [*module.split("."), *attribute.split(".")]
+    return all(identifier.isidentifier() for identifier in identifiers)
 
 
 def labelled(name: str, origin: str) -> str:
@@ -84,7 +87,9 @@ def labelled(name: str, origin: str) -> str:
         >>> labelled("f2", "my-plugin 1.2"), labelled("accuracy", "")
         ('f2@my-plugin-1.2', 'accuracy')
     """
-    return f"{name}@{origin.replace(' ', '-')}" if origin else name
+    if not origin:
+        return name
+    return f"{name}@{origin.replace(' ', '-')}"
 
 
 def origin_of(value: Any) -> str:
@@ -102,34 +107,74 @@ def origin_of(value: Any) -> str:
         ('', '')
     """
     if isinstance(value, functools.partial):
-        parts = (value.func, *value.args, *value.keywords.values())
-        return next((origin for part in parts if callable(part) and (origin := origin_of(part))), "")
-    module = str(getattr(value, "__module__", None) or type(value).__module__)
-    top = module.partition(".")[0]
-    known = top in ("StaICC", "__main__") or top in sys.stdlib_module_names
-    return "" if known else _origin_of_module(module, tuple(sys.path))
+        return _origin_of_partial(value)
+    module = getattr(value, "__module__", None)
+    if not module:  # an instance of a class in C, for instance
+        module = type(value).__module__
+    module = str(module)
+    top_package = module.partition(".")[0]
+    if top_package in ("StaICC", "__main__") or top_package in sys.stdlib_module_names:
+        return ""
+    return _origin_of_module(module, tuple(sys.path))
 
 
-def _text(distribution: Distribution) -> str:
+def _origin_of_partial(function: functools.partial[Any]) -> str:
+    """Return the origin of the function or of the first argument whose code is in an installed distribution."""
+    for value in (function.func, *function.args, *function.keywords.values()):
+        if callable(value):
+            origin = origin_of(value)
+            if origin:
+                return origin
+    return ""
+
+
+def _name_and_version(distribution: Distribution) -> str:
     return f"{distribution.metadata['Name']} {distribution.version}"
 
 
 @functools.lru_cache(maxsize=256)
 def _origin_of_module(module: str, path: tuple[str, ...]) -> str:
-    names = list(itertools.accumulate(module.split("."), "{}.{}".format))
-    # The outermost package that one distribution owns: the first that is no namespace package.
-    root = next((name for name in names if getattr(sys.modules.get(name), "__file__", None)), names[0])
-    points = [point for group in GROUPS for point in _entry_points(group, path)]
-    near = [(len(point.module), _origin(point)) for point in points if f"{point.module}.".startswith(f"{root}.")]
-    if near:
-        return max(near)[1]
-    file = getattr(sys.modules.get(module), "__file__", None) or ""
-    if not {"site-packages", "dist-packages"} & set(file.replace("\\", "/").split("/")):
+    """Return the distribution and version that a module comes from; the search path is part of the cache's key.
+
+    An entry point of the package that the module is in names its distribution, also where the code is not in a folder
+    of installed packages (an editable installation). For other code that folder decides.
+    """
+    root = _outermost_package(module)
+    origins_by_length = []
+    for group in GROUPS:
+        for point in _entry_points(group, path):
+            if f"{point.module}.".startswith(f"{root}."):
+                origins_by_length.append((len(point.module), _origin(point)))
+    if origins_by_length:
+        # The entry point with the longest module name is the most specific one.
+        _, origin = max(origins_by_length)
+        return origin
+
+    if not _is_in_package_folder(module):
         return ""
     from importlib import metadata
 
-    installed = sorted({*metadata.packages_distributions().get(module.partition(".")[0], ())})
-    return ", ".join(_text(metadata.distribution(name)) for name in installed)
+    top_package = module.partition(".")[0]
+    distributions = metadata.packages_distributions().get(top_package, ())
+    return ", ".join(_name_and_version(metadata.distribution(name)) for name in sorted(set(distributions)))
+
+
+def _outermost_package(module: str) -> str:
+    """Return the outermost package of a module that one distribution owns: the first that is no namespace package."""
+    parts = module.split(".")
+    for length in range(1, len(parts) + 1):
+        package = ".".join(parts[:length])
+        # A namespace package, which several distributions share, has no file.
+        if getattr(sys.modules.get(package), "__file__", None):
+            return package
+    return parts[0]
+
+
+def _is_in_package_folder(module: str) -> bool:
+    """Return whether the file of a module is in a folder of installed packages."""
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    folders = file.replace("\\", "/").split("/")
+    return "site-packages" in folders or "dist-packages" in folders
 
 
 @functools.lru_cache(maxsize=64)
@@ -137,11 +182,15 @@ def _entry_points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
     """Read the entry points of a group; the search path is part of the cache's key."""
     from importlib import metadata
 
-    return tuple(sorted(metadata.entry_points(group=group), key=lambda point: (point.name, _origin(point))))
+    points = metadata.entry_points(group=group)
+    return tuple(sorted(points, key=lambda point: (point.name, _origin(point))))
 
 
 def _origin(point: EntryPoint) -> str:
-    return "" if point.dist is None else _text(point.dist)
+    """Return the distribution and version of an entry point; an empty text if that is not known."""
+    if point.dist is None:
+        return ""
+    return _name_and_version(point.dist)
 
 
 def import_reference(reference: str) -> Any:
@@ -156,8 +205,11 @@ def import_reference(reference: str) -> Any:
         >>> import_reference("math:pi") == __import__("math").pi
         True
     """
-    module, _, attribute = reference.partition(":")
-    return functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
+    module, _, path = reference.partition(":")
+    value: Any = importlib.import_module(module)
+    for attribute in path.split("."):
+        value = getattr(value, attribute)
+    return value
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -180,7 +232,8 @@ class Registry(Mapping[str, T]):
     """Returns the name that a value has itself, which must be that of its entry point."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "folded", {fold(name): name for name in self.builtin} | dict(self.folded))
+        spellings = {fold(name): name for name in self.builtin}
+        object.__setattr__(self, "folded", {**spellings, **self.folded})
 
     def __getitem__(self, name: str) -> T:
         """Return a built-in entry by its exact name."""
@@ -212,20 +265,23 @@ class Registry(Mapping[str, T]):
             UnknownNameError: There is no such entry; the nearest name is suggested.
             PluginError: Two plug-ins have that name, or the plug-in is broken.
         """
-        folded = fold(name) if isinstance(name, str) else ""
+        folded = _folded_or_empty(name)
         if folded in self.folded:
-            known = self.folded[folded]
-            return Entry(known, self[known])
+            builtin_name = self.folded[folded]
+            return Entry(builtin_name, self[builtin_name])
         if isinstance(name, str) and is_reference(name):
             if not references:
                 raise unknown_name(self.kind, name, self.names(), "Names that are read from a file import no module.")
             return self._referenced(name)
-        points = self._plugins().get(folded, ())
+        points = self._plugins().get(folded, [])
         if not points:
             raise unknown_name(self.kind, name, self.names(), self.hint)
         if len(points) > 1:
             raise PluginError(_conflict(self.kind, points))
-        (point,) = points
+        return self._plugin(points[0])
+
+    def _plugin(self, point: EntryPoint) -> Entry[T]:
+        """Import an entry of a plug-in."""
         where = f"the {self.kind} {point.name!r} of the plug-in {_origin(point)}"
         value = self._checked(point.name, where, point.load)
         if self.named is not None and self.named(value) != point.name:
@@ -234,51 +290,70 @@ class Registry(Mapping[str, T]):
 
     def knows(self, name: object) -> bool:
         """Return whether :meth:`find` accepts a name, without importing anything."""
-        folded = fold(name) if isinstance(name, str) else ""
-        return folded in self.folded or is_reference(str(name)) or folded in self._plugins()
+        folded = _folded_or_empty(name)
+        if folded in self.folded:
+            return True
+        return is_reference(str(name)) or folded in self._plugins()
 
     def names(self) -> tuple[str, ...]:
         """Return all names, the built-in ones first."""
-        return (*self.builtin, *(points[0].name for points in self._plugins().values()))
+        plugin_names = [points[0].name for points in self._plugins().values()]
+        return (*self.builtin, *plugin_names)
 
     def listing(self) -> list[Listed]:
         """Return all entries, with what is wrong with those of plug-ins that cannot be used."""
         rows = [Listed(name) for name in self.builtin]
         for folded, points in self._grouped().items():
-            problem = _conflict(self.kind, points) if len(points) > 1 else ""
+            problem = ""
             if folded in self.folded:
                 problem = _shadowed(self.kind, points[0])
-            rows += [Listed(point.name, _origin(point), problem) for point in points]
+            elif len(points) > 1:
+                problem = _conflict(self.kind, points)
+            for point in points:
+                rows.append(Listed(point.name, _origin(point), problem))
         return rows
 
     def _grouped(self) -> dict[str, list[EntryPoint]]:
-        points: dict[str, list[EntryPoint]] = {}
+        """Return all entry points by folded name."""
+        points_by_name: dict[str, list[EntryPoint]] = {}
         for point in _entry_points(self.group, tuple(sys.path)):
-            points.setdefault(fold(point.name), []).append(point)
-        return points
+            points_by_name.setdefault(fold(point.name), []).append(point)
+        return points_by_name
 
     def _plugins(self) -> dict[str, list[EntryPoint]]:
         """Return the entry points by folded name, without those that have a built-in name."""
-        plugins = self._grouped()
-        for name in self.folded.keys() & plugins.keys():
-            warnings.warn(_shadowed(self.kind, plugins.pop(name)[0]), PluginWarning, stacklevel=4)
+        plugins = {}
+        for folded, points in self._grouped().items():
+            if folded in self.folded:
+                warnings.warn(_shadowed(self.kind, points[0]), PluginWarning, stacklevel=4)
+            else:
+                plugins[folded] = points
         return plugins
 
     def _referenced(self, name: str) -> Entry[T]:
+        """Import the entry that ``package.module:name`` names."""
         module, _, attribute = name.partition(":")
         try:
             value = self._checked(attribute, f"the {self.kind} {name!r}", lambda: import_reference(name))
         except PluginError as error:
-            missing = error.__cause__
-            if isinstance(missing, ModuleNotFoundError) and f"{module}.".startswith(f"{missing.name}."):
-                there = f"There is no module {missing.name!r} either (current folder, installed packages)."
-                if module.endswith(".py"):
-                    there = f"For a function in a file, write {name.replace('.py:', ':', 1)!r}."
-                raise unknown_name(self.kind, module, self.names(), there) from None
-            raise
+            missing_module = _missing_module(error, module)
+            if missing_module is None:
+                raise
+            if module.endswith(".py"):
+                hint = f"For a function in a file, write {name.replace('.py:', ':', 1)!r}."
+            else:
+                hint = f"There is no module {missing_module!r} either (current folder, installed packages)."
+            raise unknown_name(self.kind, module, self.names(), hint) from None
         return Entry(name, value, origin_of(import_reference(name)))
 
     def _checked(self, name: str, where: str, load: Callable[[], Any]) -> T:
+        """Import an object and return the value of its entry.
+
+        Args:
+            name: The name of the entry.
+            where: What it is, for errors.
+            load: Imports the object.
+        """
         try:
             loaded = load()
         except (Exception, SystemExit) as error:
@@ -291,13 +366,38 @@ class Registry(Mapping[str, T]):
             raise PluginError(f"{where} cannot be used: {error}") from error
 
 
+def _folded_or_empty(name: object) -> str:
+    """Return a folded name; an empty text for what is no text."""
+    if isinstance(name, str):
+        return fold(name)
+    return ""
+
+
+def _missing_module(error: PluginError, module: str) -> str | None:
+    """Return the name of the module, or of a package around it, that an import did not find; ``None`` for other errors.
+
+    Args:
+        error: The error of the import.
+        module: The module that was imported. If one that it imports is missing, the module itself is there.
+    """
+    cause = error.__cause__
+    if not isinstance(cause, ModuleNotFoundError):
+        return None
+    if f"{module}.".startswith(f"{cause.name}."):
+        return cause.name
+    return None
+
+
 def _shadowed(kind: str, point: EntryPoint) -> str:
+    """Return the message about a plug-in with a built-in name."""
     return f"the plug-in {_origin(point)} has a {kind} {point.name!r}; the name is built in, and that one is used"
 
 
 def _conflict(kind: str, points: Sequence[EntryPoint]) -> str:
-    origins, advice = " and ".join(map(_origin, points)), f"uninstall one, or name one as {points[0].value!r}"
-    return f"two plug-ins have a {kind} {points[0].name!r}: {origins}; {advice}"
+    """Return the message about several plug-ins with one name."""
+    first = points[0]
+    origins = " and ".join(_origin(point) for point in points)
+    return f"two plug-ins have a {kind} {first.name!r}: {origins}; uninstall one, or name one as {first.value!r}"
 
 
 def callable_entry(what: str) -> Callable[[str, Any], Any]:

@@ -11,16 +11,20 @@ import re
 from typing import Any
 
 # Controls, soft hyphen and other default-ignorable characters, direction marks, line separators, lone surrogates, tags.
+# The controls below \x20 are not among them: newlines and tabs are hidden in some places only.
 _HIDDEN = (
     "\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f{_HIDDEN}]")
 _UNSAFE_OR_BREAK = re.compile(f"[\x00-\x1f{_HIDDEN}]")
-_UNSAFE_IN_JSON = re.compile(f"[{_HIDDEN}]")  # the controls before it are escaped in any JSON text
+_UNSAFE_IN_JSON = re.compile(f"[{_HIDDEN}]")  # JSON texts have the other controls escaped already
 _UNSAFE_OR_NOT_ASCII = re.compile("[^\x00-\x7e]")
-_SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_SHORT_ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
+# How a formula of a spreadsheet begins, in usual or wide letters. A text with apostrophes before such a sign gets one
+# more, so that taking one away gives any text back.
 _FORMULA = re.compile(r"'*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 _LATEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -35,7 +39,9 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 def has_lone_surrogate(text: str) -> bool:
     """Return whether a text has half of a surrogate pair, which no file in UTF-8 can hold."""
-    return not text.isascii() and re.search("[\ud800-\udfff]", text) is not None
+    if text.isascii():
+        return False
+    return _LONE_SURROGATE.search(text) is not None
 
 
 def utf8(text: str) -> bytes:
@@ -55,23 +61,36 @@ def utf8(text: str) -> bytes:
 
 
 def valid_unicode(value: Any) -> Any:
-    r"""Return a value for other libraries: in a text, half of a surrogate pair is the visible escape ``\ud83d``.
+    r"""Return a value that other libraries can store: half of a surrogate pair becomes the visible escape ``\ud83d``.
 
     Args:
         value: The content of a cell. What is no text stays as it is.
     """
-    return utf8(value).decode() if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return utf8(value).decode()
 
 
 def _escape(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    usual = f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-    return _SHORT.get(match[0], usual)
+    """Return the escape of a character, as Python writes it."""
+    letter = match[0]
+    if letter in _SHORT_ESCAPES:
+        return _SHORT_ESCAPES[letter]
+    code = ord(letter)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    return f"\\U{code:08x}"
 
 
 def _json_escape(match: re.Match[str]) -> str:
-    units = match[0].encode("utf-16-be", "surrogatepass").hex()  # of two bytes each
-    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
+    """Return the escape of a character, as JSON writes it: one or two units of UTF-16, each of four digits."""
+    digits = match[0].encode("utf-16-be", "surrogatepass").hex()
+    escape = ""
+    for start in range(0, len(digits), 4):
+        escape += f"\\u{digits[start : start + 4]}"
+    return escape
 
 
 def visible(text: str) -> str:
@@ -101,8 +120,9 @@ def one_line(text: str) -> str:
 
 
 def _escape_record(record: logging.LogRecord) -> bool:
-    """Escape the message and the traceback of a log record, which quote names and texts of data."""
-    record.msg, record.args = visible(record.getMessage()), None
+    """Escape the message and the traceback of a log record, which quote names and texts of data. The record is kept."""
+    record.msg = visible(record.getMessage())
+    record.args = None
     if record.exc_info:
         record.exc_text = visible(logging.Formatter().formatException(record.exc_info))
     return True
@@ -115,7 +135,7 @@ def logger(name: str) -> logging.Logger:
         name: The name of the module.
     """
     log = logging.getLogger(name)
-    log.addFilter(_escape_record)  # once, however often it is added
+    log.addFilter(_escape_record)  # logging adds a filter once, however often this is called
     return log
 
 
@@ -130,7 +150,9 @@ def json_escaped(text: str, only_ascii: bool = False) -> str:
         >>> json_escaped('["\u202e"]')
         '["\\u202e"]'
     """
-    return (_UNSAFE_OR_NOT_ASCII if only_ascii else _UNSAFE_IN_JSON).sub(_json_escape, text)
+    if only_ascii:
+        return _UNSAFE_OR_NOT_ASCII.sub(_json_escape, text)
+    return _UNSAFE_IN_JSON.sub(_json_escape, text)
 
 
 def csv_cell(value: Any) -> Any:
@@ -146,7 +168,10 @@ def csv_cell(value: Any) -> Any:
         >>> [csv_cell(value) for value in ("=1+1", "-0.5", -0.5, "- item", "food")]
         ["'=1+1", '-0.5', -0.5, "'- item", 'food']
     """
-    if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):
+    if not isinstance(value, str):
+        return value
+    is_number = _NUMBER.fullmatch(value)
+    if _FORMULA.match(value) and not is_number:
         return f"'{value}"
     return value
 
@@ -161,4 +186,5 @@ def latex_cell(text: str) -> str:
         >>> print(latex_cell("50 %\nof a_b"))
         50 \% of a\_b
     """
-    return "".join(_LATEX.get(letter, letter) for letter in one_line(" ".join(text.split())))
+    text_with_single_blanks = " ".join(text.split())
+    return "".join(_LATEX.get(letter, letter) for letter in one_line(text_with_single_blanks))

@@ -36,7 +36,8 @@ from StaICC.prompting.pseudo_queries import domain_queries
 from StaICC.prompting.stable_random import StableRandom
 from StaICC.prompting.views import SubsetView
 from StaICC.results.details import unpack_scores
-from StaICC.results.result import Result, save_records
+from StaICC.results.query_records import save_records
+from StaICC.results.result import Result
 from StaICC.results.signature import Signature
 
 LABELS = ["no", "yes"]

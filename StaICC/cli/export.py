@@ -14,7 +14,10 @@ from StaICC.benchmarks.exchange import csv_lines, json_lines
 from StaICC.cli import model_options, options, output, saved_results
 from StaICC.cli.parser import add_command
 from StaICC.errors import ArgumentError
-from StaICC.results.result import Result, ResultGroup, model_index, query_records, score_records
+from StaICC.results.model_card import model_index
+from StaICC.results.query_records import query_records
+from StaICC.results.result import Result, ResultGroup
+from StaICC.results.score_records import score_records
 from StaICC.results.runs import split_runs
 from StaICC.safe_text import json_escaped
 

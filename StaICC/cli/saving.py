@@ -18,7 +18,8 @@ from StaICC.errors import ArgumentError, StaICCError
 from StaICC.files.output import StrPath
 from StaICC.layout import Block
 from StaICC.results.files import check_result_name, with_digests, write_result_file
-from StaICC.results.result import Result, ResultGroup, load, save_records
+from StaICC.results.query_records import save_records
+from StaICC.results.result import Result, ResultGroup, load
 from StaICC.results.signature import Signature
 from StaICC.safe_text import one_line
 

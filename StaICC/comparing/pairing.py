@@ -23,7 +23,8 @@ from StaICC.metrics.paired_tests import paired_difference
 from StaICC.metrics.scores import BASELINE_KEYS, CONSISTENCY, HEADLINE, score_record
 from StaICC.metrics.statistics import Contributions, Mean, MicroF1, RangeEnd, Sample, Statistic, lacks_score
 from StaICC.results.details import ConditionRecord, QueryPosition, query_positions
-from StaICC.results.result import Result, single_scores
+from StaICC.results.result import Result
+from StaICC.results.score_records import single_scores
 from StaICC.safe_text import one_line
 
 _NOT_SCORES = frozenset({"distribution", *BASELINE_KEYS})

@@ -57,10 +57,11 @@ from StaICC.metrics.classification import Kind
 from StaICC.progress import drawn_progress, within
 from StaICC.prompting.prompt_writer import Query
 from StaICC.registry import labelled, origin_of
+from StaICC.results.remarks import bracket_note
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import Sweep
 from StaICC.results.signature import Signature, short_digest
-from StaICC.results.table import bracket_note, result_rows, shared_warning_lines
+from StaICC.results.table import result_rows, shared_warning_lines
 from StaICC.safe_text import logger, one_line
 
 _log = logger(__name__)

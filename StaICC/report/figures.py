@@ -31,7 +31,8 @@ from StaICC.report.html import Missing
 from StaICC.report.plots import SERIES, Axis, Figure, Panel, Shape, row_axis
 from StaICC.results.details import DatasetDetails
 from StaICC.results.left_out import with_marks
-from StaICC.results.result import Result, ResultGroup, score_records
+from StaICC.results.result import Result, ResultGroup
+from StaICC.results.score_records import score_records
 
 
 class ChartScore(NamedTuple):

@@ -11,19 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from StaICC.metrics.intervals import Interval
-from StaICC.results.details import Baselines, DatasetDetails, MeanDetails
+from StaICC.results.details import Baselines
+from StaICC.results.protocol import ResultLike
 
 LEVEL = 0.05
-"""A baseline is beaten if the p-value is at most this."""
+"""A baseline is beaten if the p-value is at most this, the usual level of significance."""
 
-GUESSING, MAJORITY = "uniform guessing", "always the majority label"
+GUESSING = "uniform guessing"
+MAJORITY = "always the majority label"
 LAST_DEMONSTRATION = "a copy of the last demonstration's label"
 BASELINES = (GUESSING, MAJORITY, LAST_DEMONSTRATION)
 """The names of the baselines in sentences."""
 THE_MEAN = "the mean"
+"""What the mean over the data sets is called in sentences, next to the names of data sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,34 +53,24 @@ class BaselineVerdict:
 Verdicts = tuple[BaselineVerdict, ...]
 
 
-class _HasBaselines(Protocol):
-    """What is read of a result."""
-
-    @property
-    def divided(self) -> Mapping[str, Mapping[str, Any]]: ...
-
-    @property
-    def details(self) -> Mapping[str, DatasetDetails]: ...
-
-    @property
-    def means(self) -> MeanDetails: ...
-
-
 def verdicts_of(baselines: Baselines) -> Verdicts:
     """Return one verdict for each baseline that is known.
 
-    The p-value against guessing is the larger one of guessers that draw for each query, and for each test row.
+    There are two kinds of guessers: some draw a label for each query, others one for all queries of a test row. The
+    verdict about guessing has the larger one of the two p-values.
     """
-    guessing = max(baselines.p_value, baselines.p_value_rows or 0.0)
-    verdicts = [BaselineVerdict(GUESSING, baselines.max_random, guessing)]
+    p_value = baselines.p_value
+    if baselines.p_value_rows is not None:
+        p_value = max(p_value, baselines.p_value_rows)
+    verdicts = [BaselineVerdict(GUESSING, accuracy=baselines.max_random, p_value=p_value)]
     if baselines.p_value_majority is not None:
-        verdicts.append(BaselineVerdict(MAJORITY, baselines.majority, baselines.p_value_majority))
+        verdicts.append(BaselineVerdict(MAJORITY, accuracy=baselines.majority, p_value=baselines.p_value_majority))
     if baselines.last_demonstration is not None and baselines.p_value_last_demonstration is not None:
         verdicts.append(
             BaselineVerdict(
                 LAST_DEMONSTRATION,
-                baselines.last_demonstration,
-                baselines.p_value_last_demonstration,
+                accuracy=baselines.last_demonstration,
+                p_value=baselines.p_value_last_demonstration,
             )
         )
     return tuple(verdicts)
@@ -103,7 +95,11 @@ class AboveChance:
     @property
     def beaten_on(self) -> int:
         """The number of data sets on which every baseline is beaten."""
-        return sum(strongest_not_beaten(verdicts) is None for verdicts in self.datasets.values())
+        count = 0
+        for verdicts in self.datasets.values():
+            if strongest_not_beaten(verdicts) is None:
+                count += 1
+        return count
 
     @property
     def not_beaten(self) -> BaselineVerdict | None:
@@ -114,97 +110,123 @@ class AboveChance:
     def short(self) -> str:
         """The verdict for a cell of a table: the strongest baseline that is not beaten."""
         if not self.mean:
-            text = f"{self.beaten_on} of {len(self.datasets)} data sets beat every baseline"
-        elif self.not_beaten is None:
-            text = "beats every baseline"
-        else:
-            text = f"does not beat {self.not_beaten.baseline}"
-        return text
+            return f"{self.beaten_on} of {len(self.datasets)} data sets beat every baseline"
+        if self.not_beaten is None:
+            return "beats every baseline"
+        return f"does not beat {self.not_beaten.baseline}"
 
     @property
     def headline(self) -> str:
         """The verdict in a few words: the strongest baseline that is not beaten, and on how many data sets all are."""
-        place = "in the mean " if len(self.datasets) > 1 else ""
+        has_several = len(self.datasets) > 1
         if not self.mean:
-            text = "no verdict in the mean"
+            verdict = "no verdict in the mean"
         elif self.not_beaten is None:
-            text = f"{place}better than every baseline"
+            verdict = "better than every baseline"
         else:
-            text = f"{place}not shown to be better than {self.not_beaten.description}"
-        if len(self.datasets) > 1:
-            text += f"; better than every baseline on {self.beaten_on} of {len(self.datasets)} data sets"
-        return text
+            verdict = f"not shown to be better than {self.not_beaten.description}"
+        if self.mean and has_several:
+            verdict = f"in the mean {verdict}"
+        if has_several:
+            verdict += f"; better than every baseline on {self.beaten_on} of {len(self.datasets)} data sets"
+        return verdict
 
 
-def above_chance(result: _HasBaselines) -> AboveChance | None:
+def _first_condition(baselines: Mapping[str, Baselines]) -> str:
+    """Return the condition whose verdict counts. At least one condition has baselines."""
+    return next(iter(baselines))
+
+
+def above_chance(result: ResultLike) -> AboveChance | None:
     """Return the verdicts about a run; ``None`` if no accuracy has baselines.
 
     Of several conditions, such as the rounds of LongICL, the first one has the verdict. Experiments of LongICL have
     none: their first condition is not the one to look at.
     """
-    datasets = {}
-    conditions = []
-    for name, details in result.details.items():
-        if details.baselines and "experiment" not in result.divided.get(name, {}):
-            conditions = list(details.baselines)
-            datasets[name] = verdicts_of(details.baselines[conditions[0]])
-    if not datasets:
+    verdicts_by_dataset = {}
+    condition = None
+    for dataset, details in result.details.items():
+        is_experiment = "experiment" in result.divided.get(dataset, {})
+        if not details.baselines or is_experiment:
+            continue
+        first_condition = _first_condition(details.baselines)
+        verdicts_by_dataset[dataset] = verdicts_of(details.baselines[first_condition])
+        # All data sets have the same conditions. A single one is not named.
+        condition = first_condition if len(details.baselines) > 1 else None
+    if not verdicts_by_dataset:
         return None
+
     mean: Verdicts = ()
-    if len(result.details) == 1:
-        mean = next(iter(datasets.values()))
+    if len(result.details) == 1:  # the mean of a single data set is its accuracy
+        (mean,) = verdicts_by_dataset.values()
     elif result.means.baselines:
-        mean = verdicts_of(next(iter(result.means.baselines.values())))
-    return AboveChance(datasets, mean, conditions[0] if len(conditions) > 1 else None)
+        mean = verdicts_of(result.means.baselines[_first_condition(result.means.baselines)])
+    return AboveChance(verdicts_by_dataset, mean, condition)
 
 
-def not_beaten_by_baseline(result: _HasBaselines) -> dict[str, list[str]]:
-    """Return for each baseline that is not beaten everywhere where it is not: data sets, and the mean."""
-    found = above_chance(result)
-    if found is None:
+def not_beaten_by_baseline(result: ResultLike) -> dict[str, list[str]]:
+    """Return where each baseline is not beaten: names of data sets, and :data:`THE_MEAN`.
+
+    Baselines that are beaten everywhere are left out.
+    """
+    above = above_chance(result)
+    if above is None:
         return {}
-    places = dict(found.datasets)
-    if len(places) > 1 and found.mean:
-        places[THE_MEAN] = found.mean
-    lost: dict[str, list[str]] = {}
-    for place, verdicts in places.items():
-        for verdict in verdicts:
-            if not verdict.beaten:
-                lost.setdefault(verdict.baseline, []).append(place)
-    return {baseline: lost[baseline] for baseline in BASELINES if baseline in lost}
+    verdicts_by_name = dict(above.datasets)
+    if len(above.datasets) > 1 and above.mean:
+        verdicts_by_name[THE_MEAN] = above.mean
+
+    not_beaten: dict[str, list[str]] = {}
+    for baseline in BASELINES:
+        for name, verdicts in verdicts_by_name.items():
+            for verdict in verdicts:
+                if verdict.baseline == baseline and not verdict.beaten:
+                    not_beaten.setdefault(baseline, []).append(name)
+    return not_beaten
 
 
-def interval_disagreements(result: _HasBaselines) -> list[str]:
+def interval_disagreements(result: ResultLike) -> list[str]:
     """Return a sentence for each interval that is above a baseline which the test does not reject."""
-    found = above_chance(result)
-    if found is None:
+    above = above_chance(result)
+    if above is None:
         return []
     sentences = []
-    for name, verdicts in found.datasets.items():
-        details = result.details[name]
-        interval = _accuracy_interval(details.intervals, next(iter(details.baselines)))
-        sentences += _above_but_not_beaten(name, interval, verdicts)
-    if len(found.datasets) > 1 and found.mean:
-        interval = _accuracy_interval(result.means.intervals, next(iter(result.means.baselines)))
-        sentences += _above_but_not_beaten(THE_MEAN, interval, found.mean)
+    for dataset, verdicts in above.datasets.items():
+        details = result.details[dataset]
+        interval = _accuracy_interval(details.intervals, _first_condition(details.baselines))
+        sentences += _above_but_not_beaten(dataset, interval, verdicts)
+    if len(above.datasets) > 1 and above.mean:
+        interval = _accuracy_interval(result.means.intervals, _first_condition(result.means.baselines))
+        sentences += _above_but_not_beaten(THE_MEAN, interval, above.mean)
     return sentences
 
 
 def _accuracy_interval(intervals: Mapping[str, Interval], condition: str) -> Interval | None:
-    """Return the interval of the accuracy of the only condition, or of a condition."""
+    """Return the interval of the accuracy of a condition; ``None`` if there is none.
+
+    Its key has the condition in it, is the condition (a round of LongICL), or is that of the only condition.
+    """
     for key in (f"{condition}.accuracy", condition, "accuracy"):
         if key in intervals:
             return intervals[key]
     return None
 
 
-def _above_but_not_beaten(place: str, interval: Interval | None, verdicts: Verdicts) -> list[str]:
-    """Return a sentence for each baseline below the interval that is not beaten."""
+def _above_but_not_beaten(name: str, interval: Interval | None, verdicts: Verdicts) -> list[str]:
+    """Return a sentence for each baseline below the interval that is not beaten.
+
+    Args:
+        name: The data set, or :data:`THE_MEAN`.
+        interval: The interval of the accuracy; ``None`` if there is none.
+        verdicts: The verdicts about the accuracy.
+    """
+    if interval is None:
+        return []
     sentences = []
     for verdict in verdicts:
-        if interval is not None and interval.low > verdict.accuracy and not verdict.beaten:
+        if interval.low > verdict.accuracy and not verdict.beaten:
             sentences.append(
-                f"{place}: the interval of the accuracy is above {verdict.description}, but the test does not reject "
+                f"{name}: the interval of the accuracy is above {verdict.description}, but the test does not reject "
                 "that the run is not better. The test decides"
             )
     return sentences

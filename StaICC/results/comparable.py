@@ -21,5 +21,6 @@ def comparable_by(result: Result) -> list[object]:
     Returns:
         JSON values. Two results of one benchmark are comparable if they are equal.
     """
-    fields = result.signature.fields
-    return [sorted(result.divided), [fields.get(name) for name in SHARED_FIELDS]]
+    datasets = sorted(result.divided)
+    settings = [result.signature.fields.get(name) for name in SHARED_FIELDS]
+    return [datasets, settings]

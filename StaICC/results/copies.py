@@ -12,16 +12,17 @@ mean probability of the true label.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from StaICC.results.comparable import comparable_by
+from StaICC.results.details import ConditionRecord
 from StaICC.results.result import Result
 from StaICC.results.signature import digest
 
 SAME_SCORES = 0.05
-"""Largest difference of two label probabilities that are the same. It is the largest difference that a kernel of this
-library declares for one model that is computed twice (16 bits)."""
+"""Largest difference between two label probabilities that count as the same. It is the largest difference that a kernel
+of this library declares for one model that is computed twice (16 bits)."""
 
 
 def labels_key(result: Result) -> str:
@@ -32,11 +33,23 @@ def labels_key(result: Result) -> str:
     """
     if not any(details.conditions for details in result.details.values()):
         return digest(result.reproducible())
-    datasets = {}
-    for name, details in sorted(result.details.items()):
+    labels_by_dataset = {}
+    for dataset, details in sorted(result.details.items()):
         conditions = [[record.name, list(record.rows), list(record.predictions)] for record in details.conditions]
-        datasets[name] = [details.data, conditions]
-    return digest([result.benchmark, comparable_by(result), datasets])
+        labels_by_dataset[dataset] = [details.data, conditions]
+    return digest([result.benchmark, comparable_by(result), labels_by_dataset])
+
+
+_ScoreRows = list[list[float] | None]
+"""The label scores of each query; ``None`` for a query without them."""
+
+
+def _probabilities_or_scores(record: ConditionRecord, label_count: int) -> _ScoreRows:
+    """Return the probabilities of the labels of each query, or the scores where these may be of either kind."""
+    probabilities = record.probabilities(label_count)
+    if all(row is None for row in probabilities):
+        return record.label_scores(label_count)
+    return probabilities
 
 
 def same_scores(first: Result, second: Result) -> bool:
@@ -44,51 +57,66 @@ def same_scores(first: Result, second: Result) -> bool:
 
     A result whose predictions are labels without scores cannot be distinguished from one with the same labels.
     """
-    for name, details in first.details.items():
-        others = second.details[name]
-        labels = len(details.labels)
-        for record, other in zip(details.conditions, others.conditions, strict=True):
-            if record.scores is None or other.scores is None:
+    for dataset, details in first.details.items():
+        label_count = len(details.labels)
+        second_conditions = second.details[dataset].conditions
+        for first_record, second_record in zip(details.conditions, second_conditions, strict=True):
+            if first_record.scores is None or second_record.scores is None:
                 continue
-            rows = record.probabilities(labels)
-            if any(row is not None for row in rows):
-                other_rows = other.probabilities(labels)
-            else:  # the numbers may be probabilities or logits
-                rows, other_rows = record.label_scores(labels), other.label_scores(labels)
-            if not all(map(_same_row, rows, other_rows)):
-                return False
+            first_rows = first_record.probabilities(label_count)
+            if all(row is None for row in first_rows):
+                # They may be probabilities or logits: the scores are compared as the two models returned them.
+                first_rows = first_record.label_scores(label_count)
+                second_rows = second_record.label_scores(label_count)
+            else:
+                second_rows = second_record.probabilities(label_count)
+            for first_row, second_row in zip(first_rows, second_rows, strict=False):
+                if not _is_same_row(first_row, second_row):
+                    return False
     return True
 
 
-def _same_row(first: Sequence[float] | None, second: Sequence[float] | None) -> bool:
+def _is_same_row(first: Sequence[float] | None, second: Sequence[float] | None) -> bool:
+    """Return whether the scores of a query are the same to the tolerance; two queries without scores are."""
+    if first is None and second is None:
+        return True
     if first is None or second is None:
-        return first is second
-    pairs = zip(first, second, strict=True)
-    return all(a == b or math.isclose(a, b, rel_tol=0.0, abs_tol=SAME_SCORES) for a, b in pairs)
+        return False
+    for first_score, second_score in zip(first, second, strict=True):
+        # Two scores of minus infinity are equal, but not close.
+        is_same = first_score == second_score or math.isclose(
+            first_score, second_score, rel_tol=0.0, abs_tol=SAME_SCORES
+        )
+        if not is_same:
+            return False
+    return True
 
 
 def true_label_score(result: Result) -> float | None:
     """Return the mean score of the true label, as a probability where that is known; ``None`` without label scores."""
     scores = []
     for details in result.details.values():
-        labels = len(details.labels)
         for record in details.conditions:
-            rows = record.probabilities(labels)
-            if all(row is None for row in rows):  # the numbers may be probabilities or logits
-                rows = record.label_scores(labels)
-            scores += [row[label] for row, label in zip(rows, record.truth, strict=True) if row is not None]
-    return math.fsum(scores) / len(scores) if scores else None
+            rows = _probabilities_or_scores(record, len(details.labels))
+            for row, true_label in zip(rows, record.truth, strict=True):
+                if row is not None:
+                    scores.append(row[true_label])
+    if not scores:
+        return None
+    return math.fsum(scores) / len(scores)
 
 
 def least_favourable_first(result: Result) -> tuple[bool, float, str]:
-    """Return the key by which results with equal labels are sorted: from the contents of the result, never its name.
+    """Return the sort key that puts the least favourable of several results with equal labels first.
 
-    Results without label scores come last.
+    These are in the order of :func:`true_label_score`; results without label scores come last. The digest of the
+    contents decides between equal scores. The name of a result is not in the key.
     """
     score = true_label_score(result)
+    content_digest = digest(result.reproducible())
     if score is None:
-        return True, 0.0, digest(result.reproducible())
-    return False, score, digest(result.reproducible())
+        return True, 0.0, content_digest
+    return False, score, content_digest
 
 
 @dataclass(slots=True)
@@ -109,12 +137,20 @@ class Place:
         return self.holders[self.shown]
 
     def score_ranges(self) -> dict[str, tuple[float, float]]:
-        """Return the lowest and the highest value of each mean score in which the results differ as it is printed."""
+        """Return the lowest and the highest value of each mean score that is not printed alike for all results."""
         ranges = {}
         for key in self.result.averaged:
-            values = [value for holder in self.holders.values() if (value := holder.averaged.get(key)) is not None]
-            if values and f"{min(values):.4f}" != f"{max(values):.4f}":
-                ranges[key] = (min(values), max(values))
+            values = []
+            for holder in self.holders.values():
+                value = holder.averaged.get(key)
+                if value is not None:
+                    values.append(value)
+            if not values:
+                continue
+            lowest = min(values)
+            highest = max(values)
+            if f"{lowest:.4f}" != f"{highest:.4f}":
+                ranges[key] = (lowest, highest)
         return ranges
 
 
@@ -125,13 +161,18 @@ def places_of(runs: Mapping[str, Mapping[str, Result]]) -> list[Place]:
         runs: The results of each run, by benchmark.
 
     Returns:
-        Each result is in one place.
+        The places. Each result is in exactly one.
     """
     results_by_labels: dict[str, dict[str, Result]] = {}
-    for name in sorted(runs):
-        for result in runs[name].values():
-            results_by_labels.setdefault(labels_key(result), {})[name] = result
-    return [place for results in results_by_labels.values() for place in _places_of_equal_labels(results)]
+    for run in sorted(runs):
+        for result in runs[run].values():
+            results_of_runs = results_by_labels.setdefault(labels_key(result), {})
+            results_of_runs[run] = result
+
+    places = []
+    for results_of_runs in results_by_labels.values():
+        places += _places_of_equal_labels(results_of_runs)
+    return places
 
 
 def _places_of_equal_labels(results: Mapping[str, Result]) -> list[Place]:
@@ -141,17 +182,25 @@ def _places_of_equal_labels(results: Mapping[str, Result]) -> list[Place]:
     place of the least favourable scores.
     """
     places: list[Place] = []
-    for name in sorted(results, key=lambda name: least_favourable_first(results[name])):
-        for place in places:
-            if same_scores(place.result, results[name]):
-                place.holders[name] = results[name]
-                break
+    for run in sorted(results, key=lambda run: least_favourable_first(results[run])):
+        place = _place_with_same_scores(places, results[run])
+        if place is None:
+            places.append(Place(results[run].benchmark, shown=run, holders={run: results[run]}))
         else:
-            places.append(Place(results[name].benchmark, name, {name: results[name]}))
+            place.holders[run] = results[run]
+
     for place in places:
         place.holders = dict(sorted(place.holders.items()))
-        place.other_scores = [name for name in results if name not in place.holders]
+        place.other_scores = [run for run in results if run not in place.holders]
     return places
+
+
+def _place_with_same_scores(places: Sequence[Place], result: Result) -> Place | None:
+    """Return the first place whose shown result has the same scores as a result; ``None`` if there is none."""
+    for place in places:
+        if same_scores(place.result, result):
+            return place
+    return None
 
 
 def ranked_runs(places: Sequence[Place]) -> dict[str, dict[str, Result]]:
@@ -167,38 +216,53 @@ def ranked_runs(places: Sequence[Place]) -> dict[str, dict[str, Result]]:
     Returns:
         For each row its results by benchmark.
     """
-    places_of_run: dict[str, list[int]] = {}
-    for number, place in enumerate(places):
-        for name in place.holders:
-            places_of_run.setdefault(name, []).append(number)
-    rows: dict[tuple[int, ...], list[str]] = {}
-    for name in sorted(places_of_run):
-        rows.setdefault(tuple(places_of_run[name]), []).append(name)
-    runs: dict[str, dict[str, Result]] = {}
-    for numbers, names in rows.items():
-        if any({*numbers} < {*others} for others in rows):
+    place_indexes_of_run: dict[str, list[int]] = {}
+    for place_index, place in enumerate(places):
+        for run in place.holders:
+            place_indexes_of_run.setdefault(run, []).append(place_index)
+
+    # Runs that share all of their places are one row.
+    runs_by_places: dict[tuple[int, ...], list[str]] = {}
+    for run in sorted(place_indexes_of_run):
+        place_indexes = tuple(place_indexes_of_run[run])
+        runs_by_places.setdefault(place_indexes, []).append(run)
+
+    rows: dict[str, dict[str, Result]] = {}
+    for place_indexes, names in runs_by_places.items():
+        if _is_within_another(place_indexes, runs_by_places):
             continue
-        own_places = [places[number] for number in numbers]
-        title = _unused(_row_name(names, own_places), runs)
-        runs[title] = {place.benchmark: place.result for place in own_places}
-    return runs
+        places_of_row = [places[place_index] for place_index in place_indexes]
+        title = _unused_name(_row_name(names, places_of_row), rows)
+        rows[title] = {place.benchmark: place.result for place in places_of_row}
+    return rows
+
+
+def _is_within_another(place_indexes: Sequence[int], all_place_indexes: Iterable[Sequence[int]]) -> bool:
+    """Return whether the places of some runs are a proper subset of the places of other runs."""
+    return any(set(place_indexes) < set(others) for others in all_place_indexes)
 
 
 def _row_name(names: Sequence[str], places: Sequence[Place]) -> str:
     """Return the name of a row: the runs that have all of its places, then those that share some of them."""
-    shared: dict[str, list[str]] = {}
+    shared_benchmarks: dict[str, list[str]] = {}
     for place in places:
-        for name in place.holders:
-            if name not in names:
-                shared.setdefault(name, []).append(place.benchmark)
-    partly = [f"{name} ({', '.join(benchmarks)})" for name, benchmarks in shared.items()]
-    return " = ".join([*names, *partly])
+        for run in place.holders:
+            if run not in names:
+                shared_benchmarks.setdefault(run, []).append(place.benchmark)
+    parts = list(names)
+    for run, benchmarks in shared_benchmarks.items():
+        parts.append(f"{run} ({', '.join(benchmarks)})")
+    return " = ".join(parts)
 
 
-def _unused(name: str, names: Collection[str]) -> str:
-    """Return a name, with a number if it is one of some other names: a file may have the name of a row."""
-    unused, number = name, 1
-    while unused in names:
+def _unused_name(name: str, used_names: Collection[str]) -> str:
+    """Return a name for a row, with a number if a row has this name already.
+
+    This happens where a file has a name that looks like that of a row with several runs.
+    """
+    unused = name
+    number = 1
+    while unused in used_names:
         number += 1
         unused = f"{name} [{number}]"
     return unused

@@ -11,7 +11,7 @@ import math
 import struct
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,8 +119,7 @@ class ConditionRecord:
         predicted = len(self.predictions) - self.predictions.count(None)
         if len(rows) != predicted:
             raise SchemaError(f"the file has label scores of {len(rows)} queries, and predictions of {predicted}")
-        following = iter(rows)
-        return [None if label is None else next(following) for label in self.predictions]
+        return _rows_by_query(rows, [prediction is not None for prediction in self.predictions])
 
     def probabilities(self, labels: int) -> list[list[float] | None]:
         """Return the label scores of each query as the metrics read them: probabilities with the sum 1.
@@ -131,12 +130,28 @@ class ConditionRecord:
         Returns:
             ``None`` for queries without scores, and for all if the scores may be probabilities or logits.
         """
-        scores = self.label_scores(labels)
-        if self.output not in ("probabilities", "logits"):
-            return [None] * len(scores)
-        kind: Kind = "logits" if self.output == "logits" else "probabilities"
-        read = iter(normalise([row for row in scores if row is not None], kind).probabilities or ())
-        return [None if row is None else list(next(read)) for row in scores]
+        scores_by_query = self.label_scores(labels)
+        kind: Kind
+        if self.output == "probabilities":
+            kind = "probabilities"
+        elif self.output == "logits":
+            kind = "logits"
+        else:
+            return [None] * len(scores_by_query)
+        rows = [scores for scores in scores_by_query if scores is not None]
+        probabilities: Sequence[Sequence[float]] = normalise(rows, kind).probabilities or []
+        return _rows_by_query(map(list, probabilities), [scores is not None for scores in scores_by_query])
+
+
+def _rows_by_query(rows: Iterable[list[float]], has_row: Iterable[bool]) -> list[list[float] | None]:
+    """Return the row of each query, ``None`` for queries without one.
+
+    Args:
+        rows: The rows of the queries that have one, in order.
+        has_row: For each query, whether it has a row.
+    """
+    remaining_rows = iter(rows)
+    return [next(remaining_rows) if query_has_row else None for query_has_row in has_row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +176,12 @@ def query_positions(rows: Sequence[int]) -> list[QueryPosition]:
     Args:
         rows: The test row of each query.
     """
-    seen: Counter[int] = Counter()
-    keys = []
+    queries_of_row: Counter[int] = Counter()
+    positions = []
     for row in rows:
-        keys.append((row, seen[row]))
-        seen[row] += 1
-    return keys
+        positions.append((row, queries_of_row[row]))
+        queries_of_row[row] += 1
+    return positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,27 +228,44 @@ class DatasetDetails(SavedRecord):
     def check_saved(self, where: str) -> None:
         """Raise a SchemaError for a condition whose fields contradict each other."""
         for record in self.conditions:
-            name = f"{where}, condition {record.name!r:.60}"
-            if not len(record.truth) == len(record.predictions) == len(record.rows):
-                raise SchemaError(f"{name} has truth, predictions and rows of different lengths")
-            wrong = {*record.truth, *record.predictions} - {None, *range(len(self.labels))}
-            if wrong and self.labels:  # LongICL's have none here, and -1 for a prediction that names no label
-                raise SchemaError(f"{name} has the label index {wrong.pop()}, expected 0 to {len(self.labels) - 1}")
-            if record.scores is not None:
-                _numbers(record.scores)
-        self._check_recorded(where)
+            self._check_condition(record, f"{where}, condition {record.name!r:.60}")
+        self._check_condition_names(where)
+        self._check_label_mass(where)
+        self._check_dropped(where)
 
-    def _check_recorded(self, where: str) -> None:
-        """Raise a SchemaError for a label mass that is no probability, and for impossible counts of dropped ones."""
+    def _check_condition(self, record: ConditionRecord, where: str) -> None:
+        """Raise a SchemaError for lists of different lengths, for unknown labels, and for damaged label scores."""
+        if not len(record.truth) == len(record.predictions) == len(record.rows):
+            raise SchemaError(f"{where} has truth, predictions and rows of different lengths")
+        # LongICL has no label names here, and the prediction -1 for a reply that names no label.
+        if self.labels:
+            known_labels = {None, *range(len(self.labels))}
+            unknown_labels = {*record.truth, *record.predictions} - known_labels
+            if unknown_labels:
+                label = unknown_labels.pop()
+                raise SchemaError(f"{where} has the label index {label}, expected 0 to {len(self.labels) - 1}")
+        if record.scores is not None:
+            _numbers(record.scores)
+
+    def _check_condition_names(self, where: str) -> None:
+        """Raise a SchemaError for facts about a condition that the data set does not have."""
         names = {record.name for record in self.conditions}
-        for name in {*self.label_mass, *self.dropped}:
-            if names and name not in names:  # LongICL's sets with several labels have no records
+        if not names:  # the data sets of LongICL with several labels have no records
+            return
+        for name in (*self.label_mass, *self.dropped):
+            if name not in names:
                 raise SchemaError(f"{where} has facts of the condition {name!r:.60}, which it does not have")
+
+    def _check_label_mass(self, where: str) -> None:
+        """Raise a SchemaError for a label mass that is no probability."""
         for name, mass in self.label_mass.items():
             if not 0 <= mass <= 1:
                 raise SchemaError(f"{where}, condition {name!r:.60} has the label mass {mass!r}, expected 0 to 1")
+
+    def _check_dropped(self, where: str) -> None:
+        """Raise a SchemaError for impossible counts of prompts that lost demonstrations."""
         for name, (prompts, demonstrations) in self.dropped.items():
-            if not 1 <= prompts <= min(demonstrations, self.asked):
+            if prompts < 1 or prompts > self.asked or demonstrations < prompts:
                 raise SchemaError(
                     f"{where}, condition {name!r:.60}: {prompts} prompts lost {demonstrations} demonstrations, "
                     f"expected at most {self.asked} prompts, and at least one demonstration for each"
@@ -278,28 +310,37 @@ class EarlyStopping(SavedRecord):
     @property
     def settings(self) -> str:
         """The field ``stopping`` of the signature."""
-        target = "precision" if self.rule == "precision" else "race with margin"
+        if self.rule == "precision":
+            target_name = "precision"
+        else:
+            target_name = "race with margin"
         return (
-            f"{target} {self.target!r} of {self.score} at level {self.interval.level!r} ({self.interval.method}): "
+            f"{target_name} {self.target!r} of {self.score} at level {self.interval.level!r} ({self.interval.method}): "
             f"{self.rounds} of {self.all_rounds} rounds"
         )
 
     def __str__(self) -> str:
-        what, sign = self.score, ""
         if self.rule == "race":
-            what, sign = f"the difference of {self.score}, first minus second,", "+"
+            estimated = f"the difference of {self.score}, first minus second,"
+            number_format = "+.4f"
+        else:
+            estimated = self.score
+            number_format = ".4f"
+        estimate = format(self.estimate, number_format)
+        low = format(self.interval.low, number_format)
+        high = format(self.interval.high, number_format)
         return (
-            f"EARLY STOPPING: {self.reason}. On the evaluated rows {what} is {self.estimate:{sign}.4f}. "
-            "For the full benchmark the "
-            f"{100 * self.interval.level:g} % interval, valid at any stopping time, is {self.interval.low:{sign}.4f} "
-            f".. {self.interval.high:{sign}.4f}. {self.queries} of {self.all_queries} queries were evaluated "
-            f"({100 * self.saved:.0f} % saved). Other scores have no valid interval. Do not compare this result with "
-            "full runs."
+            f"EARLY STOPPING: {self.reason}. On the evaluated rows {estimated} is {estimate}. For the full benchmark "
+            f"the {100 * self.interval.level:g} % interval, valid at any stopping time, is {low} .. {high}. "
+            f"{self.queries} of {self.all_queries} queries were evaluated ({100 * self.saved:.0f} % saved). Other "
+            "scores have no valid interval. Do not compare this result with full runs."
         )
 
     def check_saved(self, where: str) -> None:
         """Raise a SchemaError for another rule, and for a wrong number of rounds."""
-        if self.rule not in ("precision", "race") or not 0 < self.rounds <= self.all_rounds:
+        is_known_rule = self.rule in ("precision", "race")
+        is_possible_round = 1 <= self.rounds <= self.all_rounds
+        if not is_known_rule or not is_possible_round:
             raise SchemaError(
                 f"{where}: got {self.rule!r:.40} with {self.rounds} of {self.all_rounds} "
                 "rounds, expected 'precision' or 'race' and at least 1 round"
@@ -310,7 +351,8 @@ class EarlyStopping(SavedRecord):
 # (single precision) is used where no number loses a bit by it. The text is not compressed: scores hardly compress, and
 # compressors of different versions write different bytes.
 
-_SCORE_TYPES = {"f4": "f", "f8": "d"}
+_NUMBER_CODES = {"f4": "f", "f8": "d"}
+"""The code of :mod:`struct` for each kind of number; the digit of a kind is its size in bytes."""
 
 
 def pack_scores(rows: Sequence[Sequence[float]]) -> str:
@@ -326,19 +368,29 @@ def pack_scores(rows: Sequence[Sequence[float]]) -> str:
         >>> pack_scores([[0.5, 0.25]])
         'f4:AAAAPwAAgD4='
     """
-    double = array("d", [value for row in rows for value in row])
-    kind = "f4" if array("d", array("f", double)) == double else "f8"
-    numbers = struct.pack(f"<{len(double)}{_SCORE_TYPES[kind]}", *double)
-    return f"{kind}:{base64.b64encode(numbers).decode('ascii')}"
+    numbers = array("d")
+    for row in rows:
+        numbers.extend(row)
+    in_single_precision = array("f", numbers)
+    kind = "f4" if array("d", in_single_precision) == numbers else "f8"
+    data = struct.pack(f"<{len(numbers)}{_NUMBER_CODES[kind]}", *numbers)
+    return f"{kind}:{base64.b64encode(data).decode('ascii')}"
 
 
 def _numbers(text: str) -> tuple[float, ...]:
+    """Return the numbers of packed label scores, of all rows in one.
+
+    Raises:
+        SchemaError: The text has another form, or a number is not finite and not minus infinity.
+    """
     kind, colon, coded = text.partition(":")
-    if not colon or kind not in _SCORE_TYPES:
+    if not colon or kind not in _NUMBER_CODES:
         raise SchemaError(f"label scores start with 'f4:' or 'f8:', not {text[:8]!r}")
+    number_size = int(kind[1])
     try:
         data = base64.b64decode(coded.encode("ascii"), validate=True)
-        numbers: tuple[float, ...] = struct.unpack(f"<{len(data) // int(kind[1])}{_SCORE_TYPES[kind]}", data)
+        count = len(data) // number_size
+        numbers: tuple[float, ...] = struct.unpack(f"<{count}{_NUMBER_CODES[kind]}", data)
     except (struct.error, ValueError) as error:
         raise SchemaError(f"label scores cannot be decoded ({error})") from error
     if not all(number < math.inf for number in numbers):
@@ -364,6 +416,9 @@ def unpack_scores(text: str, labels: int) -> list[list[float]]:
         [[0.5, 0.25]]
     """
     numbers = _numbers(text)
-    if labels < 1 or len(numbers) % labels:
+    if labels < 1 or len(numbers) % labels != 0:
         raise SchemaError(f"there are {len(numbers)} label scores, which do not fill rows of {labels} labels")
-    return [list(numbers[start : start + labels]) for start in range(0, len(numbers), labels)]
+    rows = []
+    for start in range(0, len(numbers), labels):
+        rows.append(list(numbers[start : start + labels]))
+    return rows

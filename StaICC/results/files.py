@@ -20,11 +20,8 @@ from StaICC.errors import ArgumentError, SchemaError
 from StaICC.files.json_reading import read_json
 from StaICC.files.output import write_output
 from StaICC.results.signature import digest
-from StaICC.safe_text import has_lone_surrogate, logger, utf8
+from StaICC.safe_text import has_lone_surrogate, utf8
 from StaICC.version import RESULT_SCHEMA
-
-_log = logger(__name__)
-
 
 DIVIDED = "Divided results"
 """Key of the scores by data set."""
@@ -35,11 +32,15 @@ DIGESTS = "digests"
 
 _BEGINNING = re.compile(rb'\s*\{\s*"schema"\s*:\s*[0-9]+\s*,\s*"kind"\s*:\s*"(result|group)"')
 """How files of results begin. Small ones may have another order of keys (:data:`StaICC.files.json_reading.LARGE`)."""
+_DIGEST_LENGTH = 64  # hexadecimal digits of SHA-256
+_CHANGED = {"file": "the file was changed after it was written", "scores": "the scores were changed"}
+"""What it means that a digest is not that of the content."""
 _OTHER_FORMATS = {".csv", ".html", ".md", ".parquet", ".pkl", ".tex", ".tsv", ".xlsx"}
+"""Endings that no file of a result may have, because other programs would take it for another format."""
 
 
 def _scores(data: Any) -> Any:
-    """The scores alone: of a group, by part."""
+    """Return the scores alone: of a group those of each part by name, of a result those by data set and the means."""
     if not isinstance(data, Mapping):
         return None
     parts = data.get("parts")
@@ -57,8 +58,8 @@ def with_digests(data: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: A number is not finite.
     """
-    plain = {key: value for key, value in data.items() if key != DIGESTS}
-    return plain | {DIGESTS: {"file": digest(plain), "scores": digest(_scores(plain))}}
+    content = {key: value for key, value in data.items() if key != DIGESTS}
+    return {**content, DIGESTS: {"file": digest(content), "scores": digest(_scores(content))}}
 
 
 def digest_problems(data: Mapping[str, Any]) -> list[str]:
@@ -73,13 +74,16 @@ def digest_problems(data: Mapping[str, Any]) -> list[str]:
     saved = data.get(DIGESTS)
     if not isinstance(saved, Mapping):
         return [f"{DIGESTS}: missing; every file of result schema {RESULT_SCHEMA} or later has them"]
-    meaning = {"file": "the file was changed after it was written", "scores": "the scores were changed"}
-    expected = with_digests(data)[DIGESTS]
-    return [
-        f"{DIGESTS} / {name}: {meaning[name]} (saved {str(saved.get(name))[:64]}, computed {value})"
-        for name, value in expected.items()
-        if saved.get(name) != value
-    ] + [f"{DIGESTS} / {str(name)[:40]}: unknown digest" for name in saved if name not in expected]
+    problems = []
+    computed = with_digests(data)[DIGESTS]
+    for name, value in computed.items():
+        if saved.get(name) != value:
+            saved_value = str(saved.get(name))[:_DIGEST_LENGTH]
+            problems.append(f"{DIGESTS} / {name}: {_CHANGED[name]} (saved {saved_value}, computed {value})")
+    for name in saved:
+        if name not in computed:
+            problems.append(f"{DIGESTS} / {str(name)[:40]}: unknown digest")
+    return problems
 
 
 def read_result_file(path: str | os.PathLike[str]) -> Mapping[str, Any]:
@@ -96,9 +100,9 @@ def read_result_file(path: str | os.PathLike[str]) -> Mapping[str, Any]:
             :func:`~StaICC.files.json_reading.parse_json`).
         OSError: There is no such file, or it cannot be read.
     """
-    where, data = os.fspath(path), read_json(path, "the file of a saved result", _BEGINNING)
+    data = read_json(path, expected="the file of a saved result", begins=_BEGINNING)
     if not isinstance(data, dict):
-        raise SchemaError(f"{where}: this is no saved result; expected JSON with 'kind': 'result' or 'group'")
+        raise SchemaError(f"{os.fspath(path)}: this is no saved result; expected JSON with 'kind': 'result' or 'group'")
     return data
 
 
@@ -108,7 +112,8 @@ def check_result_name(path: str | os.PathLike[str]) -> None:
     Raises:
         ArgumentError: The message names a file that would do.
     """
-    if os.path.splitext(path)[1].lower() in _OTHER_FORMATS:
+    _, ending = os.path.splitext(path)
+    if ending.lower() in _OTHER_FORMATS:
         raise ArgumentError(
             f"results are saved as JSON: got {str(path)!r}, expected a name such as 'result.json'. "
             "For tables: python -m StaICC export scores"
@@ -129,13 +134,12 @@ def write_result_file(data: Mapping[str, Any], path: str | os.PathLike[str], fre
         OSError: The file cannot be written.
     """
     check_result_name(path)
-    data = as_read_back(data)
     # One line for each top-level key: a diff of two files shows what differs, and long lists stay compact.
-    lines = (
-        json.dumps(key) + ": " + json.dumps(value, ensure_ascii=False, allow_nan=False)
-        for key, value in with_digests(data).items()
-    )
-    write_output(path, [utf8("{\n" + ",\n".join(lines) + "\n}\n")], fresh)
+    lines = []
+    for key, value in with_digests(as_read_back(data)).items():
+        lines.append(f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False, allow_nan=False)}")
+    text = "{\n" + ",\n".join(lines) + "\n}\n"
+    write_output(path, [utf8(text)], fresh)
 
 
 def as_read_back(data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -152,14 +156,28 @@ def as_read_back(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def json_row(value: Any) -> Any:
     """Return a value for JSON: minus infinity in a row of scores is the text ``"-inf"``."""
-    return ["-inf" if item == -math.inf else item for item in value] if isinstance(value, list) else value
+    if not isinstance(value, list):
+        return value
+    return ["-inf" if item == -math.inf else item for item in value]
 
 
 def check_schema(data: Any, *kinds: str) -> None:
-    """Refuse JSON values that are no saved result of these kinds, or of a newer schema."""
-    schema, kind = (data.get("schema"), data.get("kind")) if isinstance(data, Mapping) else (None, None)
+    """Refuse JSON values that are no saved result, or of another schema than this version writes.
+
+    Args:
+        data: The values.
+        *kinds: What they may be: ``"result"``, ``"group"``.
+
+    Raises:
+        SchemaError: The values are something else.
+    """
+    schema = None
+    kind = None
+    if isinstance(data, Mapping):
+        schema = data.get("schema")
+        kind = data.get("kind")
     if type(schema) is not int or kind not in kinds:
-        expected = " or ".join(map(repr, kinds))
+        expected = " or ".join(repr(expected_kind) for expected_kind in kinds)
         raise SchemaError(
             f"this is no saved result: got schema {schema!r:.60} and kind {kind!r:.60}, expected {expected}"
         )

@@ -6,6 +6,7 @@ first rows only. Both belong to the number: every table, figure and export shows
 
 from __future__ import annotations
 
+# These two notes explain the marks of :func:`with_marks`.
 LEFT_OUT_NOTE = (
     "left out: queries that failed, or whose reply has no label. The score and its interval are conditional on a "
     "prediction: the model may have been wrong on the others, so comparisons count these at their worst"
@@ -32,4 +33,6 @@ def with_marks(text: str, left_out: int, stopped_early: bool = False) -> str:
         marks.append(f"{left_out} left out")
     if stopped_early:
         marks.append("stopped early")
-    return f"{text} ({', '.join(marks)})" if marks else text
+    if not marks:
+        return text
+    return f"{text} ({', '.join(marks)})"

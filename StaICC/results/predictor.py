@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
-from itertools import chain
 from typing import Any
 
 from StaICC.inference.recheck import RunRecord
@@ -28,8 +27,10 @@ GIVEN = "predictions given"
 NOT_RECORDED = "not recorded"
 """What is shown for a result without provenance."""
 
-_SHORT = 12
-_SHOWN = 3  # models in a line
+_IDENTITY_DIGITS = 12
+"""Digits of an identity that are shown: the first 12 of the digest tell models apart."""
+_MOST_MODELS = 3
+"""Most models that are named in one line; further ones are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +69,20 @@ class Predictor:
     def label(self) -> str:
         """The name, or the short identity; marked where the identity is incomplete."""
         if GIVEN in self.who:
-            return f"{self.name or GIVEN} [{self.who[GIVEN][:_SHORT]}]"
-        name = " ".join((self.name or self.who.get("model") or self.who.get("function", "")).split())
-        shown = f"{name} [{self.identity[:_SHORT]}]" if name else f"[{self.identity[:_SHORT]}]"
-        return f"{shown} (unidentified)" if self.unidentified else shown
+            digest_of_predictions = self.who[GIVEN]
+            return f"{self.name or GIVEN} [{digest_of_predictions[:_IDENTITY_DIGITS]}]"
+        name = self.name
+        if not name:
+            name = self.who.get("model")
+        if not name:
+            name = self.who.get("function", "")
+        label = f"[{self.identity[:_IDENTITY_DIGITS]}]"
+        name_in_one_line = " ".join(name.split())
+        if name_in_one_line:
+            label = f"{name_in_one_line} {label}"
+        if self.unidentified:
+            return f"{label} (unidentified)"
+        return label
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,38 +102,69 @@ class Provenance(SavedRecord):
     @property
     def label(self) -> str:
         """The models by name and short identity, in one line."""
+        if not self.predictors:
+            return NOT_RECORDED
         labels = list(dict.fromkeys(predictor.label for predictor in self.predictors))
-        more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
-        return "; ".join(labels[:_SHOWN]) + more or NOT_RECORDED
+        text = "; ".join(labels[:_MOST_MODELS])
+        if len(labels) > _MOST_MODELS:
+            text += f" and {len(labels) - _MOST_MODELS} more"
+        return text
 
     @property
     def unidentified(self) -> tuple[str, ...]:
         """Why an identity is incomplete, each reason once."""
-        return tuple(dict.fromkeys(reason for predictor in self.predictors for reason in predictor.unidentified))
+        reasons: dict[str, None] = {}
+        for predictor in self.predictors:
+            reasons.update(dict.fromkeys(predictor.unidentified))
+        return tuple(reasons)
 
     def named(self, name: str) -> Provenance:
         """Return the provenance with another name of the inference functions."""
-        return replace(self, predictors=tuple(replace(predictor, name=name) for predictor in self.predictors))
+        renamed = [replace(predictor, name=name) for predictor in self.predictors]
+        return replace(self, predictors=tuple(renamed))
 
     def facts(self) -> dict[str, str]:
-        """Return who and how as flat values by name; several inference functions are numbered."""
+        """Return every known fact about the models and how their scores are computed, by its name.
+
+        With several inference functions, each name has the number of its function, such as ``"model (2)"``.
+        """
         facts: dict[str, str | None] = {}
-        for number, predictor in enumerate(self.predictors, 1):
-            mark = f" ({number})" if len(self.predictors) > 1 else ""
-            facts[f"data sets{mark}"] = "+".join(map(escaped, predictor.datasets)) if mark else None
-            editions = "+".join(map(escaped, predictor.editions)) or None
-            values = {"model_name": predictor.name, **predictor.who, "served editions": editions, **predictor.how}
-            values["unidentified"] = "; ".join(predictor.unidentified) or None
-            facts |= {f"{key}{mark}": value for key, value in values.items()}
-        facts |= {"method": self.method, "failed queries": self.failures}
-        return {key: value for key, value in facts.items() if value is not None}
+        has_several = len(self.predictors) > 1
+        for number, predictor in enumerate(self.predictors, start=1):
+            if has_several:
+                facts[f"data sets ({number})"] = "+".join(map(escaped, predictor.datasets))
+            for name, value in _facts_about(predictor).items():
+                if has_several:
+                    facts[f"{name} ({number})"] = value
+                else:
+                    facts[name] = value
+        facts["method"] = self.method
+        facts["failed queries"] = self.failures
+        return {name: value for name, value in facts.items() if value is not None}
 
     def reproducible(self) -> Provenance:
         """Return the provenance without times, counts and served editions, which differ between equal runs."""
-        without: dict[str, Any] = {
-            item.name: "" if item.default is MISSING else item.default for item in fields(Predictor) if not item.compare
-        }
-        return replace(self, predictors=tuple(replace(predictor, **without) for predictor in self.predictors))
+        empty_values: dict[str, Any] = {}
+        for attribute in fields(Predictor):
+            if attribute.compare:
+                continue
+            if attribute.default is MISSING:  # the times, which are texts
+                empty_values[attribute.name] = ""
+            else:
+                empty_values[attribute.name] = attribute.default
+        predictors = [replace(predictor, **empty_values) for predictor in self.predictors]
+        return replace(self, predictors=tuple(predictors))
+
+
+def _facts_about(predictor: Predictor) -> dict[str, str | None]:
+    """Return the facts about one inference function by name; ``None`` for unknown ones."""
+    return {
+        "model_name": predictor.name,
+        **predictor.who,
+        "served editions": "+".join(map(escaped, predictor.editions)) or None,
+        **predictor.how,
+        "unidentified": "; ".join(predictor.unidentified) or None,
+    }
 
 
 def predictors_of(
@@ -131,35 +173,59 @@ def predictors_of(
     """Return the distinct inference functions of a run.
 
     Args:
-        runs: What each function did, with a data set that it served.
+        runs: Pairs of the record of a function and a data set that it served.
         details: The details of each data set, which count its failed queries.
     """
-    served: dict[object, dict[str, RunRecord]] = {}
+    records_by_function: dict[object, dict[str, RunRecord]] = {}
     for record, dataset in runs:
+        function_key: tuple[object, ...] = (record.model_name, record.identity.digest)
         # Functions without a complete identity may differ although their digests are equal: each has its own entry.
-        which = None if record.identity.complete else id(record)
-        served.setdefault((record.model_name, record.identity.digest, which), {})[dataset] = record
+        if not record.identity.complete:
+            function_key = (*function_key, id(record))
+        records_by_dataset = records_by_function.setdefault(function_key, {})
+        records_by_dataset[dataset] = record
+
     predictors = []
-    for by_dataset in served.values():
-        records = list({id(record): record for record in by_dataset.values()}.values())
-        failed = sum(details[dataset].failed for dataset in by_dataset if dataset in details)
-        counts = {**sum((record.counts for record in records), Counter[str]()), "failed": failed}
-        identity, editions = records[0].identity, chain.from_iterable(record.editions for record in records)
-        predictors.append(
-            Predictor(
-                records[0].model_name,
-                identity.digest,
-                dict(identity.who),
-                dict(identity.settings),
-                tuple(identity.unidentified),
-                tuple(by_dataset),
-                min(record.started for record in records),
-                max(record.finished for record in records),
-                tuple(dict.fromkeys(editions)),
-                **counts,
-            )
-        )
+    for records_by_dataset in records_by_function.values():
+        failed = 0
+        for dataset in records_by_dataset:
+            if dataset in details:
+                failed += details[dataset].failed
+        predictors.append(_predictor(records_by_dataset, failed))
     return tuple(predictors)
+
+
+def _predictor(records_by_dataset: Mapping[str, RunRecord], failed: int) -> Predictor:
+    """Return what one inference function did on all its data sets.
+
+    Args:
+        records_by_dataset: Its record on each data set. Data sets that were evaluated together share one.
+        failed: The number of its failed queries.
+    """
+    distinct_records = {id(record): record for record in records_by_dataset.values()}
+    records = list(distinct_records.values())
+    counts: Counter[str] = Counter()
+    editions: dict[str, None] = {}
+    for record in records:
+        counts += record.counts
+        editions.update(dict.fromkeys(record.editions))
+    identity = records[0].identity
+    return Predictor(
+        name=records[0].model_name,
+        identity=identity.digest,
+        who=dict(identity.who),
+        how=dict(identity.settings),
+        unidentified=tuple(identity.unidentified),
+        datasets=tuple(records_by_dataset),
+        started=min(record.started for record in records),
+        finished=max(record.finished for record in records),
+        editions=tuple(editions),
+        computed=counts["computed"],
+        reused=counts["reused"],
+        rechecked=counts["rechecked"],
+        retried=counts["retried"],
+        failed=failed,
+    )
 
 
 def utc_now() -> str:
@@ -167,7 +233,7 @@ def utc_now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
 
 
-_MATTERING = {
+_MODULES_IN_USE = {
     "torch": ("torch",),
     "transformers": ("torch",),
     "numpy": ("numpy", "torch"),
@@ -189,10 +255,12 @@ def describe_environment() -> dict[str, str]:
         "system": platform.system(),
         "machine": platform.machine(),
     }
-    for name, signs in _MATTERING.items():
-        if any(sign in sys.modules for sign in signs):
-            import importlib.metadata  # slow to import, and rarely needed
+    for package, modules in _MODULES_IN_USE.items():
+        is_used = any(module in sys.modules for module in modules)
+        if not is_used:
+            continue
+        import importlib.metadata  # slow to import, and rarely needed
 
-            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-                versions[name] = importlib.metadata.version(name)
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
     return versions

@@ -7,137 +7,47 @@ Results print as a table, and go to and from JSON with a schema number.
 
 from __future__ import annotations
 
-import json
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
-from StaICC import benchmark_names
 from StaICC.arguments import known_name
 from StaICC.datasets.catalogue import plain_values
 from StaICC.errors import ArgumentError, SchemaError, unknown_key
 from StaICC.files.json_reading import hints_of, read_value
-from StaICC.files.output import write_output
 from StaICC.layout import Block, Displayed, Line, shared_lines
-from StaICC.metrics.scores import BASELINE_KEYS, SCORES
 from StaICC.optional import require
 from StaICC.registry import import_reference
-from StaICC.results.above_chance import strongest_not_beaten, verdicts_of
-from StaICC.results.details import (
-    Baselines,
-    DatasetDetails,
-    EarlyStopping,
-    MeanDetails,
-    QueryScores,
-    query_positions,
-)
+from StaICC.results.details import DatasetDetails, EarlyStopping, MeanDetails, QueryScores
 from StaICC.results.files import (
     AVERAGED,
     DIVIDED,
     check_schema,
     digest_problems,
-    json_row,
     read_result_file,
     write_result_file,
 )
-from StaICC.results.left_out import with_marks
 from StaICC.results.predictor import Provenance
+from StaICC.results.query_records import QueryRecord, WrittenPrompts, records_of_queries
+from StaICC.results.saved_scores import check_scores
+from StaICC.results.score_records import queries_left_out, records_of_scores, score_records
 from StaICC.results.signature import Signature
 from StaICC.results.table import result_blocks
-from StaICC.safe_text import logger, utf8, valid_unicode
+from StaICC.safe_text import logger, valid_unicode
 from StaICC.version import RESULT_SCHEMA
 
 _log = logger(__name__)
 
 
-_ROUND = re.compile(r"[0-9]+R")
-
 _PLOTTER = "StaICC.report.figures:figure_of"
 """Draws a result, loaded by name: results know no figures."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Experiment:
-    """The score ``experiment`` of LongICL in a file."""
-
-    name: str
-    conditions: Mapping[str, Mapping[str, float | None]]
-    p_value: float | None = None
-    compared: Mapping[str, str] | None = None
-
-
-_ITEM = tuple[int, int | None, int | None, int | None]
-_ROUND_TYPES: Mapping[str, Any] = {"answered": int, "unparsed": int, "items": tuple[_ITEM, ...]}
-"""Types of what comparisons and tables read of a round of LongICL."""
-_SCORE_TYPES: Mapping[str, Any] = {
-    **dict.fromkeys((*SCORES, "mean", *BASELINE_KEYS), float | None),
-    "sensitivity": Mapping[str, tuple[float, float] | float | None],  # the slope and intercept of a regression line
-    "distribution": tuple[float, ...] | None,
-    "settings": Mapping[str, object],
-    "rounds": Mapping[str, Mapping[str, object]],
-    "experiment": _Experiment,
-}
-"""Types of the scores of the library's own benchmarks; a benchmark of a user may report anything under other names."""
-
-
-def _check_scores(scores: Mapping[str, Any], where: str, nested: bool = True) -> None:
-    """Refuse scores that have another type than this library writes, before anything reads their values."""
-    for key, value in scores.items():
-        place, kind = f"{where}, {key:.60}", _SCORE_TYPES.get(key, object)
-        read_value(float | None if _ROUND.fullmatch(key) else kind, value, place)
-        for name, own in value.items() if key == "rounds" else ():
-            for count in own.keys() & _ROUND_TYPES:
-                read_value(_ROUND_TYPES[count], own[count], f"{place}, {name:.60}, {count}")
-        if nested and kind is object and isinstance(value, Mapping):
-            _check_scores(value, place, nested=False)
-
-
-@dataclass(frozen=True, slots=True)
-class QueryRecord:
-    """A query of a result with its prediction. Labels are indexes, and names where the result has them."""
-
-    benchmark: str
-    model: str
-    method: str
-    dataset: str
-    condition: str
-    query: int
-    """Number within the condition."""
-    row: int
-    """Test row."""
-    repeat: int
-    """Number among the queries of this row in the condition."""
-    ground_truth: int
-    prediction: int | None
-    """``None`` without a prediction; ``reason`` says why."""
-    correct: bool | None
-    """As the accuracy counts it: a reply without a label may count as wrong; ``None`` if it is left out."""
-    ground_truth_label: str | None
-    prediction_label: str | None
-    scores: tuple[float, ...] | None
-    """One number for each label, as the inference function returned them; ``None`` for predicted labels and texts."""
-    probabilities: tuple[float, ...] | None
-    """The scores as the metrics read them; ``None`` also for scores that may be probabilities or logits."""
-    reply: str | None
-    """The generated text, if the run kept it (``return_outputs=True``); results do not save it."""
-    finish_reason: str | None
-    """How the reply ended: ``"stop"`` or ``"length"``, if known."""
-    reason: str | None
-    """Why the query has no prediction: the error, or the beginning of a reply without a label."""
-    prompt: str | None
-    """The prompt, if it was requested and can be written; of the noisy channel that of the first label."""
-    demonstrations: tuple[str, ...] | None
-    """The parts of the prompt that are demonstrations."""
-    signature: str
-
-
 Level = Literal["score", "query"]
 """What a row of a data frame is."""
-Prompts = Callable[["Result"], Mapping[str, Sequence[tuple[str, ...]] | str]]
-"""Returns the prompts of a result by data set, in the order of its queries: each as instruction, demonstrations and
-query. A text is the reason why a data set has none."""
+Prompts = Callable[["Result"], WrittenPrompts]
+"""Returns the prompts of a result."""
 
 
 class _Saved(Displayed, dict[str, Any]):
@@ -174,14 +84,24 @@ class _Saved(Displayed, dict[str, Any]):
             >>> query.row, query.prediction_label, query.scores
             (0, 'food', (0.5, 0.3, 0.2))
         """
-        return [query for single in self.results() for query in _queries(single, prompts)]
+        queries: list[QueryRecord] = []
+        for single in self.results():
+            written = _written_prompts(single, prompts)
+            queries.extend(records_of_queries(single, written))
+        return queries
 
     def _table(self, level: Level, prompts: Prompts | None) -> list[dict[str, Any]]:
-        if known_name("level", level, get_args(Level)) == "score":
-            rows = list(score_records(self))
+        """Return the rows of a data frame, each by column."""
+        known_name("level", level, get_args(Level))
+        if level == "score":
+            records = list(score_records(self))
         else:
-            rows = [plain_values(query) for query in self.queries(prompts)]
-        return [{column: valid_unicode(value) for column, value in row.items()} for row in rows]
+            records = [plain_values(query) for query in self.queries(prompts)]
+
+        rows = []
+        for record in records:
+            rows.append({column: valid_unicode(value) for column, value in record.items()})
+        return rows
 
     def to_pandas(self, level: Level = "score", prompts: Prompts | None = None) -> Any:
         """Return a tidy ``pandas.DataFrame``: a row for each score, or for each query.
@@ -193,7 +113,8 @@ class _Saved(Displayed, dict[str, Any]):
         Raises:
             MissingDependencyError: pandas is not installed.
         """
-        return require("pandas", "data", "a data frame").DataFrame(self._table(level, prompts))
+        pandas = require("pandas", extra="data", feature="a data frame")
+        return pandas.DataFrame(self._table(level, prompts))
 
     def to_polars(self, level: Level = "score", prompts: Prompts | None = None) -> Any:
         """Return a tidy ``polars.DataFrame``, as :meth:`to_pandas`.
@@ -201,7 +122,7 @@ class _Saved(Displayed, dict[str, Any]):
         Raises:
             MissingDependencyError: polars is not installed.
         """
-        polars = require("polars", "data", "a data frame of polars")
+        polars = require("polars", extra="data", feature="a data frame of polars")
         return polars.DataFrame(self._table(level, prompts), infer_schema_length=None)
 
     def plot(self, kind: str = "forest", **options: Any) -> Any:
@@ -219,19 +140,39 @@ class _Saved(Displayed, dict[str, Any]):
             MissingDependencyError: Matplotlib is not installed.
             UnknownNameError: There is no such figure.
         """
-        axes: list[Any] = import_reference(_PLOTTER)(self, kind, **options).axes()
-        return axes[0] if len(axes) == 1 else axes
+        figure_of = import_reference(_PLOTTER)
+        axes: list[Any] = figure_of(self, kind, **options).axes()
+        if len(axes) == 1:
+            return axes[0]
+        return axes
+
+
+def _written_prompts(result: Result, prompts: Prompts | None) -> WrittenPrompts:
+    """Return the prompts of a result, with a warning in the log for each data set without any."""
+    if prompts is None:
+        return {}
+    if not callable(prompts):
+        raise ArgumentError(
+            f"prompts: got {prompts!r:.80}, expected a function: StaICC.benchmarks.verify.written_prompts"
+        )
+    written = prompts(result)
+    for dataset in result.details:
+        # A text in the place of the prompts is the reason why there are none.
+        reason = written.get(dataset)
+        if isinstance(reason, str):
+            _log.warning("%s, %s: no prompts: %s", result.benchmark, dataset, reason)
+    return written
 
 
 class _Named(dict[str, Any]):
-    """A dictionary whose error for an unknown key says what its keys are."""
+    """A dictionary whose error for an unknown key says what the keys name, such as ``"score"``."""
 
-    def __init__(self, keys: str, values: Mapping[str, Any]) -> None:
+    def __init__(self, kind: str, values: Mapping[str, Any]) -> None:
         super().__init__(values)
-        self.keys_are = keys
+        self.kind = kind
 
     def __missing__(self, key: object) -> NoReturn:
-        raise unknown_key(self.keys_are, key, self)
+        raise unknown_key(self.kind, key, self)
 
 
 @dataclass(kw_only=True, eq=False, repr=False, slots=True)
@@ -274,17 +215,24 @@ class Result(_Saved):
     """Records of each query by data set, if the run kept them (``return_outputs=True``); saved separately."""
 
     def __post_init__(self) -> None:
-        self.divided = _Named(
-            "data set in this result", {name: _Named("score", values) for name, values in self.divided.items()}
-        )
+        scores_by_dataset = {}
+        for dataset, scores in self.divided.items():
+            scores_by_dataset[dataset] = _Named("score", scores)
+        self.divided = _Named("data set in this result", scores_by_dataset)
         self.averaged = _Named("score", self.averaged)
-        self.update({DIVIDED: self.divided} if self.with_divided else {}, **{AVERAGED: self.averaged})
+
+        if self.with_divided:
+            self[DIVIDED] = self.divided
+        self[AVERAGED] = self.averaged
 
     def __missing__(self, key: object) -> NoReturn:
-        # Not self.items(): an entry that a user added may hold anything.
-        own: dict[str, dict[str, Any]] = {DIVIDED: self.divided, AVERAGED: self.averaged}
-        entry = next((name for name, values in own.items() if name in self and key in values), "")
-        raise unknown_key("entry of a result", key, self, entry)
+        # Entries that a user added are not searched: they may hold anything.
+        entry_with_key = ""
+        if AVERAGED in self and key in self.averaged:
+            entry_with_key = AVERAGED
+        if DIVIDED in self and key in self.divided:
+            entry_with_key = DIVIDED
+        raise unknown_key("entry of a result", key, self, entry_with_key)
 
     @property
     def model(self) -> str:
@@ -303,13 +251,16 @@ class Result(_Saved):
 
     def setting(self, name: str) -> Any:
         """Return an argument of the benchmark; ``None`` if it differs between data sets."""
-        changed = self.arguments.get("changed")
-        return None if isinstance(changed, (list, tuple)) and name in changed else self.arguments.get(name)
+        differing = self.arguments.get("changed")
+        if isinstance(differing, (list, tuple)) and name in differing:
+            return None
+        return self.arguments.get(name)
 
     def counted_wrong(self, dataset: str) -> set[tuple[str, int]]:
         """Return condition and number of each query of a data set whose reply has no label and counts as wrong."""
-        replies = self.details[dataset].unparsed if self.setting("unparsed") == "wrong" else ()
-        return {(reply.condition, reply.query) for reply in replies}
+        if self.setting("unparsed") != "wrong":
+            return set()
+        return {(reply.condition, reply.query) for reply in self.details[dataset].unparsed}
 
     def left_out_of(self, metric: str, dataset: str | None = None) -> int:
         """Return the number of queries that a score leaves out: failed ones, and replies without a label.
@@ -318,10 +269,7 @@ class Result(_Saved):
             metric: The score.
             dataset: A data set; by default, all of those that the mean is over.
         """
-        if metric in BASELINE_KEYS:
-            return 0
-        names = list(self.details) if dataset is None else [dataset]
-        return sum(_asked(self, name, metric) - _scored(self, name, metric) for name in names)
+        return queries_left_out(self, metric, dataset)
 
     def results(self) -> Iterator[Result]:
         """Yield the result itself, as a group yields each of its results."""
@@ -329,42 +277,19 @@ class Result(_Saved):
 
     def score_records(self) -> Iterator[dict[str, Any]]:
         """Yield one record for each score, as :func:`score_records` has them."""
-        signature, stopping = str(self.signature), self.stopping
-        stopped = stopping.score if stopping and stopping.rule == "precision" else None
-        for dataset, values in [*self.divided.items(), (None, self.averaged)]:
-            own = self.means if dataset is None else self.details.get(dataset, MeanDetails())
-            for metric, value in single_scores(values):
-                interval = own.intervals.get(metric)
-                if stopping and dataset is None and metric == stopped and value is not None:
-                    interval = stopping.interval
-                condition, _, last = metric.rpartition(".")
-                of_noise = not condition and any(metric not in own for own in self.divided.values())
-                guess = own.baselines.get(condition or next(iter(own.baselines), ""))
-                guess = guess if last == "accuracy" and not of_noise else None
-                judged = guess if condition or len(own.baselines) == 1 else None  # not the first of several conditions
-                yield {
-                    **origin(self, dataset),
-                    "metric": metric,
-                    "value": value,
-                    "low": interval.low if interval else None,
-                    "high": interval.high if interval else None,
-                    "level": interval.level if interval else None,
-                    "n": sum(_scored(self, name, metric) for name in ([dataset] if dataset else self.details)),
-                    "left_out": self.left_out_of(metric, dataset),
-                    "stopped_early": stopping is not None,
-                    "random": guess.max_random if guess else None,
-                    "majority": guess.majority if guess else None,
-                    "not_beaten": _not_beaten(judged),
-                    "missing": own.missing.get(metric),
-                    "signature": signature,
-                }
+        return records_of_scores(self)
 
     def reproducible(self) -> dict[str, Any]:
-        """Return the JSON values that equal runs share: not times, counts of computed predictions, and arguments."""
-        plain = self.to_dict() | {"provenance": self.provenance.reproducible().to_dict()}
-        return {
-            key: value for key, value in plain.items() if key not in ("timing", "with_divided", "warnings", "arguments")
-        }
+        """Return the JSON values that two runs of the same settings share.
+
+        Without those of :data:`NOT_REPRODUCIBLE`, and without the times and counts of the provenance.
+        """
+        values = {}
+        for key, value in self.to_dict().items():
+            if key not in NOT_REPRODUCIBLE:
+                values[key] = value
+        values["provenance"] = self.provenance.reproducible().to_dict()
+        return values
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Result):
@@ -380,10 +305,13 @@ class Result(_Saved):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, with the schema number."""
-        plain = {key: plain_values(getattr(self, name)) for name, key in _KEYS.items()}
-        plain["signature"] = self.signature.to_dict()
-        kept = {key: value for key, value in plain.items() if value or key not in _OPTIONAL}
-        return {"schema": RESULT_SCHEMA, "kind": "result", **kept}
+        saved: dict[str, Any] = {"schema": RESULT_SCHEMA, "kind": "result"}
+        for attribute, key in _KEYS.items():
+            value = plain_values(getattr(self, attribute))
+            if value or key not in _OPTIONAL:
+                saved[key] = value
+        saved["signature"] = self.signature.to_dict()
+        return saved
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Result:
@@ -393,26 +321,41 @@ class Result(_Saved):
             SchemaError: The data is damaged or of a newer schema.
         """
         check_schema(data, "result")
-        kinds = {**hints_of(cls), "signature": Mapping[str, str], "stopping": EarlyStopping}
-        values: dict[str, Any] = {}
-        for name, key in _KEYS.items():
-            if key in data:
-                values[name] = read_value(kinds[name], data[key], f"the result's {key}")
-            elif key not in _OPTIONAL:
-                raise SchemaError(f"the result cannot be read: the field {key!r} is missing")
-        for dataset, scores in values["divided"].items():
-            _check_scores(scores, f"the scores of {dataset:.60}")
-        if set(values["details"]) != set(values["divided"]):
+        attributes = _read_attributes(data)
+        for dataset, scores in attributes["divided"].items():
+            check_scores(scores, f"the scores of {dataset:.60}")
+        if set(attributes["details"]) != set(attributes["divided"]):
             raise SchemaError("the scores and the details are not of the same data sets")
-        if ("stopping" in values) != ("stopping" in values["signature"]):
+        stopped_early = "stopping" in attributes
+        signature_says_stopped = "stopping" in attributes["signature"]
+        if stopped_early != signature_says_stopped:
             raise SchemaError("the signature and the record of early stopping are not of the same run")
-        return cls(**values | {"signature": Signature(values["signature"])})
+        attributes["signature"] = Signature(attributes["signature"])
+        return cls(**attributes)
 
 
-_KEYS = {item.name: item.name for item in fields(Result) if item.name != "outputs"}
+NOT_REPRODUCIBLE = ("timing", "with_divided", "warnings", "arguments")
+"""Keys of a file that may differ between two runs of the same settings: the seconds, whether the scores by data set are
+an entry of the dictionary, the warnings (of the version that ran), and how the arguments were given."""
+
+_KEYS = {attribute.name: attribute.name for attribute in fields(Result) if attribute.name != "outputs"}
 _KEYS |= {"divided": DIVIDED, "averaged": AVERAGED}
 """The key of each attribute in a file."""
 _OPTIONAL = ("warnings", "files", "stopping", "higher_is_better", "query_scores")
+"""Keys that a file has only where they have a value."""
+_SAVED_TYPES = {**hints_of(Result), "signature": Mapping[str, str], "stopping": EarlyStopping}
+"""The type of each attribute in a file."""
+
+
+def _read_attributes(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a saved result by name; the signature as its fields."""
+    attributes = {}
+    for attribute, key in _KEYS.items():
+        if key in data:
+            attributes[attribute] = read_value(_SAVED_TYPES[attribute], data[key], f"the result's {key}")
+        elif key not in _OPTIONAL:
+            raise SchemaError(f"the result cannot be read: the field {key!r} is missing")
+    return attributes
 
 
 class ResultGroup(_Saved):
@@ -429,8 +372,8 @@ class ResultGroup(_Saved):
         super().__init__(parts)
         self.name = name
 
-    if TYPE_CHECKING:  # a part is a group itself only where groups are run by several methods
-
+    if TYPE_CHECKING:
+        # The type of a part is a result: it is a group itself only where groups are run by several methods.
         def __getitem__(self, name: str, /) -> Result: ...
 
     def __missing__(self, key: object) -> NoReturn:
@@ -444,7 +387,10 @@ class ResultGroup(_Saved):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about data, prompts and predictions of all parts, each once."""
-        return tuple(dict.fromkeys(warning for part in self.values() for warning in part.warnings))
+        warnings: dict[str, None] = {}
+        for part in self.values():
+            warnings.update(dict.fromkeys(part.warnings))
+        return tuple(warnings)
 
     @property
     def signature(self) -> dict[str, Any]:
@@ -458,10 +404,22 @@ class ResultGroup(_Saved):
 
     def display_blocks(self) -> list[Block]:
         """Return the tables with their remarks, signatures and warnings; lines that several have come last."""
-        singles = list(self.results())
-        groups, shared = shared_lines(list(map(result_blocks, singles)), [single.benchmark for single in singles])
-        spaced = [block for group in groups for block in (*group, Line(""))]
-        return [*spaced, *shared] if shared else spaced[:-1]
+        blocks_of_results = []
+        benchmarks = []
+        for result in self.results():
+            blocks_of_results.append(result_blocks(result))
+            benchmarks.append(result.benchmark)
+        groups, shared = shared_lines(blocks_of_results, names=benchmarks)
+
+        blocks: list[Block] = []
+        for group in groups:
+            if blocks:
+                blocks.append(Line(""))
+            blocks.extend(group)
+        if shared:
+            blocks.append(Line(""))
+            blocks.extend(shared)
+        return blocks
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, with the schema number."""
@@ -476,32 +434,12 @@ class ResultGroup(_Saved):
             SchemaError: The data is damaged or of a newer schema.
         """
         check_schema(data, "group")
-        parts = read_value(Mapping[str, object], data.get("parts"), "the group's parts")
+        saved_parts = read_value(Mapping[str, object], data.get("parts"), "the group's parts")
         name = read_value(str, data.get("name"), "the group's name")
-        return cls(name, {part: result_from_dict(values, f"part {part:.60}") for part, values in parts.items()})
-
-
-def save_records(result: _Saved, path: str | os.PathLike[str]) -> None:
-    """Write the prediction of each query as JSON Lines, completely or not at all.
-
-    Args:
-        result: A result, or a group of results.
-        path: The file. Each line has benchmark, model, method, data set, condition, query, test row and repeat.
-
-    Raises:
-        ArgumentError: The run did not keep the predictions (``return_outputs=True`` does).
-    """
-    lines = []
-    for single in result.results():
-        if single.outputs is None:
-            raise ArgumentError(
-                f"the result of {single.benchmark} has no outputs; run with return_outputs=True to keep them"
-            )
-        for name, records in single.outputs.items():
-            for record in records:
-                plain = {key: json_row(value) for key, value in (origin(single, name) | record).items()}
-                lines.append(json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
-    write_output(path, map(utf8, lines))
+        parts = {}
+        for part_name, saved in saved_parts.items():
+            parts[part_name] = result_from_dict(saved, f"part {part_name:.60}")
+        return cls(name, parts)
 
 
 def load(path: str | os.PathLike[str]) -> Result | ResultGroup:
@@ -544,214 +482,8 @@ def result_from_dict(data: Any, where: str) -> Result | ResultGroup:
     """
     try:
         check_schema(data, "result", "group")
-        return (Result if data["kind"] == "result" else ResultGroup).from_dict(data)
+        if data["kind"] == "group":
+            return ResultGroup.from_dict(data)
+        return Result.from_dict(data)
     except SchemaError as error:
         raise SchemaError(f"{where}: {error}") from error
-
-
-# -- records and tables
-
-
-def single_scores(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float | None]]:
-    """Yield single scores by key, nested keys joined by dots; texts and settings are left out.
-
-    A list under ``sensitivity`` is a regression line: slope and intercept.
-    """
-    for key, value in values.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            if key not in ("rounds", "settings", "experiment"):  # records of their own, not scores
-                yield from single_scores(value, f"{name}.")
-        elif isinstance(value, (list, tuple)) and prefix == "sensitivity." and len(value) == 2:
-            yield name, value[0]
-            yield f"{name} (intercept)", value[1]
-        elif isinstance(value, (list, tuple)):
-            yield from ((f"{name}.{place}", item) for place, item in enumerate(value))
-        elif value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
-            yield name, value
-
-
-def origin(result: Result, dataset: str | None) -> dict[str, Any]:
-    """Return the keys that every record has: of which benchmark, model, method and data set it is."""
-    return {"benchmark": result.benchmark, "model": result.model, "method": result.method, "dataset": dataset}
-
-
-def _not_beaten(baselines: Baselines | None) -> str | None:
-    """Return the strongest baseline that is not beaten, empty if all are; ``None`` without baselines."""
-    if baselines is None:
-        return None
-    verdict = strongest_not_beaten(verdicts_of(baselines))
-    return "" if verdict is None else verdict.baseline
-
-
-def _rounds_of(result: Result, dataset: str, metric: str) -> list[Mapping[str, Any]]:
-    """Return the records of the rounds of LongICL that a score is about; none for scores of other benchmarks."""
-    if result.benchmark != benchmark_names.LONG_ICL:
-        return []
-    rounds: Mapping[str, Mapping[str, Any]] = result.divided[dataset].get("rounds") or {}
-    if metric == "mean":
-        return list(rounds.values())
-    return [rounds[metric]] if metric in rounds else []
-
-
-def _asked(result: Result, dataset: str, metric: str) -> int:
-    """Return the number of queries of a score: of its condition or round, if it belongs to one."""
-    details, condition = result.details[dataset], metric.rpartition(".")[0]
-    rounds = _rounds_of(result, dataset, metric)
-    if rounds:
-        return sum(int(own.get("asked", details.asked)) for own in rounds)
-    for record in details.conditions:
-        if record.name == condition:
-            return len(record.truth)
-    return details.asked
-
-
-def _scored(result: Result, dataset: str, metric: str) -> int:
-    """Return the number of scored queries of a score: of its condition or round, if it belongs to one."""
-    details, condition = result.details[dataset], metric.rpartition(".")[0]
-    rounds = _rounds_of(result, dataset, metric)
-    if rounds:
-        answered = sum(int(own.get("answered", details.scored)) for own in rounds)
-        unparsed = sum(int(own.get("unparsed", 0)) for own in rounds)
-        return answered - unparsed if result.setting("unparsed") == "excluded" else answered
-    for record in details.conditions:
-        if record.name == condition:
-            wrong = result.counted_wrong(dataset)
-            numbered = enumerate(record.predictions)
-            return sum(label is not None or (condition, place) in wrong for place, label in numbered)
-    return details.scored
-
-
-def score_records(result: _Saved) -> Iterator[dict[str, Any]]:
-    """Yield one record for each score of a result.
-
-    Args:
-        result: A result, or a group of results.
-
-    Yields:
-        ``benchmark``, ``model``, ``method``, ``dataset`` (``None``: the mean over them), ``metric``, ``value``, ``low``
-        and ``high`` (ends of the interval; after early stopping, of the mean of its score), ``level``, ``n`` (scored
-        queries, of the condition or round where the score has one), ``left_out`` (queries that the score leaves out),
-        ``stopped_early`` (whether the run stopped before it had evaluated all rows), ``random`` and ``majority``
-        (baselines of an accuracy), ``not_beaten`` (the strongest baseline that it is not shown to beat; an empty text
-        if it beats all), ``missing`` (why there is no value), ``signature``.
-
-    Example:
-        >>> from StaICC import Normal
-        >>> result = Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0)
-        >>> next(score_records(result))["metric"]
-        'accuracy'
-    """
-    for single in result.results():
-        yield from single.score_records()
-
-
-_HUB_METRICS = {"macro_F1": "f1"}
-"""Names of metrics on the model hub, where they differ from the keys."""
-
-
-def model_index(results: Iterable[_Saved]) -> list[dict[str, Any]]:
-    """Return scores as the evaluation results of a model card (``model-index`` of the model hub's metadata).
-
-    Args:
-        results: Results and groups of results.
-
-    Returns:
-        One entry for each model, with one evaluation for each data set (and the mean) of each benchmark and signature.
-        Undefined scores are left out. The name of a score says how many queries it leaves out, and whether the run
-        stopped early.
-    """
-    models: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {}
-    for record in (record for result in results for record in score_records(result) if record["value"] is not None):
-        benchmark, signature, dataset = record["benchmark"], record["signature"], record["dataset"]
-        dataset = dataset or "mean over data sets"
-        empty: dict[str, Any] = {
-            "task": {"type": "text-classification", "name": f"StaICC {benchmark}, {record['method']}"},
-            "dataset": {"type": dataset, "name": dataset, "split": "test", "args": {"signature": signature}},
-            "metrics": [],
-        }
-        evaluation = models.setdefault(record["model"], {}).setdefault((benchmark, signature, dataset), empty)
-        metric = {"type": _HUB_METRICS.get(record["metric"], record["metric"])}
-        details = {name: record[name] for name in ("low", "high", "level") if record[name] is not None}
-        metric["name"] = with_marks(record["metric"], record["left_out"], record["stopped_early"])
-        if record["left_out"]:
-            details["queries_left_out"] = record["left_out"]
-        if record["stopped_early"]:
-            details["stopped_early"] = True
-        if record["not_beaten"]:
-            details["not_better_than"] = record["not_beaten"]
-        evaluation["metrics"].append({**metric, "value": record["value"], "args": details})
-    return [{"name": model, "results": list(evaluations.values())} for model, evaluations in models.items()]
-
-
-def _queries(result: Result, prompts: Prompts | None) -> Iterator[QueryRecord]:
-    """Yield the queries of a single result."""
-    if prompts is not None and not callable(prompts):
-        raise ArgumentError(
-            f"prompts: got {prompts!r:.80}, expected a function: StaICC.benchmarks.verify.written_prompts"
-        )
-    written = {} if prompts is None else prompts(result)
-    signature = str(result.signature)
-    for dataset, details in result.details.items():
-        texts = written.get(dataset, ())
-        if isinstance(texts, str):
-            _log.warning("%s, %s: no prompts: %s", result.benchmark, dataset, texts)
-        prompt_parts = iter(() if isinstance(texts, str) else texts)
-        lost = {(failed.condition, failed.query): failed.reason for failed in (*details.failures, *details.unparsed)}
-        wrong = result.counted_wrong(dataset)
-        kept = (result.outputs or {}).get(dataset, ())
-        outputs = {(output["condition"], output["query"]): output for output in kept}
-        for record in details.conditions:
-            width = len(details.labels)
-            columns = (record.truth, record.predictions, record.label_scores(width), record.probabilities(width))
-            rows = zip(query_positions(record.rows), *columns, strict=True)
-            for number, ((row, repeat), truth, prediction, scores, probabilities) in enumerate(rows):
-                parts, output = next(prompt_parts, None), outputs.get((record.name, number), {})
-                scored = prediction is not None or (record.name, number) in wrong
-                correct = prediction == truth if scored else None
-                if prediction is not None and prediction < 0:  # a reply of LongICL that names no label
-                    prediction = None
-                yield QueryRecord(
-                    **origin(result, dataset),
-                    condition=record.name,
-                    query=number,
-                    row=row,
-                    repeat=repeat,
-                    ground_truth=truth,
-                    prediction=prediction,
-                    correct=correct,
-                    ground_truth_label=_label(details.labels, truth),
-                    prediction_label=_label(details.labels, prediction),
-                    scores=None if scores is None else tuple(scores),
-                    probabilities=None if probabilities is None else tuple(probabilities),
-                    reply=output.get("response"),
-                    finish_reason=output.get("finish_reason"),
-                    reason=lost.get((record.name, number)),
-                    prompt=None if parts is None else "".join(parts),
-                    demonstrations=None if parts is None else parts[1:-1],
-                    signature=signature,
-                )
-
-
-def query_records(result: _Saved) -> Iterator[dict[str, Any]]:
-    """Yield one record for each query of a result, as JSON values.
-
-    Args:
-        result: A result, or a group of results.
-
-    Yields:
-        The fields of :class:`QueryRecord` but prompt, demonstrations and signature.
-
-    Example:
-        >>> from StaICC import Normal
-        >>> result = Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0)
-        >>> next(query_records(result))["prediction_label"]
-        'food'
-    """
-    for query in result.queries():
-        values = plain_values(query)
-        yield {key: json_row(values[key]) for key in values if key not in ("prompt", "demonstrations", "signature")}
-
-
-def _label(labels: tuple[str, ...], index: int | None) -> str | None:
-    return labels[index] if index is not None and 0 <= index < len(labels) else None

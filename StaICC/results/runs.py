@@ -9,14 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 
 from StaICC.errors import ArgumentError
 from StaICC.registry import import_reference
 from StaICC.results.result import Result, ResultGroup
-
-# -- results split into runs: one run for each model or method. A file may hold one result, a group over benchmarks (a
-# suite: one run), or a group that has the same benchmark several times (all methods on one model: a run for each).
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +41,38 @@ SWEEPS = {
 
 
 def find_sweep(group: str) -> Sweep | None:
-    """Return the record of the sweep whose group has a name; ``None`` for the name of any other group."""
+    """Return the sweep that a group of this name is; ``None`` if the name is that of another kind of group."""
     if group not in SWEEPS:
         return None
     sweep: Sweep = import_reference(SWEEPS[group])
     return sweep
 
 
-def _runs(name: str, result: Result | ResultGroup) -> Iterator[tuple[str, Result]]:
+def _has_several_runs(group: ResultGroup) -> bool:
+    """Return whether a benchmark is in several parts of a group, so that its parts are runs of their own."""
+    parts_with_benchmark: Counter[str] = Counter()
+    for part in group.values():
+        benchmarks = {single.benchmark for single in part.results()}
+        parts_with_benchmark.update(benchmarks)
+    return any(count > 1 for count in parts_with_benchmark.values())
+
+
+def _named_results(name: str, result: Result | ResultGroup) -> Iterator[tuple[str, Result]]:
+    """Yield the name of the run of each single result, with the result.
+
+    Args:
+        name: The name of the run, if there is one only.
+        result: A result, or a group of results.
+    """
     if isinstance(result, Result):
         yield name, result
         return
-    parts = ({single.benchmark for single in part.results()} for part in result.values())
-    several = max(Counter(chain.from_iterable(parts)).values(), default=1) > 1
-    for part, inner in result.items():
-        yield from _runs(f"{name}: {part}" if several else name, inner)
+    parts_are_runs = _has_several_runs(result)
+    for part_name, part in result.items():
+        if parts_are_runs:
+            yield from _named_results(f"{name}: {part_name}", part)
+        else:
+            yield from _named_results(name, part)
 
 
 def split_runs(results: Mapping[str, Result | ResultGroup]) -> dict[str, dict[str, Result]]:
@@ -82,11 +95,11 @@ def split_runs(results: Mapping[str, Result | ResultGroup]) -> dict[str, dict[st
     """
     runs: dict[str, dict[str, Result]] = {}
     for name, result in results.items():
-        for run, single in _runs(name, result):
-            own = runs.setdefault(run, {})
-            if single.benchmark in own:
+        for run, single in _named_results(name, result):
+            results_of_run = runs.setdefault(run, {})
+            if single.benchmark in results_of_run:
                 raise ArgumentError(f"{run} holds two results of {single.benchmark}; give them as files of their own")
-            own[single.benchmark] = single
+            results_of_run[single.benchmark] = single
     return runs
 
 
@@ -103,7 +116,7 @@ def by_benchmark(results: Mapping[str, Result | ResultGroup]) -> dict[str, dict[
         ArgumentError: A run has two results of one benchmark.
     """
     benchmarks: dict[str, dict[str, Result]] = {}
-    for name, own in split_runs(results).items():
-        for benchmark, result in own.items():
-            benchmarks.setdefault(benchmark, {})[name] = result
+    for run, results_of_run in split_runs(results).items():
+        for benchmark, result in results_of_run.items():
+            benchmarks.setdefault(benchmark, {})[run] = result
     return benchmarks

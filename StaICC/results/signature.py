@@ -15,9 +15,29 @@ from StaICC.errors import SchemaError
 from StaICC.safe_text import one_line
 
 FIELDS = (
-    *("benchmark", "datasets", "data", "split", "sampler", "k", "repeats", "rows", "demonstrations", "template"),
-    *("channel", "options", "limit", "stopping", "method", "scoring", "metrics", "outputs", "unparsed", "statistics"),
-    *("prompts", "failed", "version"),
+    "benchmark",
+    "datasets",
+    "data",
+    "split",
+    "sampler",
+    "k",
+    "repeats",
+    "rows",
+    "demonstrations",
+    "template",
+    "channel",
+    "options",
+    "limit",
+    "stopping",
+    "method",
+    "scoring",
+    "metrics",
+    "outputs",
+    "unparsed",
+    "statistics",
+    "prompts",
+    "failed",
+    "version",
 )
 """Every field that a signature can have, in its order."""
 
@@ -46,7 +66,13 @@ def escaped(name: str) -> str:
         >>> escaped("a|b"), escaped("plain name"), escaped("c++")
         ('a%7Cb', 'plain name', 'c%2B%2B')
     """
-    return "".join(f"%{ord(c):02X}" if c in "|+%" or not c.isprintable() else c for c in name)
+    letters = []
+    for letter in name:
+        if letter in "|+%" or not letter.isprintable():
+            letters.append(f"%{ord(letter):02X}")
+        else:
+            letters.append(letter)
+    return "".join(letters)
 
 
 def scoring_field(settings: Mapping[str, str]) -> str:
@@ -62,22 +88,33 @@ def scoring_field(settings: Mapping[str, str]) -> str:
         >>> scoring_field({"label_scoring": "last", "max_length": "512"}), scoring_field({})
         ('label_scoring=last;max_length=512', 'function')
     """
-    pairs = ((_setting(name), _setting(value)) for name, value in sorted(settings.items()))
-    return ";".join(f"{name}={value}" for name, value in pairs) or "function"
+    if not settings:
+        return "function"
+    pairs = []
+    for name, value in sorted(settings.items()):
+        pairs.append(f"{_escaped_setting(name)}={_escaped_setting(value)}")
+    return ";".join(pairs)
 
 
-def _setting(text: str) -> str:
+def _escaped_setting(text: str) -> str:
+    """Write the name or the value of a setting so that it cannot be taken for several."""
     return escaped(text).replace(";", "%3B").replace("=", "%3D")
 
 
 def common(values: Sequence[str | None]) -> str | None:
-    """Return the value that all data sets share, or ``mixed-`` and a digest of the list."""
-    return values[0] if len(set(values)) == 1 else f"mixed-{short_digest(list(values))}"
+    """Return the value that all data sets share, or ``mixed-`` and a digest of the list.
+
+    Args:
+        values: The value of each data set.
+    """
+    if len(set(values)) == 1:
+        return values[0]
+    return f"mixed-{short_digest(list(values))}"
 
 
 @dataclass(frozen=True)
 class Signature:
-    """What can move a number, as text by field.
+    """Every setting that can change the numbers of a result, as text by field.
 
     Args:
         fields: Values by field name; the known names are fixed, ``None`` values are left out.
@@ -93,14 +130,21 @@ class Signature:
     fields: Mapping[str, str | None]
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.fields if name not in FIELDS]
-        if unknown:
-            raise SchemaError(f"a signature has no field {unknown[0]!r}; there are: {', '.join(FIELDS)}")
-        ordered = {name: self.fields[name] for name in FIELDS if self.fields.get(name) is not None}
+        for name in self.fields:
+            if name not in FIELDS:
+                raise SchemaError(f"a signature has no field {name!r}; there are: {', '.join(FIELDS)}")
+        ordered = {}
+        for name in FIELDS:
+            value = self.fields.get(name)
+            if value is not None:
+                ordered[name] = value
         object.__setattr__(self, "fields", ordered)
 
     def __str__(self) -> str:
-        return one_line("|".join(["StaICC", *(f"{name}:{value}" for name, value in self.fields.items())]))
+        parts = ["StaICC"]
+        for name, value in self.fields.items():
+            parts.append(f"{name}:{value}")
+        return one_line("|".join(parts))
 
     def to_dict(self) -> dict[str, str]:
         """Return the fields that are set, in order."""
@@ -108,8 +152,13 @@ class Signature:
 
     def differences(self, other: Signature) -> dict[str, tuple[str | None, str | None]]:
         """Return the fields in which two signatures differ, with both values."""
-        pairs = {name: (self.fields.get(name), other.fields.get(name)) for name in FIELDS}
-        return {name: (ours, theirs) for name, (ours, theirs) in pairs.items() if ours != theirs}
+        differences = {}
+        for name in FIELDS:
+            value = self.fields.get(name)
+            other_value = other.fields.get(name)
+            if value != other_value:
+                differences[name] = (value, other_value)
+        return differences
 
     def __hash__(self) -> int:
         return hash(str(self))

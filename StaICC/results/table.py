@@ -1,99 +1,201 @@
-"""The table of a result, with the remarks below it."""
+"""The table of a result, followed by its remarks, its signature, its warnings."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from StaICC import benchmark_names
 from StaICC.layout import Block, Line, TextTable
 from StaICC.metrics.scores import BASELINE_KEYS, SCORES
 from StaICC.numerics import mean
-from StaICC.results.above_chance import LEVEL, THE_MEAN, above_chance, interval_disagreements, not_beaten_by_baseline
-from StaICC.results.details import DatasetDetails, EarlyStopping, MeanDetails
-from StaICC.results.left_out import LEFT_OUT_NOTE, with_marks
-from StaICC.results.predictor import Provenance
-from StaICC.results.signature import Signature
+from StaICC.results.cells import cell_text, figure_text
+from StaICC.results.experiment_table import experiment_rows
+from StaICC.results.protocol import ResultLike
+from StaICC.results.remarks import remarks
 
 
-class TabledResult(Protocol):
-    """What tables and remarks read of a result."""
+@dataclass(frozen=True, slots=True)
+class _TextColumn:
+    """A column of the table as text."""
 
-    @property
-    def benchmark(self) -> str:
-        """Name of the benchmark."""
+    head: str
+    cells: Sequence[str]
+    """A cell for each data set, then that of the mean."""
 
-    @property
-    def model(self) -> str:
-        """The models, in one line."""
 
-    @property
-    def signature(self) -> Signature:
-        """The settings of the run."""
+@dataclass(frozen=True, slots=True)
+class _ScoreColumn:
+    """The records of one score."""
 
-    @property
-    def provenance(self) -> Provenance:
-        """Who predicted."""
+    key: str
+    """The key in the scores of a data set, such as ``"accuracy"`` or ``"sensitivity.accuracy"``."""
+    records: Sequence[Mapping[str, Any]]
+    """The record of each data set, then that of the mean; an empty one where a data set has no such score."""
 
     @property
-    def divided(self) -> Mapping[str, Mapping[str, Any]]:
-        """Scores by data set."""
+    def metric(self) -> str:
+        """The key of the mean: a slope over conditions has that of its metric."""
+        return self.key.removeprefix("sensitivity.")
 
     @property
-    def details(self) -> Mapping[str, DatasetDetails]:
-        """Counts, intervals and notes by data set."""
-
-    @property
-    def means(self) -> MeanDetails:
-        """Intervals and baselines of the means."""
-
-    @property
-    def timing(self) -> Mapping[str, float]:
-        """Seconds and tokens by step."""
-
-    @property
-    def stopping(self) -> EarlyStopping | None:
-        """Why the run stopped early."""
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """What the data, prompts and predictions warn of."""
-
-    def left_out_of(self, metric: str, dataset: str | None = None) -> int:
-        """Return the number of queries that a score leaves out."""
-
-    def score_records(self) -> Iterator[Mapping[str, Any]]:
-        """Yield one record for each score."""
+    def left_out(self) -> tuple[int, ...]:
+        """How many queries the score leaves out, in each row of the table."""
+        return tuple(record.get("left_out", 0) for record in self.records)
 
 
-def _figure(value: Any) -> str:
-    return "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
+def _is_column(key: str, scores: Mapping[str, Any]) -> bool:
+    """Return whether a score is a column of the table: a single score, or the slope of a regression line."""
+    if key in scores:
+        return True
+    return key.startswith("sensitivity.") and not key.endswith(" (intercept)")
 
 
-def _end(value: float) -> str:
-    """Return an end of an interval with three decimals, without the zero before the point."""
-    text = f"{abs(value):.3f}".removeprefix("0")
-    return f"-{text}" if value < 0 and text != ".000" else text
+def _score_columns(result: ResultLike) -> list[_ScoreColumn]:
+    """Return the columns with scores, in the order in which the data sets have them."""
+    records = {}
+    for record in result.score_records():
+        records[record["dataset"], record["metric"]] = record
+
+    keys: list[str] = []
+    for dataset, key in records:
+        if dataset is not None and key not in keys and _is_column(key, result.divided[dataset]):
+            keys.append(key)
+
+    columns = []
+    for key in keys:
+        of_datasets = [records.get((dataset, key), {}) for dataset in result.divided]
+        of_mean = records.get((None, key.removeprefix("sensitivity.")), {})
+        columns.append(_ScoreColumn(key, [*of_datasets, of_mean]))
+    return columns
 
 
-def _cell(value: Any, low: float | None, high: float | None, left_out: int = 0) -> str:
-    """Return a score with the number of queries that it leaves out, and with its interval in brackets."""
-    text = _figure(value) if value is None else with_marks(_figure(value), left_out)
-    return text if low is None or high is None else f"{text} [{_end(low)}, {_end(high)}]"
+def _shared_left_out(columns: Sequence[_ScoreColumn]) -> tuple[int, ...] | None:
+    """Return how many queries all scores leave out, in each row; ``None`` if it is not the same for all scores."""
+    counts = {column.left_out for column in columns if column.key not in BASELINE_KEYS}
+    if len(counts) == 1:
+        return counts.pop()
+    return None
 
 
-_ScoreColumn = Sequence[Mapping[str, Any]]
-"""The records of a score for each row of a table; an empty record where a data set has no such score."""
+def _column_head(column: _ScoreColumn, benchmark: str) -> str:
+    """Return the head of a score's column."""
+    metric = column.metric
+    head = metric
+    if metric in SCORES and SCORES[metric].head:
+        head = SCORES[metric].head
+    if metric != column.key and benchmark == benchmark_names.GLER:
+        return f"slope of {head}"
+    return head
 
 
-def _shared_left_out(columns: Sequence[_ScoreColumn]) -> list[int] | None:
-    """Return how many queries of each row all scores leave out; ``None`` if it is not the same for all scores."""
-    counts = {tuple(record.get("left_out", 0) for record in column) for column in columns}
-    return list(counts.pop()) if len(counts) == 1 else None
+def _score_cells(column: _ScoreColumn, with_left_out: bool) -> list[str]:
+    """Return the cells of a score.
+
+    Args:
+        column: The records of the score; an empty one where a data set has no such score.
+        with_left_out: Whether each cell says how many queries the score leaves out.
+    """
+    cells = []
+    for record in column.records:
+        left_out = record.get("left_out", 0) if with_left_out else 0
+        cells.append(cell_text(record.get("value"), record.get("low"), record.get("high"), left_out))
+    return cells
 
 
-def result_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
+def _unparsed_bounds(result: ResultLike, dataset: str) -> Mapping[str, tuple[float | None, ...]]:
+    """Return, by metric, the values of a data set if all unparsed replies were wrong, and if all were right."""
+    if dataset in result.details:
+        return result.details[dataset].bounds
+    return {}
+
+
+def _bounds_column(result: ResultLike, column: _ScoreColumn, head: str) -> _TextColumn | None:
+    """Return the column with the bounds of a score that excludes unparsed replies; ``None`` for other scores."""
+    if not any(column.metric in _unparsed_bounds(result, dataset) for dataset in result.divided):
+        return None
+    if_wrong: list[float | None] = []
+    if_right: list[float | None] = []
+    for dataset, record in zip(result.divided, column.records[:-1], strict=True):
+        bounds = _unparsed_bounds(result, dataset).get(column.metric)
+        if bounds:
+            low, high = bounds
+        else:
+            low = record.get("value")
+            high = low
+        if_wrong.append(low)
+        if_right.append(high)
+    if_wrong.append(mean(if_wrong))
+    if_right.append(mean(if_right))
+
+    cells = []
+    for low, high in zip(if_wrong, if_right, strict=True):
+        cells.append(f"{figure_text(low)}, {figure_text(high)}")
+    return _TextColumn(f"{head} if unparsed wrong, right", cells)
+
+
+def _baseline_columns(column: _ScoreColumn) -> list[_TextColumn]:
+    """Return the columns with the baselines of an accuracy; none for other scores."""
+    columns = []
+    for baseline in ("random", "majority"):
+        accuracies = [record.get(baseline) for record in column.records]
+        if any(accuracy is not None for accuracy in accuracies):
+            columns.append(_TextColumn(baseline, [figure_text(accuracy) for accuracy in accuracies]))
+    return columns
+
+
+def _unparsed_text(unparsed: int, asked: int) -> str:
+    """Return the number of unparsed replies, and their share of all queries."""
+    if asked == 0:
+        return "-"
+    return f"{unparsed} ({unparsed / asked:.1%})"
+
+
+def _unparsed_column(result: ResultLike) -> _TextColumn | None:
+    """Return the column with the numbers of unparsed replies; ``None`` if there are none."""
+    unparsed_in_all = 0
+    asked_in_all = 0
+    cells = []
+    for dataset in result.divided:
+        unparsed = 0
+        asked = 0
+        if dataset in result.details:
+            unparsed = len(result.details[dataset].unparsed)
+            asked = result.details[dataset].asked
+        cells.append(_unparsed_text(unparsed, asked))
+        unparsed_in_all += unparsed
+        asked_in_all += asked
+    if unparsed_in_all == 0:
+        return None
+    cells.append(_unparsed_text(unparsed_in_all, asked_in_all))
+    return _TextColumn("unparsed", cells)
+
+
+def _text_columns(result: ResultLike) -> list[_TextColumn]:
+    """Return the columns of a result's table: data sets, scores with bounds and baselines, counts of queries."""
+    score_columns = _score_columns(result)
+    # Counts that all scores share have a column of their own; others are in the cells of the scores.
+    shared_left_out = _shared_left_out(score_columns)
+
+    columns = [_TextColumn("data set", [*result.divided, "mean"])]
+    for column in score_columns:
+        head = _column_head(column, result.benchmark)
+        columns.append(_TextColumn(head, _score_cells(column, with_left_out=shared_left_out is None)))
+        bounds_column = _bounds_column(result, column, head)
+        if bounds_column is not None:
+            columns.append(bounds_column)
+        columns.extend(_baseline_columns(column))
+
+    unparsed_column = _unparsed_column(result)
+    if unparsed_column is not None:
+        columns.append(unparsed_column)
+    if shared_left_out is not None and any(shared_left_out):
+        columns.append(_TextColumn("left out", [str(count) for count in shared_left_out]))
+    return columns
+
+
+def result_rows(result: ResultLike) -> tuple[list[str], list[list[str]]]:
     """Return the head and the rows of a result's table, as text.
 
     Each score has its interval in brackets; next to accuracy are its baselines. The row of the mean has those of the
@@ -103,8 +205,9 @@ def result_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
         result: The result.
 
     Returns:
-        The column heads, and one row for each data set, the mean last.
+        The column heads, and one row for each data set, the mean last; no mean of a single data set.
     """
+<<<<<<< HEAD
     scores = {(record["dataset"], record["metric"]): record for record in result.score_records()}
     places: list[str | None] = [*result.divided, None]
     details = [result.details.get(name) for name in result.divided]
@@ -149,199 +252,49 @@ def result_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
         table.append(("left out", list(map(str, left_out))))
     rows = [list(row) for row in zip(*(column for _, column in table), strict=True)]
     return [head for head, _ in table], rows if len(rows) > 2 else rows[:-1]
+=======
+    columns = _text_columns(result)
+    row_count = len(result.divided)
+    if row_count > 1:  # the mean of a single data set is that of its row
+        row_count += 1
+    rows = []
+    for row_index in range(row_count):
+        rows.append([column.cells[row_index] for column in columns])
+    return [column.head for column in columns], rows
+>>>>>>> issue51c
 
 
-def _is_column(key: str, scores: Mapping[str, Any]) -> bool:
-    """Whether a score is a column of the table: a single score, or the slope of a regression line."""
-    return key in scores or (key.startswith("sensitivity.") and not key.endswith(" (intercept)"))
-
-
-_EXPERIMENT_COLUMNS = {
-    "demonstrations": "demonstrations",
-    "labels shown": "labels_shown",
-    "queries covered": "share_shown",
-    "per shown label": "per_shown_label",
-    "reference tokens": "reference_tokens",
-    "all contexts": "all_contexts",
-    "model's tokens": "",
-    "unparsed": "",
-    "score": "score",
-    "label shown": "score_shown",
-    "not shown": "score_not_shown",
-    "difference": "difference",
-    "p (Holm)": "p_value",
-}
-"""The columns of the table of an experiment, with the key in a condition."""
-_HIDDEN_IF_EMPTY = ("model's tokens", "unparsed", "not shown", "p (Holm)")
-
-
-def experiment_rows(result: TabledResult) -> tuple[list[str], list[list[str]]]:
-    """Return the head and the rows of the table of an experiment of LongICL, as text; no rows without one.
-
-    Args:
-        result: The result.
-
-    Returns:
-        The column heads, and one row for each condition of each data set.
-    """
-    rows: list[dict[str, str]] = []
-    for dataset, scores in result.divided.items():
-        experiment = scores.get("experiment") or {"conditions": {}}
-        replies = scores.get("rounds") or {}
-        for name, row in experiment["conditions"].items():
-            tokens = result.timing.get(f"{dataset}, {name}, tokens")
-            cells = {key: _cell(row.get(key), row.get(f"{key}_low"), row.get(f"{key}_high")) for key in row}
-            left_out = result.left_out_of(name, dataset)
-            cells["score"] = _cell(row.get("score"), row.get("score_low"), row.get("score_high"), left_out)
-            columns = {heading: cells.get(key, "-") for heading, key in _EXPERIMENT_COLUMNS.items()}
-            for heading in ("labels shown", "per shown label"):  # numbers, which are seldom fractions
-                columns[heading] = columns[heading].removesuffix(".0000")
-            columns["model's tokens"] = _figure(None if tokens is None else int(tokens))
-            unparsed, cut_off = (replies.get(name, {}).get(key) for key in ("unparsed", "cut_off"))
-            columns["unparsed"] = f"{unparsed} ({cut_off} cut off)" if cut_off else str(unparsed or "-")
-            rows.append({"data set, condition": f"{dataset}, {name}", **columns})
-    hidden = {key for key in _HIDDEN_IF_EMPTY if all(row[key] == "-" for row in rows)}
-    if all(row["reference tokens"] == row["all contexts"] for row in rows):  # all test items share their contexts
-        hidden.add("all contexts")
-    head = [key for key in (rows[0] if rows else ()) if key not in hidden]
-    return head, [[row[key] for key in head] for row in rows]
-
-
-def _experiment_notes(result: TabledResult) -> list[str]:
-    """Return what the differences are, and the p-values of the test of positions."""
-    experiments = {name: scores["experiment"] for name, scores in result.divided.items() if scores.get("experiment")}
-    if not experiments:
-        return []
-    by_position = any(experiment["name"] == "position" for experiment in experiments.values())
-    others = "the mean of the other parts" if by_position else "the first condition of the data set"
-    notes = [f"A difference is that from {others}, on the same test items; its interval is for this row alone."]
-    conditions = [(dataset, name) for dataset in experiments for name in result.divided[dataset].get("rounds") or ()]
-    if any(result.left_out_of(name, dataset) for dataset, name in conditions):
-        notes.append(
-            "Scores and differences are those of the items with a reply; in intervals of differences and p, missing "
-            "replies count at their worst for each direction."
-        )
-    pairs = {pair for experiment in experiments.values() for pair in (experiment.get("compared") or {}).items()}
-    if pairs:
-        notes.append(f"Other differences: {'; '.join(f'{name} from {other}' for name, other in sorted(pairs))}.")
-    for name, experiment in experiments.items():
-        if (p_value := experiment.get("p_value")) is not None:
-            notes.append(f"{name}: test of no effect of the part of the context: p = {p_value:.4f}.")
-        elif experiment["name"] == "position":
-            notes.append(f"{name}: the effect of the part of the context is untested, because replies are missing.")
-    return notes
-
-
-def bracket_note(results: Iterable[TabledResult]) -> list[str]:
-    """Return what the brackets in the tables of results are: one sentence for each level of their intervals.
-
-    Args:
-        results: The results.
-    """
-    scores = (interval for result in results for own in result.details.values() for interval in own.intervals.values())
-    return [f"In brackets: {100 * level:g} % intervals." for level in sorted({interval.level for interval in scores})]
-
-
-def _not_beaten(result: TabledResult) -> list[str]:
-    """Return one sentence for each baseline that the accuracy does not beat, and for intervals that say otherwise."""
-    sentences = []
-    found = above_chance(result)
-    condition = "" if found is None or found.condition is None else f"condition {found.condition}, "
-    for baseline, places in not_beaten_by_baseline(result).items():
-        datasets = [name for name in places if name != THE_MEAN]
-        shown = datasets if len(datasets) < 4 else [f"{len(datasets)} data sets"]
-        if THE_MEAN in places:
-            shown.append(THE_MEAN)
-        sentences.append(f"Not better than {baseline} ({condition}p > {LEVEL:g}): {', '.join(shown)}.")
-    return sentences + [f"{sentence}." for sentence in interval_disagreements(result)]
-
-
-def _dropped(details: DatasetDetails) -> list[str]:
-    """Return one note about prompts that lost demonstrations because they were too long, if there are any."""
-    if not details.dropped:
-        return []
-    prompts = sum(shortened for shortened, _ in details.dropped.values())
-    demonstrations = sum(lost for _, lost in details.dropped.values())
-    return [
-        f"{prompts} of {details.asked} prompts were longer than the model reads and were sent without "
-        f"{demonstrations} demonstrations in all"
-    ]
-
-
-def _label_mass(result: TabledResult) -> list[str]:
-    """Return one sentence about the total probability of the labels, where the predictions record it."""
-    masses = {}
-    for name, details in result.details.items():
-        if details.label_mass:
-            masses[name] = math.fsum(details.label_mass.values()) / len(details.label_mass)
-    if not masses:
-        return []
-    least = min(masses, key=masses.__getitem__)
-    whole = math.fsum(masses.values()) / len(masses)
-    lowest = f"; lowest on {least}: {masses[least]:.2g}" if len(masses) > 1 else ""
-    return [f"Label mass (mean total probability of the labels): {whole:.2g}{lowest}."]
-
-
-def remarks(result: TabledResult) -> list[str]:
-    """Return remarks about the scores, one sentence each.
-
-    Args:
-        result: The result.
-
-    Returns:
-        Where the run stopped early, how many queries failed, why the model is not identified, why scores are
-        undefined, facts about the prompts, which predictions without a model are not beaten, and what the brackets are.
-    """
-    sentences = [] if result.stopping is None else [str(result.stopping)]
-    failed = sum(details.failed for details in result.details.values())
-    if failed:
-        asked = sum(details.asked for details in result.details.values())
-        sentences.append(f"PARTIAL: {failed} of {asked} queries have no answer; no score counts them.")
-    if any(record["left_out"] and record["value"] is not None for record in result.score_records()):
-        sentences.append(f"{LEFT_OUT_NOTE[0].upper()}{LEFT_OUT_NOTE[1:]}.")
-    sentences += [f"UNIDENTIFIED: {' '.join(reason.split())}" for reason in result.provenance.unidentified]
-    said: dict[str, list[str]] = {}
-    for name, details in result.details.items():
-        undefined = (f"{key} is undefined: {reason}" for key, reason in details.missing.items())
-        facts = [note for note in details.notes if f"{name}: {note}" not in result.warnings]  # printed as warnings
-        for note in (*undefined, *_dropped(details), *facts):
-            said.setdefault(note, []).append(name)
-    for key, reason in result.means.missing.items():
-        if len(result.details) > 1:
-            said.setdefault(f"interval of {key} is undefined: {reason}", []).append("mean")
-    sentences += [
-        f"{', '.join(names) if len(names) < 4 else f'{len(names)} data sets'}: {note}" for note, names in said.items()
-    ]
-    return sentences + _label_mass(result) + _not_beaten(result) + _experiment_notes(result) + bracket_note([result])
-
-
-def result_blocks(result: TabledResult) -> list[Block]:
+def result_blocks(result: ResultLike) -> list[Block]:
     """Return a result as a table with its remarks, its model, its signature and its warnings."""
     head, rows = experiment_rows(result)
     if not rows:
         head, rows = result_rows(result)
-    said = [*remarks(result), f"model: {result.model}"]
-    return [
-        Line(result.benchmark, "title"),
-        TextTable(head, rows),
-        *(Line(text, "warning" if text.startswith(("PARTIAL", "UNIDENTIFIED")) else "text") for text in said),
-        Line(str(result.signature), "code"),
-        *(Line(f"WARNING: {warning}", "warning") for warning in result.warnings),
-    ]
+
+    blocks: list[Block] = [Line(result.benchmark, "title"), TextTable(head, rows)]
+    for remark in remarks(result):
+        is_warning = remark.startswith(("PARTIAL", "UNIDENTIFIED"))
+        blocks.append(Line(remark, "warning" if is_warning else "text"))
+    blocks.append(Line(f"model: {result.model}"))
+    blocks.append(Line(str(result.signature), "code"))
+    for warning in result.warnings:
+        blocks.append(Line(f"WARNING: {warning}", "warning"))
+    return blocks
 
 
 def shared_warning_lines(warnings_of: Mapping[str, Sequence[str]]) -> list[Line]:
-    """Return the warnings of several results as lines, each once, with the names of its results unless all have it.
+    """Return the warnings of several results as lines, each once.
+
+    A warning that only some of the results have begins with their names.
 
     Args:
         warnings_of: The warnings of each result, by name.
     """
-    names_of: dict[str, list[str]] = {}
+    names_by_warning: dict[str, list[str]] = {}
     for name, warnings in warnings_of.items():
         for warning in warnings:
-            names_of.setdefault(warning, []).append(name)
+            names_by_warning.setdefault(warning, []).append(name)
     lines = []
-    for warning, names in names_of.items():
+    for warning, names in names_by_warning.items():
         text = f"WARNING: {warning}"
         if len(names) < len(warnings_of):
             text = f"WARNING: {', '.join(names)}: {warning}"

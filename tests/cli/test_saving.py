@@ -19,7 +19,8 @@ import StaICC
 from StaICC.cli import main
 from StaICC.cli.saving import ResultSaver
 from StaICC.methods.run import Method
-from StaICC.results.result import Result, ResultGroup, save_records
+from StaICC.results.query_records import save_records
+from StaICC.results.result import Result, ResultGroup
 
 Cli = Callable[..., tuple[int, str, str]]
 RUN = ("run", "normal", "--datasets", "mini", "--limit", "3")

@@ -31,9 +31,9 @@ from StaICC.prompting.demonstrations import turns_of
 from StaICC.prompting.prompt_text import PromptParts
 from StaICC.report.figures import experiment_chart
 from StaICC.report.page import latex_scores, report_html
+from StaICC.results.experiment_table import experiment_rows
 from StaICC.results.result import Result
 from StaICC.results.result import load as load_result
-from StaICC.results.table import experiment_rows
 from tests.long_icl.conftest import SINGLE, make
 
 EVERY = ("context", "length", "shots", "order", "position", "controls", "retrieval")

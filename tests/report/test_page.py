@@ -25,7 +25,8 @@ from StaICC.errors import StaICCError
 from StaICC.report.figures import accuracy_by_dataset
 from StaICC.report.html import escape, resource
 from StaICC.report.page import latex_scores, query_section, report_html
-from StaICC.results.result import Result, ResultGroup, model_index
+from StaICC.results.model_card import model_index
+from StaICC.results.result import Result, ResultGroup
 from tests.report.conftest import model
 
 VOID = {"meta", "br", "wbr", "img", "link", "input", "hr"}

@@ -16,8 +16,10 @@ from StaICC.metrics.intervals import Interval
 from StaICC.report.page import report_html
 from StaICC.results.above_chance import above_chance, interval_disagreements, verdicts_of
 from StaICC.results.details import Baselines, MeanDetails
-from StaICC.results.result import Result, model_index, score_records
-from StaICC.results.table import remarks
+from StaICC.results.model_card import model_index
+from StaICC.results.remarks import remarks
+from StaICC.results.result import Result
+from StaICC.results.score_records import score_records
 
 ROWS = [(f"text {row}", int(row % 10 < 4)) for row in range(400)]
 

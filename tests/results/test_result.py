@@ -29,10 +29,13 @@ from StaICC.inference.identity import Identity
 from StaICC.metrics.classification import confidence_bins, softmax
 from StaICC.results.files import AVERAGED
 from StaICC.results.predictor import GIVEN
-from StaICC.results.result import Result, ResultGroup, load, result_from_dict, save_records, score_records
+from StaICC.results.query_records import save_records
+from StaICC.results.remarks import remarks
+from StaICC.results.result import Result, ResultGroup, load, result_from_dict
 from StaICC.results.runs import split_runs
+from StaICC.results.score_records import score_records
 from StaICC.results.signature import Signature, digest
-from StaICC.results.table import remarks, result_rows
+from StaICC.results.table import result_rows
 from StaICC.safe_text import one_line
 from tests.result_edits import edited, every_place
 

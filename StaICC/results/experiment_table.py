@@ -1,0 +1,134 @@
+"""The table of an experiment of LongICL, with its notes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from StaICC.results.cells import cell_text, figure_text
+from StaICC.results.protocol import ResultLike
+
+_HIDDEN_IF_EMPTY = ("model's tokens", "unparsed", "not shown", "p (Holm)")
+"""Columns that are not shown if no condition has a value in them."""
+
+
+def _condition_cell(condition: Mapping[str, Any], key: str, left_out: int = 0) -> str:
+    """Return the cell of a value of a condition, with its interval if it has one."""
+    return cell_text(condition.get(key), condition.get(f"{key}_low"), condition.get(f"{key}_high"), left_out)
+
+
+def _unparsed_cell(replies: Mapping[str, Any]) -> str:
+    """Return the number of unparsed replies of a condition, and how many of them were cut off."""
+    unparsed = replies.get("unparsed")
+    cut_off = replies.get("cut_off")
+    if cut_off:
+        return f"{unparsed} ({cut_off} cut off)"
+    if unparsed:
+        return str(unparsed)
+    return "-"
+
+
+def _condition_row(result: ResultLike, dataset: str, name: str, condition: Mapping[str, Any]) -> dict[str, str]:
+    """Return the cells of a condition of an experiment by the heads of their columns."""
+    replies: Mapping[str, Any] = (result.divided[dataset].get("rounds") or {}).get(name, {})
+    tokens = result.timing.get(f"{dataset}, {name}, tokens")
+    return {
+        "data set, condition": f"{dataset}, {name}",
+        "demonstrations": _condition_cell(condition, "demonstrations"),
+        # These means are whole numbers in most experiments, and are then shown without decimals.
+        "labels shown": _condition_cell(condition, "labels_shown").removesuffix(".0000"),
+        "queries covered": _condition_cell(condition, "share_shown"),
+        "per shown label": _condition_cell(condition, "per_shown_label").removesuffix(".0000"),
+        "reference tokens": _condition_cell(condition, "reference_tokens"),
+        "all contexts": _condition_cell(condition, "all_contexts"),
+        "model's tokens": figure_text(None if tokens is None else int(tokens)),
+        "unparsed": _unparsed_cell(replies),
+        "score": _condition_cell(condition, "score", left_out=result.left_out_of(name, dataset)),
+        "label shown": _condition_cell(condition, "score_shown"),
+        "not shown": _condition_cell(condition, "score_not_shown"),
+        "difference": _condition_cell(condition, "difference"),
+        "p (Holm)": _condition_cell(condition, "p_value"),
+    }
+
+
+def _hidden_columns(rows: list[dict[str, str]]) -> set[str]:
+    """Return the heads of the columns that are not shown."""
+    hidden = set()
+    for head in _HIDDEN_IF_EMPTY:
+        if all(row[head] == "-" for row in rows):
+            hidden.add(head)
+    # These two columns are the same if all test items share their contexts.
+    if all(row["reference tokens"] == row["all contexts"] for row in rows):
+        hidden.add("all contexts")
+    return hidden
+
+
+def experiment_rows(result: ResultLike) -> tuple[list[str], list[list[str]]]:
+    """Return the head and the rows of the table of an experiment of LongICL, as text; no rows without one.
+
+    Args:
+        result: The result.
+
+    Returns:
+        The column heads, and one row for each condition of each data set.
+    """
+    rows = []
+    for dataset, scores in result.divided.items():
+        experiment = scores.get("experiment")
+        if not experiment:
+            continue
+        for name, condition in experiment["conditions"].items():
+            rows.append(_condition_row(result, dataset, name, condition))
+    if not rows:
+        return [], []
+
+    hidden = _hidden_columns(rows)
+    heads = [head for head in rows[0] if head not in hidden]
+    return heads, [[row[head] for head in heads] for row in rows]
+
+
+def _leaves_out_replies(result: ResultLike, dataset: str) -> bool:
+    """Return whether a condition of a data set leaves out items without a reply."""
+    conditions = result.divided[dataset].get("rounds") or {}
+    return any(result.left_out_of(name, dataset) for name in conditions)
+
+
+def _other_comparisons(experiments: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return which conditions are compared with another one than usual, such as ``"1K same labels from 1K padded"``."""
+    compared: set[tuple[str, str]] = set()
+    for experiment in experiments.values():
+        compared.update((experiment.get("compared") or {}).items())
+    return [f"{condition} from {reference}" for condition, reference in sorted(compared)]
+
+
+def experiment_notes(result: ResultLike) -> list[str]:
+    """Return what the differences are, and the p-values of the test of positions; nothing without an experiment."""
+    experiments = {}
+    for dataset, scores in result.divided.items():
+        if scores.get("experiment"):
+            experiments[dataset] = scores["experiment"]
+    if not experiments:
+        return []
+
+    reference = "the first condition of the data set"
+    if any(experiment["name"] == "position" for experiment in experiments.values()):
+        reference = "the mean of the other parts"
+    notes = [f"A difference is that from {reference}, on the same test items; its interval is for this row alone."]
+
+    if any(_leaves_out_replies(result, dataset) for dataset in experiments):
+        notes.append(
+            "Scores and differences are those of the items with a reply; in intervals of differences and p, missing "
+            "replies count at their worst for each direction."
+        )
+
+    comparisons = _other_comparisons(experiments)
+    if comparisons:
+        notes.append(f"Other differences: {'; '.join(comparisons)}.")
+
+    for dataset, experiment in experiments.items():
+        p_value = experiment.get("p_value")
+        if p_value is not None:
+            notes.append(f"{dataset}: test of no effect of the part of the context: p = {p_value:.4f}.")
+        elif experiment["name"] == "position":
+            notes.append(f"{dataset}: the effect of the part of the context is untested, because replies are missing.")
+    return notes

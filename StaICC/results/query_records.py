@@ -1,0 +1,250 @@
+"""Records of queries: each with its prediction, its scores, its reply."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from StaICC.datasets.catalogue import plain_values
+from StaICC.errors import ArgumentError
+from StaICC.files.output import write_output
+from StaICC.results.details import QueryPosition, query_positions
+from StaICC.results.files import json_row
+from StaICC.results.protocol import ResultLike, ResultsLike
+from StaICC.results.score_records import origin
+from StaICC.safe_text import utf8
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRecord:
+    """A query of a result with its prediction. Labels are indexes, and names where the result has them."""
+
+    benchmark: str
+    model: str
+    method: str
+    dataset: str
+    condition: str
+    query: int
+    """Number within the condition."""
+    row: int
+    """Test row."""
+    repeat: int
+    """Number among the queries of this row in the condition."""
+    ground_truth: int
+    prediction: int | None
+    """``None`` without a prediction; ``reason`` says why."""
+    correct: bool | None
+    """As the accuracy counts it: a reply without a label may count as wrong; ``None`` if it is left out."""
+    ground_truth_label: str | None
+    prediction_label: str | None
+    scores: tuple[float, ...] | None
+    """One number for each label, as the inference function returned them; ``None`` for predicted labels and texts."""
+    probabilities: tuple[float, ...] | None
+    """The scores as the metrics read them; ``None`` also for scores that may be probabilities or logits."""
+    reply: str | None
+    """The generated text, if the run kept it (``return_outputs=True``); results do not save it."""
+    finish_reason: str | None
+    """How the reply ended: ``"stop"`` or ``"length"``, if known."""
+    reason: str | None
+    """Why the query has no prediction: the error, or the beginning of a reply without a label."""
+    prompt: str | None
+    """The prompt, if it was requested and can be written; of the noisy channel that of the first label."""
+    demonstrations: tuple[str, ...] | None
+    """The parts of the prompt that are demonstrations."""
+    signature: str
+
+
+WrittenPrompts = Mapping[str, Sequence[tuple[str, ...]] | str]
+"""The prompts of a result by data set, in the order of its queries: each as instruction, demonstrations and query. A
+text is the reason why a data set has none."""
+
+
+QueryKey = tuple[str, int]
+"""The condition of a query, and its number within the condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class _DatasetFacts:
+    """Everything that the records of the queries of one data set are made of, but their predictions."""
+
+    origin: Mapping[str, Any]
+    """The keys that all records have (:func:`~StaICC.results.score_records.origin`)."""
+    labels: tuple[str, ...]
+    reasons: Mapping[QueryKey, str]
+    """Why queries have no prediction."""
+    counted_wrong: Set[QueryKey]
+    """Queries whose reply has no label and counts as wrong."""
+    outputs: Mapping[QueryKey, Mapping[str, Any]]
+    """The records that the run kept."""
+    signature: str
+
+    def label_name(self, label: int | None) -> str | None:
+        """Return the name of a label; ``None`` without a label, and where the result does not have the names."""
+        if label is None:
+            return None
+        if 0 <= label < len(self.labels):
+            return self.labels[label]
+        return None
+
+    def record(
+        self,
+        key: QueryKey,
+        position: QueryPosition,
+        *,
+        truth: int,
+        prediction: int | None,
+        scores: Sequence[float] | None,
+        probabilities: Sequence[float] | None,
+        prompt_parts: tuple[str, ...] | None,
+    ) -> QueryRecord:
+        """Return the record of a query.
+
+        Args:
+            key: The query.
+            position: Its test row, and its number among the queries of this row.
+            truth: The true label.
+            prediction: The predicted label; -1 for a reply of LongICL that names none, ``None`` for a failed query.
+            scores: The label scores.
+            probabilities: The label scores as the metrics read them.
+            prompt_parts: Instruction, demonstrations and query of the prompt.
+        """
+        condition, query = key
+        row, repeat = position
+        correct = None
+        if prediction is not None or key in self.counted_wrong:
+            correct = prediction == truth
+        if prediction is not None and prediction < 0:
+            prediction = None
+        output = self.outputs.get(key, {})
+        return QueryRecord(
+            **self.origin,
+            condition=condition,
+            query=query,
+            row=row,
+            repeat=repeat,
+            ground_truth=truth,
+            prediction=prediction,
+            correct=correct,
+            ground_truth_label=self.label_name(truth),
+            prediction_label=self.label_name(prediction),
+            scores=None if scores is None else tuple(scores),
+            probabilities=None if probabilities is None else tuple(probabilities),
+            reply=output.get("response"),
+            finish_reason=output.get("finish_reason"),
+            reason=self.reasons.get(key),
+            prompt=None if prompt_parts is None else "".join(prompt_parts),
+            demonstrations=None if prompt_parts is None else prompt_parts[1:-1],
+            signature=self.signature,
+        )
+
+
+def _dataset_facts(result: ResultLike, dataset: str, signature: str) -> _DatasetFacts:
+    """Return everything that the records of the queries of a data set are made of, but their predictions."""
+    details = result.details[dataset]
+    reasons = {}
+    for query in (*details.failures, *details.unparsed):
+        reasons[query.condition, query.query] = query.reason
+    outputs = {}
+    if result.outputs is not None:
+        for output in result.outputs.get(dataset, ()):
+            outputs[output["condition"], output["query"]] = output
+    return _DatasetFacts(
+        origin=origin(result, dataset),
+        labels=details.labels,
+        reasons=reasons,
+        counted_wrong=result.counted_wrong(dataset),
+        outputs=outputs,
+        signature=signature,
+    )
+
+
+def records_of_queries(result: ResultLike, written: WrittenPrompts) -> Iterator[QueryRecord]:
+    """Yield the record of each query of a single result, in the order of the run.
+
+    Args:
+        result: The result.
+        written: The prompts. Queries without one have ``None`` in its place.
+    """
+    signature = str(result.signature)
+    for dataset, details in result.details.items():
+        facts = _dataset_facts(result, dataset, signature)
+        prompts = written.get(dataset, ())
+        if isinstance(prompts, str):
+            prompts = ()
+        remaining_prompts = iter(prompts)
+
+        for condition in details.conditions:
+            label_count = len(details.labels)
+            queries = zip(
+                query_positions(condition.rows),
+                condition.truth,
+                condition.predictions,
+                condition.label_scores(label_count),
+                condition.probabilities(label_count),
+                strict=True,
+            )
+            for number, (position, truth, prediction, scores, probabilities) in enumerate(queries):
+                yield facts.record(
+                    (condition.name, number),
+                    position,
+                    truth=truth,
+                    prediction=prediction,
+                    scores=scores,
+                    probabilities=probabilities,
+                    prompt_parts=next(remaining_prompts, None),
+                )
+
+
+_NOT_EXPORTED = ("prompt", "demonstrations", "signature")
+"""Fields of a query's record that :func:`query_records` leaves out."""
+
+
+def query_records(result: ResultsLike) -> Iterator[dict[str, Any]]:
+    """Yield one record for each query of a result, as JSON values.
+
+    Args:
+        result: A result, or a group of results.
+
+    Yields:
+        The fields of :class:`QueryRecord` but prompt, demonstrations and signature.
+
+    Example:
+        >>> from StaICC import Normal
+        >>> result = Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0)
+        >>> next(query_records(result))["prediction_label"]
+        'food'
+    """
+    for single in result.results():
+        for query in records_of_queries(single, {}):
+            record = {}
+            for name, value in plain_values(query).items():
+                if name not in _NOT_EXPORTED:
+                    record[name] = json_row(value)
+            yield record
+
+
+def save_records(result: ResultsLike, path: str | os.PathLike[str]) -> None:
+    """Write the prediction of each query as JSON Lines, completely or not at all.
+
+    Args:
+        result: A result, or a group of results.
+        path: The file. Each line has benchmark, model, method, data set, condition, query, test row and repeat.
+
+    Raises:
+        ArgumentError: The run did not keep the predictions (``return_outputs=True`` does).
+    """
+    lines = []
+    for single in result.results():
+        if single.outputs is None:
+            raise ArgumentError(
+                f"the result of {single.benchmark} has no outputs; run with return_outputs=True to keep them"
+            )
+        for dataset, outputs in single.outputs.items():
+            for output in outputs:
+                record = {**origin(single, dataset), **output}
+                values = {key: json_row(value) for key, value in record.items()}
+                lines.append(json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n")
+    write_output(path, map(utf8, lines))

@@ -1,0 +1,147 @@
+"""The remarks below the table of a result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from StaICC.results.above_chance import LEVEL, THE_MEAN, above_chance, interval_disagreements, not_beaten_by_baseline
+from StaICC.results.details import DatasetDetails
+from StaICC.results.experiment_table import experiment_notes
+from StaICC.results.left_out import LEFT_OUT_NOTE
+from StaICC.results.protocol import ResultLike
+
+_MOST_NAMES = 3
+"""More data sets than this are counted in a remark instead of named."""
+
+
+def _names_or_count(datasets: Sequence[str]) -> str:
+    """Return the names of a few data sets, or the number of many."""
+    if len(datasets) > _MOST_NAMES:
+        return f"{len(datasets)} data sets"
+    return ", ".join(datasets)
+
+
+def _missing_predictions(result: ResultLike) -> list[str]:
+    """Return remarks about queries without a prediction."""
+    sentences = []
+    failed = sum(details.failed for details in result.details.values())
+    asked = sum(details.asked for details in result.details.values())
+    if failed:
+        sentences.append(f"PARTIAL: {failed} of {asked} queries have no answer; no score counts them.")
+    if any(record["left_out"] and record["value"] is not None for record in result.score_records()):
+        sentences.append(f"{LEFT_OUT_NOTE[0].upper()}{LEFT_OUT_NOTE[1:]}.")
+    return sentences
+
+
+def _dropped_demonstrations(details: DatasetDetails) -> str:
+    """Return a note about the prompts that lost demonstrations because they were too long."""
+    prompt_count = 0
+    demonstration_count = 0
+    for prompts, demonstrations in details.dropped.values():
+        prompt_count += prompts
+        demonstration_count += demonstrations
+    return (
+        f"{prompt_count} of {details.asked} prompts were longer than the model reads and were sent without "
+        f"{demonstration_count} demonstrations in all"
+    )
+
+
+def _dataset_notes(result: ResultLike, dataset: str) -> list[str]:
+    """Return the notes about one data set: undefined scores, shortened prompts, and what the checks found."""
+    details = result.details[dataset]
+    notes = [f"{metric} is undefined: {reason}" for metric, reason in details.missing.items()]
+    if details.dropped:
+        notes.append(_dropped_demonstrations(details))
+    for note in details.notes:
+        # Notes that are among the warnings of the result are printed there, not twice.
+        if f"{dataset}: {note}" not in result.warnings:
+            notes.append(note)
+    return notes
+
+
+def _notes_by_dataset(result: ResultLike) -> list[str]:
+    """Return remarks about single data sets and the mean; a note that several data sets share is one remark."""
+    datasets_by_note: dict[str, list[str]] = {}
+    for dataset in result.details:
+        for note in _dataset_notes(result, dataset):
+            datasets_by_note.setdefault(note, []).append(dataset)
+    if len(result.details) > 1:
+        for metric, reason in result.means.missing.items():
+            datasets_by_note.setdefault(f"interval of {metric} is undefined: {reason}", []).append("mean")
+    return [f"{_names_or_count(datasets)}: {note}" for note, datasets in datasets_by_note.items()]
+
+
+def _label_mass(result: ResultLike) -> list[str]:
+    """Return a remark about the total probability of the labels, where the predictions record it."""
+    masses = {}
+    for dataset, details in result.details.items():
+        if details.label_mass:
+            masses[dataset] = math.fsum(details.label_mass.values()) / len(details.label_mass)
+    if not masses:
+        return []
+    mean_mass = math.fsum(masses.values()) / len(masses)
+    remark = f"Label mass (mean total probability of the labels): {mean_mass:.2g}"
+    if len(masses) > 1:
+        lowest = min(masses, key=masses.__getitem__)
+        remark += f"; lowest on {lowest}: {masses[lowest]:.2g}"
+    return [f"{remark}."]
+
+
+def _not_beaten(result: ResultLike) -> list[str]:
+    """Return a remark for each baseline that the accuracy does not beat, and for each interval that says otherwise."""
+    condition = ""
+    verdicts = above_chance(result)
+    if verdicts is not None and verdicts.condition is not None:
+        condition = f"condition {verdicts.condition}, "
+
+    sentences = []
+    for baseline, names in not_beaten_by_baseline(result).items():
+        datasets = [name for name in names if name != THE_MEAN]
+        not_better_on = []
+        if datasets:
+            not_better_on.append(_names_or_count(datasets))
+        if THE_MEAN in names:
+            not_better_on.append(THE_MEAN)
+        sentences.append(f"Not better than {baseline} ({condition}p > {LEVEL:g}): {', '.join(not_better_on)}.")
+    for disagreement in interval_disagreements(result):
+        sentences.append(f"{disagreement}.")
+    return sentences
+
+
+def bracket_note(results: Iterable[ResultLike]) -> list[str]:
+    """Return what is in the brackets of the tables: one sentence for each confidence level of the intervals.
+
+    Args:
+        results: The results.
+    """
+    levels: set[float] = set()
+    for result in results:
+        for details in result.details.values():
+            levels.update(interval.level for interval in details.intervals.values())
+    return [f"In brackets: {100 * level:g} % intervals." for level in sorted(levels)]
+
+
+def remarks(result: ResultLike) -> list[str]:
+    """Return remarks about the scores, one sentence each.
+
+    Args:
+        result: The result.
+
+    Returns:
+        Where the run stopped early, how many queries failed, why the model is not identified, why scores are
+        undefined, facts about the prompts, which predictions without a model are not beaten, and what the brackets are.
+    """
+    sentences = []
+    if result.stopping is not None:
+        sentences.append(str(result.stopping))
+    sentences += _missing_predictions(result)
+    for reason in result.provenance.unidentified:
+        reason_in_one_line = " ".join(reason.split())
+        sentences.append(f"UNIDENTIFIED: {reason_in_one_line}")
+    sentences += _notes_by_dataset(result)
+    sentences += _label_mass(result)
+    sentences += _not_beaten(result)
+    sentences += experiment_notes(result)
+    sentences += bracket_note([result])
+    return sentences

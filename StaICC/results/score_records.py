@@ -1,0 +1,270 @@
+"""Records of scores: a row for each, as data frames, exports, figures have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from StaICC import benchmark_names
+from StaICC.metrics.intervals import Interval
+from StaICC.metrics.scores import BASELINE_KEYS
+from StaICC.results.above_chance import strongest_not_beaten, verdicts_of
+from StaICC.results.details import Baselines, ConditionRecord, DatasetDetails, MeanDetails
+from StaICC.results.protocol import ResultLike, ResultsLike
+
+_OTHER_RECORDS = ("rounds", "settings", "experiment")
+"""Keys of objects among the scores of a data set that hold no scores of their own."""
+
+
+def single_scores(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float | None]]:
+    """Yield every single score with its key; texts and settings are left out.
+
+    The keys of nested scores are joined by dots, and an item of a list has its number as the last key. A list under
+    ``sensitivity`` is a regression line: its slope has the key itself, its intercept the key with ``(intercept)``.
+
+    Args:
+        values: The scores of a data set, or the means.
+        prefix: What the keys begin with: that of the object that holds the values, with a dot.
+    """
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            if key not in _OTHER_RECORDS:
+                yield from single_scores(value, f"{name}.")
+        elif isinstance(value, (list, tuple)):
+            if prefix == "sensitivity." and len(value) == 2:
+                slope, intercept = value
+                yield name, slope
+                yield f"{name} (intercept)", intercept
+            else:
+                for index, item in enumerate(value):
+                    yield f"{name}.{index}", item
+        elif value is None:
+            yield name, None
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield name, value
+
+
+def origin(result: ResultLike, dataset: str | None) -> dict[str, Any]:
+    """Return the keys that every record has: of which benchmark, model, method and data set it is."""
+    return {"benchmark": result.benchmark, "model": result.model, "method": result.method, "dataset": dataset}
+
+
+# -- how many queries a score is over
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCounts:
+    """How many queries a score is over."""
+
+    asked: int
+    """Queries that the benchmark asks for this score."""
+    scored: int
+    """Those of them that the score counts: not the failed ones, nor excluded replies without a label."""
+
+    @property
+    def left_out(self) -> int:
+        """The number of queries that the score leaves out."""
+        return self.asked - self.scored
+
+
+def _rounds_of(result: ResultLike, dataset: str, metric: str) -> list[Mapping[str, Any]]:
+    """Return the records of the rounds of LongICL that a score is about; none for scores of other benchmarks."""
+    if result.benchmark != benchmark_names.LONG_ICL:
+        return []
+    rounds: Mapping[str, Mapping[str, Any]] = result.divided[dataset].get("rounds") or {}
+    if metric == "mean":
+        return list(rounds.values())
+    if metric in rounds:
+        return [rounds[metric]]
+    return []
+
+
+def _counts_of_rounds(result: ResultLike, details: DatasetDetails, rounds: Sequence[Mapping[str, Any]]) -> QueryCounts:
+    """Return the counts of a score of LongICL from the records of its rounds."""
+    asked = 0
+    answered = 0
+    unparsed = 0
+    for round_record in rounds:
+        asked += int(round_record.get("asked", details.asked))
+        answered += int(round_record.get("answered", details.scored))
+        unparsed += int(round_record.get("unparsed", 0))
+    if result.setting("unparsed") == "excluded":
+        return QueryCounts(asked, scored=answered - unparsed)
+    return QueryCounts(asked, scored=answered)
+
+
+def _counts_of_condition(result: ResultLike, dataset: str, condition: ConditionRecord) -> QueryCounts:
+    """Return the counts of a score of one condition from the predictions of its queries."""
+    counted_wrong = result.counted_wrong(dataset)
+    scored = 0
+    for query, prediction in enumerate(condition.predictions):
+        if prediction is not None or (condition.name, query) in counted_wrong:
+            scored += 1
+    return QueryCounts(asked=len(condition.truth), scored=scored)
+
+
+def _query_counts(result: ResultLike, dataset: str, metric: str) -> QueryCounts:
+    """Return how many queries a score is over: those of its rounds or condition if it has one, else of the data set."""
+    details = result.details[dataset]
+    rounds = _rounds_of(result, dataset, metric)
+    if rounds:
+        return _counts_of_rounds(result, details, rounds)
+    condition_name = metric.rpartition(".")[0]
+    for condition in details.conditions:
+        if condition.name == condition_name:
+            return _counts_of_condition(result, dataset, condition)
+    return QueryCounts(asked=details.asked, scored=details.scored)
+
+
+def _summed_counts(result: ResultLike, metric: str, dataset: str | None) -> QueryCounts:
+    """Return how many queries a score of a data set is over, or for ``None`` the mean over all data sets.
+
+    Baselines are computed from the true labels, so that they leave out nothing.
+    """
+    if dataset is None:
+        datasets = list(result.details)
+    else:
+        datasets = [dataset]
+    asked = 0
+    scored = 0
+    for name in datasets:
+        counts = _query_counts(result, name, metric)
+        asked += counts.asked
+        scored += counts.scored
+    if metric in BASELINE_KEYS:
+        asked = scored
+    return QueryCounts(asked, scored)
+
+
+def queries_left_out(result: ResultLike, metric: str, dataset: str | None = None) -> int:
+    """Return the number of queries that a score leaves out: failed ones, and excluded replies without a label.
+
+    Args:
+        result: The result.
+        metric: Key of the score.
+        dataset: The data set of the score; ``None`` for a mean over all data sets.
+    """
+    return _summed_counts(result, metric, dataset).left_out
+
+
+# -- records
+
+
+def _interval_of(
+    result: ResultLike, dataset: str | None, metric: str, value: float | None, intervals: Mapping[str, Interval]
+) -> Interval | None:
+    """Return the interval of a score; ``None`` if it has none.
+
+    If the run stopped early because a mean was known with the wanted precision, this mean has the interval of the
+    stopping rule.
+    """
+    stopping = result.stopping
+    if stopping is None or stopping.rule != "precision":
+        return intervals.get(metric)
+    if dataset is None and metric == stopping.score and value is not None:
+        return stopping.interval
+    return intervals.get(metric)
+
+
+def _baselines_of(result: ResultLike, metric: str, baselines: Mapping[str, Baselines]) -> Baselines | None:
+    """Return the baselines of an accuracy; ``None`` for other scores.
+
+    Args:
+        result: The result.
+        metric: Key of the score. Without a condition in it, the first condition has the baselines.
+        baselines: The baselines by condition.
+    """
+    condition, _, score = metric.rpartition(".")
+    if score != "accuracy":
+        return None
+    if condition:
+        return baselines.get(condition)
+    # The mean "accuracy" of GLER is a slope: its data sets have no score with this key.
+    if any(metric not in scores for scores in result.divided.values()):
+        return None
+    if not baselines:
+        return None
+    first_condition = next(iter(baselines))
+    return baselines[first_condition]
+
+
+def _not_beaten(baselines: Baselines | None) -> str | None:
+    """Return the strongest baseline that is not beaten, empty if all are; ``None`` without baselines."""
+    if baselines is None:
+        return None
+    verdict = strongest_not_beaten(verdicts_of(baselines))
+    if verdict is None:
+        return ""
+    return verdict.baseline
+
+
+def _score_record(
+    result: ResultLike, dataset: str | None, metric: str, value: float | None, details: DatasetDetails | MeanDetails
+) -> dict[str, Any]:
+    """Return the record of one score, without the signature; the keys are those of :func:`score_records`."""
+    interval = _interval_of(result, dataset, metric, value, details.intervals)
+    baselines = _baselines_of(result, metric, details.baselines)
+    counts = _summed_counts(result, metric, dataset)
+
+    # A score without a condition shows the baselines of the first of several conditions, but has no verdict from them.
+    not_beaten = None
+    condition = metric.rpartition(".")[0]
+    if condition or len(details.baselines) == 1:
+        not_beaten = _not_beaten(baselines)
+
+    return {
+        **origin(result, dataset),
+        "metric": metric,
+        "value": value,
+        "low": None if interval is None else interval.low,
+        "high": None if interval is None else interval.high,
+        "level": None if interval is None else interval.level,
+        "n": counts.scored,
+        "left_out": counts.left_out,
+        "stopped_early": result.stopping is not None,
+        "random": None if baselines is None else baselines.max_random,
+        "majority": None if baselines is None else baselines.majority,
+        "not_beaten": not_beaten,
+        "missing": details.missing.get(metric),
+    }
+
+
+def records_of_scores(result: ResultLike) -> Iterator[dict[str, Any]]:
+    """Yield one record for each score of a single result, as :func:`score_records` has them: data sets, then means."""
+    signature = str(result.signature)
+    for dataset, scores in result.divided.items():
+        details = result.details.get(dataset, MeanDetails())
+        for metric, value in single_scores(scores):
+            record = _score_record(result, dataset, metric, value, details)
+            record["signature"] = signature
+            yield record
+    for metric, value in single_scores(result.averaged):
+        record = _score_record(result, None, metric, value, result.means)
+        record["signature"] = signature
+        yield record
+
+
+def score_records(result: ResultsLike) -> Iterator[dict[str, Any]]:
+    """Yield one record for each score of a result.
+
+    Args:
+        result: A result, or a group of results.
+
+    Yields:
+        ``benchmark``, ``model``, ``method``, ``dataset`` (``None``: the mean over them), ``metric``, ``value``, ``low``
+        and ``high`` (ends of the interval; after early stopping, of the mean of its score), ``level``, ``n`` (scored
+        queries, of the condition or round where the score has one), ``left_out`` (queries that the score leaves out),
+        ``stopped_early`` (whether the run stopped before it had evaluated all rows), ``random`` and ``majority``
+        (baselines of an accuracy), ``not_beaten`` (the strongest baseline that it is not shown to beat; an empty text
+        if it beats all), ``missing`` (why there is no value), ``signature``.
+
+    Example:
+        >>> from StaICC import Normal
+        >>> result = Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0)
+        >>> next(score_records(result))["metric"]
+        'accuracy'
+    """
+    for single in result.results():
+        yield from records_of_scores(single)
