@@ -16,7 +16,8 @@ from StaICC.cli.saving import STDOUT, Printed, add_prices, add_results, load_nam
 from StaICC.comparing import ranking
 from StaICC.comparing.citing import Work, entries, find_work, works
 from StaICC.comparing.comparison import compare as compare_results
-from StaICC.comparing.comparison import compare_all, display_comparisons, of_benchmarks
+from StaICC.comparing.comparison import compare_all, of_benchmarks
+from StaICC.comparing.comparison_results import display_comparisons
 from StaICC.comparing.formats import FORMATS, RANKING_FORMATS, format_comparisons, format_rankings
 from StaICC.comparing.generalisation import compare_generalising, variance_components
 from StaICC.comparing.planning import components_of

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from StaICC.arguments import known_name
+from StaICC.comparing.comparable_scores import default_metric, metrics_of
 from StaICC.comparing.missing_queries import RunDifference, mean_of_differences
-from StaICC.comparing.pairing import PairedRecords, default_metric, metrics_of, pair_records
+from StaICC.comparing.pairing import PairedRecords, pair_records
 from StaICC.comparing.verdicts import Tested, TestOutcome
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.metrics.paired_tests import bonferroni, directional_holm

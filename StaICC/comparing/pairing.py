@@ -10,216 +10,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
-from StaICC import benchmark_names
 from StaICC.comparing.missing_queries import MEANING, RunDifference, why_not_comparable
+from StaICC.comparing.run_records import NotComparableError, RunRecords, read_by, read_records, undefined_on
 from StaICC.errors import StaICCError
-from StaICC.metrics.diagnosis import noisy_label_shares
 from StaICC.metrics.paired_tests import paired_difference
-from StaICC.metrics.scores import BASELINE_KEYS, CONSISTENCY, HEADLINE, score_record
+from StaICC.metrics.scores import CONSISTENCY, score_record
 from StaICC.metrics.statistics import Contributions, Mean, MicroF1, RangeEnd, Sample, Statistic, lacks_score
-from StaICC.results.details import ConditionRecord, QueryPosition, query_positions
-from StaICC.results.result import Result, single_scores
-from StaICC.safe_text import one_line
-
-_NOT_SCORES = frozenset({"distribution", *BASELINE_KEYS})
-
-_LONGEST_REPLY = 100.0
-"""Labels that one reply can name: the default limit of its tokens."""
-
-
-def is_experiment(result: Result) -> bool:
-    """Return whether a result is an experiment of LongICL, which is compared condition by condition."""
-    if result.benchmark != benchmark_names.LONG_ICL:
-        return False
-    return any(scores.get("experiment") for scores in result.divided.values())
-
-
-def metrics_of(result: Result) -> list[str]:
-    """Return the scores of a result that have a mean over data sets; of an experiment, its conditions."""
-    if is_experiment(result):
-        return [name for name in result.averaged if name not in (*_NOT_SCORES, "mean")]
-    return [name for name in result.averaged if name not in _NOT_SCORES]
-
-
-def default_metric(result: Result) -> str | None:
-    """Return the score by which a result is compared by default: the main one of its benchmark, else the first.
-
-    Returns:
-        The score; ``None`` for an experiment, whose conditions have no common mean.
-    """
-    if is_experiment(result):
-        return None
-    known = metrics_of(result)
-    headline = HEADLINE.get(result.benchmark)
-    if headline in known:
-        return headline
-    return known[0] if known else "accuracy"
-
-
-@dataclass(frozen=True, slots=True)
-class _Records:
-    """The records of one run on one data set."""
-
-    conditions: Mapping[str, Mapping[QueryPosition, tuple[Any, Any]]]
-    """By condition and query: the true label (or the number of true labels), and what the metric needs of the
-    prediction; ``None`` without a score."""
-    labels: tuple[str, ...]
-    weights: tuple[float, ...]
-    """Of the conditions in the score."""
-    queries: int
-    """Number of queries."""
-    data: str | None
-    """Digest of the test texts."""
-    pooled: bool = False
-    """Whether the score is that of the queries of all conditions together, not the mean of their scores."""
-    most: tuple[float, float] | None = None
-    """The largest possible numbers of true and of predicted labels of a query, for micro F1."""
-
+from StaICC.results.details import QueryPosition
+from StaICC.results.result import Result
 
 _Term = tuple[float, Contributions]
 """A condition's weight, and what each row contributes to its metric."""
 
 
-class _LeftOutError(StaICCError):
-    """A data set cannot be compared, for the reason in the message."""
-
-
-def _certain(label: int, width: int) -> list[float]:
-    return [float(place == label) for place in range(width)]
-
-
-def _weights(result: Result, names: Sequence[str]) -> tuple[float, ...]:
-    """Return the weights of the conditions: a regression slope for label noise, else their mean."""
-    if result.benchmark != benchmark_names.GLER:
-        return (1.0 / len(names),) * len(names)
-    k = str(result.setting("k"))
-    if not k.isdecimal() or len(names) < 2:
-        raise _LeftOutError(f"the run has no single k ({k}), so the slope has no abscissas")
-    shares = noisy_label_shares(int(k), len(names))
-    middle = sum(shares) / len(shares)
-    spread = sum((share - middle) ** 2 for share in shares)
-    if not spread:
-        raise _LeftOutError("without demonstrations, labels cannot be wrong")
-    return tuple((share - middle) / spread for share in shares)
-
-
-def _read(result: Result, name: str, metric: str, statistic: Statistic) -> _Records:
-    """Read what a statistic needs of one data set.
-
-    Raises:
-        _LeftOutError: The metric, or the records, are missing.
-    """
-    details, values, long_icl = (
-        result.details.get(name),
-        result.divided.get(name),
-        result.benchmark == benchmark_names.LONG_ICL,
-    )
-    if details is None or values is None:
-        raise _LeftOutError("not in this run")
-    records = {record.name: record for record in details.conditions}
-    rounds = (values.get("rounds") or {}) if long_icl else {}
-    if not long_icl:
-        names = list(records)
-    elif metric == "mean":
-        names = list(rounds)
-    else:
-        names = [metric]
-    if not names:
-        raise _LeftOutError("the run has no rounds here" if long_icl else "the file has no records of its queries")
-    f1 = long_icl and values.get("metric") == "micro_f1"
-    conditions: dict[str, dict[QueryPosition, tuple[Any, Any]]] = {}
-    most, queries = (1.0, 1.0), 0
-    for condition in names:
-        answers: list[Any]
-        if (record := records.get(condition)) is not None:
-            rows, truth = record.rows, record.truth
-            answers = list(record.predictions) if long_icl else _answers(result, name, record, metric, statistic)
-            if f1:
-                guesses = zip(truth, answers, strict=True)
-                answers = [None if guess is None else (int(guess == own), 1 + (guess >= 0)) for own, guess in guesses]
-        elif (items := rounds.get(condition, {}).get("items")) is not None:  # several labels per item
-            rows, truth = (tuple(item[place] for item in items) for place in (0, 1))
-            answers = [None if gold is None else (correct, gold + predicted) for _, gold, predicted, correct in items]
-            counts = [(float(gold), float(predicted)) for _, gold, predicted, _ in items if gold is not None]
-            most = max([most[0], *(gold for gold, _ in counts)]), max([_LONGEST_REPLY, *(size for _, size in counts)])
-        else:
-            raise _LeftOutError(f"the file has no records of the queries of {condition}; run again with this version")
-        queries += len(rows)
-        keyed = zip(query_positions(rows), truth, answers, strict=True)
-        conditions[condition] = {key: (label, answer) for key, label, answer in keyed}
-    weights = _weights(result, names)
-    pooled = result.benchmark == benchmark_names.GENERALISATION
-    read = _Records(conditions, details.labels, weights, queries, details.data, pooled, most if f1 else None)
-    undefined = saved_value(values, metric) is None and not (details.failed and long_icl)
-    if undefined and not _lacks_queries(read, statistic):
-        reason = details.missing.get(metric) or details.missing.get(f"sensitivity.{metric}")
-        raise _LeftOutError(reason or next(iter(details.notes), None) or f"the run has no {metric} here")
-    return read
-
-
-def _lacks_queries(records: _Records, statistic: Statistic) -> bool:
-    """Return whether the score of a run is undefined only because no query of a condition has one.
-
-    Such a score is not left out: its queries are missing ones (:mod:`StaICC.comparing.missing_queries`).
-    """
-    predictions = {name: [answer for _, answer in own.values()] for name, own in records.conditions.items()}
-    return _undefined_on(_read_by(statistic, predictions), records.pooled)
-
-
-def _read_by(statistic: Statistic, predictions: Mapping[str, list[Any]]) -> Mapping[str, list[Any]]:
-    """Return what a metric reads, by condition; of a consistency, the labels of each query as one."""
-    if statistic is CONSISTENCY:  # over the conditions, which have the same queries
-        return {next(iter(predictions)): list(zip(*predictions.values(), strict=True))}
-    return predictions
-
-
-def _undefined_on(predictions: Mapping[str, Sequence[Any]], pooled: bool) -> bool:
-    """Return whether the score of predictions is undefined: a condition, or all of a pooled score, has none."""
-    empty = [all(map(lacks_score, own)) for own in predictions.values()]
-    return all(empty) if pooled else any(empty)
-
-
-def _answers(result: Result, name: str, record: ConditionRecord, metric: str, statistic: Statistic) -> list[Any]:
-    """Return what a statistic needs of each prediction of a condition; ``None`` for queries without it."""
-    labels, own = result.details[name].labels, result.query_scores.get(metric)
-    width = len(labels) or 1 + max(*record.truth, *(label or 0 for label in record.predictions))
-    answers: list[Any] = list(record.predictions)
-    scores_of_queries = [] if own is None else list(own.values.get(name, {}).get(record.name) or ())
-    nothing_predicted = all(label is None for label in record.predictions) and not result.counted_wrong(name)
-    if nothing_predicted and not scores_of_queries:
-        return answers
-    if own is not None:
-        answers = scores_of_queries
-        if len(answers) != len(record.truth):
-            raise _LeftOutError(f"the file has {metric} of {len(answers)} queries, expected {len(record.truth)}")
-        if any(score is not None and not own.low <= score <= own.high for score in answers):
-            raise _LeftOutError(f"the file has {metric} of a query outside its range {own.low:g} to {own.high:g}")
-    elif statistic.reads == "distributions" and record.output == "labels":
-        answers = [label if label is None else _certain(label, width) for label in answers]
-    elif statistic.reads != "labels":
-        if record.scores is None or record.output not in ("probabilities", "logits"):
-            kind = {"labels": "bare labels"}.get(record.output, record.output)
-            raise _LeftOutError(f"the predictions are {kind}, which have no probabilities")
-        answers = list(record.probabilities(width))
-    for condition, number in result.counted_wrong(name) if statistic.of_classification else ():
-        if condition == record.name:
-            label = (record.truth[number] + 1) % width
-            answers[number] = label if statistic.reads == "labels" else _certain(label, width)
-    return answers
-
-
-def saved_value(values: Mapping[str, Any], metric: str) -> float | None:
-    """Return a score as a result has it; the slope, for a regression line."""
-    scores = dict(single_scores(values))
-    return scores.get(metric, scores.get(f"sensitivity.{metric}"))
-
-
-def _relabelled(records: _Records, labels: tuple[str, ...], are_scores: bool) -> _Records:
+def _relabelled(records: RunRecords, labels: tuple[str, ...], are_scores: bool) -> RunRecords:
     """Return records with label indexes of another order of the same names; unchanged if the names differ."""
     if records.labels == labels or sorted(records.labels) != sorted(labels) or len(set(labels)) < len(labels):
         return records
@@ -254,7 +63,7 @@ class PairedRecords:
         self,
         metric: str,
         statistic: Statistic,
-        runs: Mapping[str, _Records],
+        runs: Mapping[str, RunRecords],
         keys: Mapping[str, Sequence[QueryPosition]],
     ) -> None:
         self.metric, self.runs, self.keys, self.statistic = metric, runs, keys, statistic
@@ -329,7 +138,7 @@ class PairedRecords:
         """Return the metric of a run on the queries that have a score; ``None`` if a condition has none."""
         if self.missing[run] == 0:
             return math.fsum(weight * part.value for weight, part in self._own_terms[run])
-        if _undefined_on(self._of_metric(run), self.runs[run].pooled):
+        if undefined_on(self._of_metric(run), self.runs[run].pooled):
             return None
         values, numbers = [], []
         for condition, predictions in self._of_metric(run).items():
@@ -347,9 +156,9 @@ class PairedRecords:
 
     def _of_metric(self, run: str) -> Mapping[str, list[Any]]:
         """Return what the metric reads of the compared queries of a run, by condition."""
-        return _read_by(self.statistic, self._predictions[run])
+        return read_by(self.statistic, self._predictions[run])
 
-    def _weights(self, records: _Records) -> tuple[float, ...]:
+    def _weights(self, records: RunRecords) -> tuple[float, ...]:
         return (1.0,) if self.statistic is CONSISTENCY else records.weights
 
     @cached_property
@@ -421,7 +230,7 @@ def _statistic(runs: Mapping[str, Result], metric: str) -> Statistic:
     """Return what a score of all runs measures.
 
     Raises:
-        _LeftOutError: It is not known.
+        NotComparableError: It is not known.
     """
     scores = [score_record(run.benchmark, metric, run.higher_is_better) for run in runs.values()]
     own = [run.query_scores.get(metric) for run in runs.values()]
@@ -429,10 +238,10 @@ def _statistic(runs: Mapping[str, Result], metric: str) -> Statistic:
     if None not in own and len(ranges) == len({score.higher_is_better for score in scores}) == 1:
         return Mean(*ranges.pop())
     if len(benchmarks := dict.fromkeys(run.benchmark for run in runs.values())) > 1:
-        raise _LeftOutError(f"the runs are of other benchmarks: {', '.join(benchmarks)}")
+        raise NotComparableError(f"the runs are of other benchmarks: {', '.join(benchmarks)}")
     statistics = [score.statistic for score in scores]
     if statistics[0] is None or None in statistics:
-        raise _LeftOutError(
+        raise NotComparableError(
             f"{metric} cannot be recomputed from a file: it is no metric of this library, and not in all runs a MeanOf "
             "with the same range and direction"
         )
@@ -448,22 +257,22 @@ def pair_records(results: Mapping[str, Result], name: str, metric: str) -> Paire
         metric: A score of the benchmark.
 
     Raises:
-        _LeftOutError: They cannot be compared.
+        NotComparableError: They cannot be compared.
     """
     statistic = _statistic(results, metric)
-    runs: dict[str, _Records] = {}
+    runs: dict[str, RunRecords] = {}
     for run, result in results.items():
         try:
-            records = _read(result, name, metric, statistic)
+            records = read_records(result, name, metric, statistic)
         except StaICCError as error:
-            raise _LeftOutError(f"{run}: {error}") from error
+            raise NotComparableError(f"{run}: {error}") from error
         first, reference = next(iter(runs.items()), (run, records))
         runs[run] = _relabelled(records, reference.labels, metric in result.query_scores)
         if run != first and (reason := _unlike(reference, runs[run])):
-            raise _LeftOutError(f"{first} and {run} have {reason}")
+            raise NotComparableError(f"{first} and {run} have {reason}")
     kinds = {result.divided[name].get("metric") for result in results.values()}
     if len(kinds) > 1:
-        raise _LeftOutError(f"the runs have other metrics here: {', '.join(map(str, kinds))}")
+        raise NotComparableError(f"the runs have other metrics here: {', '.join(map(str, kinds))}")
     keys = {
         condition: sorted(set.intersection(*(set(records.conditions[condition]) for records in runs.values())))
         for condition in reference.conditions
@@ -471,17 +280,17 @@ def pair_records(results: Mapping[str, Result], name: str, metric: str) -> Paire
     if statistic is CONSISTENCY:
         keys = dict.fromkeys(keys, sorted(set.intersection(*map(set, keys.values()))))
     if not all(keys.values()):
-        raise _LeftOutError("the runs share no test row")
+        raise NotComparableError("the runs share no test row")
     limits = [records.most for records in runs.values() if records.most is not None]
     if limits:
         statistic = MicroF1((max(gold for gold, _ in limits), max(predicted for _, predicted in limits)))
     paired = PairedRecords(metric, statistic, runs, keys)
     if any(value is not None and math.isinf(value) for value in paired.values.values()):
-        raise _LeftOutError(f"{metric} is infinite on the compared rows")
+        raise NotComparableError(f"{metric} is infinite on the compared rows")
     return paired
 
 
-def _unlike(reference: _Records, records: _Records) -> str | None:
+def _unlike(reference: RunRecords, records: RunRecords) -> str | None:
     """Return why two runs are not on the same test rows with the same labels; ``None`` if they are."""
     if list(reference.conditions) != list(records.conditions):
         return f"other conditions: {', '.join(reference.conditions)} and {', '.join(records.conditions)}"
@@ -495,45 +304,3 @@ def _unlike(reference: _Records, records: _Records) -> str | None:
     if reference.data != records.data or records.data is None:
         return f"other data under this name (digests {reference.data!s:.12} and {records.data!s:.12})"
     return None
-
-
-class Difference(NamedTuple):
-    """A setting, or a fact about the model, in which two runs differ."""
-
-    field: str
-    first: str | None
-    second: str | None
-
-    def __str__(self) -> str:
-        return one_line(f"{self.field}: {shown_value(self.first)} and {shown_value(self.second)}")
-
-
-def shown_value(value: str | None) -> str:
-    """Return the value of a setting as one line; "not set" without one."""
-    return "not set" if value is None else " ".join(value.split())
-
-
-def list_differences(first: Result, second: Result) -> tuple[Difference, ...]:
-    """Return the settings (fields of the signature) and the facts about the models in which two runs differ.
-
-    Args:
-        first: A result.
-        second: Another.
-
-    Returns:
-        The settings, then the facts. A fact with the name of a setting is marked, and left out if it says the same.
-    """
-    settings = first.signature.differences(second.signature)
-    ours, others = first.provenance.facts(), second.provenance.facts()
-    facts = {name: (ours.get(name), others.get(name)) for name in dict.fromkeys([*ours, *others])}
-    differing = {name: pair for name, pair in facts.items() if pair[0] != pair[1] and pair != settings.get(name)}
-    marked = {f"{name} (model)" if name in settings else name: pair for name, pair in differing.items()}
-    return tuple(Difference(name, *pair) for name, pair in [*settings.items(), *marked.items()])
-
-
-def label_differences(first: Result, second: Result, pairs: Mapping[str, PairedRecords]) -> Iterator[Difference]:
-    """Yield the data sets whose label names differ in two runs."""
-    for dataset in pairs:
-        labels = [result.details[dataset].labels for result in (first, second)]
-        if labels[0] != labels[1]:
-            yield Difference(f"labels of {dataset}", *("/".join(names) or None for names in labels))
