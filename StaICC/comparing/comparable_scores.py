@@ -10,6 +10,7 @@ from StaICC.metrics.scores import BASELINE_KEYS, HEADLINE
 from StaICC.results.result import Result, single_scores
 
 _NOT_SCORES = frozenset({"distribution", *BASELINE_KEYS})
+"""Keys of the means of a result that say nothing about its model."""
 
 
 def is_experiment(result: Result) -> bool:
@@ -21,9 +22,10 @@ def is_experiment(result: Result) -> bool:
 
 def metrics_of(result: Result) -> list[str]:
     """Return the scores of a result that have a mean over data sets; of an experiment, its conditions."""
+    metrics = [name for name in result.averaged if name not in _NOT_SCORES]
     if is_experiment(result):
-        return [name for name in result.averaged if name not in (*_NOT_SCORES, "mean")]
-    return [name for name in result.averaged if name not in _NOT_SCORES]
+        return [name for name in metrics if name != "mean"]
+    return metrics
 
 
 def default_metric(result: Result) -> str | None:
@@ -34,14 +36,18 @@ def default_metric(result: Result) -> str | None:
     """
     if is_experiment(result):
         return None
-    known = metrics_of(result)
+    metrics = metrics_of(result)
     headline = HEADLINE.get(result.benchmark)
-    if headline in known:
+    if headline in metrics:
         return headline
-    return known[0] if known else "accuracy"
+    if metrics:
+        return metrics[0]
+    return "accuracy"
 
 
-def saved_value(values: Mapping[str, Any], metric: str) -> float | None:
-    """Return a score as a result has it; the slope, for a regression line."""
-    scores = dict(single_scores(values))
-    return scores.get(metric, scores.get(f"sensitivity.{metric}"))
+def saved_value(scores: Mapping[str, Any], metric: str) -> float | None:
+    """Return a score as the result of a data set has it; of a regression line, its slope."""
+    values = dict(single_scores(scores))
+    if metric in values:
+        return values[metric]
+    return values.get(f"sensitivity.{metric}")

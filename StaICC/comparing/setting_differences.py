@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from StaICC.results.result import Result
@@ -22,7 +22,9 @@ class Difference(NamedTuple):
 
 def shown_value(value: str | None) -> str:
     """Return the value of a setting as one line; "not set" without one."""
-    return "not set" if value is None else " ".join(value.split())
+    if value is None:
+        return "not set"
+    return " ".join(value.split())
 
 
 def list_differences(first: Result, second: Result) -> tuple[Difference, ...]:
@@ -36,16 +38,30 @@ def list_differences(first: Result, second: Result) -> tuple[Difference, ...]:
         The settings, then the facts. A fact with the name of a setting is marked, and left out if it says the same.
     """
     settings = first.signature.differences(second.signature)
-    ours, others = first.provenance.facts(), second.provenance.facts()
-    facts = {name: (ours.get(name), others.get(name)) for name in dict.fromkeys([*ours, *others])}
-    differing = {name: pair for name, pair in facts.items() if pair[0] != pair[1] and pair != settings.get(name)}
-    marked = {f"{name} (model)" if name in settings else name: pair for name, pair in differing.items()}
-    return tuple(Difference(name, *pair) for name, pair in [*settings.items(), *marked.items()])
+    differences = [Difference(name, *values) for name, values in settings.items()]
+
+    first_facts = first.provenance.facts()
+    second_facts = second.provenance.facts()
+    for name in dict.fromkeys([*first_facts, *second_facts]):
+        values = (first_facts.get(name), second_facts.get(name))
+        if values[0] == values[1] or values == settings.get(name):
+            continue
+        field = f"{name} (model)" if name in settings else name
+        differences.append(Difference(field, *values))
+    return tuple(differences)
 
 
 def label_differences(first: Result, second: Result, datasets: Iterable[str]) -> Iterator[Difference]:
     """Yield the data sets whose label names differ in two runs."""
     for dataset in datasets:
-        labels = [result.details[dataset].labels for result in (first, second)]
-        if labels[0] != labels[1]:
-            yield Difference(f"labels of {dataset}", *("/".join(names) or None for names in labels))
+        first_labels = first.details[dataset].labels
+        second_labels = second.details[dataset].labels
+        if first_labels != second_labels:
+            yield Difference(f"labels of {dataset}", _joined(first_labels), _joined(second_labels))
+
+
+def _joined(labels: Sequence[str]) -> str | None:
+    """Return label names as one text; ``None`` if they are not known."""
+    if not labels:
+        return None
+    return "/".join(labels)
