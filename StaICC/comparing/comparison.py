@@ -7,7 +7,7 @@ Runs are compared on the test rows that all of them predicted, by the metric of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from StaICC.comparing.alignment import (
@@ -21,6 +21,7 @@ from StaICC.comparing.alignment import (
 from StaICC.comparing.comparable_scores import is_experiment, metrics_of, saved_value
 from StaICC.comparing.comparison_results import (
     COVERAGE,
+    ONE_SIDED_LEVEL,
     BenchmarkComparison,
     Comparison,
     DatasetComparison,
@@ -35,7 +36,7 @@ from StaICC.comparing.missing_queries import (
     outcome_above,
 )
 from StaICC.comparing.ranking import ranks_of
-from StaICC.comparing.setting_differences import label_differences, list_differences
+from StaICC.comparing.setting_differences import Difference, label_differences, list_differences
 from StaICC.comparing.verdicts import Tested, TestOutcome
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.metrics import paired_tests
@@ -95,135 +96,162 @@ def compare_runs(
         ArgumentError: Fewer than two runs can be compared; the message says why.
         UnknownNameError: The benchmark has no such metric, or there is no such reference.
     """
-    if margin is not None and (
-        isinstance(margin, bool) or not isinstance(margin, (int, float)) or not 0.0 < margin < 1.0
-    ):
-        raise ArgumentError(f"margin: got {margin!r}, expected a number between 0 and 1, such as 0.01")
+    _check_margin(margin)
     if metric is None and _are_experiments(results):
         return _compare_conditions(results, margin, reference)
+
     aligned = align(results, metric, reference)
-    datasets, better = aligned.datasets, aligned.higher_is_better
     pairs, chosen_from = compared_pairs(aligned, reference)
-    steps = [[paired.difference(*pair) for paired in datasets.values()] for pair in pairs]
-    means = [mean_of_differences(own) for own in steps]
-    outcomes = of_datasets = corrected(list(map(difference_outcome, means)), chosen_from=chosen_from)
-    if len(datasets) > 1:
-        tests = [difference_outcome(step) for own in steps for step in own]
-        of_datasets = corrected(tests, paired_tests.holm, chosen_from * len(datasets))
-    lines, queries = iter(of_datasets), [paired.queries for paired in datasets.values()]
-    not_worse: list[tuple[NonInferiority, ...]] = [() for _ in pairs]
+    differences = [_difference_of_pair(aligned, first, second) for first, second in pairs]
+    mean_outcomes = corrected(
+        [difference_outcome(difference.of_mean) for difference in differences], chosen_from=chosen_from
+    )
+    dataset_outcomes = _dataset_outcomes(differences, mean_outcomes, chosen_from)
+    non_inferiority: list[tuple[NonInferiority, ...]] = [()] * len(pairs)
     if margin is not None:
-        gains = means if better else [mean.negated for mean in means]
-        first_not_worse = _not_worse(gains, margin, chosen_from)
-        second_not_worse = _not_worse([gain.negated for gain in gains], margin, chosen_from)
-        not_worse = [
-            (
-                _non_inferiority(first, second, margin, outcome_of_first),
-                _non_inferiority(second, first, margin, outcome_of_second),
-            )
-            for (first, second), outcome_of_first, outcome_of_second in zip(
-                pairs, first_not_worse, second_not_worse, strict=True
-            )
-        ]
-    notes = {run: list(_table_notes(run, aligned)) for run in aligned.runs}
-    made = []
-    for number, pair in enumerate(pairs):
-        first, second = (aligned.runs[run] for run in pair)
-        figures = map(_figures, datasets, steps[number], queries, lines)
-        of_mean = _figures(f"mean of {len(datasets)} data sets", means[number], sum(queries), outcomes[number])
-        made.append(
-            Comparison(
-                aligned.benchmark,
-                aligned.metric,
-                better,
-                *pair,
-                (first.model, second.model),
-                (*label_differences(first, second, datasets), *list_differences(first, second)),
-                tuple(figures),
-                of_mean if len(datasets) > 1 else None,
-                not_worse[number],
-                tuple(dict.fromkeys([*aligned.left_out, *(note for run in pair for note in notes[run])])),
-                str(first.signature),
-            )
+        non_inferiority = _non_inferiority(differences, margin, aligned.higher_is_better, chosen_from)
+
+    comparisons = []
+    for index, difference in enumerate(differences):
+        comparison = _comparison(
+            aligned,
+            difference,
+            dataset_outcomes=dataset_outcomes[index],
+            mean_outcome=mean_outcomes[index],
+            non_inferiority=non_inferiority[index],
         )
-    ranking = ranks_of(aligned, pairs, outcomes) if reference is None else ()
-    return BenchmarkComparison(aligned.benchmark, aligned.metric, tuple(made), ranking, aligned.left_out)
+        comparisons.append(comparison)
+    ranking = ranks_of(aligned, pairs, mean_outcomes) if reference is None else ()
+    return BenchmarkComparison(aligned.benchmark, aligned.metric, tuple(comparisons), ranking, aligned.left_out)
 
 
-def _compare_conditions(
-    results: Mapping[str, Result], margin: float | None, reference: str | None
-) -> BenchmarkComparison:
-    """Compare experiments of LongICL condition by condition, with one correction for all conditions (Bonferroni).
+def _check_margin(margin: float | None) -> None:
+    """Raise an error unless a margin of non-inferiority is a number between 0 and 1, or ``None``."""
+    if margin is None:
+        return
+    is_number = isinstance(margin, (int, float)) and not isinstance(margin, bool)
+    if not is_number or not 0.0 < margin < 1.0:
+        raise ArgumentError(f"margin: got {margin!r}, expected a number between 0 and 1, such as 0.01")
 
-    Conditions such as "zero shots" and "random labels" ask different questions, so their mean is no score.
+
+# -- the steps of a comparison
+
+
+@dataclass(frozen=True, slots=True)
+class _PairDifference:
+    """The differences of two runs, without a correction."""
+
+    first: str
+    second: str
+    of_datasets: Mapping[str, RunDifference]
+    of_mean: RunDifference
+    """The difference of the means over the data sets."""
+
+
+def _difference_of_pair(aligned: AlignedRuns, first: str, second: str) -> _PairDifference:
+    of_datasets = {dataset: paired.difference(first, second) for dataset, paired in aligned.datasets.items()}
+    return _PairDifference(first, second, of_datasets, mean_of_differences(list(of_datasets.values())))
+
+
+def _dataset_outcomes(
+    differences: Sequence[_PairDifference], mean_outcomes: Sequence[TestOutcome], chosen_from: int
+) -> list[list[TestOutcome]]:
+    """Return for each pair of runs the test on each data set, corrected for all data sets and pairs of runs.
+
+    Args:
+        differences: The differences of each pair.
+        mean_outcomes: The corrected test of the mean of each pair. The mean over one data set is that of the data set.
+        chosen_from: Number of pairs from which these were chosen (see :func:`~StaICC.comparing.alignment.corrected`).
     """
-    conditions = list(dict.fromkeys(name for result in results.values() for name in metrics_of(result)))
-    compared: dict[str, BenchmarkComparison] = {}
-    reasons: dict[str, list[str]] = {}
-    for condition in conditions:
-        try:
-            compared[condition] = compare_runs(results, condition, margin=margin, reference=reference)
-        except (ArgumentError, UnknownNameError) as error:
-            reasons.setdefault(str(error), []).append(condition)
-    if not compared:
-        raise ArgumentError(f"no condition can be compared: {'; '.join(reasons)}")
-    by_pair: dict[tuple[str, str], dict[str, Comparison]] = {}
-    for condition, own in compared.items():
-        for reason in own.left_out:
-            reasons.setdefault(reason, []).append(condition)
-        for pair in own.comparisons:
-            by_pair.setdefault((pair.first, pair.second), {})[condition] = pair
-    left_out = [
-        reason if len(own) == len(conditions) else f"{', '.join(own)}: {reason}" for reason, own in reasons.items()
-    ]
-    made = tuple(_of_conditions(of_pair, len(conditions), left_out) for of_pair in by_pair.values())
-    return BenchmarkComparison(made[0].benchmark, made[0].metric, made, (), tuple(left_out))
+    dataset_count = len(differences[0].of_datasets)
+    if dataset_count == 1:
+        return [[outcome] for outcome in mean_outcomes]
+    tests: list[TestOutcome] = []
+    for pair in differences:
+        tests += [difference_outcome(difference) for difference in pair.of_datasets.values()]
+    outcomes = corrected(tests, paired_tests.holm, chosen_from * dataset_count)
+    outcomes_by_pair = []
+    for index in range(len(differences)):
+        start = index * dataset_count
+        outcomes_by_pair.append(outcomes[start : start + dataset_count])
+    return outcomes_by_pair
 
 
-def _are_experiments(results: Mapping[str, Result]) -> bool:
-    """Return whether all results are experiments of LongICL."""
-    if not isinstance(results, Mapping) or not results:
-        return False
-    return all(isinstance(result, Result) and is_experiment(result) for result in results.values())
+def _non_inferiority(
+    differences: Sequence[_PairDifference], margin: float, higher_is_better: bool, chosen_from: int
+) -> list[tuple[NonInferiority, ...]]:
+    """Return for each pair whether either run is not worse than the other by more than a margin, in the mean.
+
+    The gain of a run is its difference from the other one, positive if it is better. The tested hypothesis is that the
+    gain is at most minus the margin.
+    """
+    first_gains = []
+    second_gains = []
+    for pair in differences:
+        gain = pair.of_mean if higher_is_better else pair.of_mean.negated
+        first_gains.append(gain)
+        second_gains.append(gain.negated)
+    first_tests = corrected([outcome_above(gain, -margin) for gain in first_gains], paired_tests.holm, chosen_from)
+    second_tests = corrected([outcome_above(gain, -margin) for gain in second_gains], paired_tests.holm, chosen_from)
+
+    claims: list[tuple[NonInferiority, ...]] = []
+    for pair, of_first, of_second in zip(differences, first_tests, second_tests, strict=True):
+        first_claim = _non_inferiority_of(pair.first, than=pair.second, margin=margin, outcome=of_first)
+        second_claim = _non_inferiority_of(pair.second, than=pair.first, margin=margin, outcome=of_second)
+        claims.append((first_claim, second_claim))
+    return claims
 
 
-def _of_conditions(of_pair: Mapping[str, Comparison], tests: int, left_out: Sequence[str]) -> Comparison:
-    """Return the comparisons of two runs in each condition as one comparison, corrected for so many conditions."""
+def _non_inferiority_of(run: str, than: str, margin: float, outcome: TestOutcome) -> NonInferiority:
+    if not isinstance(outcome, Tested):
+        return NonInferiority(run, than, margin, p_value=None, shown=False)
+    return NonInferiority(run, than, margin, p_value=outcome.holm, shown=outcome.holm <= ONE_SIDED_LEVEL)
+
+
+def _comparison(
+    aligned: AlignedRuns,
+    difference: _PairDifference,
+    dataset_outcomes: Sequence[TestOutcome],
+    mean_outcome: TestOutcome,
+    non_inferiority: tuple[NonInferiority, ...],
+) -> Comparison:
+    """Return the comparison of two runs: the figures with what a reader must know of the runs."""
+    queries = [paired.queries for paired in aligned.datasets.values()]
     lines = []
-    not_worse = []
-    for condition, pair in of_pair.items():
-        outcome = corrected_for_conditions(pair.overall.outcome, tests)
-        lines.append(replace(pair.overall, dataset=condition, outcome=outcome))
-        for claim in pair.non_inferiority:
-            p_value = bonferroni(claim.p_value, tests)
-            shown = p_value is not None and p_value <= (1.0 - COVERAGE) / 2.0
-            not_worse.append(replace(claim, p_value=p_value, shown=shown, condition=condition))
-    first = next(iter(of_pair.values()))
-    differences = dict.fromkeys(difference for pair in of_pair.values() for difference in pair.differences)
-    return replace(
-        first,
-        metric="score of each condition",
-        differences=tuple(differences),
+    of_datasets = zip(difference.of_datasets.items(), queries, dataset_outcomes, strict=True)
+    for (dataset, of_dataset), query_count, outcome in of_datasets:
+        lines.append(_line(dataset, of_dataset, query_count, outcome))
+    mean = None
+    if len(lines) > 1:
+        mean = _line(f"mean of {len(lines)} data sets", difference.of_mean, sum(queries), mean_outcome)
+
+    first = aligned.runs[difference.first]
+    second = aligned.runs[difference.second]
+    of_labels = label_differences(first, second, aligned.datasets)
+    of_settings = list_differences(first, second)
+    left_out = [
+        *aligned.left_out,
+        *_table_notes(difference.first, aligned),
+        *_table_notes(difference.second, aligned),
+    ]
+    return Comparison(
+        benchmark=aligned.benchmark,
+        metric=aligned.metric,
+        higher_is_better=aligned.higher_is_better,
+        first=difference.first,
+        second=difference.second,
+        models=(first.model, second.model),
+        differences=(*of_labels, *of_settings),
         datasets=tuple(lines),
-        mean=None,
-        non_inferiority=tuple(not_worse),
-        left_out=tuple(left_out),
-        by_condition=True,
+        mean=mean,
+        non_inferiority=non_inferiority,
+        left_out=tuple(dict.fromkeys(left_out)),
+        signature=str(first.signature),
     )
 
 
-def _not_worse(gains: Sequence[RunDifference], margin: float, chosen_from: int) -> list[TestOutcome]:
-    """Return for each pair of runs the test of "the gain is at most minus the margin", corrected for the pairs."""
-    return corrected([outcome_above(gain, -margin) for gain in gains], paired_tests.holm, chosen_from)
-
-
-def _non_inferiority(run: str, than: str, margin: float, outcome: TestOutcome) -> NonInferiority:
-    if not isinstance(outcome, Tested):
-        return NonInferiority(run, than, margin, None, False)
-    return NonInferiority(run, than, margin, outcome.holm, outcome.holm <= (1.0 - COVERAGE) / 2.0)
-
-
-def _figures(name: str, difference: RunDifference, queries: int, outcome: TestOutcome) -> DatasetComparison:
+def _line(name: str, difference: RunDifference, queries: int, outcome: TestOutcome) -> DatasetComparison:
+    """Return the figures of a data set, or of the mean."""
     return DatasetComparison(
         dataset=name,
         rows=difference.rows,
@@ -242,8 +270,11 @@ def _table_notes(run: str, aligned: AlignedRuns) -> Iterator[str]:
     """Yield where a run's table has another value although all its queries are compared."""
     result = aligned.runs[run]
     for dataset, paired in aligned.datasets.items():
-        saved, value = saved_value(result.divided[dataset], aligned.metric), paired.values[run]
-        if paired.runs[run].queries != paired.queries or saved is None or value is None:
+        if paired.runs[run].queries != paired.queries:
+            continue
+        saved = saved_value(result.divided[dataset], aligned.metric)
+        value = paired.values[run]
+        if saved is None or value is None:
             continue
         if abs(saved - value) > TABLE_TOLERANCE:
             metrics = result.signature.fields.get("metrics") or "standard"
@@ -254,12 +285,96 @@ def _table_notes(run: str, aligned: AlignedRuns) -> Iterator[str]:
             )
 
 
-_Made = TypeVar("_Made")
+# -- experiments of LongICL
+
+
+def _are_experiments(results: Mapping[str, Result]) -> bool:
+    """Return whether all results are experiments of LongICL."""
+    if not isinstance(results, Mapping) or not results:
+        return False
+    return all(isinstance(result, Result) and is_experiment(result) for result in results.values())
+
+
+def _compare_conditions(
+    results: Mapping[str, Result], margin: float | None, reference: str | None
+) -> BenchmarkComparison:
+    """Compare experiments of LongICL condition by condition, with one correction for all conditions (Bonferroni).
+
+    Conditions such as "zero shots" and "random labels" ask different questions, so their mean is no score.
+    """
+    conditions: dict[str, None] = {}
+    for result in results.values():
+        conditions |= dict.fromkeys(metrics_of(result))
+
+    compared: dict[str, BenchmarkComparison] = {}
+    conditions_by_reason: dict[str, list[str]] = {}
+    for condition in conditions:
+        try:
+            compared[condition] = compare_runs(results, condition, margin=margin, reference=reference)
+        except (ArgumentError, UnknownNameError) as error:
+            conditions_by_reason.setdefault(str(error), []).append(condition)
+    if not compared:
+        raise ArgumentError(f"no condition can be compared: {'; '.join(conditions_by_reason)}")
+
+    for condition, comparison in compared.items():
+        for reason in comparison.left_out:
+            conditions_by_reason.setdefault(reason, []).append(condition)
+    left_out = []
+    for reason, of_reason in conditions_by_reason.items():
+        of_all_conditions = len(of_reason) == len(conditions)
+        left_out.append(reason if of_all_conditions else f"{', '.join(of_reason)}: {reason}")
+
+    pairs = _by_pair(compared)
+    comparisons = [_joined_conditions(of_pair, len(conditions), left_out) for of_pair in pairs.values()]
+    return BenchmarkComparison(
+        comparisons[0].benchmark, comparisons[0].metric, tuple(comparisons), ranking=(), left_out=tuple(left_out)
+    )
+
+
+def _by_pair(compared: Mapping[str, BenchmarkComparison]) -> dict[tuple[str, str], dict[str, Comparison]]:
+    """Return the comparisons of each pair of runs by condition."""
+    by_pair: dict[tuple[str, str], dict[str, Comparison]] = {}
+    for condition, comparison in compared.items():
+        for pair in comparison.comparisons:
+            of_pair = by_pair.setdefault((pair.first, pair.second), {})
+            of_pair[condition] = pair
+    return by_pair
+
+
+def _joined_conditions(of_pair: Mapping[str, Comparison], condition_count: int, left_out: Sequence[str]) -> Comparison:
+    """Return the comparisons of two runs in each condition as one comparison, corrected for all conditions."""
+    lines = []
+    non_inferiority = []
+    differences: dict[Difference, None] = {}
+    for condition, comparison in of_pair.items():
+        outcome = corrected_for_conditions(comparison.overall.outcome, condition_count)
+        lines.append(replace(comparison.overall, dataset=condition, outcome=outcome))
+        for claim in comparison.non_inferiority:
+            p_value = bonferroni(claim.p_value, condition_count)
+            shown = p_value is not None and p_value <= ONE_SIDED_LEVEL
+            non_inferiority.append(replace(claim, p_value=p_value, shown=shown, condition=condition))
+        differences |= dict.fromkeys(comparison.differences)
+    first_comparison = next(iter(of_pair.values()))
+    return replace(
+        first_comparison,
+        metric="score of each condition",
+        differences=tuple(differences),
+        datasets=tuple(lines),
+        mean=None,
+        non_inferiority=tuple(non_inferiority),
+        left_out=tuple(left_out),
+        by_condition=True,
+    )
+
+
+# -- several benchmarks
+
+_Compared = TypeVar("_Compared")
 
 
 def of_benchmarks(
-    results: Mapping[str, Result | ResultGroup], function: Callable[[dict[str, Result]], _Made]
-) -> tuple[list[_Made], list[str]]:
+    results: Mapping[str, Result | ResultGroup], function: Callable[[dict[str, Result]], _Compared]
+) -> tuple[list[_Compared], list[str]]:
     """Call a function with the runs of each benchmark that has two at least.
 
     Args:
@@ -278,20 +393,25 @@ def of_benchmarks(
     if len(runs) < 2:
         raise ArgumentError(f"a comparison needs two results at least, {len(runs)} given")
     left_out: list[str] = []
-    made: list[_Made] = []
+    compared: list[_Compared] = []
     errors: list[ArgumentError | UnknownNameError] = []
-    for benchmark, own in by_benchmark(results).items():
-        if missing := [name for name in runs if name not in own]:
-            left_out.append(f"{benchmark} (not in {', '.join(missing)})")
+    for benchmark, runs_of_benchmark in by_benchmark(results).items():
+        absent = [run for run in runs if run not in runs_of_benchmark]
+        if absent:
+            left_out.append(f"{benchmark} (not in {', '.join(absent)})")
+        if len(runs_of_benchmark) < 2:
+            continue
         try:
-            made += [function(own)] if len(own) > 1 else []
+            compared.append(function(runs_of_benchmark))
         except (ArgumentError, UnknownNameError) as error:
             errors.append(error)
             left_out.append(f"{benchmark} ({error})")
-    if not made:
-        described = " and ".join(f"{name} ({', '.join(parts)})" for name, parts in runs.items())
-        raise errors[0] if errors else ArgumentError(f"{described} share no benchmark")
-    return made, left_out
+    if compared:
+        return compared, left_out
+    if errors:
+        raise errors[0]
+    described = [f"{run} ({', '.join(benchmarks)})" for run, benchmarks in runs.items()]
+    raise ArgumentError(f"{' and '.join(described)} share no benchmark")
 
 
 def compare_all(
@@ -308,5 +428,11 @@ def compare_all(
         The comparison of each benchmark, and what was left out, with the reason in brackets. Errors are those of
         :func:`of_benchmarks`.
     """
-    compared, left_out = of_benchmarks(results, lambda own: compare_runs(own, metric, margin=margin))
-    return tuple(compared), (*left_out, *(reason for comparison in compared for reason in comparison.left_out))
+
+    def compare_benchmark(runs: dict[str, Result]) -> BenchmarkComparison:
+        return compare_runs(runs, metric, margin=margin)
+
+    compared, left_out = of_benchmarks(results, compare_benchmark)
+    for comparison in compared:
+        left_out += comparison.left_out
+    return tuple(compared), tuple(left_out)

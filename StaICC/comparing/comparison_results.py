@@ -20,6 +20,9 @@ from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
 from StaICC.registry import import_reference
 
 COVERAGE = 0.95
+"""Nominal coverage of the intervals of differences."""
+ONE_SIDED_LEVEL = (1.0 - COVERAGE) / 2.0
+"""Level of one-sided tests: that of one end of such an interval."""
 MISSING_HEAD = "no score"
 """Head of the column with the number of queries of each run without a score."""
 
@@ -57,12 +60,21 @@ class DatasetComparison:
     @property
     def p_value(self) -> float | None:
         """The p-value; ``None`` if untested."""
-        return self.outcome.p_value if isinstance(self.outcome, Tested) else None
+        if isinstance(self.outcome, Untested):
+            return None
+        return self.outcome.p_value
 
     @property
     def holm(self) -> float | None:
         """The corrected p-value; ``None`` if untested."""
-        return self.outcome.holm if isinstance(self.outcome, Tested) else None
+        if isinstance(self.outcome, Untested):
+            return None
+        return self.outcome.holm
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether a query of either run has no score."""
+        return self.missing != (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +93,14 @@ class NonInferiority:
 
     def __str__(self) -> str:
         p_value = "undefined" if self.p_value is None else f"{self.p_value:.3g}"
-        condition = "" if self.condition is None else f"{self.condition}: "
-        return (
-            f"{condition}{self.run} not worse than {self.than} by more than {self.margin:g}: "
-            f"{'shown' if self.shown else 'not shown'} (one-sided p {p_value}, level 0.025)"
+        verdict = "shown" if self.shown else "not shown"
+        text = (
+            f"{self.run} not worse than {self.than} by more than {self.margin:g}: {verdict} "
+            f"(one-sided p {p_value}, level {ONE_SIDED_LEVEL:.3g})"
         )
+        if self.condition is not None:
+            return f"{self.condition}: {text}"
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,74 +144,100 @@ class Comparison(Displayed):
     @property
     def claims(self) -> list[DatasetComparison]:
         """The lines that say which run is better: the mean or the only data set; of an experiment, its conditions."""
-        return list(self.datasets) if self.by_condition else [self.overall]
+        if self.by_condition:
+            return list(self.datasets)
+        return [self.overall]
 
     @property
     def lines(self) -> list[DatasetComparison]:
         """The data sets, then their mean if there are several."""
-        return [*self.datasets, *([self.mean] if self.mean else [])]
+        if self.mean is None:
+            return list(self.datasets)
+        return [*self.datasets, self.mean]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the head and the rows of the comparison, as text; the mean comes last."""
-        unit, corrected_p = ("condition", "p (corrected)") if self.by_condition else ("data set", "p (Holm)")
-        head = [unit, "rows", "first", "second", "difference", f"{100 * COVERAGE:g} % interval"]
-        head += ["p", corrected_p, "detectable"]
-        with_missing = any(line.missing != (0, 0) for line in self.lines)
+        with_missing = any(line.has_missing for line in self.lines)
+        cells = [self._cells(line, with_missing) for line in self.lines]
+        head = list(cells[0])
+        return head, [list(of_line.values()) for of_line in cells]
+
+    def _cells(self, line: DatasetComparison, with_missing: bool) -> dict[str, str]:
+        """Return the cells of a line of the table by the heads of their columns.
+
+        Args:
+            line: A data set, the mean, or a condition.
+            with_missing: Whether the table has the column with the numbers of missing queries.
+        """
+        first, second = line.values
+        cells = {
+            "condition" if self.by_condition else "data set": line.dataset,
+            "rows": str(line.rows),
+        }
         if with_missing:
-            head.insert(2, MISSING_HEAD)
-        rows = []
-        for line in self.lines:
-            row = [
-                line.dataset,
-                str(line.rows),
-                *("-" if value is None else f"{value:.4f}" for value in line.values),
-                "-" if line.difference is None else f"{line.difference:+.4f}",
-                "-" if line.interval is None else f"{line.interval.low:+.3f} .. {line.interval.high:+.3f}",
-                *("-" if p is None else f"{p:.3g}" for p in (line.p_value, line.holm)),
-                "-" if line.detectable is None else f"{line.detectable:.3f}",
-            ]
-            if with_missing:
-                row.insert(2, f"{line.missing[0]}, {line.missing[1]}")
-            rows.append(row)
-        return head, rows
+            cells[MISSING_HEAD] = f"{line.missing[0]}, {line.missing[1]}"
+        cells["first"] = _number(first, ".4f")
+        cells["second"] = _number(second, ".4f")
+        cells["difference"] = _number(line.difference, "+.4f")
+        cells[f"{100 * COVERAGE:g} % interval"] = _interval_text(line.interval)
+        cells["p"] = _number(line.p_value, ".3g")
+        cells["p (corrected)" if self.by_condition else "p (Holm)"] = _number(line.holm, ".3g")
+        cells["detectable"] = _number(line.detectable, ".3f")
+        return cells
 
     def introduction(self) -> list[str]:
         """Return what a reader must know before the figures: metric, models, each difference, what is left out."""
-        lone = [difference for difference in self.differences if None in difference]
-        return [
-            f"metric: {self.metric} ({'higher' if self.higher_is_better else 'lower'} is better)",
-            *(f"{place}: {model}" for place, model in zip(("first", "second"), self.models, strict=True)),
-            *(f"they differ in {difference}" for difference in self.differences if difference not in lone),
-            *(
-                f"only the {place} has {'; '.join(facts)}"
-                for place in ("first", "second")
-                if (
-                    facts := [f"{one.field}: {shown_value(getattr(one, place))}" for one in lone if getattr(one, place)]
-                )
-            ),
-            *(f"left out: {reason}" for reason in self.left_out),
+        direction = "higher" if self.higher_is_better else "lower"
+        first_model, second_model = self.models
+        texts = [
+            f"metric: {self.metric} ({direction} is better)",
+            f"first: {first_model}",
+            f"second: {second_model}",
         ]
+        only_first: list[str] = []
+        only_second: list[str] = []
+        for difference in self.differences:
+            if difference.first is not None and difference.second is not None:
+                texts.append(f"they differ in {difference}")
+            elif difference.first:
+                only_first.append(f"{difference.field}: {shown_value(difference.first)}")
+            elif difference.second:
+                only_second.append(f"{difference.field}: {shown_value(difference.second)}")
+        if only_first:
+            texts.append(f"only the first has {'; '.join(only_first)}")
+        if only_second:
+            texts.append(f"only the second has {'; '.join(only_second)}")
+        texts += [f"left out: {reason}" for reason in self.left_out]
+        return texts
 
     def conclusion(self) -> list[str]:
         """Return what belongs below the figures: the better run, what is not tested, and non-inferiority."""
-        texts = [
-            f"untested: {line.dataset} ({line.outcome.reason})"
-            for line in self.lines
-            if isinstance(line.outcome, Untested)
-        ]
-        answers = [self._claim(line, line.outcome) for line in self.claims if isinstance(line.outcome, Tested)]
-        texts = [*answers, *texts]
-        return [*texts, *map(str, self.non_inferiority)]
+        texts = []
+        for line in self.claims:
+            if isinstance(line.outcome, Tested):
+                texts.append(self._claim(line, line.outcome))
+        for line in self.lines:
+            if isinstance(line.outcome, Untested):
+                texts.append(f"untested: {line.dataset} ({line.outcome.reason})")
+        texts += [str(claim) for claim in self.non_inferiority]
+        return texts
 
     def _claim(self, line: DatasetComparison, outcome: Tested) -> str:
         """Return which run is better, or that none is shown to be."""
-        answer = "neither run is shown to be better"
-        if outcome.significant and line.ends is not None:
-            lowest, _ = line.ends
-            first_is_better = (lowest > 0.0) is self.higher_is_better
-            answer = f"{self.first if first_is_better else self.second} is better"
-        condition = f"{line.dataset}: " if self.by_condition else ""
-        return f"{condition}{answer} ({p_text(outcome.holm)})"
+        text = f"{self._answer(line, outcome)} ({p_text(outcome.holm)})"
+        if self.by_condition:
+            return f"{line.dataset}: {text}"
+        return text
+
+    def _answer(self, line: DatasetComparison, outcome: Tested) -> str:
+        if not outcome.significant or line.ends is None:
+            return "neither run is shown to be better"
+        # Both ends of a significant difference have the same sign.
+        lowest, _ = line.ends
+        first_is_higher = lowest > 0.0
+        if first_is_higher is self.higher_is_better:
+            return f"{self.first} is better"
+        return f"{self.second} is better"
 
     def plot(self) -> Any:
         """Return a forest plot of the differences by data set, as matplotlib axes.
@@ -210,18 +251,25 @@ class Comparison(Displayed):
         """Return plain values for JSON."""
         plain = dataclasses.asdict(self)
         plain["differences"] = [difference._asdict() for difference in self.differences]
-        for figures in filter(None, [*plain["datasets"], plain["mean"]]):
-            outcome = figures["outcome"]
-            figures |= {"outcome": outcome.pop("case"), "p_value": None, "holm": None, "reason": None, **outcome}
+        lines = list(plain["datasets"])
+        if plain["mean"] is not None:
+            lines.append(plain["mean"])
+        for line in lines:
+            outcome = line["outcome"]
+            line["outcome"] = outcome.pop("case")
+            # Every line has the same keys, whether it was tested or not.
+            line |= {"p_value": None, "holm": None, "reason": None}
+            line |= outcome
         return plain
 
     def display_blocks(self) -> list[Block]:
         """Return the table with what a reader must know before and after it."""
+        head, rows = self.table()
         return [
             Line(f"{self.benchmark}: first {self.first}, second {self.second}", "title"),
-            *map(Line, self.introduction()),
-            TextTable(*self.table()),
-            *map(Line, self.conclusion()),
+            *[Line(text) for text in self.introduction()],
+            TextTable(head, rows),
+            *[Line(text) for text in self.conclusion()],
             Line(f"The signature of {self.first}:", "code"),
             Line(self.signature, "code"),
         ]
@@ -249,8 +297,10 @@ class BenchmarkComparison(Displayed):
         Raises:
             MissingDependencyError: Matplotlib is not installed.
         """
-        best = self.ranking[0].run if self.ranking else None
-        return _plot([pair for pair in self.comparisons if best in (None, pair.first, pair.second)])
+        if not self.ranking:
+            return _plot(self.comparisons)
+        best = self.ranking[0].run
+        return _plot([pair for pair in self.comparisons if best in (pair.first, pair.second)])
 
 
 _PLOTTER = "StaICC.report.figures:differences"
@@ -258,7 +308,23 @@ _PLOTTER = "StaICC.report.figures:differences"
 
 
 def _plot(compared: Sequence[Comparison]) -> Any:
-    return import_reference(_PLOTTER)(compared).axes()[0]
+    """Return a forest plot of the differences of several pairs of runs, as matplotlib axes."""
+    draw_differences = import_reference(_PLOTTER)
+    figure = draw_differences(compared)
+    return figure.axes()[0]
+
+
+def _number(value: float | None, number_format: str) -> str:
+    """Return a number as a cell of a table; ``-`` without one."""
+    if value is None:
+        return "-"
+    return format(value, number_format)
+
+
+def _interval_text(interval: Interval | None) -> str:
+    if interval is None:
+        return "-"
+    return f"{interval.low:+.3f} .. {interval.high:+.3f}"
 
 
 _MEANING = (
@@ -279,25 +345,6 @@ _MEANING_OF_CONDITIONS = (
 )
 
 
-def _ranking_blocks(comparison: BenchmarkComparison) -> list[Block]:
-    correction = "Holm"
-    if len(comparison.ranking) > MOST_RUNS:
-        correction = "Bonferroni for all pairs, so it can be tied where rank, with Holm's correction, has worse"
-    below = [f"The verdict is in comparison with the best run ({correction}; level {SIGNIFICANCE_LEVEL:g})."]
-    if any(rank.groups for rank in comparison.ranking):
-        below.append("Runs share a letter if they are not shown to differ in the mean.")
-    title = Line(f"{comparison.benchmark}: ranking", "title")
-    return [title, rank_table(comparison.ranking, comparison.metric), *map(Line, below)]
-
-
-def groups_of_blocks(comparisons: Sequence[BenchmarkComparison]) -> Iterator[list[Block]]:
-    """Yield the blocks of each pair of runs, then those of each ranking."""
-    for comparison in comparisons:
-        yield from (pair.display_blocks() for pair in comparison.comparisons)
-        if len(comparison.ranking) > 2:
-            yield _ranking_blocks(comparison)
-
-
 def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Block]:
     """Return comparisons and rankings as tables with what is known about them.
 
@@ -305,11 +352,41 @@ def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Bloc
         comparisons: The comparisons.
     """
     groups, shared = shared_lines(list(groups_of_blocks(comparisons)))
-    spaced = [block for group in groups for block in (*group, Line(""))]
-    pairs = [pair for comparison in comparisons for pair in comparison.comparisons]
-    below = [Line(_MEANING)]
-    if any(line.missing != (0, 0) for pair in pairs for line in pair.lines):
-        below.append(Line(_MEANING_OF_MISSING))
+    blocks: list[Block] = list(shared)
+    for group in groups:
+        blocks += [*group, Line("")]
+
+    pairs: list[Comparison] = []
+    for comparison in comparisons:
+        pairs += comparison.comparisons
+    blocks.append(Line(_MEANING))
+    if any(line.has_missing for pair in pairs for line in pair.lines):
+        blocks.append(Line(_MEANING_OF_MISSING))
     if any(pair.by_condition for pair in pairs):
-        below.append(Line(_MEANING_OF_CONDITIONS))
-    return [*shared, *spaced, *below]
+        blocks.append(Line(_MEANING_OF_CONDITIONS))
+    return blocks
+
+
+def groups_of_blocks(comparisons: Sequence[BenchmarkComparison]) -> Iterator[list[Block]]:
+    """Yield the blocks of each pair of runs, then those of each ranking."""
+    for comparison in comparisons:
+        for pair in comparison.comparisons:
+            yield pair.display_blocks()
+        if len(comparison.ranking) > 2:  # of two runs, the comparison says it all
+            yield _ranking_blocks(comparison)
+
+
+def _ranking_blocks(comparison: BenchmarkComparison) -> list[Block]:
+    """Return the ranking of the runs of a benchmark with what its columns mean."""
+    if len(comparison.ranking) > MOST_RUNS:
+        correction = "Bonferroni for all pairs, so it can be tied where rank, with Holm's correction, has worse"
+    else:
+        correction = "Holm"
+    blocks: list[Block] = [
+        Line(f"{comparison.benchmark}: ranking", "title"),
+        rank_table(comparison.ranking, comparison.metric),
+        Line(f"The verdict is in comparison with the best run ({correction}; level {SIGNIFICANCE_LEVEL:g})."),
+    ]
+    if any(rank.groups for rank in comparison.ranking):
+        blocks.append(Line("Runs share a letter if they are not shown to differ in the mean."))
+    return blocks
