@@ -627,9 +627,10 @@ def test_bounds_decide_as_the_tests_of_all_pairs(metric: str, monkeypatch: pytes
     assert of_bounded == of_exact
     assert len({*of_exact}) > 4
     aligned = align(runs, metric)
-    bound = p_value_bounds(aligned)
+    bounds = p_value_bounds(aligned)
+    assert bounds is not None
     for pair in combinations(aligned.order, 2):
-        assert (bound(*pair) or 1.0) >= difference_outcome(aligned.difference(*pair)).holm - 1e-12
+        assert (bounds.of_pair(*pair) or 1.0) >= difference_outcome(aligned.difference(*pair)).holm - 1e-12
 
 
 @pytest.mark.parametrize("most_runs", [2, 20])
