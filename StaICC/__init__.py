@@ -61,15 +61,14 @@ if TYPE_CHECKING:
     from StaICC.benchmarks.verify import written_prompts as written_prompts
     from StaICC.comparing.citing import find_work as find_work
     from StaICC.comparing.citing import works as works
-    from StaICC.comparing.comparison import Comparison as Comparison
     from StaICC.comparing.comparison import compare as compare
     from StaICC.comparing.comparison import compare_all as compare_all
     from StaICC.comparing.comparison import compare_runs as compare_runs
+    from StaICC.comparing.comparison_results import Comparison as Comparison
     from StaICC.comparing.formats import format_comparisons as format_comparisons
     from StaICC.comparing.formats import format_rankings as format_rankings
     from StaICC.comparing.generalisation import compare_generalising as compare_generalising
     from StaICC.comparing.generalisation import variance_components as variance_components
-    from StaICC.comparing.pairing import list_differences as list_differences
     from StaICC.comparing.planning import components_of as components_of
     from StaICC.comparing.planning import plan as plan
     from StaICC.comparing.published import published_figures as published_figures
@@ -78,6 +77,7 @@ if TYPE_CHECKING:
     from StaICC.comparing.published_comparison import format_published as format_published
     from StaICC.comparing.ranking import Ranking as Ranking
     from StaICC.comparing.ranking import rank as rank
+    from StaICC.comparing.setting_differences import list_differences as list_differences
     from StaICC.compat import Contextual_bias as Contextual_bias
     from StaICC.compat import Demo_sens as Demo_sens
     from StaICC.compat import Domain_bias as Domain_bias
@@ -233,14 +233,15 @@ _HOMES = {
         "Contradicted Recomputed Rerun Unchecked Verification rebuild status_of verify verify_file written_prompts"
     ),
     "StaICC.comparing.citing": "find_work works",
-    "StaICC.comparing.comparison": "Comparison compare compare_all compare_runs",
+    "StaICC.comparing.comparison": "compare compare_all compare_runs",
+    "StaICC.comparing.comparison_results": "Comparison",
     "StaICC.comparing.formats": "format_comparisons format_rankings",
     "StaICC.comparing.generalisation": "compare_generalising variance_components",
-    "StaICC.comparing.pairing": "list_differences",
     "StaICC.comparing.planning": "components_of plan",
     "StaICC.comparing.published": "published_figures published_models",
     "StaICC.comparing.published_comparison": "compare_with_published format_published",
     "StaICC.comparing.ranking": "Ranking rank",
+    "StaICC.comparing.setting_differences": "list_differences",
     "StaICC.compat": "Contextual_bias Demo_sens Domain_bias Post_bias Template_sens Triplet_bias",
     "StaICC.datasets.catalogue": "Card SplitSizes Template TemplateAlternatives cite get_card",
     "StaICC.datasets.dataset": "Dataset load_dataset",

@@ -259,8 +259,7 @@ NUMBERS_ONLY = (
     *("results/details.py", "results/predictor.py", "results/signature.py"),
 )
 ELSEWHERE = (
-    "comparing/comparison.py",
-    "comparing/pairing.py",
+    "comparing/comparison_results.py",
     "comparing/verdicts.py",
     "datasets/table.py",
     "registry.py",

@@ -11,7 +11,8 @@ from StaICC.cli.output import STDOUT, print_fitted, write_text
 from StaICC.cli.parser import add_arguments
 from StaICC.cli.saved_results import add_results, load_named
 from StaICC.comparing import ranking
-from StaICC.comparing.comparison import compare_all, display_comparisons, of_benchmarks
+from StaICC.comparing.comparison import compare_all, of_benchmarks
+from StaICC.comparing.comparison_results import display_comparisons
 from StaICC.comparing.formats import FORMATS, RANKING_FORMATS, format_comparisons, format_rankings
 from StaICC.layout import Block, Line
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from StaICC.arguments import known_name
+from StaICC.comparing.comparable_scores import default_metric, metrics_of
 from StaICC.comparing.missing_queries import RunDifference, mean_of_differences
-from StaICC.comparing.pairing import PairedRecords, default_metric, metrics_of, pair_records
+from StaICC.comparing.pairing import PairedRecords, pair_records
 from StaICC.comparing.verdicts import Tested, TestOutcome
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.metrics.paired_tests import bonferroni, directional_holm
@@ -20,6 +21,7 @@ MOST_RUNS = 20
 """Of more runs than this, each is compared with the best one only, not with each other one. The correction is still for
 all pairs, because the best run is known only from the same rows."""
 TABLE_TOLERANCE = 1e-6
+"""Values of a table and of its records that differ by less are the same, up to rounding."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,10 @@ class AlignedRuns:
     @cached_property
     def means(self) -> dict[str, RunDifference]:
         """The mean of each run over the data sets, as a sum over their test rows."""
-        return {run: mean_of_differences([paired.alone[run] for paired in self.datasets.values()]) for run in self.runs}
+        means = {}
+        for run in self.runs:
+            means[run] = mean_of_differences([paired.alone[run] for paired in self.datasets.values()])
+        return means
 
     def at_worst(self, run: str) -> float | None:
         """Return the mean of a run with each missing query at its worst; ``None`` if it is not known."""
@@ -54,7 +59,9 @@ class AlignedRuns:
         value, _ = self.means[run].values
         if value is not None:
             return value
-        return -math.inf if self.higher_is_better else math.inf
+        if self.higher_is_better:
+            return -math.inf
+        return math.inf
 
     @cached_property
     def order(self) -> list[str]:
@@ -64,7 +71,8 @@ class AlignedRuns:
     @cached_property
     def leaders(self) -> list[str]:
         """The runs with the best value; missing queries count at their worst."""
-        return [run for run in self.order if self.sorted_by(run) == self.sorted_by(self.order[0])]
+        best_value = self.sorted_by(self.order[0])
+        return [run for run in self.order if self.sorted_by(run) == best_value]
 
     @property
     def rows(self) -> int:
@@ -79,6 +87,9 @@ class AlignedRuns:
 def align(results: Mapping[str, Result], metric: str | None, reference: str | None = None) -> AlignedRuns:
     """Pair the records of several results of one benchmark.
 
+    Runs that cannot be compared are left out step by step: those that stopped early, those that share no data set with
+    the first run, those with missing queries by a metric that needs all of them.
+
     Args:
         results: As for :func:`compare_runs`.
         metric: As for :func:`compare`.
@@ -88,101 +99,145 @@ def align(results: Mapping[str, Result], metric: str | None, reference: str | No
         ArgumentError: Fewer than two runs can be compared; the message says why.
         UnknownNameError: The benchmark has no such metric, or there is no such reference.
     """
+    runs, left_out = _complete_runs(results, reference)
+    first_name = next(iter(runs))
+    first = runs[first_name]
+    metric, higher_is_better = _checked_metric(first, metric)
+
+    datasets, reasons = _pair_datasets(runs, metric)
+    if reasons:
+        # A data set may be lost because of a single run. Such a run is left out, and the others are paired again.
+        not_like_first = _runs_unlike_first(runs, metric)
+        left_out += [f"{run} ({reason})" for run, reason in not_like_first.items()]
+        runs = _without(runs, not_like_first)
+        datasets, reasons = {}, {}
+        if len(runs) > 1:
+            datasets, reasons = _pair_datasets(runs, metric)
+
+    incomparable = _incomparable_runs(runs, datasets)
+    if len(runs) - len(incomparable) >= 2 and reference not in incomparable:
+        left_out += [f"{run} ({reason})" for run, reason in incomparable.items()]
+        runs = _without(runs, incomparable)
+        datasets, reasons = _pair_datasets(runs, metric)
+
+    left_out += [f"{names} ({reason})" for reason, names in reasons.items()]
+    if not datasets:
+        listed = "; ".join(dict.fromkeys(left_out))
+        raise ArgumentError(f"nothing can be compared with {first_name} by {metric}: {listed}")
+    for dataset, paired in datasets.items():
+        left_out += [f"{dataset}: {note}" for note in paired.notes]
+    return AlignedRuns(
+        benchmark=first.benchmark,
+        metric=metric,
+        higher_is_better=higher_is_better,
+        runs=runs,
+        datasets=datasets,
+        left_out=tuple(dict.fromkeys(left_out)),
+    )
+
+
+def _complete_runs(results: Mapping[str, Result], reference: str | None) -> tuple[dict[str, Result], list[str]]:
+    """Return the runs that did not stop early, the reference first, and what is left out with the reason.
+
+    Raises:
+        ArgumentError: There are no results, or fewer than two such runs.
+        UnknownNameError: There is no such reference.
+    """
     if not isinstance(results, Mapping) or not all(isinstance(result, Result) for result in results.values()):
         raise ArgumentError(f"results: got {results!r:.80}, expected a mapping of names to results. load() reads files")
-    early = "it stopped early, and these tests need a fixed number of rows: use race, or full runs"
-    left_out = [f"{name} ({early})" for name, result in results.items() if result.stopping is not None]
-    results = {name: result for name, result in results.items() if result.stopping is None}
+    runs: dict[str, Result] = {}
+    left_out: list[str] = []
+    for name, result in results.items():
+        if result.stopping is None:
+            runs[name] = result
+        else:
+            left_out.append(
+                f"{name} (it stopped early, and these tests need a fixed number of rows: use race, or full runs)"
+            )
     if reference is not None:
-        results = {reference: results[known_name("run", reference, results)], **results}
-    if len(results) < 2:
+        known_name("run", reference, runs)
+        runs = {reference: runs[reference], **runs}
+    if len(runs) < 2:
         listed = "; ".join(left_out) or "none"
-        raise ArgumentError(f"at least two runs are needed: got {len(results)}. Left out: {listed}")
-    leader, first = next(iter(results.items()))
-    known = metrics_of(first)
-    metric = metric or default_metric(first)
+        raise ArgumentError(f"at least two runs are needed: got {len(runs)}. Left out: {listed}")
+    return runs, left_out
+
+
+def _checked_metric(result: Result, metric: str | None) -> tuple[str, bool]:
+    """Return a metric of a result, by default its main one, and whether higher values are better.
+
+    Raises:
+        ArgumentError: There is no default, or the metric has no direction.
+        UnknownNameError: The result has no such metric.
+    """
+    known = metrics_of(result)
+    metric = metric or default_metric(result)
     if metric is None:
         raise ArgumentError(
             f"the conditions of an experiment have no common mean: got no metric, expected one of {', '.join(known)}"
         )
     known_name("metric", metric, known)
-    better = score_record(first.benchmark, metric, first.higher_is_better).higher_is_better
-    if better is None and metric in first.query_scores:
+    higher_is_better = score_record(result.benchmark, metric, result.higher_is_better).higher_is_better
+    if higher_is_better is None and metric in result.query_scores:
         raise ArgumentError(f"{metric}: got a metric without a direction, expected Metric(..., higher_is_better=...)")
-    kept = dict(results)
-    pairs, reasons = _pair_datasets(kept, metric)
-    for name, result in results.items() if reasons else ():  # because of one of the runs, or of all
-        common, why = _pair_datasets({leader: first, name: result}, metric)
-        listed = "; ".join(f"{sets}: {reason}" for reason, sets in why.items())
-        if first.divided.keys().isdisjoint(result.divided):
-            listed = f"its data sets are {', '.join(result.divided)}, not {', '.join(first.divided)}"
-        if name != leader and not common:
-            left_out.append(f"{name} ({listed})")
-            del kept[name]
-    if reasons:
-        pairs, reasons = _pair_datasets(kept, metric) if len(kept) > 1 else ({}, {})
-    incomparable = _incomparable_runs(kept, pairs)
-    if len(kept) - len(incomparable) >= 2 and reference not in incomparable:
-        left_out += [f"{name} ({reason})" for name, reason in incomparable.items()]
-        kept = {name: result for name, result in kept.items() if name not in incomparable}
-        pairs, reasons = _pair_datasets(kept, metric)
-    left_out += [f"{sets} ({reason})" for reason, sets in reasons.items()]
-    if not pairs:
-        raise ArgumentError(f"nothing can be compared with {leader} by {metric}: {'; '.join(dict.fromkeys(left_out))}")
-    left_out += [f"{dataset}: {note}" for dataset, paired in pairs.items() for note in paired.notes]
-    left_out = list(dict.fromkeys(left_out))
-    return AlignedRuns(first.benchmark, metric, bool(better), kept, pairs, tuple(left_out))
+    return metric, bool(higher_is_better)
 
 
 def _pair_datasets(runs: Mapping[str, Result], metric: str) -> tuple[dict[str, PairedRecords], dict[str, str]]:
     """Return the records of the runs by data set, and by reason the data sets on which they cannot be compared."""
-    pairs: dict[str, PairedRecords] = {}
+    names: dict[str, None] = {}
+    for result in runs.values():
+        names |= dict.fromkeys(result.divided)
+
+    paired: dict[str, PairedRecords] = {}
     reasons: dict[str, str] = {}
-    for dataset in dict.fromkeys(name for result in runs.values() for name in result.divided):
+    for dataset in names:
         try:
-            pairs[dataset] = pair_records(runs, dataset, metric)
+            paired[dataset] = pair_records(runs, dataset, metric)
         except StaICCError as error:
-            reasons[str(error)] = f"{reasons[str(error)]}, {dataset}" if str(error) in reasons else dataset
-    return pairs, reasons
+            reason = str(error)
+            if reason in reasons:
+                reasons[reason] += f", {dataset}"
+            else:
+                reasons[reason] = dataset
+    return paired, reasons
 
 
-def _incomparable_runs(runs: Mapping[str, Result], pairs: Mapping[str, PairedRecords]) -> dict[str, str]:
-    """Return the runs that cannot be compared because queries have no score, with the reason."""
+def _runs_unlike_first(runs: Mapping[str, Result], metric: str) -> dict[str, str]:
+    """Return the runs that cannot be compared with the first one on any data set, with the reasons."""
+    first_name = next(iter(runs))
+    first = runs[first_name]
+    unlike: dict[str, str] = {}
+    for name, result in runs.items():
+        if name == first_name:
+            continue
+        paired, reasons = _pair_datasets({first_name: first, name: result}, metric)
+        if paired:
+            continue
+        if first.divided.keys().isdisjoint(result.divided):
+            unlike[name] = f"its data sets are {', '.join(result.divided)}, not {', '.join(first.divided)}"
+        else:
+            unlike[name] = "; ".join(f"{names}: {reason}" for reason, names in reasons.items())
+    return unlike
+
+
+def _incomparable_runs(runs: Mapping[str, Result], datasets: Mapping[str, PairedRecords]) -> dict[str, str]:
+    """Return the runs that cannot be compared because queries have no score, with the reason of the first data set."""
     reasons: dict[str, str] = {}
     for run in runs:
-        for paired in pairs.values():
+        for paired in datasets.values():
             reason = paired.why_not_comparable(run)
             if reason is not None:
-                reasons.setdefault(run, reason)
+                reasons[run] = reason
+                break
     return reasons
 
 
-def corrected(
-    outcomes: Sequence[TestOutcome],
-    method: Callable[[Sequence[float | None]], list[float | None]] = directional_holm,
-    chosen_from: int = 0,
-) -> list[TestOutcome]:
-    """Return tests with corrected p-values.
-
-    Args:
-        outcomes: The tests.
-        method: The correction; by default that for both directions of all pairs of runs.
-        chosen_from: Number of tests from which these were chosen by their values (Bonferroni); 0 if they were not
-            chosen.
-    """
-    p_values = [outcome.p_value if isinstance(outcome, Tested) else None for outcome in outcomes]
-    adjusted = [bonferroni(p_value, chosen_from) for p_value in p_values] if chosen_from else method(p_values)
-    return [
-        replace(outcome, holm=p) if isinstance(outcome, Tested) and p is not None else outcome
-        for outcome, p in zip(outcomes, adjusted, strict=True)
-    ]
+def _without(runs: Mapping[str, Result], left_out: Collection[str]) -> dict[str, Result]:
+    return {name: result for name, result in runs.items() if name not in left_out}
 
 
-def corrected_for_conditions(outcome: TestOutcome, conditions: int) -> TestOutcome:
-    """Return a test in one condition of an experiment, corrected for all conditions that are shown (Bonferroni)."""
-    if not isinstance(outcome, Tested):
-        return outcome
-    return replace(outcome, holm=min(1.0, outcome.holm * conditions))
+# -- which pairs are tested, and how their p-values are corrected
 
 
 def compared_pairs(aligned: AlignedRuns, reference: str | None = None) -> tuple[list[tuple[str, str]], int]:
@@ -197,4 +252,43 @@ def compared_pairs(aligned: AlignedRuns, reference: str | None = None) -> tuple[
 
 def _pairs_with(hubs: Sequence[str], runs: Sequence[str]) -> list[tuple[str, str]]:
     """Return each pair of a hub and another run once."""
-    return [(hub, run) for place, hub in enumerate(hubs) for run in runs if run not in hubs[: place + 1]]
+    pairs = []
+    for index, hub in enumerate(hubs):
+        done = hubs[: index + 1]  # the hub itself, and those whose pairs are listed
+        pairs += [(hub, run) for run in runs if run not in done]
+    return pairs
+
+
+def corrected(
+    outcomes: Sequence[TestOutcome],
+    method: Callable[[Sequence[float | None]], list[float | None]] = directional_holm,
+    chosen_from: int = 0,
+) -> list[TestOutcome]:
+    """Return tests with corrected p-values.
+
+    Args:
+        outcomes: The tests.
+        method: Corrects p-values for each other, unless the tests were chosen; by default, the method of Holm for both
+            directions of each test.
+        chosen_from: Number of tests from which these were chosen by their values. Their p-values are then corrected for
+            so many tests (Bonferroni). 0 if they were not chosen.
+    """
+    p_values = [outcome.p_value if isinstance(outcome, Tested) else None for outcome in outcomes]
+    if chosen_from > 0:
+        adjusted = [bonferroni(p_value, chosen_from) for p_value in p_values]
+    else:
+        adjusted = method(p_values)
+
+    corrected_outcomes: list[TestOutcome] = []
+    for outcome, p_value in zip(outcomes, adjusted, strict=True):
+        if isinstance(outcome, Tested) and p_value is not None:
+            outcome = replace(outcome, holm=p_value)
+        corrected_outcomes.append(outcome)
+    return corrected_outcomes
+
+
+def corrected_for_conditions(outcome: TestOutcome, conditions: int) -> TestOutcome:
+    """Return a test in one condition of an experiment, corrected for all conditions that are shown (Bonferroni)."""
+    if not isinstance(outcome, Tested):
+        return outcome
+    return replace(outcome, holm=min(1.0, outcome.holm * conditions))

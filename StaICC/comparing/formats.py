@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 
 from StaICC.arguments import known_name
-from StaICC.comparing.comparison import BenchmarkComparison, display_comparisons, groups_of_blocks
+from StaICC.comparing.comparison_results import BenchmarkComparison, display_comparisons, groups_of_blocks
 from StaICC.comparing.ranking import Ranking
 from StaICC.comparing.verdicts import Untested
 from StaICC.layout import Block, Line, TextTable, layout

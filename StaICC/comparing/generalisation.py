@@ -15,7 +15,8 @@ from typing import Any
 
 from StaICC import benchmark_names
 from StaICC.comparing.alignment import align, corrected
-from StaICC.comparing.comparison import Comparison, DatasetComparison, compare
+from StaICC.comparing.comparison import compare
+from StaICC.comparing.comparison_results import Comparison, DatasetComparison
 from StaICC.comparing.missing_queries import RunDifference, mean_of_differences
 from StaICC.comparing.verdicts import Tested
 from StaICC.errors import ArgumentError, UndefinedMetricError

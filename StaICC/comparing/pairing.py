@@ -9,236 +9,38 @@ the order of the records does not matter. Queries without a score stay among the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
-from StaICC import benchmark_names
 from StaICC.comparing.missing_queries import MEANING, RunDifference, why_not_comparable
+from StaICC.comparing.run_records import (
+    LabelLimits,
+    NotComparableError,
+    Queries,
+    RecordedQuery,
+    RunRecords,
+    is_undefined,
+    metric_inputs,
+    read_records,
+)
 from StaICC.errors import StaICCError
-from StaICC.metrics.diagnosis import noisy_label_shares
-from StaICC.metrics.paired_tests import paired_difference
-from StaICC.metrics.scores import BASELINE_KEYS, CONSISTENCY, HEADLINE, score_record
+from StaICC.metrics.paired_tests import PairedDifference, paired_difference
+from StaICC.metrics.scores import CONSISTENCY, score_record
 from StaICC.metrics.statistics import Contributions, Mean, MicroF1, RangeEnd, Sample, Statistic, lacks_score
+<<<<<<< HEAD
 from StaICC.results.details import ConditionRecord, QueryPosition, query_positions
 from StaICC.results.result import Result
 from StaICC.results.score_records import single_scores
 from StaICC.safe_text import one_line
+=======
+from StaICC.results.details import QueryPosition
+from StaICC.results.result import Result
+>>>>>>> issue52a
 
-_NOT_SCORES = frozenset({"distribution", *BASELINE_KEYS})
-
-_LONGEST_REPLY = 100.0
-"""Labels that one reply can name: the default limit of its tokens."""
-
-
-def is_experiment(result: Result) -> bool:
-    """Return whether a result is an experiment of LongICL, which is compared condition by condition."""
-    if result.benchmark != benchmark_names.LONG_ICL:
-        return False
-    return any(scores.get("experiment") for scores in result.divided.values())
-
-
-def metrics_of(result: Result) -> list[str]:
-    """Return the scores of a result that have a mean over data sets; of an experiment, its conditions."""
-    if is_experiment(result):
-        return [name for name in result.averaged if name not in (*_NOT_SCORES, "mean")]
-    return [name for name in result.averaged if name not in _NOT_SCORES]
-
-
-def default_metric(result: Result) -> str | None:
-    """Return the score by which a result is compared by default: the main one of its benchmark, else the first.
-
-    Returns:
-        The score; ``None`` for an experiment, whose conditions have no common mean.
-    """
-    if is_experiment(result):
-        return None
-    known = metrics_of(result)
-    headline = HEADLINE.get(result.benchmark)
-    if headline in known:
-        return headline
-    return known[0] if known else "accuracy"
-
-
-@dataclass(frozen=True, slots=True)
-class _Records:
-    """The records of one run on one data set."""
-
-    conditions: Mapping[str, Mapping[QueryPosition, tuple[Any, Any]]]
-    """By condition and query: the true label (or the number of true labels), and what the metric needs of the
-    prediction; ``None`` without a score."""
-    labels: tuple[str, ...]
-    weights: tuple[float, ...]
-    """Of the conditions in the score."""
-    queries: int
-    """Number of queries."""
-    data: str | None
-    """Digest of the test texts."""
-    pooled: bool = False
-    """Whether the score is that of the queries of all conditions together, not the mean of their scores."""
-    most: tuple[float, float] | None = None
-    """The largest possible numbers of true and of predicted labels of a query, for micro F1."""
-
-
-_Term = tuple[float, Contributions]
-"""A condition's weight, and what each row contributes to its metric."""
-
-
-class _LeftOutError(StaICCError):
-    """A data set cannot be compared, for the reason in the message."""
-
-
-def _certain(label: int, width: int) -> list[float]:
-    return [float(place == label) for place in range(width)]
-
-
-def _weights(result: Result, names: Sequence[str]) -> tuple[float, ...]:
-    """Return the weights of the conditions: a regression slope for label noise, else their mean."""
-    if result.benchmark != benchmark_names.GLER:
-        return (1.0 / len(names),) * len(names)
-    k = str(result.setting("k"))
-    if not k.isdecimal() or len(names) < 2:
-        raise _LeftOutError(f"the run has no single k ({k}), so the slope has no abscissas")
-    shares = noisy_label_shares(int(k), len(names))
-    middle = sum(shares) / len(shares)
-    spread = sum((share - middle) ** 2 for share in shares)
-    if not spread:
-        raise _LeftOutError("without demonstrations, labels cannot be wrong")
-    return tuple((share - middle) / spread for share in shares)
-
-
-def _read(result: Result, name: str, metric: str, statistic: Statistic) -> _Records:
-    """Read what a statistic needs of one data set.
-
-    Raises:
-        _LeftOutError: The metric, or the records, are missing.
-    """
-    details, values, long_icl = (
-        result.details.get(name),
-        result.divided.get(name),
-        result.benchmark == benchmark_names.LONG_ICL,
-    )
-    if details is None or values is None:
-        raise _LeftOutError("not in this run")
-    records = {record.name: record for record in details.conditions}
-    rounds = (values.get("rounds") or {}) if long_icl else {}
-    if not long_icl:
-        names = list(records)
-    elif metric == "mean":
-        names = list(rounds)
-    else:
-        names = [metric]
-    if not names:
-        raise _LeftOutError("the run has no rounds here" if long_icl else "the file has no records of its queries")
-    f1 = long_icl and values.get("metric") == "micro_f1"
-    conditions: dict[str, dict[QueryPosition, tuple[Any, Any]]] = {}
-    most, queries = (1.0, 1.0), 0
-    for condition in names:
-        answers: list[Any]
-        if (record := records.get(condition)) is not None:
-            rows, truth = record.rows, record.truth
-            answers = list(record.predictions) if long_icl else _answers(result, name, record, metric, statistic)
-            if f1:
-                guesses = zip(truth, answers, strict=True)
-                answers = [None if guess is None else (int(guess == own), 1 + (guess >= 0)) for own, guess in guesses]
-        elif (items := rounds.get(condition, {}).get("items")) is not None:  # several labels per item
-            rows, truth = (tuple(item[place] for item in items) for place in (0, 1))
-            answers = [None if gold is None else (correct, gold + predicted) for _, gold, predicted, correct in items]
-            counts = [(float(gold), float(predicted)) for _, gold, predicted, _ in items if gold is not None]
-            most = max([most[0], *(gold for gold, _ in counts)]), max([_LONGEST_REPLY, *(size for _, size in counts)])
-        else:
-            raise _LeftOutError(f"the file has no records of the queries of {condition}; run again with this version")
-        queries += len(rows)
-        keyed = zip(query_positions(rows), truth, answers, strict=True)
-        conditions[condition] = {key: (label, answer) for key, label, answer in keyed}
-    weights = _weights(result, names)
-    pooled = result.benchmark == benchmark_names.GENERALISATION
-    read = _Records(conditions, details.labels, weights, queries, details.data, pooled, most if f1 else None)
-    undefined = saved_value(values, metric) is None and not (details.failed and long_icl)
-    if undefined and not _lacks_queries(read, statistic):
-        reason = details.missing.get(metric) or details.missing.get(f"sensitivity.{metric}")
-        raise _LeftOutError(reason or next(iter(details.notes), None) or f"the run has no {metric} here")
-    return read
-
-
-def _lacks_queries(records: _Records, statistic: Statistic) -> bool:
-    """Return whether the score of a run is undefined only because no query of a condition has one.
-
-    Such a score is not left out: its queries are missing ones (:mod:`StaICC.comparing.missing_queries`).
-    """
-    predictions = {name: [answer for _, answer in own.values()] for name, own in records.conditions.items()}
-    return _undefined_on(_read_by(statistic, predictions), records.pooled)
-
-
-def _read_by(statistic: Statistic, predictions: Mapping[str, list[Any]]) -> Mapping[str, list[Any]]:
-    """Return what a metric reads, by condition; of a consistency, the labels of each query as one."""
-    if statistic is CONSISTENCY:  # over the conditions, which have the same queries
-        return {next(iter(predictions)): list(zip(*predictions.values(), strict=True))}
-    return predictions
-
-
-def _undefined_on(predictions: Mapping[str, Sequence[Any]], pooled: bool) -> bool:
-    """Return whether the score of predictions is undefined: a condition, or all of a pooled score, has none."""
-    empty = [all(map(lacks_score, own)) for own in predictions.values()]
-    return all(empty) if pooled else any(empty)
-
-
-def _answers(result: Result, name: str, record: ConditionRecord, metric: str, statistic: Statistic) -> list[Any]:
-    """Return what a statistic needs of each prediction of a condition; ``None`` for queries without it."""
-    labels, own = result.details[name].labels, result.query_scores.get(metric)
-    width = len(labels) or 1 + max(*record.truth, *(label or 0 for label in record.predictions))
-    answers: list[Any] = list(record.predictions)
-    scores_of_queries = [] if own is None else list(own.values.get(name, {}).get(record.name) or ())
-    nothing_predicted = all(label is None for label in record.predictions) and not result.counted_wrong(name)
-    if nothing_predicted and not scores_of_queries:
-        return answers
-    if own is not None:
-        answers = scores_of_queries
-        if len(answers) != len(record.truth):
-            raise _LeftOutError(f"the file has {metric} of {len(answers)} queries, expected {len(record.truth)}")
-        if any(score is not None and not own.low <= score <= own.high for score in answers):
-            raise _LeftOutError(f"the file has {metric} of a query outside its range {own.low:g} to {own.high:g}")
-    elif statistic.reads == "distributions" and record.output == "labels":
-        answers = [label if label is None else _certain(label, width) for label in answers]
-    elif statistic.reads != "labels":
-        if record.scores is None or record.output not in ("probabilities", "logits"):
-            kind = {"labels": "bare labels"}.get(record.output, record.output)
-            raise _LeftOutError(f"the predictions are {kind}, which have no probabilities")
-        answers = list(record.probabilities(width))
-    for condition, number in result.counted_wrong(name) if statistic.of_classification else ():
-        if condition == record.name:
-            label = (record.truth[number] + 1) % width
-            answers[number] = label if statistic.reads == "labels" else _certain(label, width)
-    return answers
-
-
-def saved_value(values: Mapping[str, Any], metric: str) -> float | None:
-    """Return a score as a result has it; the slope, for a regression line."""
-    scores = dict(single_scores(values))
-    return scores.get(metric, scores.get(f"sensitivity.{metric}"))
-
-
-def _relabelled(records: _Records, labels: tuple[str, ...], are_scores: bool) -> _Records:
-    """Return records with label indexes of another order of the same names; unchanged if the names differ."""
-    if records.labels == labels or sorted(records.labels) != sorted(labels) or len(set(labels)) < len(labels):
-        return records
-    new = [labels.index(name) for name in records.labels]
-    old = [records.labels.index(name) for name in labels]
-
-    def moved(answer: Any) -> Any:
-        if answer is None:
-            return None
-        if isinstance(answer, (list, tuple)):
-            return [answer[place] for place in old]
-        return answer if are_scores else new[answer]
-
-    conditions = {
-        name: {key: (new[truth], moved(answer)) for key, (truth, answer) in queries.items()}
-        for name, queries in records.conditions.items()
-    }
-    return replace(records, conditions=conditions, labels=labels)
+_Terms = list[tuple[float, Contributions]]
+"""For each condition its weight in the score, and what each test row contributes to its metric."""
 
 
 class PairedRecords:
@@ -248,67 +50,70 @@ class PairedRecords:
         metric: Name of the score by which they are compared.
         statistic: What it measures.
         runs: Their records, with labels in the same order.
-        keys: The queries of each condition that every run has, also without a prediction.
+        positions: The queries of each condition that every run has, also without a prediction.
     """
 
     def __init__(
         self,
         metric: str,
         statistic: Statistic,
-        runs: Mapping[str, _Records],
-        keys: Mapping[str, Sequence[QueryPosition]],
+        runs: Mapping[str, RunRecords],
+        positions: Mapping[str, Sequence[QueryPosition]],
     ) -> None:
-        self.metric, self.runs, self.keys, self.statistic = metric, runs, keys, statistic
-        self.queries = sum(map(len, keys.values()))
+        self.metric = metric
+        self.statistic = statistic
+        self.runs = runs
+        self.positions = positions
+        self.queries = sum(len(of_condition) for of_condition in positions.values())
+        """Number of compared queries of each run."""
+        numbers = _row_numbers(positions)
+        self.rows = len(numbers)
+        """Number of test rows."""
         reference = next(iter(runs.values()))
-        places = {row: n for n, row in enumerate(sorted({row for own in keys.values() for row, _ in own}))}
-        self.rows = len(places)
-        self._samples = {
-            name: Sample(
-                [reference.conditions[name][key][0] for key in own],
-                [places[row] for row, _ in own],
-                len(places),
-                len(reference.labels),
-            )
-            for name, own in keys.items()
-        }
-        self._predictions = {
-            run: {name: [records.conditions[name][key][1] for key in own] for name, own in keys.items()}
-            for run, records in runs.items()
-        }
-        self.missing = {
-            run: sum(map(lacks_score, chain.from_iterable(predictions.values())))
-            for run, predictions in self._predictions.items()
-        }
+        self._samples: dict[str, Sample] = {}
+        for condition, of_condition in positions.items():
+            self._samples[condition] = _sample(reference, condition, of_condition, numbers)
+        self._predictions: dict[str, dict[str, list[Any]]] = {}
+        self.missing: dict[str, int] = {}
         """Number of compared queries of each run without a score."""
+        for run, records in runs.items():
+            predictions = _predictions_at(records, positions)
+            self._predictions[run] = predictions
+            self.missing[run] = sum(_count_missing(of_condition) for of_condition in predictions.values())
 
     def why_not_comparable(self, run: str) -> str | None:
         """Return why a run cannot be compared because queries have no score; ``None`` if it can."""
         return why_not_comparable(self.metric, self.statistic, self.missing[run], self.queries)
 
+    # -- differences
+
     def difference(self, first: str, second: str) -> RunDifference:
         """Return the difference of the metric between two runs."""
-        values = self.values[first], self.values[second]
-        missing = self.missing[first], self.missing[second]
+        values = (self.values[first], self.values[second])
+        missing = (self.missing[first], self.missing[second])
         reason = self.why_not_comparable(first) or self.why_not_comparable(second)
         if reason is not None:
             return RunDifference(values, self.rows, missing, None, reason)
         if missing == (0, 0):
-            ours, others = self._own_terms[first], self._own_terms[second]
-            if not self.statistic.independent:
-                ours, others = self._terms(first, second), self._terms(second, first)
-            difference = paired_difference(ours, others)
+            difference = self._difference_of_complete(first, second)
             return RunDifference(values, self.rows, missing, (difference, difference))
         lowest = paired_difference(self._lowest_terms[first], self._highest_terms[second])
         highest = paired_difference(self._highest_terms[first], self._lowest_terms[second])
         return RunDifference(values, self.rows, missing, (lowest, highest))
 
+    def _difference_of_complete(self, first: str, second: str) -> PairedDifference:
+        """Return the difference of two runs without missing queries."""
+        if self.statistic.independent:
+            return paired_difference(self._own_terms[first], self._own_terms[second])
+        # What a row contributes then depends on the run that it is compared with.
+        return paired_difference(self._terms(first, second), self._terms(second, first))
+
     @cached_property
     def alone(self) -> dict[str, RunDifference]:
-        """The metric of each run as a sum over test rows, in the place of a difference from 0."""
-        return {run: self._alone(run) for run in self.runs}
+        """The metric of each run as a sum over test rows, written as its difference from 0."""
+        return {run: self._difference_from_zero(run) for run in self.runs}
 
-    def _alone(self, run: str) -> RunDifference:
+    def _difference_from_zero(self, run: str) -> RunDifference:
         values: tuple[float | None, float] = (self.values[run], 0.0)
         missing = (self.missing[run], 0)
         reason = self.why_not_comparable(run)
@@ -321,6 +126,8 @@ class PairedRecords:
         highest = paired_difference(self._highest_terms[run], [])
         return RunDifference(values, self.rows, missing, (lowest, highest))
 
+    # -- values
+
     @cached_property
     def values(self) -> dict[str, float | None]:
         """The metric of each run on the compared queries that it predicted; ``None`` if it is undefined on them."""
@@ -329,65 +136,28 @@ class PairedRecords:
     def _value_of_predicted(self, run: str) -> float | None:
         """Return the metric of a run on the queries that have a score; ``None`` if a condition has none."""
         if self.missing[run] == 0:
-            return math.fsum(weight * part.value for weight, part in self._own_terms[run])
-        if _undefined_on(self._of_metric(run), self.runs[run].pooled):
+            return math.fsum(weight * of_condition.value for weight, of_condition in self._own_terms[run])
+        inputs = self._inputs(run)
+        if is_undefined(inputs, self.runs[run].pooled):
             return None
-        values, numbers = [], []
-        for condition, predictions in self._of_metric(run).items():
-            known = [place for place, prediction in enumerate(predictions) if not lacks_score(prediction)]
-            value = 0.0
-            if known:
-                sample = self._samples[condition].of_queries(known)
-                value = self.statistic.of_run(sample, [predictions[place] for place in known]).value
-            values.append(value)
-            numbers.append(len(known))
-        weights: Sequence[float] = self._weights(self.runs[run])
+
+        values: list[float] = []
+        predicted_counts: list[int] = []
+        for condition, predictions in inputs.items():
+            indexes = [index for index, prediction in enumerate(predictions) if not lacks_score(prediction)]
+            predicted_counts.append(len(indexes))
+            if not indexes:  # of a pooled score, in which the condition then has weight 0
+                values.append(0.0)
+                continue
+            sample = self._samples[condition].of_queries(indexes)
+            predicted = [predictions[index] for index in indexes]
+            values.append(self.statistic.of_run(sample, predicted).value)
+
+        weights: Sequence[float] = self._weights(run)
         if self.runs[run].pooled:
-            weights = [number / sum(numbers) for number in numbers]
+            total = sum(predicted_counts)
+            weights = [count / total for count in predicted_counts]
         return math.fsum(weight * value for weight, value in zip(weights, values, strict=True))
-
-    def _of_metric(self, run: str) -> Mapping[str, list[Any]]:
-        """Return what the metric reads of the compared queries of a run, by condition."""
-        return _read_by(self.statistic, self._predictions[run])
-
-    def _weights(self, records: _Records) -> tuple[float, ...]:
-        return (1.0,) if self.statistic is CONSISTENCY else records.weights
-
-    @cached_property
-    def _own_terms(self) -> dict[str, list[_Term]]:
-        return {run: self._terms(run, run) for run in self.runs if self.missing[run] == 0}
-
-    @cached_property
-    def _lowest_terms(self) -> dict[str, list[_Term]]:
-        return {run: self._terms_with_missing(run, "lowest") for run in self.runs}
-
-    @cached_property
-    def _highest_terms(self) -> dict[str, list[_Term]]:
-        return {run: self._terms_with_missing(run, "highest") for run in self.runs}
-
-    def _terms_with_missing(self, run: str, end: RangeEnd) -> list[_Term]:
-        """Return the terms of a mean over queries, with missing queries so that it is as low or high as possible."""
-        if self.missing[run] == 0:
-            return self._own_terms[run]
-        if not isinstance(self.statistic, Mean):
-            raise TypeError(f"{self.metric} is no mean over queries")
-        terms = []
-        predictions = self._of_metric(run)
-        for weight, name in zip(self._weights(self.runs[run]), predictions, strict=True):
-            missing_at: RangeEnd = "lowest" if (end == "lowest") == (weight > 0.0) else "highest"
-            of_condition = self.statistic.with_missing(self._samples[name], predictions[name], missing_at)
-            terms.append((weight, of_condition))
-        return terms
-
-    @property
-    def notes(self) -> Iterator[str]:
-        """The number of queries that are not compared, and of those without a score, by run."""
-        for run, records in self.runs.items():
-            if left_out := records.queries - self.queries:
-                yield f"{left_out} of {records.queries} queries of {run} are not compared"
-            if missing := self.missing[run]:
-                how = "the metric is untested" if self.why_not_comparable(run) else MEANING
-                yield f"{missing} of {self.queries} queries of {run} have no score: {how}"
 
     @property
     def condition_values(self) -> dict[str, dict[str, float]]:
@@ -396,145 +166,306 @@ class PairedRecords:
         It is empty if the metric is no mean over the conditions, or if queries have no score.
         """
         weights = {weight for records in self.runs.values() for weight in records.weights}
-        if len(weights) > 1 or isinstance(self.statistic, MicroF1) or self.statistic is CONSISTENCY:
+        is_mean_over_conditions = len(weights) == 1 and self.statistic is not CONSISTENCY
+        if not is_mean_over_conditions or isinstance(self.statistic, MicroF1):
             return {}
         if any(self.missing.values()):
             return {}
         values: dict[str, dict[str, float]] = {}
-        for name, keys in self.keys.items():
-            for repeat in sorted({repeat for _, repeat in keys}):
-                chosen = {name: [key for key in keys if key[1] == repeat]}
-                part = PairedRecords(self.metric, self.statistic, self.runs, chosen)
-                values[f"{name} {repeat}"] = {
-                    run: self.statistic.of_run(part._samples[name], predictions[name]).value
-                    for run, predictions in part._predictions.items()
-                }
+        for condition, positions in self.positions.items():
+            for repeat in sorted({repeat for _, repeat in positions}):
+                of_repeat = [position for position in positions if position[1] == repeat]
+                values[f"{condition} {repeat}"] = self._values_at(condition, of_repeat)
         return values
 
-    def _terms(self, run: str, other: str) -> list[_Term]:
-        """Return the weights of the conditions, and what each row contributes to the metric of a run."""
-        ours, others = self._of_metric(run), self._of_metric(other)
-        parts = [self.statistic.of_run(self._samples[name], own, others[name]) for name, own in ours.items()]
-        return list(zip(self._weights(self.runs[run]), parts, strict=True))
+    def _values_at(self, condition: str, positions: Sequence[QueryPosition]) -> dict[str, float]:
+        """Return the metric of each run on some queries of one condition."""
+        numbers = _row_numbers({condition: positions})
+        reference = next(iter(self.runs.values()))
+        sample = _sample(reference, condition, positions, numbers)
+        values = {}
+        for run, records in self.runs.items():
+            queries = records.conditions[condition]
+            predictions = [queries[position].prediction for position in positions]
+            values[run] = self.statistic.of_run(sample, predictions).value
+        return values
+
+    # -- terms: what each test row contributes
+
+    def _inputs(self, run: str) -> Mapping[str, list[Any]]:
+        """Return what the metric reads of the compared queries of a run, by condition."""
+        return metric_inputs(self.statistic, self._predictions[run])
+
+    def _weights(self, run: str) -> tuple[float, ...]:
+        """Return the weight of each condition of :meth:`_inputs`."""
+        if self.statistic is CONSISTENCY:
+            return (1.0,)
+        return self.runs[run].weights
+
+    def _terms(self, run: str, other: str) -> _Terms:
+        """Return the terms of a run that is compared with another."""
+        inputs = self._inputs(run)
+        other_inputs = self._inputs(other)
+        terms = []
+        for weight, condition in zip(self._weights(run), inputs, strict=True):
+            sample = self._samples[condition]
+            contributions = self.statistic.of_run(sample, inputs[condition], other_inputs[condition])
+            terms.append((weight, contributions))
+        return terms
+
+    @cached_property
+    def _own_terms(self) -> dict[str, _Terms]:
+        """The terms of each run without missing queries, compared with itself."""
+        return {run: self._terms(run, run) for run in self.runs if self.missing[run] == 0}
+
+    @cached_property
+    def _lowest_terms(self) -> dict[str, _Terms]:
+        """The terms of each run if its missing queries make its score as low as possible."""
+        return {run: self._terms_with_missing(run, "lowest") for run in self.runs}
+
+    @cached_property
+    def _highest_terms(self) -> dict[str, _Terms]:
+        """The terms of each run if its missing queries make its score as high as possible."""
+        return {run: self._terms_with_missing(run, "highest") for run in self.runs}
+
+    def _terms_with_missing(self, run: str, end: RangeEnd) -> _Terms:
+        """Return the terms of a mean over queries, with missing queries so that it is as low or high as possible."""
+        if self.missing[run] == 0:
+            return self._own_terms[run]
+        if not isinstance(self.statistic, Mean):
+            raise TypeError(f"{self.metric} is no mean over queries")
+        opposite_end: RangeEnd = "highest" if end == "lowest" else "lowest"
+        inputs = self._inputs(run)
+        terms = []
+        for weight, condition in zip(self._weights(run), inputs, strict=True):
+            # In a condition with a negative weight, a high score makes the sum low.
+            missing_at = end if weight > 0.0 else opposite_end
+            contributions = self.statistic.with_missing(self._samples[condition], inputs[condition], missing_at)
+            terms.append((weight, contributions))
+        return terms
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """The number of queries that are not compared, and of those without a score, by run."""
+        for run, records in self.runs.items():
+            left_out = records.queries - self.queries
+            if left_out > 0:
+                yield f"{left_out} of {records.queries} queries of {run} are not compared"
+            missing = self.missing[run]
+            if missing > 0:
+                consequence = "the metric is untested" if self.why_not_comparable(run) else MEANING
+                yield f"{missing} of {self.queries} queries of {run} have no score: {consequence}"
+
+
+def _row_numbers(positions: Mapping[str, Sequence[QueryPosition]]) -> dict[int, int]:
+    """Return a number from 0 on for each test row, in order."""
+    rows: set[int] = set()
+    for of_condition in positions.values():
+        rows.update(row for row, _ in of_condition)
+    return {row: number for number, row in enumerate(sorted(rows))}
+
+
+def _sample(
+    reference: RunRecords, condition: str, positions: Sequence[QueryPosition], numbers: Mapping[int, int]
+) -> Sample:
+    """Return some queries of a condition as a sample, with the true labels of a run; all runs have the same.
+
+    Args:
+        reference: The records of the run.
+        condition: The condition.
+        positions: The queries.
+        numbers: A number for each test row.
+    """
+    queries = reference.conditions[condition]
+    truth: list[Any] = [queries[position].truth for position in positions]
+    rows = [numbers[row] for row, _ in positions]
+    return Sample(truth, rows, len(numbers), len(reference.labels))
+
+
+def _predictions_at(records: RunRecords, positions: Mapping[str, Sequence[QueryPosition]]) -> dict[str, list[Any]]:
+    """Return what is recorded of the predictions at some positions, by condition."""
+    predictions = {}
+    for condition, of_condition in positions.items():
+        queries = records.conditions[condition]
+        predictions[condition] = [queries[position].prediction for position in of_condition]
+    return predictions
+
+
+def _count_missing(predictions: Sequence[Any]) -> int:
+    return sum(lacks_score(prediction) for prediction in predictions)
+
+
+# -- from results
+
+
+def pair_records(results: Mapping[str, Result], dataset: str, metric: str) -> PairedRecords:
+    """Return the records of several runs on one data set.
+
+    Args:
+        results: The runs, by name, all of the same benchmark.
+        dataset: The data set.
+        metric: A score of the benchmark.
+
+    Raises:
+        NotComparableError: They cannot be compared.
+    """
+    statistic = _statistic(results, metric)
+    runs = _comparable_records(results, dataset, metric, statistic)
+    metric_names = {result.divided[dataset].get("metric") for result in results.values()}
+    if len(metric_names) > 1:
+        raise NotComparableError(f"the runs have other metrics here: {', '.join(map(str, metric_names))}")
+
+    positions = _shared_positions(runs)
+    if statistic is CONSISTENCY:
+        # The consistency of a query needs all conditions.
+        of_all = set.intersection(*(set(of_condition) for of_condition in positions.values()))
+        positions = dict.fromkeys(positions, sorted(of_all))
+    if not all(positions.values()):
+        raise NotComparableError("the runs share no test row")
+
+    limits = [records.label_limits for records in runs.values() if records.label_limits is not None]
+    if limits:
+        statistic = _micro_f1(limits)
+    paired = PairedRecords(metric, statistic, runs, positions)
+    for value in paired.values.values():
+        if value is not None and math.isinf(value):
+            raise NotComparableError(f"{metric} is infinite on the compared rows")
+    return paired
 
 
 def _statistic(runs: Mapping[str, Result], metric: str) -> Statistic:
     """Return what a score of all runs measures.
 
     Raises:
-        _LeftOutError: It is not known.
+        NotComparableError: It is not known.
     """
-    scores = [score_record(run.benchmark, metric, run.higher_is_better) for run in runs.values()]
-    own = [run.query_scores.get(metric) for run in runs.values()]
-    ranges = {(of_run.low, of_run.high) for of_run in own if of_run is not None}
-    if None not in own and len(ranges) == len({score.higher_is_better for score in scores}) == 1:
-        return Mean(*ranges.pop())
-    if len(benchmarks := dict.fromkeys(run.benchmark for run in runs.values())) > 1:
-        raise _LeftOutError(f"the runs are of other benchmarks: {', '.join(benchmarks)}")
-    statistics = [score.statistic for score in scores]
-    if statistics[0] is None or None in statistics:
-        raise _LeftOutError(
-            f"{metric} cannot be recomputed from a file: it is no metric of this library, and not in all runs a MeanOf "
-            "with the same range and direction"
-        )
+    own_mean = _common_query_scores(runs, metric)
+    if own_mean is not None:
+        return own_mean
+
+    benchmarks = list(dict.fromkeys(run.benchmark for run in runs.values()))
+    if len(benchmarks) > 1:
+        raise NotComparableError(f"the runs are of other benchmarks: {', '.join(benchmarks)}")
+    statistics: list[Statistic] = []
+    for run in runs.values():
+        statistic = score_record(run.benchmark, metric, run.higher_is_better).statistic
+        if statistic is None:
+            raise NotComparableError(
+                f"{metric} cannot be recomputed from a file: it is no metric of this library, and not in all runs a "
+                "MeanOf with the same range and direction"
+            )
+        statistics.append(statistic)
     return statistics[0]
 
 
-def pair_records(results: Mapping[str, Result], name: str, metric: str) -> PairedRecords:
-    """Return the records of several runs on one data set.
+def _common_query_scores(runs: Mapping[str, Result], metric: str) -> Mean | None:
+    """Return a metric of the user's own as the mean of the scores that the runs have of each query.
 
-    Args:
-        results: The runs, by name, all of the same benchmark.
-        name: The data set.
-        metric: A score of the benchmark.
+    Returns:
+        The mean; ``None`` if a run has no such scores, or if range or direction of the metric differ between runs.
+    """
+    definitions = set()
+    for run in runs.values():
+        scores = run.query_scores.get(metric)
+        if scores is None:
+            return None
+        direction = score_record(run.benchmark, metric, run.higher_is_better).higher_is_better
+        definitions.add((scores.low, scores.high, direction))
+    if len(definitions) > 1:
+        return None
+    low, high, _ = definitions.pop()
+    return Mean(low, high)
+
+
+def _comparable_records(
+    results: Mapping[str, Result], dataset: str, metric: str, statistic: Statistic
+) -> dict[str, RunRecords]:
+    """Return the records of each run, with the labels in the order of the first run.
 
     Raises:
-        _LeftOutError: They cannot be compared.
+        NotComparableError: A run has no records, or other ones than the first run.
     """
-    statistic = _statistic(results, metric)
-    runs: dict[str, _Records] = {}
+    runs: dict[str, RunRecords] = {}
+    first_run = next(iter(results))
     for run, result in results.items():
         try:
-            records = _read(result, name, metric, statistic)
+            records = read_records(result, dataset, metric, statistic)
         except StaICCError as error:
-            raise _LeftOutError(f"{run}: {error}") from error
-        first, reference = next(iter(runs.items()), (run, records))
-        runs[run] = _relabelled(records, reference.labels, metric in result.query_scores)
-        if run != first and (reason := _unlike(reference, runs[run])):
-            raise _LeftOutError(f"{first} and {run} have {reason}")
-    kinds = {result.divided[name].get("metric") for result in results.values()}
-    if len(kinds) > 1:
-        raise _LeftOutError(f"the runs have other metrics here: {', '.join(map(str, kinds))}")
-    keys = {
-        condition: sorted(set.intersection(*(set(records.conditions[condition]) for records in runs.values())))
-        for condition in reference.conditions
-    }
-    if statistic is CONSISTENCY:
-        keys = dict.fromkeys(keys, sorted(set.intersection(*map(set, keys.values()))))
-    if not all(keys.values()):
-        raise _LeftOutError("the runs share no test row")
-    limits = [records.most for records in runs.values() if records.most is not None]
-    if limits:
-        statistic = MicroF1((max(gold for gold, _ in limits), max(predicted for _, predicted in limits)))
-    paired = PairedRecords(metric, statistic, runs, keys)
-    if any(value is not None and math.isinf(value) for value in paired.values.values()):
-        raise _LeftOutError(f"{metric} is infinite on the compared rows")
-    return paired
+            raise NotComparableError(f"{run}: {error}") from error
+        if run == first_run:
+            runs[run] = records
+            continue
+        reference = runs[first_run]
+        are_scores = metric in result.query_scores
+        records = _in_label_order(records, reference.labels, predictions_are_scores=are_scores)
+        difference = _why_not_the_same_rows(reference, records)
+        if difference is not None:
+            raise NotComparableError(f"{first_run} and {run} have {difference}")
+        runs[run] = records
+    return runs
 
 
-def _unlike(reference: _Records, records: _Records) -> str | None:
+def _in_label_order(records: RunRecords, labels: tuple[str, ...], predictions_are_scores: bool = False) -> RunRecords:
+    """Return records with the label indexes of another order of the same names; unchanged if the names differ.
+
+    Args:
+        records: The records.
+        labels: The label names in the wanted order.
+        predictions_are_scores: Whether predictions are scores of queries, which do not depend on the order.
+    """
+    has_duplicates = len(set(labels)) < len(labels)
+    if records.labels == labels or sorted(records.labels) != sorted(labels) or has_duplicates:
+        return records
+    new_index = [labels.index(name) for name in records.labels]
+    old_index = [records.labels.index(name) for name in labels]
+    conditions: dict[str, Queries] = {}
+    for condition, queries in records.conditions.items():
+        reordered = {}
+        for position, query in queries.items():
+            truth = None if query.truth is None else new_index[query.truth]
+            prediction = query.prediction
+            if isinstance(prediction, (list, tuple)):  # a score for each label
+                prediction = [prediction[index] for index in old_index]
+            elif prediction is not None and not predictions_are_scores:
+                prediction = new_index[prediction]
+            reordered[position] = RecordedQuery(truth, prediction)
+        conditions[condition] = reordered
+    return replace(records, conditions=conditions, labels=labels)
+
+
+def _why_not_the_same_rows(reference: RunRecords, records: RunRecords) -> str | None:
     """Return why two runs are not on the same test rows with the same labels; ``None`` if they are."""
     if list(reference.conditions) != list(records.conditions):
         return f"other conditions: {', '.join(reference.conditions)} and {', '.join(records.conditions)}"
     if len(reference.labels) != len(records.labels) and reference.labels and records.labels:
         return f"other labels: {len(reference.labels)} and {len(records.labels)}"
     for condition, queries in reference.conditions.items():
-        for key in queries.keys() & records.conditions[condition].keys():
-            truths = queries[key][0], records.conditions[condition][key][0]
-            if None not in truths and truths[0] != truths[1]:  # of failed queries with several labels, it is not saved
-                return f"other true labels (test row {key[0]}: label {truths[0]} and {truths[1]})"
-    if reference.data != records.data or records.data is None:
-        return f"other data under this name (digests {reference.data!s:.12} and {records.data!s:.12})"
+        other_queries = records.conditions[condition]
+        for position in queries.keys() & other_queries.keys():
+            truth = queries[position].truth
+            other_truth = other_queries[position].truth
+            # Of a failed query with several labels, the number of true labels is not saved.
+            if truth is not None and other_truth is not None and truth != other_truth:
+                return f"other true labels (test row {position[0]}: label {truth} and {other_truth})"
+    if reference.data_digest != records.data_digest or records.data_digest is None:
+        return f"other data under this name (digests {reference.data_digest!s:.12} and {records.data_digest!s:.12})"
     return None
 
 
-class Difference(NamedTuple):
-    """A setting, or a fact about the model, in which two runs differ."""
-
-    field: str
-    first: str | None
-    second: str | None
-
-    def __str__(self) -> str:
-        return one_line(f"{self.field}: {shown_value(self.first)} and {shown_value(self.second)}")
-
-
-def shown_value(value: str | None) -> str:
-    """Return the value of a setting as one line; "not set" without one."""
-    return "not set" if value is None else " ".join(value.split())
+def _shared_positions(runs: Mapping[str, RunRecords]) -> dict[str, list[QueryPosition]]:
+    """Return the queries that all runs have, by condition, in the order of their rows."""
+    first, *others = runs.values()
+    shared = {}
+    for condition, queries in first.conditions.items():
+        positions = set(queries)
+        for records in others:
+            positions &= records.conditions[condition].keys()
+        shared[condition] = sorted(positions)
+    return shared
 
 
-def list_differences(first: Result, second: Result) -> tuple[Difference, ...]:
-    """Return the settings (fields of the signature) and the facts about the models in which two runs differ.
-
-    Args:
-        first: A result.
-        second: Another.
-
-    Returns:
-        The settings, then the facts. A fact with the name of a setting is marked, and left out if it says the same.
-    """
-    settings = first.signature.differences(second.signature)
-    ours, others = first.provenance.facts(), second.provenance.facts()
-    facts = {name: (ours.get(name), others.get(name)) for name in dict.fromkeys([*ours, *others])}
-    differing = {name: pair for name, pair in facts.items() if pair[0] != pair[1] and pair != settings.get(name)}
-    marked = {f"{name} (model)" if name in settings else name: pair for name, pair in differing.items()}
-    return tuple(Difference(name, *pair) for name, pair in [*settings.items(), *marked.items()])
-
-
-def label_differences(first: Result, second: Result, pairs: Mapping[str, PairedRecords]) -> Iterator[Difference]:
-    """Yield the data sets whose label names differ in two runs."""
-    for dataset in pairs:
-        labels = [result.details[dataset].labels for result in (first, second)]
-        if labels[0] != labels[1]:
-            yield Difference(f"labels of {dataset}", *("/".join(names) or None for names in labels))
+def _micro_f1(limits: Collection[LabelLimits]) -> MicroF1:
+    """Return the micro F1 with the largest limits of several runs."""
+    most_true = max(of_run.true for of_run in limits)
+    most_predicted = max(of_run.predicted for of_run in limits)
+    return MicroF1((most_true, most_predicted))

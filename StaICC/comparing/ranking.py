@@ -7,28 +7,17 @@ contain the true ranks with probability 0.95 (Mogstad, Romano, Shaikh and Wilhel
 Economic Studies 91; Klein, Wright and Wieczorek 2020, "A joint confidence region for an overall ranking of
 populations", JRSS C 69).
 
-Of more than :data:`~StaICC.comparing.alignment.MOST_RUNS` runs, most pairs are decided by a bound. The p-value is a
-tail of a sum of exponential variables, each times the step t of a row. By Chernoff's inequality, for each s > 0 with
-s w < 1 and s a < 1 (w: largest step, a: size of the pseudo-row)::
-
-    p <= exp(-sum(log(1 + s t))) / (1 - s a)
-
-Of all steps with the same number, sum and sum of squares, those with two values, one of them -w, have the smallest sum
-of logarithms (Karlin and Studden 1966, "Tchebycheff Systems"), so the bound needs only these sums. A pair whose bound
-is below the level over the number of hypotheses is different. A pair whose normal score is far below what the last step
-of the correction needs is not, whatever its p-value: it counts as 1, which cannot raise the error rate. The others are
-tested.
+Of more than :data:`~StaICC.comparing.alignment.MOST_RUNS` runs, most pairs are decided by a bound
+(:mod:`~StaICC.comparing.rank_bounds`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from operator import sub
-from statistics import NormalDist
 from typing import Any
 
 from StaICC.comparing.alignment import (
@@ -41,11 +30,11 @@ from StaICC.comparing.alignment import (
     corrected_for_conditions,
 )
 from StaICC.comparing.missing_queries import difference_outcome
+from StaICC.comparing.rank_bounds import p_value_bounds
 from StaICC.comparing.verdicts import Best, Tested, TestOutcome, Untested, Verdict, describe, verdict_of
 from StaICC.errors import StaICCError
 from StaICC.layout import Block, Displayed, Line, TextTable
-from StaICC.metrics import paired_tests
-from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL, PairedDifference
+from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
 from StaICC.results.result import Result
 
 
@@ -80,25 +69,37 @@ class Rank:
 
         If that is not known, the run is untested, and this is the value of the other queries.
         """
-        return self.value if self.at_worst is None else self.at_worst
+        if self.at_worst is not None:
+            return self.at_worst
+        return self.value
 
     @property
     def worst_cell(self) -> str:
         """The value with missing queries at their worst as text; ``-`` if it is not known."""
-        worst = self.value if self.missing == 0 else self.at_worst
-        return "-" if worst is None else f"{worst:.4f}"
+        if self.missing == 0:
+            return _value_cell(self.value)
+        return _value_cell(self.at_worst)
 
     @property
     def interval_cell(self) -> str:
         """The interval of ranks as text."""
-        return _ends(self.ranks)
+        return _range_cell(self.ranks)
 
 
-def _ends(ends: tuple[int, int] | None) -> str:
-    if ends is None:
+def _value_cell(value: float | None) -> str:
+    if value is None:
         return "-"
-    low, high = ends
-    return str(low) if low == high else f"{low} .. {high}"
+    return f"{value:.4f}"
+
+
+def _range_cell(ranks: tuple[int, int] | None) -> str:
+    """Return the lowest and the highest rank as a cell of a table."""
+    if ranks is None:
+        return "-"
+    lowest, highest = ranks
+    if lowest == highest:
+        return str(lowest)
+    return f"{lowest} .. {highest}"
 
 
 MISSING_NOTE = (
@@ -108,24 +109,31 @@ MISSING_NOTE = (
 
 
 def rank_table(ranks: Sequence[Rank], metric: str) -> TextTable:
-    """Return the runs with what is known of all of them."""
-    with_conditions = any(rank.condition_ranks is not None for rank in ranks)
+    """Return the runs, the best first, with what is known of all of them."""
     with_missing = any(rank.missing for rank in ranks)
-    head = ["rank", "95 %", "run", "group", "verdict", metric]
-    if with_missing:
-        head += ["no score", "at worst"]
-    if with_conditions:
-        head.append("conditions")
-    rows = []
+    with_conditions = any(rank.condition_ranks is not None for rank in ranks)
+    head: list[str] = []
+    rows: list[list[str]] = []
+    text_columns = 0
     for number, rank in enumerate(ranks, 1):
-        value = "-" if rank.value is None else f"{rank.value:.4f}"
-        row = [str(number), rank.interval_cell, rank.run, rank.groups, describe(rank.verdict), value]
+        # Each column is its head with the cell of this run.
+        texts = [
+            ("rank", str(number)),
+            ("95 %", rank.interval_cell),
+            ("run", rank.run),
+            ("group", rank.groups),
+            ("verdict", describe(rank.verdict)),
+        ]
+        numbers = [(metric, _value_cell(rank.value))]
         if with_missing:
-            row += [str(rank.missing), rank.worst_cell]
+            numbers.append(("no score", str(rank.missing)))
+            numbers.append(("at worst", rank.worst_cell))
         if with_conditions:
-            row.append(_ends(rank.condition_ranks))
-        rows.append(row)
-    return TextTable(head, rows, range(5))
+            numbers.append(("conditions", _range_cell(rank.condition_ranks)))
+        head = [title for title, _ in texts + numbers]
+        rows.append([cell for _, cell in texts + numbers])
+        text_columns = len(texts)
+    return TextTable(head, rows, range(text_columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,21 +158,24 @@ class Ranking(Displayed):
     def display_blocks(self) -> list[Block]:
         """Return the table with what its columns mean."""
         direction = "higher" if self.higher_is_better else "lower"
-        datasets = f"{len(self.datasets)} data sets" if len(self.datasets) > 1 else "1 data set"
-        below = [
-            f"95 %: all intervals of ranks together have the true ranks with probability 0.95 (paired tests, Holm over "
-            f"both directions of all pairs, level {SIGNIFICANCE_LEVEL:g})."
-        ]
-        if any(run.missing for run in self.runs):
-            below.append(MISSING_NOTE)
-        if any(run.condition_ranks for run in self.runs):
-            below.append("conditions: lowest and highest rank with one template or one draw of the demonstrations.")
-        return [
+        datasets = "1 data set" if len(self.datasets) == 1 else f"{len(self.datasets)} data sets"
+        blocks: list[Block] = [
             Line(f"{self.benchmark}: {len(self.runs)} runs", "title"),
             Line(f"{self.metric} ({direction} is better), {datasets}, {self.rows} test rows"),
             rank_table(self.runs, self.metric),
-            *map(Line, [*below, *(f"left out: {reason}" for reason in self.left_out)]),
+            Line(
+                "95 %: all intervals of ranks together have the true ranks with probability 0.95 (paired tests, Holm "
+                f"over both directions of all pairs, level {SIGNIFICANCE_LEVEL:g})."
+            ),
         ]
+        if any(run.missing for run in self.runs):
+            blocks.append(Line(MISSING_NOTE))
+        if any(run.condition_ranks for run in self.runs):
+            blocks.append(
+                Line("conditions: lowest and highest rank with one template or one draw of the demonstrations.")
+            )
+        blocks += [Line(f"left out: {reason}") for reason in self.left_out]
+        return blocks
 
 
 def standings(
@@ -183,38 +194,64 @@ def standings(
             are compared with the best one only.
         conditions: Number of conditions of an experiment that are shown together, for which verdicts are corrected.
     """
-    values = {name: result.averaged.get(metric) for name, result in runs.items()}
-    missing = {name: runs[name].left_out_of(metric) for name in values}
-    values = {name: value for name, value in values.items() if value is not None or missing[name] > 0}
-    shown: dict[str, Rank] = {}
-    try:
-        aligned = align({name: runs[name] for name in values}, metric)
-        ranks, reason = rank_runs(aligned, all_pairs, conditions), "; ".join(aligned.left_out)
-        shown = {place.run: place for place in ranks if _same_value(place.value, values[place.run])}
-    except StaICCError as error:
-        reason = str(error)
-    at_worst = {name: value for name, value in values.items() if missing[name] == 0 and value is not None}
-    at_worst |= {name: place.at_worst for name, place in shown.items() if place.at_worst is not None}
-    best = (max if higher_is_better else min)(at_worst.values(), default=None)
-    if not any(at_worst.get(name) == best for name in shown):
-        shown = {}
-    reason = reason or "the comparison has another value of this score"
-    places = {}
-    for name, value in values.items():
-        if value is None and name not in at_worst:  # nothing is known of this run
+    values: dict[str, float | None] = {}
+    missing: dict[str, int] = {}
+    for run, result in runs.items():
+        value = result.averaged.get(metric)
+        missing_count = result.left_out_of(metric)
+        if value is not None or missing_count > 0:
+            values[run] = value
+            missing[run] = missing_count
+    compared_runs = {run: runs[run] for run in values}
+    tested, reason = _tested_ranks(compared_runs, metric, all_pairs, conditions)
+    tested = {run: rank for run, rank in tested.items() if _is_same_value(rank.value, values[run])}
+
+    # A run without missing queries is at its worst where its table has it.
+    at_worst: dict[str, float] = {}
+    for run, value in values.items():
+        if value is not None and missing[run] == 0:
+            at_worst[run] = value
+    for run, rank in tested.items():
+        if rank.at_worst is not None:
+            at_worst[run] = rank.at_worst
+    best_of = max if higher_is_better else min
+    best = best_of(at_worst.values(), default=None)
+    if not any(at_worst.get(run) == best for run in tested):
+        tested = {}  # the best run was not tested, so nothing is known in comparison with it
+
+    places: dict[str, Rank] = {}
+    for run, value in values.items():
+        if value is None and run not in at_worst:  # nothing is known of this run
             continue
-        place = shown.get(name, Rank(name, value, "", Untested(reason), missing=missing[name]))
-        untested = name in shown and isinstance(place.verdict, Untested)
-        if at_worst.get(name) == best and (name in shown or missing[name] == 0) and not untested:
+        if run in tested:
+            place = tested[run]
+            may_be_best = not isinstance(place.verdict, Untested)
+        else:
+            untested = Untested(reason or "the comparison has another value of this score")
+            place = Rank(run, value, groups="", verdict=untested, missing=missing[run])
+            may_be_best = missing[run] == 0
+        if may_be_best and at_worst.get(run) == best:
             place = replace(place, verdict=Best())
-        places[name] = place
+        places[run] = place
     return places
 
 
-def _same_value(first: float | None, second: float | None) -> bool:
+def _tested_ranks(
+    runs: Mapping[str, Result], metric: str, all_pairs: bool, conditions: int
+) -> tuple[dict[str, Rank], str]:
+    """Return the ranks of the runs that can be compared, and why the others cannot."""
+    try:
+        aligned = align(runs, metric)
+        ranks = rank_runs(aligned, all_pairs, conditions)
+    except StaICCError as error:
+        return {}, str(error)
+    return {rank.run: rank for rank in ranks}, "; ".join(aligned.left_out)
+
+
+def _is_same_value(first: float | None, second: float | None) -> bool:
     """Return whether two values are the same in a table; undefined ones are."""
     if first is None or second is None:
-        return first is second
+        return first is None and second is None
     return abs(first - second) <= TABLE_TOLERANCE
 
 
@@ -233,65 +270,94 @@ def ranks_of(
         pairs: All pairs of runs, or each with a run of the best value.
         outcomes: Their tests.
     """
-    order, leaders = aligned.order, aligned.leaders
-    incomparable = [reason for run in order if (reason := aligned.means[run].reason) is not None]
-    if incomparable:  # each pair has a run that cannot be compared
-        return tuple(_rank(aligned, run, "", Untested(incomparable[0])) for run in order)
-    tested = dict(zip(map(frozenset, pairs), outcomes, strict=True))
-    complete = len(tested) == len(order) * (len(order) - 1) // 2
-    differ = {pair for pair, test in tested.items() if isinstance(test, Tested) and test.significant}
-    groups = _groups(order, differ) if complete and len(order) <= MOST_RUNS else []
+    order = aligned.order
+    for run in order:
+        reason = aligned.means[run].reason
+        if reason is not None:
+            # Of two runs one is this one (see align), so no pair can be tested.
+            return tuple(_rank(aligned, other, letters="", verdict=Untested(reason)) for other in order)
+
+    outcomes_by_pair: dict[frozenset[str], TestOutcome] = {}
+    for pair, outcome in zip(pairs, outcomes, strict=True):
+        outcomes_by_pair[frozenset(pair)] = outcome
+    different_pairs: set[frozenset[str]] = set()
+    for runs, outcome in outcomes_by_pair.items():
+        if isinstance(outcome, Tested) and outcome.significant:
+            different_pairs.add(runs)
+
+    all_pairs_tested = len(outcomes_by_pair) == math.comb(len(order), 2)
+    groups: list[set[str]] = []
+    if all_pairs_tested and len(order) <= MOST_RUNS:
+        groups = _groups(order, different_pairs)
     ranks = []
-    for place, run in enumerate(order):
-        letters = "".join(_letter(n) for n, group in enumerate(groups) if run in group)
-        better = sum(frozenset((run, other)) in differ for other in order[:place])
-        worse = sum(frozenset((run, other)) in differ for other in order[place + 1 :])
-        tests = [] if run in leaders else [tested[frozenset((leader, run))] for leader in leaders]
-        verdict = verdict_of(min(tests, key=_evidence)) if tests else Best()
-        interval = (1 + better, len(order) - worse) if complete else None
-        ranks.append(_rank(aligned, run, letters, verdict, interval))
+    for index, run in enumerate(order):
+        letters = [_letter(number) for number, group in enumerate(groups) if run in group]
+        interval = None
+        if all_pairs_tested:
+            shown_better = sum(frozenset((run, other)) in different_pairs for other in order[:index])
+            shown_worse = sum(frozenset((run, other)) in different_pairs for other in order[index + 1 :])
+            interval = (1 + shown_better, len(order) - shown_worse)
+        verdict = _verdict(run, aligned.leaders, outcomes_by_pair)
+        ranks.append(_rank(aligned, run, "".join(letters), verdict, interval))
     return tuple(ranks)
+
+
+def _verdict(run: str, leaders: Sequence[str], outcomes_by_pair: Mapping[frozenset[str], TestOutcome]) -> Verdict:
+    """Return the verdict about a run: that of its test against a leader, of several leaders the smallest p-value."""
+    if run in leaders:
+        return Best()
+    outcomes = [outcomes_by_pair[frozenset((leader, run))] for leader in leaders]
+    return verdict_of(min(outcomes, key=_strongest_first))
+
+
+def _strongest_first(outcome: TestOutcome) -> tuple[float, str]:
+    """Return the key that sorts tests by their p-value; untested pairs come last, by their reason."""
+    if isinstance(outcome, Untested):
+        return (2.0, outcome.reason)
+    return (outcome.holm, "")
 
 
 def _rank(
     aligned: AlignedRuns, run: str, letters: str, verdict: Verdict, interval: tuple[int, int] | None = None
 ) -> Rank:
-    """Return a run with its value, and what its missing queries make of it."""
+    """Return a run with its value, and with its value if missing queries are at their worst."""
     mean = aligned.means[run]
+    value, _ = mean.values
     missing, _ = mean.missing
     at_worst = None
     if missing > 0 and mean.bounds is not None:
         at_worst = aligned.at_worst(run)
-    return Rank(run, mean.values[0], letters, verdict, interval, missing=missing, at_worst=at_worst)
-
-
-def _evidence(outcome: TestOutcome) -> tuple[float, str]:
-    """Return what sorts the strongest evidence first."""
-    return (outcome.holm, "") if isinstance(outcome, Tested) else (2.0, outcome.reason)
+    return Rank(run, value, groups=letters, verdict=verdict, ranks=interval, missing=missing, at_worst=at_worst)
 
 
 def _letter(number: int) -> str:
-    return chr(ord("a") + number) if number < 26 else f"({number + 1})"
+    """Return the name of a group: a letter, or from the 27th on a number in brackets."""
+    if number < 26:
+        return chr(ord("a") + number)
+    return f"({number + 1})"
 
 
-def _groups(order: Sequence[str], differing: set[frozenset[str]]) -> list[set[str]]:
+def _groups(order: Sequence[str], different_pairs: set[frozenset[str]]) -> list[set[str]]:
     """Return groups in which no two runs differ, so that any two runs that do not differ are together in one of them.
 
     Each group begins with two runs that are in no group together yet, and takes all others that fit, the best first.
     """
+
+    def differ(first: str, second: str) -> bool:
+        return frozenset((first, second)) in different_pairs
+
     groups: list[set[str]] = []
-    together: set[frozenset[str]] = set()
-    for place, first in enumerate(order):
-        for second in order[place:]:
-            if frozenset((first, second)) in differing | together:
+    for index, first in enumerate(order):
+        for second in order[index:]:
+            are_together = any(first in group and second in group for group in groups)
+            if are_together or differ(first, second):
                 continue
             group = {first, second}
             for run in order:
-                if not any(frozenset((run, other)) in differing for other in group):
+                if not any(differ(run, member) for member in group):
                     group.add(run)
-            together |= {frozenset((a, b)) for a in group for b in group}
             groups.append(group)
-    return sorted(groups, key=lambda group: sorted(map(order.index, group)))
+    return sorted(groups, key=lambda group: sorted(order.index(run) for run in group))
 
 
 def rank(results: Mapping[str, Result], metric: str | None = None) -> Ranking:
@@ -316,16 +382,18 @@ def rank(results: Mapping[str, Result], metric: str | None = None) -> Ranking:
         [(1, 3), (1, 3), (1, 3)]
     """
     aligned = align(results, metric)
-    conditions = _condition_ranks(aligned)
-    runs = tuple(replace(place, condition_ranks=conditions.get(place.run)) for place in rank_runs(aligned))
+    condition_ranks = _condition_ranks(aligned)
+    ranks = []
+    for place in rank_runs(aligned):
+        ranks.append(replace(place, condition_ranks=condition_ranks.get(place.run)))
     return Ranking(
-        aligned.benchmark,
-        aligned.metric,
-        aligned.higher_is_better,
-        tuple(aligned.datasets),
-        aligned.rows,
-        runs,
-        aligned.left_out,
+        benchmark=aligned.benchmark,
+        metric=aligned.metric,
+        higher_is_better=aligned.higher_is_better,
+        datasets=tuple(aligned.datasets),
+        rows=aligned.rows,
+        runs=tuple(ranks),
+        left_out=aligned.left_out,
     )
 
 
@@ -338,81 +406,48 @@ def rank_runs(aligned: AlignedRuns, all_pairs: bool = True, conditions: int = 1)
             compared with the best one only.
         conditions: As for :func:`standings`.
     """
-    pairs, chosen_from = (list(combinations(aligned.order, 2)), 0) if all_pairs else compared_pairs(aligned)
-    bound = _bounds(aligned) if all_pairs and len(aligned.runs) > MOST_RUNS else lambda first, second: None
+    pairs: list[tuple[str, str]]
+    if all_pairs:
+        pairs, chosen_from = list(combinations(aligned.order, 2)), 0
+    else:
+        pairs, chosen_from = compared_pairs(aligned)
+    bounds = None
+    if all_pairs and len(aligned.runs) > MOST_RUNS:
+        bounds = p_value_bounds(aligned)
+
     outcomes: list[TestOutcome] = []
-    for first, second in pairs:  # of many runs, only those of the best ones have their exact p-value
-        p = None if first in aligned.leaders else bound(first, second)
-        outcomes.append(difference_outcome(aligned.difference(first, second)) if p is None else Tested(p, p))
-    of_pairs = corrected(outcomes, chosen_from=chosen_from)
-    return ranks_of(aligned, pairs, [corrected_for_conditions(outcome, conditions) for outcome in of_pairs])
-
-
-def _bounds(aligned: AlignedRuns) -> Callable[[str, str], float | None]:
-    """Return upper bounds of p-values that are as good as the p-values for the correction of many pairs.
-
-    Returns:
-        A function of two runs, the second of which is not better. It returns a bound of the two-sided p-value (see the
-        module); ``None`` if there is none, and the pair must be tested.
-    """
-    bounds = {run: mean.bounds for run, mean in aligned.means.items()}
-    lowest = {run: of_run[0] for run, of_run in bounds.items() if of_run is not None}
-    highest = {run: of_run[1] for run, of_run in bounds.items() if of_run is not None}
-    if len(lowest) < len(bounds):
-        return lambda first, second: None
-    columns = [*zip(*(mean.steps for mean in (*lowest.values(), *highest.values())), strict=True)]
-    width, rows = max(max(column) - min(column) for column in columns), len(columns)
-    hypotheses = len(bounds) * (len(bounds) - 1)
-    last_step = 2.0 * SIGNIFICANCE_LEVEL / hypotheses
-    needed = (0.9 * NormalDist().inv_cdf(1.0 - last_step)) ** 2
-    simple = all(
-        paired.statistic.independent and not part.unbounded and not part.raised and not part.lowered
-        for paired in aligned.datasets.values()
-        for own in paired.alone.values()
-        for part in own.bounds or ()
-    )
-
-    def bound(first: str, second: str) -> float | None:
-        larger, smaller = (first, second) if aligned.higher_is_better else (second, first)
-        above, below = lowest[larger], highest[smaller]
-        size, square = above.first - below.first, math.dist(above.steps, below.steps) ** 2
-        if size <= 0.0 or size * size <= needed * (square - size * size / rows):
-            return 1.0
-        if not simple:
-            return None
-        low, high = above.low - below.high, above.high - below.low
-        if (p := _chernoff(size, square, width, -low, rows)) > SIGNIFICANCE_LEVEL / hypotheses:
-            steps = list(map(sub, above.steps, below.steps))
-            gap = PairedDifference(above.first, below.first, steps, low, high, strata=above.strata)
-            p = paired_tests.upper_p_value(gap)
-        return 1.0 if p > last_step else 2.0 * p
-
-    return bound
-
-
-def _chernoff(size: float, square: float, width: float, pseudo_row: float, rows: int) -> float:
-    """Return an upper bound of the one-sided p-value of a positive difference of this size (see the module)."""
-    mean = size / rows
-    variance = max(0.0, square / rows - mean * mean)
-    upper = mean + variance / (mean + width)
-    share = variance / (variance + (mean + width) ** 2)
-    best = 0.0
-    for part in range(1, 20):
-        s = 0.05 * part / max(width, pseudo_row)
-        of_rows = share * math.log1p(-s * width) + (1.0 - share) * math.log1p(s * upper)
-        best = min(best, -rows * of_rows - math.log1p(-s * pseudo_row))
-    return math.exp(best)
+    for first, second in pairs:
+        bound = None
+        # A bound decides whether two runs differ. The verdicts, about pairs with a leader, show exact p-values.
+        if bounds is not None and first not in aligned.leaders:
+            bound = bounds.of_pair(first, second)
+        if bound is None:
+            outcomes.append(difference_outcome(aligned.difference(first, second)))
+        else:
+            outcomes.append(Tested(bound, bound))
+    adjusted = corrected(outcomes, chosen_from=chosen_from)
+    adjusted = [corrected_for_conditions(outcome, conditions) for outcome in adjusted]
+    return ranks_of(aligned, pairs, adjusted)
 
 
 def _condition_ranks(aligned: AlignedRuns) -> dict[str, tuple[int, int]]:
-    """Return the range of the ranks of each run over templates and draws of demonstrations."""
-    ranks: dict[str, list[int]] = {run: [] for run in aligned.runs}
-    values = [paired.condition_values for paired in aligned.datasets.values()]
-    if len({tuple(of_dataset) for of_dataset in values}) > 1:  # data sets with other conditions
+    """Return the lowest and the highest rank of each run over templates and draws of demonstrations.
+
+    It is empty if there is one of each, or if the data sets have other conditions.
+    """
+    values_by_dataset = [paired.condition_values for paired in aligned.datasets.values()]
+    conditions = list(values_by_dataset[0])
+    if any(list(values) != conditions for values in values_by_dataset) or len(conditions) < 2:
         return {}
-    for condition in values[0]:
-        means = {run: math.fsum(of_dataset[condition][run] for of_dataset in values) for run in aligned.runs}
-        for run, mean in means.items():
-            better = sum(other > mean if aligned.higher_is_better else other < mean for other in means.values())
-            ranks[run].append(1 + better)
-    return {run: (min(of_run), max(of_run)) for run, of_run in ranks.items() if len(of_run) > 1}
+    ranks_by_run: dict[str, list[int]] = {run: [] for run in aligned.runs}
+    for condition in conditions:
+        sums = {}
+        for run in aligned.runs:
+            sums[run] = math.fsum(values[condition][run] for values in values_by_dataset)
+        for run, own_sum in sums.items():
+            if aligned.higher_is_better:
+                better = sum(other_sum > own_sum for other_sum in sums.values())
+            else:
+                better = sum(other_sum < own_sum for other_sum in sums.values())
+            ranks_by_run[run].append(1 + better)
+    return {run: (min(ranks), max(ranks)) for run, ranks in ranks_by_run.items()}

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from StaICC import benchmark_names
 from StaICC.arguments import known_name
-from StaICC.comparing.comparison import Comparison
+from StaICC.comparing.comparable_scores import default_metric, metrics_of
+from StaICC.comparing.comparison_results import Comparison
 from StaICC.comparing.generalisation import variance_components
-from StaICC.comparing.pairing import default_metric, metrics_of
 from StaICC.comparing.published import published_figures, published_models
 from StaICC.comparing.published_comparison import compare_with_published
 from StaICC.comparing.verdicts import Tested, p_text

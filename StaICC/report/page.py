@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 
 from StaICC import benchmark_names
 from StaICC.comparing.alignment import MOST_RUNS
+from StaICC.comparing.comparable_scores import is_experiment, metrics_of
 from StaICC.comparing.comparison import compare, compare_runs
 from StaICC.comparing.formats import latex_table
-from StaICC.comparing.pairing import is_experiment, metrics_of
 from StaICC.comparing.published_comparison import compare_with_published, display_published
 from StaICC.comparing.ranking import Rank, standings
 from StaICC.comparing.verdicts import Best, Tied, Untested, Worse, describe, p_text

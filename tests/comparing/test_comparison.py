@@ -21,7 +21,8 @@ from StaICC.comparing.alignment import MOST_RUNS, align
 from StaICC.comparing.comparison import compare, compare_all, compare_runs
 from StaICC.comparing.formats import FORMATS, format_comparisons
 from StaICC.comparing.missing_queries import MEANING, difference_outcome
-from StaICC.comparing.ranking import Rank, _bounds, rank, standings
+from StaICC.comparing.rank_bounds import p_value_bounds
+from StaICC.comparing.ranking import Rank, rank, standings
 from StaICC.comparing.verdicts import Best, Tied, Untested, Worse, verdict_of
 from StaICC.comparing.verdicts import Tested as WasTested
 from StaICC.datasets.dataset import Dataset
@@ -626,9 +627,10 @@ def test_bounds_decide_as_the_tests_of_all_pairs(metric: str, monkeypatch: pytes
     assert of_bounded == of_exact
     assert len({*of_exact}) > 4
     aligned = align(runs, metric)
-    bound = _bounds(aligned)
+    bounds = p_value_bounds(aligned)
+    assert bounds is not None
     for pair in combinations(aligned.order, 2):
-        assert (bound(*pair) or 1.0) >= difference_outcome(aligned.difference(*pair)).holm - 1e-12
+        assert (bounds.of_pair(*pair) or 1.0) >= difference_outcome(aligned.difference(*pair)).holm - 1e-12
 
 
 @pytest.mark.parametrize("most_runs", [2, 20])

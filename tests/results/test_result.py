@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 import StaICC
 from StaICC.benchmarks.exchange import identified_queries, score_predictions
 from StaICC.comparing.citing import find_work
-from StaICC.comparing.pairing import list_differences
 from StaICC.comparing.published import METHODS
+from StaICC.comparing.setting_differences import list_differences
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError, SchemaError
 from StaICC.inference.contract import Text

@@ -1,0 +1,53 @@
+"""The scores of a result by which it can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from StaICC import benchmark_names
+from StaICC.metrics.scores import BASELINE_KEYS, HEADLINE
+from StaICC.results.result import Result, single_scores
+
+_NOT_SCORES = frozenset({"distribution", *BASELINE_KEYS})
+"""Keys of the means of a result that say nothing about its model."""
+
+
+def is_experiment(result: Result) -> bool:
+    """Return whether a result is an experiment of LongICL, which is compared condition by condition."""
+    if result.benchmark != benchmark_names.LONG_ICL:
+        return False
+    return any(scores.get("experiment") for scores in result.divided.values())
+
+
+def metrics_of(result: Result) -> list[str]:
+    """Return the scores of a result that have a mean over data sets; of an experiment, its conditions."""
+    metrics = [name for name in result.averaged if name not in _NOT_SCORES]
+    if is_experiment(result):
+        return [name for name in metrics if name != "mean"]
+    return metrics
+
+
+def default_metric(result: Result) -> str | None:
+    """Return the score by which a result is compared by default: the main one of its benchmark, else the first.
+
+    Returns:
+        The score; ``None`` for an experiment, whose conditions have no common mean.
+    """
+    if is_experiment(result):
+        return None
+    metrics = metrics_of(result)
+    headline = HEADLINE.get(result.benchmark)
+    if headline in metrics:
+        return headline
+    if metrics:
+        return metrics[0]
+    return "accuracy"
+
+
+def saved_value(scores: Mapping[str, Any], metric: str) -> float | None:
+    """Return a score as the result of a data set has it; of a regression line, its slope."""
+    values = dict(single_scores(scores))
+    if metric in values:
+        return values[metric]
+    return values.get(f"sensitivity.{metric}")

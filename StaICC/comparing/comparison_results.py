@@ -1,0 +1,392 @@
+"""Comparisons of runs as records: what was found, with the tables that print it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from StaICC.comparing.alignment import (
+    MOST_RUNS,
+)
+from StaICC.comparing.ranking import Rank, rank_table
+from StaICC.comparing.setting_differences import Difference, shown_value
+from StaICC.comparing.verdicts import Tested, TestOutcome, Untested, p_text
+from StaICC.errors import ArgumentError
+from StaICC.layout import Block, Displayed, Line, TextTable, shared_lines
+from StaICC.metrics.intervals import Interval
+from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
+from StaICC.registry import import_reference
+
+COVERAGE = 0.95
+"""Nominal coverage of the intervals of differences."""
+ONE_SIDED_LEVEL = (1.0 - COVERAGE) / 2.0
+"""Level of one-sided tests: that of one end of such an interval."""
+MISSING_HEAD = "no score"
+"""Head of the column with the number of queries of each run without a score."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetComparison:
+    """Two runs on one data set, their means over the data sets, or their means in a condition of an experiment."""
+
+    dataset: str
+    """The data set, the mean, or the condition."""
+    rows: int
+    """Test rows that both runs have."""
+    queries: int
+    """Queries of each run on these rows."""
+    missing: tuple[int, int]
+    """Number of these queries without a score, of the first and of the second run."""
+    values: tuple[float | None, float | None]
+    """The metric of the first and of the second run on the queries that have a score, as in their tables; ``None`` if
+    no query of a data set (or of a condition) has one."""
+    difference: float | None
+    """First minus second; ``None`` if a value is undefined."""
+    ends: tuple[float, float] | None
+    """The lowest and the highest difference, whatever the scores of missing queries are: both are the difference if no
+    query is missing; ``None`` if they are not known."""
+    interval: Interval | None
+    """Of the difference, whatever the scores of missing queries are; ``None`` if it has no bound."""
+    outcome: TestOutcome
+    """Of the test over test rows, in which missing queries count at their worst for each direction. Holm's correction
+    is for all data sets and pairs of runs; that of the mean, or of the only data set, for both directions of the pairs
+    of runs; that of a condition also for all conditions (Bonferroni)."""
+    detectable: float | None
+    """The smallest true difference that the test finds with probability 0.8 at level 0.05; ``None`` if the runs differ
+    on too few rows for any."""
+
+    @property
+    def p_value(self) -> float | None:
+        """The p-value; ``None`` if untested."""
+        if isinstance(self.outcome, Untested):
+            return None
+        return self.outcome.p_value
+
+    @property
+    def holm(self) -> float | None:
+        """The corrected p-value; ``None`` if untested."""
+        if isinstance(self.outcome, Untested):
+            return None
+        return self.outcome.holm
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether a query of either run has no score."""
+        return self.missing != (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class NonInferiority:
+    """Whether a run is not worse than another by more than a margin, in the mean over the data sets, or a condition."""
+
+    run: str
+    than: str
+    margin: float
+    p_value: float | None
+    """One-sided, corrected for the pairs of runs (Holm), and for the conditions (Bonferroni); ``None`` if undefined."""
+    shown: bool
+    """Whether it is shown at the one-sided level 0.025, that of a 95 % interval."""
+    condition: str | None = None
+    """The condition of an experiment; ``None`` without one."""
+
+    def __str__(self) -> str:
+        p_value = "undefined" if self.p_value is None else f"{self.p_value:.3g}"
+        verdict = "shown" if self.shown else "not shown"
+        text = (
+            f"{self.run} not worse than {self.than} by more than {self.margin:g}: {verdict} "
+            f"(one-sided p {p_value}, level {ONE_SIDED_LEVEL:.3g})"
+        )
+        if self.condition is not None:
+            return f"{self.condition}: {text}"
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Displayed):
+    """Two runs, compared by one metric."""
+
+    benchmark: str
+    metric: str
+    higher_is_better: bool
+    first: str
+    """Name of the first run."""
+    second: str
+    models: tuple[str, str]
+    """Who predicted, by name and short identity."""
+    differences: tuple[Difference, ...]
+    """Settings and facts about the models in which the runs differ."""
+    datasets: tuple[DatasetComparison, ...]
+    """The data sets; of an experiment, its conditions."""
+    mean: DatasetComparison | None
+    """The means over the data sets, if there are several; ``None`` for an experiment."""
+    non_inferiority: tuple[NonInferiority, ...]
+    """In both directions, if a margin was given."""
+    left_out: tuple[str, ...]
+    """Data sets and queries that are not compared, and queries without a score, with the reason."""
+    signature: str
+    """Of the first run; the fields in which that of the second differs are among the differences."""
+    by_condition: bool = False
+    """Whether the lines are the conditions of an experiment, which have no common mean."""
+
+    @property
+    def overall(self) -> DatasetComparison:
+        """The mean over the data sets, or the only data set.
+
+        Raises:
+            ArgumentError: The runs are experiments.
+        """
+        if self.by_condition:
+            raise ArgumentError("an experiment has no overall difference: read claims, which has its conditions")
+        return self.mean or self.datasets[0]
+
+    @property
+    def claims(self) -> list[DatasetComparison]:
+        """The lines that say which run is better: the mean or the only data set; of an experiment, its conditions."""
+        if self.by_condition:
+            return list(self.datasets)
+        return [self.overall]
+
+    @property
+    def lines(self) -> list[DatasetComparison]:
+        """The data sets, then their mean if there are several."""
+        if self.mean is None:
+            return list(self.datasets)
+        return [*self.datasets, self.mean]
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Return the head and the rows of the comparison, as text; the mean comes last."""
+        with_missing = any(line.has_missing for line in self.lines)
+        cells = [self._cells(line, with_missing) for line in self.lines]
+        head = list(cells[0])
+        return head, [list(of_line.values()) for of_line in cells]
+
+    def _cells(self, line: DatasetComparison, with_missing: bool) -> dict[str, str]:
+        """Return the cells of a line of the table by the heads of their columns.
+
+        Args:
+            line: A data set, the mean, or a condition.
+            with_missing: Whether the table has the column with the numbers of missing queries.
+        """
+        first, second = line.values
+        cells = {
+            "condition" if self.by_condition else "data set": line.dataset,
+            "rows": str(line.rows),
+        }
+        if with_missing:
+            cells[MISSING_HEAD] = f"{line.missing[0]}, {line.missing[1]}"
+        cells["first"] = _number(first, ".4f")
+        cells["second"] = _number(second, ".4f")
+        cells["difference"] = _number(line.difference, "+.4f")
+        cells[f"{100 * COVERAGE:g} % interval"] = _interval_text(line.interval)
+        cells["p"] = _number(line.p_value, ".3g")
+        cells["p (corrected)" if self.by_condition else "p (Holm)"] = _number(line.holm, ".3g")
+        cells["detectable"] = _number(line.detectable, ".3f")
+        return cells
+
+    def introduction(self) -> list[str]:
+        """Return what a reader must know before the figures: metric, models, each difference, what is left out."""
+        direction = "higher" if self.higher_is_better else "lower"
+        first_model, second_model = self.models
+        texts = [
+            f"metric: {self.metric} ({direction} is better)",
+            f"first: {first_model}",
+            f"second: {second_model}",
+        ]
+        only_first: list[str] = []
+        only_second: list[str] = []
+        for difference in self.differences:
+            if difference.first is not None and difference.second is not None:
+                texts.append(f"they differ in {difference}")
+            elif difference.first:
+                only_first.append(f"{difference.field}: {shown_value(difference.first)}")
+            elif difference.second:
+                only_second.append(f"{difference.field}: {shown_value(difference.second)}")
+        if only_first:
+            texts.append(f"only the first has {'; '.join(only_first)}")
+        if only_second:
+            texts.append(f"only the second has {'; '.join(only_second)}")
+        texts += [f"left out: {reason}" for reason in self.left_out]
+        return texts
+
+    def conclusion(self) -> list[str]:
+        """Return what belongs below the figures: the better run, what is not tested, and non-inferiority."""
+        texts = []
+        for line in self.claims:
+            if isinstance(line.outcome, Tested):
+                texts.append(self._claim(line, line.outcome))
+        for line in self.lines:
+            if isinstance(line.outcome, Untested):
+                texts.append(f"untested: {line.dataset} ({line.outcome.reason})")
+        texts += [str(claim) for claim in self.non_inferiority]
+        return texts
+
+    def _claim(self, line: DatasetComparison, outcome: Tested) -> str:
+        """Return which run is better, or that none is shown to be."""
+        text = f"{self._answer(line, outcome)} ({p_text(outcome.holm)})"
+        if self.by_condition:
+            return f"{line.dataset}: {text}"
+        return text
+
+    def _answer(self, line: DatasetComparison, outcome: Tested) -> str:
+        if not outcome.significant or line.ends is None:
+            return "neither run is shown to be better"
+        # Both ends of a significant difference have the same sign.
+        lowest, _ = line.ends
+        first_is_higher = lowest > 0.0
+        if first_is_higher is self.higher_is_better:
+            return f"{self.first} is better"
+        return f"{self.second} is better"
+
+    def plot(self) -> Any:
+        """Return a forest plot of the differences by data set, as matplotlib axes.
+
+        Raises:
+            MissingDependencyError: Matplotlib is not installed.
+        """
+        return _plot([self])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        plain = dataclasses.asdict(self)
+        plain["differences"] = [difference._asdict() for difference in self.differences]
+        lines = list(plain["datasets"])
+        if plain["mean"] is not None:
+            lines.append(plain["mean"])
+        for line in lines:
+            outcome = line["outcome"]
+            line["outcome"] = outcome.pop("case")
+            # Every line has the same keys, whether it was tested or not.
+            line |= {"p_value": None, "holm": None, "reason": None}
+            line |= outcome
+        return plain
+
+    def display_blocks(self) -> list[Block]:
+        """Return the table with what a reader must know before and after it."""
+        head, rows = self.table()
+        return [
+            Line(f"{self.benchmark}: first {self.first}, second {self.second}", "title"),
+            *[Line(text) for text in self.introduction()],
+            TextTable(head, rows),
+            *[Line(text) for text in self.conclusion()],
+            Line(f"The signature of {self.first}:", "code"),
+            Line(self.signature, "code"),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkComparison(Displayed):
+    """Several runs, compared by one metric of one benchmark."""
+
+    benchmark: str
+    metric: str
+    comparisons: tuple[Comparison, ...]
+    ranking: tuple[Rank, ...]
+    """The runs, the best first."""
+    left_out: tuple[str, ...]
+    """Runs and data sets that are not compared, with the reason."""
+
+    def display_blocks(self) -> list[Block]:
+        """Return the table of each pair, and the ranking."""
+        return display_comparisons([self])
+
+    def plot(self) -> Any:
+        """Return a forest plot of the differences from the best run (all, if there is no ranking), as matplotlib axes.
+
+        Raises:
+            MissingDependencyError: Matplotlib is not installed.
+        """
+        if not self.ranking:
+            return _plot(self.comparisons)
+        best = self.ranking[0].run
+        return _plot([pair for pair in self.comparisons if best in (pair.first, pair.second)])
+
+
+_PLOTTER = "StaICC.report.figures:differences"
+"""Draws comparisons, loaded by name: comparisons know no figures."""
+
+
+def _plot(compared: Sequence[Comparison]) -> Any:
+    """Return a forest plot of the differences of several pairs of runs, as matplotlib axes."""
+    draw_differences = import_reference(_PLOTTER)
+    figure = draw_differences(compared)
+    return figure.axes()[0]
+
+
+def _number(value: float | None, number_format: str) -> str:
+    """Return a number as a cell of a table; ``-`` without one."""
+    if value is None:
+        return "-"
+    return format(value, number_format)
+
+
+def _interval_text(interval: Interval | None) -> str:
+    if interval is None:
+        return "-"
+    return f"{interval.low:+.3f} .. {interval.high:+.3f}"
+
+
+_MEANING = (
+    "difference: first minus second, with its interval over test rows; p: paired test over test rows (-: untested); p "
+    "(Holm): of a data set, corrected for data sets and pairs of runs, of the mean, for pairs of runs and directions; "
+    "detectable: if the true difference were this large, a test on such rows would be significant (level 0.05) with "
+    "probability 0.8 (-: too few rows differ to state one)"
+)
+
+_MEANING_OF_MISSING = (
+    f"{MISSING_HEAD}: queries of the first, and of the second run, that failed or whose reply has no label. The values "
+    "are those of the other queries (-: a data set has none); in intervals and p, missing queries count at their worst "
+    "for each direction"
+)
+_MEANING_OF_CONDITIONS = (
+    "p (corrected): for pairs of runs and directions (Holm), and for the conditions (Bonferroni); the conditions of an "
+    "experiment have no common mean"
+)
+
+
+def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Block]:
+    """Return comparisons and rankings as tables with what is known about them.
+
+    Args:
+        comparisons: The comparisons.
+    """
+    groups, shared = shared_lines(list(groups_of_blocks(comparisons)))
+    blocks: list[Block] = list(shared)
+    for group in groups:
+        blocks += [*group, Line("")]
+
+    pairs: list[Comparison] = []
+    for comparison in comparisons:
+        pairs += comparison.comparisons
+    blocks.append(Line(_MEANING))
+    if any(line.has_missing for pair in pairs for line in pair.lines):
+        blocks.append(Line(_MEANING_OF_MISSING))
+    if any(pair.by_condition for pair in pairs):
+        blocks.append(Line(_MEANING_OF_CONDITIONS))
+    return blocks
+
+
+def groups_of_blocks(comparisons: Sequence[BenchmarkComparison]) -> Iterator[list[Block]]:
+    """Yield the blocks of each pair of runs, then those of each ranking."""
+    for comparison in comparisons:
+        for pair in comparison.comparisons:
+            yield pair.display_blocks()
+        if len(comparison.ranking) > 2:  # of two runs, the comparison says it all
+            yield _ranking_blocks(comparison)
+
+
+def _ranking_blocks(comparison: BenchmarkComparison) -> list[Block]:
+    """Return the ranking of the runs of a benchmark with what its columns mean."""
+    if len(comparison.ranking) > MOST_RUNS:
+        correction = "Bonferroni for all pairs, so it can be tied where rank, with Holm's correction, has worse"
+    else:
+        correction = "Holm"
+    blocks: list[Block] = [
+        Line(f"{comparison.benchmark}: ranking", "title"),
+        rank_table(comparison.ranking, comparison.metric),
+        Line(f"The verdict is in comparison with the best run ({correction}; level {SIGNIFICANCE_LEVEL:g})."),
+    ]
+    if any(rank.groups for rank in comparison.ranking):
+        blocks.append(Line("Runs share a letter if they are not shown to differ in the mean."))
+    return blocks

@@ -1,0 +1,149 @@
+"""Bounds of p-values, which decide most pairs of many runs.
+
+The p-value is a tail of a sum of exponential variables, each times the step t of a row. By Chernoff's inequality, for
+each s > 0 with s w < 1 and s a < 1 (w: largest step, a: size of the pseudo-row)::
+
+    p <= exp(-sum(log(1 + s t))) / (1 - s a)
+
+Of all steps with the same number, sum and sum of squares, those with two values, one of them -w, have the smallest sum
+of logarithms (Karlin and Studden 1966, "Tchebycheff Systems"), so the bound needs only these sums. A pair whose bound
+is below the level over the number of hypotheses is different. A pair whose normal score is far below what the last step
+of the correction needs is not, whatever its p-value: it counts as 1, which cannot raise the error rate. The others are
+tested.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from operator import sub
+from statistics import NormalDist
+
+from StaICC.comparing.alignment import AlignedRuns
+from StaICC.metrics import paired_tests
+from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL, PairedDifference
+
+_SAFE_SHARE = 0.9
+"""A pair is not different if its normal score is below this share of what the last step of the correction needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class PValueBounds:
+    """Upper bounds of two-sided p-values that are as good as the p-values for the correction of many pairs."""
+
+    higher_is_better: bool
+    lowest: Mapping[str, PairedDifference]
+    """The mean of each run as a sum over test rows, with missing queries so that it is as low as possible."""
+    highest: Mapping[str, PairedDifference]
+    """The same, as high as possible."""
+    rows: int
+    """Number of test rows."""
+    largest_step: float
+    """The largest difference of two runs on one row."""
+    first_level: float
+    """Level of the first step of the correction, the smallest one."""
+    last_level: float
+    """Level of its last step, the largest one."""
+    least_score: float
+    """The normal score below which a pair counts as not different."""
+    has_chernoff: bool
+    """Whether Chernoff's inequality holds for the metric: contributions of rows are bounded, independent of the other
+    run, and without bias."""
+
+    def of_pair(self, first: str, second: str) -> float | None:
+        """Return a bound of the p-value of two runs, the second of which is not better.
+
+        Returns:
+            The bound; ``None`` if there is none, and the pair must be tested.
+        """
+        larger, smaller = (first, second) if self.higher_is_better else (second, first)
+        # The difference that missing queries make smallest: that of the claim which is to be shown.
+        above = self.lowest[larger]
+        below = self.highest[smaller]
+        size = above.first - below.first
+        squares = math.dist(above.steps, below.steps) ** 2
+
+        # (sum of steps) / sqrt(variance of the sum) is the normal score of a pair.
+        variance_of_sum = squares - size * size / self.rows
+        if size <= 0.0 or size * size <= self.least_score**2 * variance_of_sum:
+            return 1.0
+        if not self.has_chernoff:
+            return None
+
+        lowest_step = above.low - below.high
+        highest_step = above.high - below.low
+        p_value = _chernoff_bound(size, squares, self.largest_step, -lowest_step, self.rows)
+        if p_value > self.first_level:
+            steps = list(map(sub, above.steps, below.steps))
+            difference = PairedDifference(
+                above.first, below.first, steps, low=lowest_step, high=highest_step, strata=above.strata
+            )
+            p_value = paired_tests.upper_p_value(difference)
+        if p_value > self.last_level:
+            return 1.0
+        return 2.0 * p_value
+
+
+def p_value_bounds(aligned: AlignedRuns) -> PValueBounds | None:
+    """Return the bounds for the pairs of some runs; ``None`` if a run cannot be compared."""
+    lowest: dict[str, PairedDifference] = {}
+    highest: dict[str, PairedDifference] = {}
+    for run, mean in aligned.means.items():
+        if mean.bounds is None:
+            return None
+        lowest[run], highest[run] = mean.bounds
+
+    rows = len(lowest[aligned.order[0]].steps)
+    largest_step = 0.0
+    for of_row in zip(*(mean.steps for mean in (*lowest.values(), *highest.values())), strict=True):
+        largest_step = max(largest_step, max(of_row) - min(of_row))
+    hypotheses = len(lowest) * (len(lowest) - 1)  # both directions of all pairs
+    last_level = 2.0 * SIGNIFICANCE_LEVEL / hypotheses
+    return PValueBounds(
+        higher_is_better=aligned.higher_is_better,
+        lowest=lowest,
+        highest=highest,
+        rows=rows,
+        largest_step=largest_step,
+        first_level=SIGNIFICANCE_LEVEL / hypotheses,
+        last_level=last_level,
+        least_score=_SAFE_SHARE * NormalDist().inv_cdf(1.0 - last_level),
+        has_chernoff=_has_chernoff(aligned),
+    )
+
+
+def _has_chernoff(aligned: AlignedRuns) -> bool:
+    """Return whether Chernoff's inequality bounds the p-values of all pairs of runs."""
+    for paired in aligned.datasets.values():
+        if not paired.statistic.independent:
+            return False
+        for of_run in paired.alone.values():
+            for difference in of_run.bounds or ():
+                if difference.unbounded or difference.raised or difference.lowered:
+                    return False
+    return True
+
+
+def _chernoff_bound(size: float, squares: float, largest_step: float, pseudo_row: float, rows: int) -> float:
+    """Return an upper bound of the one-sided p-value of a positive difference.
+
+    Args:
+        size: Sum of the steps of the rows.
+        squares: Sum of their squares.
+        largest_step: The largest possible size of a step.
+        pseudo_row: Size of the pseudo-row.
+        rows: Number of rows.
+    """
+    mean = size / rows
+    variance = max(0.0, squares / rows - mean * mean)
+    # The two values with this mean and variance, one of which is -largest_step, and the share of rows with that one.
+    upper_step = mean + variance / (mean + largest_step)
+    share_of_lower = variance / (variance + (mean + largest_step) ** 2)
+    log_bound = 0.0
+    for twentieth in range(1, 20):
+        s = 0.05 * twentieth / max(largest_step, pseudo_row)
+        mean_log = share_of_lower * math.log1p(-s * largest_step)
+        mean_log += (1.0 - share_of_lower) * math.log1p(s * upper_step)
+        log_bound = min(log_bound, -rows * mean_log - math.log1p(-s * pseudo_row))
+    return math.exp(log_bound)
