@@ -17,8 +17,8 @@ from StaICC.errors import ArgumentError
 from StaICC.results.model_card import model_index
 from StaICC.results.query_records import query_records
 from StaICC.results.result import Result, ResultGroup
-from StaICC.results.score_records import score_records
 from StaICC.results.runs import split_runs
+from StaICC.results.score_records import score_records
 from StaICC.safe_text import json_escaped
 
 

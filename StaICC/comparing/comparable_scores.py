@@ -7,7 +7,8 @@ from typing import Any
 
 from StaICC import benchmark_names
 from StaICC.metrics.scores import BASELINE_KEYS, HEADLINE
-from StaICC.results.result import Result, single_scores
+from StaICC.results.result import Result
+from StaICC.results.score_records import single_scores
 
 _NOT_SCORES = frozenset({"distribution", *BASELINE_KEYS})
 """Keys of the means of a result that say nothing about its model."""

@@ -29,15 +29,8 @@ from StaICC.errors import StaICCError
 from StaICC.metrics.paired_tests import PairedDifference, paired_difference
 from StaICC.metrics.scores import CONSISTENCY, score_record
 from StaICC.metrics.statistics import Contributions, Mean, MicroF1, RangeEnd, Sample, Statistic, lacks_score
-<<<<<<< HEAD
-from StaICC.results.details import ConditionRecord, QueryPosition, query_positions
-from StaICC.results.result import Result
-from StaICC.results.score_records import single_scores
-from StaICC.safe_text import one_line
-=======
 from StaICC.results.details import QueryPosition
 from StaICC.results.result import Result
->>>>>>> issue52a
 
 _Terms = list[tuple[float, Contributions]]
 """For each condition its weight in the score, and what each test row contributes to its metric."""

@@ -58,9 +58,12 @@ def _score_columns(result: ResultLike) -> list[_ScoreColumn]:
     for record in result.score_records():
         records[record["dataset"], record["metric"]] = record
 
+    averaged_keys = {key for dataset, key in records if dataset is None}
     keys: list[str] = []
     for dataset, key in records:
-        if dataset is not None and key not in keys and _is_column(key, result.divided[dataset]):
+        if dataset is None or key in keys:
+            continue
+        if key in averaged_keys or _is_column(key, result.divided[dataset]):
             keys.append(key)
 
     columns = []
@@ -207,52 +210,6 @@ def result_rows(result: ResultLike) -> tuple[list[str], list[list[str]]]:
     Returns:
         The column heads, and one row for each data set, the mean last; no mean of a single data set.
     """
-<<<<<<< HEAD
-    scores = {(record["dataset"], record["metric"]): record for record in result.score_records()}
-    places: list[str | None] = [*result.divided, None]
-    details = [result.details.get(name) for name in result.divided]
-    bounds = [own.bounds if own else {} for own in details]
-    table: list[tuple[str, list[str]]] = [("data set", [*result.divided, "mean"])]
-    averaged_keys = {key for place, key in scores if place is None}
-    score_keys = (
-        key
-        for place, key in scores
-        if place is not None and (key in averaged_keys or _is_column(key, result.divided[place]))
-    )
-    keys = dict.fromkeys(score_keys)
-    columns = {
-        key: [scores.get((place, key.removeprefix("sensitivity.") if place is None else key), {}) for place in places]
-        for key in keys
-    }
-    left_out = _shared_left_out([column for key, column in columns.items() if key not in BASELINE_KEYS])
-    for key, column in columns.items():
-        metric = key.removeprefix("sensitivity.")
-        head = (SCORES[metric].head if metric in SCORES else "") or metric
-        head = f"slope of {head}" if metric != key and result.benchmark == benchmark_names.GLER else head
-        marks = [record.get("left_out", 0) if left_out is None else 0 for record in column]
-        cells = [
-            _cell(record.get("value"), record.get("low"), record.get("high"), mark)
-            for record, mark in zip(column, marks, strict=True)
-        ]
-        table.append((head, cells))
-        if any(metric in of_set for of_set in bounds):
-            values = [record.get("value") for record in column[:-1]]
-            ends = [of_set.get(metric) or (own, own) for of_set, own in zip(bounds, values, strict=True)]
-            ends.append(tuple(mean([pair[side] for pair in ends]) for side in (0, 1)))
-            cells = [f"{_figure(low)}, {_figure(high)}" for low, high in ends]
-            table.append((f"{head} if unparsed wrong, right", cells))
-        for name in ("random", "majority"):
-            if any(record.get(name) is not None for record in column):
-                table.append((name, [_figure(record.get(name)) for record in column]))
-    if any(own and own.unparsed for own in details):
-        counts = [(len(own.unparsed), own.asked) if own else (0, 0) for own in details]
-        counts.append((sum(number for number, _ in counts), sum(asked for _, asked in counts)))
-        table.append(("unparsed", [f"{number} ({number / asked:.1%})" if asked else "-" for number, asked in counts]))
-    if left_out is not None and any(left_out):
-        table.append(("left out", list(map(str, left_out))))
-    rows = [list(row) for row in zip(*(column for _, column in table), strict=True)]
-    return [head for head, _ in table], rows if len(rows) > 2 else rows[:-1]
-=======
     columns = _text_columns(result)
     row_count = len(result.divided)
     if row_count > 1:  # the mean of a single data set is that of its row
@@ -261,7 +218,6 @@ def result_rows(result: ResultLike) -> tuple[list[str], list[list[str]]]:
     for row_index in range(row_count):
         rows.append([column.cells[row_index] for column in columns])
     return [column.head for column in columns], rows
->>>>>>> issue51c
 
 
 def result_blocks(result: ResultLike) -> list[Block]:
