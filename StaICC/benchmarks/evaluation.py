@@ -29,7 +29,7 @@ from StaICC.metrics.intervals import Interval, NoInterval, mean_interval
 from StaICC.metrics.scores import STATISTICS
 from StaICC.metrics.statistics import Mean, Statistic
 from StaICC.results.details import Baselines, DatasetDetails, FailedQuery, MeanDetails
-from StaICC.results.result import single_scores
+from StaICC.results.score_records import single_scores
 
 _T = TypeVar("_T")
 

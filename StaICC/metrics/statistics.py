@@ -135,11 +135,11 @@ class Statistic:
 
     def value(self, sample: Sample, predictions: Sequence[Any]) -> float:
         """Return the value; metrics of classification have a function instead."""
-        raise NotImplementedError
+        raise self._not_defined("value", "the value of a score that is no metric of classification")
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
         """Return the value with its limits and the influence of each test row."""
-        raise NotImplementedError
+        raise self._not_defined("part", "the confidence interval of a score, and that of its slope")
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
         """Return the confidence interval, also if labels have too few test rows."""
@@ -176,7 +176,14 @@ class Statistic:
             predictions: Those of the run.
             others: Those of the run that it is compared with; only read if :attr:`independent` is false.
         """
-        raise NotImplementedError
+        raise self._not_defined("of_run", "the paired test of two runs")
+
+    def _not_defined(self, method: str, purpose: str) -> NotImplementedError:
+        """Return the error for a method that a statistic lacks."""
+        return NotImplementedError(
+            f"{type(self).__name__} does not define {method}(), which computes {purpose}. Define it in the class; "
+            "a mean over queries can derive from Mean instead."
+        )
 
 
 # -- means over queries
@@ -918,7 +925,7 @@ def _made_proportional(sums: Sequence[float], weights: Sequence[float], amount: 
     raised_total = amount
     raised_weight = 0.0
     for ratio, weight in sorted(ratios):
-        if raised_weight and level <= ratio:
+        if raised_weight and level <= ratio:  # this sum, and all that follow, are above the level
             break
         raised_total += ratio * weight
         raised_weight += weight

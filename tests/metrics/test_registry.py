@@ -66,6 +66,21 @@ def test_nothing_to_score_gives_reasons(name, hard):
     assert "a metric of nothing is undefined" in scores["accuracy"].reason
 
 
+def test_a_statistic_says_which_of_its_methods_is_missing():
+    """A maintainer who adds a score without all methods learns which one, and what it is for."""
+
+    class Recall(Statistic):
+        pass
+
+    sample = Sample([0, 1], [0, 1], 2, 2)
+    with pytest.raises(NotImplementedError, match=r"Recall does not define value\(\), which computes the value"):
+        Recall().value(sample, [0, 1])
+    with pytest.raises(NotImplementedError, match=r"Recall does not define part\(\), .* the confidence interval"):
+        Recall().interval(sample, [0, 1], 0.95)
+    with pytest.raises(NotImplementedError, match=r"Recall does not define of_run\(\), .* the paired test"):
+        Recall().of_run(sample, [0, 1])
+
+
 # --- metrics of the user ---------------------------------------------------------------------------------------------
 
 
