@@ -29,8 +29,7 @@ def digest_prompts(queries: Iterable[Query], seen: list[Written] | None = None) 
     marks = bytearray()
     separator = b""
     for query in queries:
-        digest_of_list.update(separator)
-        digest_of_list.update(_utf8(_encode_json(as_argument(query.prompt))))
+        digest_of_list.update(separator + _utf8(_encode_json(as_argument(query.prompt))))
         separator = b","
 
         prompt_digest = hashlib.sha256(_utf8(_prompt_text(query))).digest()
