@@ -30,8 +30,16 @@ if TYPE_CHECKING:
     from StaICC.benchmarks.exchange import read_predictions as read_predictions
     from StaICC.benchmarks.exchange import score_predictions as score_predictions
     from StaICC.benchmarks.experimentor import Experimentor as Experimentor
+    from StaICC.benchmarks.findings import Contradicted as Contradicted
+    from StaICC.benchmarks.findings import Recomputed as Recomputed
+    from StaICC.benchmarks.findings import Unchecked as Unchecked
+    from StaICC.benchmarks.findings import Verification as Verification
+    from StaICC.benchmarks.findings import status_of as status_of
     from StaICC.benchmarks.group import BenchmarkGroup as BenchmarkGroup
     from StaICC.benchmarks.race import race as race
+    from StaICC.benchmarks.rebuilding import rebuild as rebuild
+    from StaICC.benchmarks.rerunning import Rerun as Rerun
+    from StaICC.benchmarks.saved_prompts import written_prompts as written_prompts
     from StaICC.benchmarks.task import Condition as Condition
     from StaICC.benchmarks.task import Outcome as Outcome
     from StaICC.benchmarks.task import Scores as Scores
@@ -49,16 +57,8 @@ if TYPE_CHECKING:
     from StaICC.benchmarks.tasks.normal import NormalTask as NormalTask
     from StaICC.benchmarks.tasks.sensitivity import DemonstrationSensitivity as DemonstrationSensitivity
     from StaICC.benchmarks.tasks.sensitivity import TemplateSensitivity as TemplateSensitivity
-    from StaICC.benchmarks.verify import Contradicted as Contradicted
-    from StaICC.benchmarks.verify import Recomputed as Recomputed
-    from StaICC.benchmarks.verify import Rerun as Rerun
-    from StaICC.benchmarks.verify import Unchecked as Unchecked
-    from StaICC.benchmarks.verify import Verification as Verification
-    from StaICC.benchmarks.verify import rebuild as rebuild
-    from StaICC.benchmarks.verify import status_of as status_of
     from StaICC.benchmarks.verify import verify as verify
     from StaICC.benchmarks.verify import verify_file as verify_file
-    from StaICC.benchmarks.verify import written_prompts as written_prompts
     from StaICC.comparing.citing import find_work as find_work
     from StaICC.comparing.citing import works as works
     from StaICC.comparing.comparison import Comparison as Comparison
@@ -221,17 +221,19 @@ _HOMES = {
     "StaICC.benchmarks.builtin": "Diagnosis Suite make_benchmark",
     "StaICC.benchmarks.exchange": ("export_tasks identified_queries prompt_records read_predictions score_predictions"),
     "StaICC.benchmarks.experimentor": "Experimentor",
+    "StaICC.benchmarks.findings": "Contradicted Recomputed Unchecked Verification status_of",
     "StaICC.benchmarks.group": "BenchmarkGroup",
     "StaICC.benchmarks.race": "race",
+    "StaICC.benchmarks.rebuilding": "rebuild",
+    "StaICC.benchmarks.rerunning": "Rerun",
+    "StaICC.benchmarks.saved_prompts": "written_prompts",
     "StaICC.benchmarks.task": "Condition Outcome Scores Scoring Statistics Task TaskInput",
     "StaICC.benchmarks.tasks.bias": "ContextualBias DomainBias PosteriorBias TripletBias",
     "StaICC.benchmarks.tasks.generalisation": "Generalisation",
     "StaICC.benchmarks.tasks.label_noise": "GLER",
     "StaICC.benchmarks.tasks.normal": "Normal NormalTask",
     "StaICC.benchmarks.tasks.sensitivity": "DemonstrationSensitivity TemplateSensitivity",
-    "StaICC.benchmarks.verify": (
-        "Contradicted Recomputed Rerun Unchecked Verification rebuild status_of verify verify_file written_prompts"
-    ),
+    "StaICC.benchmarks.verify": "verify verify_file",
     "StaICC.comparing.citing": "find_work works",
     "StaICC.comparing.comparison": "Comparison compare compare_all compare_runs",
     "StaICC.comparing.formats": "format_comparisons format_rankings",

@@ -15,8 +15,11 @@ from urllib.parse import quote
 
 from StaICC import benchmark_names
 from StaICC.benchmarks import verify as checks
+from StaICC.benchmarks.findings import Contradicted, Recomputed, Status, Unchecked, Verification, status_of
+from StaICC.benchmarks.rerunning import Rerun
+from StaICC.benchmarks.saved_prompts import written_prompts
 from StaICC.benchmarks.verdict_cache import VerdictCache, digest_of_inputs
-from StaICC.benchmarks.verify import RECORDED, Contradicted, Recomputed, Rerun, Unchecked, Verification
+from StaICC.benchmarks.verify import RECORDED
 from StaICC.cli import options, saving
 from StaICC.comparing.alignment import MOST_RUNS
 from StaICC.datasets.source import data_file_digest
@@ -30,7 +33,7 @@ from StaICC.results.result import Result, ResultGroup, load
 from StaICC.results.runs import split_runs
 from StaICC.safe_text import one_line
 
-_EXIT: dict[type[checks.Status], int] = {Contradicted: 1, Unchecked: 3, Recomputed: 0}
+_EXIT: dict[type[Status], int] = {Contradicted: 1, Unchecked: 3, Recomputed: 0}
 
 
 def add_verify(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +98,7 @@ def verify(args: argparse.Namespace) -> saving.Printed:
         blocks += [Line(f"{path}:", "code")] * (len(args.results) > 1)
         blocks += [Line(line, "code") for part in parts for line in _lines(part)]
     blocks += [Line(f"recorded by the run, not computed again: {RECORDED}", "code")] * bool(checked)
-    kinds = {type(checks.status_of(parts)) for parts in checked.values()}
+    kinds = {type(status_of(parts)) for parts in checked.values()}
     unread = len(checked) < len({*args.results})
     return saving.Printed(document, blocks, 2 if unread else next(_EXIT[kind] for kind in _EXIT if kind in kinds))
 
@@ -161,7 +164,7 @@ def report(args: argparse.Namespace) -> saving.Printed:
     parts = [part for result in results.values() for part in result.results()]
     data = [folder / str(file["file"]) for folder in folders for part in parts for file in part.files.values()]
     saving.check_output(args.output, inputs=[*args.results, *data])
-    prompts = partial(checks.written_prompts, data_files=folders)
+    prompts = partial(written_prompts, data_files=folders)
     size = write_report(results, args.output, args.title, query_section(results, prompts) if args.queries else None)
     print(f"{args.output}: {size / 1e6:.2f} MB", file=sys.stderr)
     return saving.Printed({"path": str(args.output), "bytes": size, "runs": list(results)}, ())
@@ -200,7 +203,7 @@ def _read(path: Path, verdicts: VerdictCache) -> _File:
         inputs = digest_of_inputs(digest, result, [path.parent, Path()])
         if verdicts.has(digest, inputs):
             return _File("recomputed", "", result)
-        status = checks.status_of(checks.verify_file(path))
+        status = status_of(checks.verify_file(path))
     except (StaICCError, OSError) as error:
         return _File("UNREADABLE", one_line(str(error)))
     if isinstance(status, Contradicted):

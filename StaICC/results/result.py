@@ -162,7 +162,7 @@ class _Saved(Displayed, dict[str, Any]):
 
         Args:
             prompts: Writes the prompts, which results do not contain, such as
-                :func:`StaICC.benchmarks.verify.written_prompts`.
+                :func:`StaICC.written_prompts`.
 
         Raises:
             SchemaError: The label scores of a saved result are damaged.
@@ -687,9 +687,7 @@ def model_index(results: Iterable[_Saved]) -> list[dict[str, Any]]:
 def _queries(result: Result, prompts: Prompts | None) -> Iterator[QueryRecord]:
     """Yield the queries of a single result."""
     if prompts is not None and not callable(prompts):
-        raise ArgumentError(
-            f"prompts: got {prompts!r:.80}, expected a function: StaICC.benchmarks.verify.written_prompts"
-        )
+        raise ArgumentError(f"prompts: got {prompts!r:.80}, expected a function: StaICC.written_prompts")
     written = {} if prompts is None else prompts(result)
     signature = str(result.signature)
     for dataset, details in result.details.items():
