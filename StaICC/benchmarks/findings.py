@@ -12,7 +12,9 @@ from StaICC.results.result import Result, ResultGroup
 
 ABSENT = object()
 """The value of a missing field."""
-_MOST_NAMED = 20  # outcomes of one kind that are named one by one
+_MOST_NAMED = 20
+"""How many findings of one kind are named one by one: enough to see what they share, few enough to print."""
+
 Results = Result | ResultGroup
 
 
@@ -85,31 +87,56 @@ def status_of(findings: Iterable[Verification]) -> Status:
         findings: All findings about it; without any, it is unchecked.
     """
     verifications = list(findings)
-    listed = [finding for verification in verifications for finding in verification.findings]
-    first = next((finding for finding in listed if isinstance(finding, Contradicted)), None)
-    return first or next(iter(listed), Recomputed() if verifications else Unchecked("nothing was compared"))
+    if not verifications:
+        return Unchecked("nothing was compared")
+    first_unchecked: Unchecked | None = None
+    for verification in verifications:
+        for finding in verification.findings:
+            if isinstance(finding, Contradicted):
+                return finding
+            if first_unchecked is None:
+                first_unchecked = finding
+    if first_unchecked is not None:
+        return first_unchecked
+    return Recomputed()
 
 
 def limited(place: str, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return outcomes without duplicates, and only the number of those after the first 20 of each kind."""
-    kept: list[Finding] = []
-    distinct = dict.fromkeys(findings)
-    for kind in (Contradicted, Unchecked):
-        of_kind = [finding for finding in distinct if isinstance(finding, kind)]
-        more = len(of_kind) - _MOST_NAMED
-        kept += [*of_kind[:_MOST_NAMED], *[kind(f"{place}: {more} more values")] * (more > 0)]
-    return tuple(kept)
+    """Return findings without duplicates: first the contradicted values, then the unchecked ones, 20 of each kind.
+
+    If a kind has more, its last finding says how many more there are.
+
+    Args:
+        place: The path of the values, for that last finding.
+        findings: The findings.
+    """
+    distinct = list(dict.fromkeys(findings))
+    contradicted = [finding for finding in distinct if isinstance(finding, Contradicted)]
+    unchecked = [finding for finding in distinct if isinstance(finding, Unchecked)]
+    listed: list[Finding] = []
+    listed += contradicted[:_MOST_NAMED]
+    if len(contradicted) > _MOST_NAMED:
+        listed.append(Contradicted(f"{place}: {len(contradicted) - _MOST_NAMED} more values"))
+    listed += unchecked[:_MOST_NAMED]
+    if len(unchecked) > _MOST_NAMED:
+        listed.append(Unchecked(f"{place}: {len(unchecked) - _MOST_NAMED} more values"))
+    return tuple(listed)
 
 
 def values_equal(saved: object, recomputed: object) -> bool:
-    """Whether two plain values are equal; fractions to 9 digits, since platforms round logarithms differently."""
-    if isinstance(saved, float) and isinstance(recomputed, (int, float)) and not isinstance(recomputed, bool):
+    """Return whether two plain values are equal; fractions to 9 digits, since platforms round logarithms differently.
+
+    ``True`` equals ``1`` in Python. Here a truth value equals only a truth value.
+    """
+    if isinstance(saved, bool) != isinstance(recomputed, bool):
+        return False
+    if isinstance(saved, float) and isinstance(recomputed, (int, float)):
         return math.isclose(saved, recomputed, rel_tol=1e-9, abs_tol=1e-15)
-    return saved == recomputed and isinstance(saved, bool) == isinstance(recomputed, bool)
+    return saved == recomputed
 
 
 def compare_values(place: str, saved: Any, expected: Any, unknown: Mapping[str, str] = {}) -> Iterator[Finding]:
-    """Compare a saved JSON value with the expected one, and the values in them; yield all that are not recomputed.
+    """Compare a saved JSON value with the expected one, and yield a finding for every value in it that is not the same.
 
     A value that is saved, but that nothing computes again, is unchecked. So is one whose expected value is
     :class:`Unchecked`.
@@ -123,22 +150,35 @@ def compare_values(place: str, saved: Any, expected: Any, unknown: Mapping[str, 
     if isinstance(expected, Unchecked):
         yield Unchecked(f"{place}: {expected.reason}")
     elif isinstance(saved, Mapping) and isinstance(expected, Mapping):
-        for key in dict.fromkeys([*expected, *saved]):
-            inner = f"{place} / {key}" if place else str(key)
-            for finding in compare_values(inner, saved.get(key, ABSENT), expected.get(key, ABSENT), unknown):
-                if key in unknown and isinstance(finding, Contradicted):
-                    finding = Unchecked(f"{finding.difference} ({unknown[key]})")
-                yield finding
+        yield from _compare_mappings(place, saved, expected, unknown)
     elif isinstance(saved, (list, tuple)) and isinstance(expected, (list, tuple)) and len(saved) == len(expected):
+        # Lists of labels and scores are long, and mostly equal: then no item is looked at in Python.
         if list(saved) != list(expected):
-            for number, pair in enumerate(zip(saved, expected, strict=True)):
-                yield from compare_values(f"{place} / {number}", *pair, unknown)
+            for number, (saved_item, expected_item) in enumerate(zip(saved, expected, strict=True)):
+                yield from compare_values(f"{place} / {number}", saved_item, expected_item, unknown)
     elif expected is ABSENT:
         yield Unchecked(f"{place}: saved {short_value(saved)}, which nothing computes again")
     elif not values_equal(saved, expected):
         yield Contradicted(f"{place}: saved {short_value(saved)}, recomputed {short_value(expected)}")
 
 
+def _compare_mappings(
+    place: str, saved: Mapping[str, Any], expected: Mapping[str, Any], unknown: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Compare the values of two mappings key by key; arguments as for :func:`compare_values`."""
+    keys = dict.fromkeys([*expected, *saved])
+    for key in keys:
+        inner_place = f"{place} / {key}" if place else str(key)
+        findings = compare_values(inner_place, saved.get(key, ABSENT), expected.get(key, ABSENT), unknown)
+        for finding in findings:
+            if key in unknown and isinstance(finding, Contradicted):
+                yield Unchecked(f"{finding.difference} ({unknown[key]})")
+            else:
+                yield finding
+
+
 def short_value(value: object) -> str:
     """Return a value as text of at most 80 characters."""
-    return "nothing" if value is ABSENT else f"{value!r:.80}"
+    if value is ABSENT:
+        return "nothing"
+    return f"{value!r:.80}"

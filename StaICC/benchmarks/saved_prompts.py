@@ -10,10 +10,14 @@ from StaICC.benchmarks.prompt_digests import compare_prompts, digest_prompts
 from StaICC.benchmarks.rebuilding import UNREADABLE, rebuild
 from StaICC.files.output import StrPath
 from StaICC.prompting.prompt_writer import Query
+from StaICC.results.details import DatasetDetails
 from StaICC.results.result import Result
 
+PromptPieces = tuple[str, ...]
+"""A prompt as instruction, demonstrations and question."""
 
-def written_prompts(result: Result, data_files: Sequence[StrPath] = ()) -> dict[str, list[tuple[str, ...]] | str]:
+
+def written_prompts(result: Result, data_files: Sequence[StrPath] = ()) -> dict[str, list[PromptPieces] | str]:
     """Return the prompts of a result by data set, each as instruction, demonstrations and query.
 
     Args:
@@ -30,21 +34,40 @@ def written_prompts(result: Result, data_files: Sequence[StrPath] = ()) -> dict[
         benchmark = rebuild(result, data_files=data_files)
     except UNREADABLE as error:
         return dict.fromkeys(result.details, str(error))
-    assert isinstance(benchmark, Benchmark)  # only LongICL is another
-    prompts: dict[str, list[tuple[str, ...]] | str] = {}
+    assert isinstance(benchmark, Benchmark)  # only the benchmark of LongICL is of another class
+    prompts: dict[str, list[PromptPieces] | str] = {}
     for name, details in result.details.items():
         queries = benchmark[name].all_queries()
-        same, _, message = compare_prompts(details, *digest_prompts(queries))
-        recorded = [pair for record in details.conditions for pair in zip(record.rows, record.truth, strict=True)]
-        if same and recorded != [(query.row, query.label) for query in queries]:
-            same, message = False, "the records of the queries are not those of the prompts"
-        prompts[name] = [_pieces(query) for query in queries] if same else message
+        difference = _difference_from_records(details, queries)
+        if difference is None:
+            prompts[name] = [_pieces(query) for query in queries]
+        else:
+            prompts[name] = difference
     return prompts
 
 
-def _pieces(query: Query) -> tuple[str, ...]:
-    """Return instruction, demonstrations and question; of the noisy channel, those of the first label."""
+def _difference_from_records(details: DatasetDetails, queries: Sequence[Query]) -> str | None:
+    """Return how the queries of a data set differ from those of the run; ``None`` if they are the same."""
+    prompts, marks = digest_prompts(queries)
+    same, _, message = compare_prompts(details, prompts, marks)
+    if not same:
+        return message
+    recorded_rows: list[tuple[int, int]] = []
+    for record in details.conditions:
+        recorded_rows += zip(record.rows, record.truth, strict=True)
+    if recorded_rows != [(query.row, query.label) for query in queries]:
+        return "the records of the queries are not those of the prompts"
+    return None
+
+
+def _pieces(query: Query) -> PromptPieces:
+    """Return instruction, demonstrations and question of a prompt; of the noisy channel, those of the first label.
+
+    A prompt whose parts are not known is one piece: of a task of the user's own, or cut within a demonstration.
+    """
     parts = query.parts
-    if parts is None:  # of a task of the user's own, or cut within a demonstration
-        return (query.prompt if isinstance(query.prompt, str) else query.prompt[0],)
-    return (parts.instruction, *(shown.text for shown in parts.demonstrations), parts.question)
+    if parts is not None:
+        return (parts.instruction, *(demonstration.text for demonstration in parts.demonstrations), parts.question)
+    if isinstance(query.prompt, str):
+        return (query.prompt,)
+    return (query.prompt[0],)
