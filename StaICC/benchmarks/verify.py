@@ -23,7 +23,7 @@ So a file costs at most as much time and memory as the prompts of a run with 4,0
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,13 @@ from StaICC.benchmarks.group import BenchmarkGroup
 from StaICC.benchmarks.race import RACE, first_rows
 from StaICC.benchmarks.rebuilding import UNREADABLE, finding_of_error, rebuild
 from StaICC.benchmarks.rerunning import Rerun, predict_again
-from StaICC.benchmarks.rescoring import OTHER_SCHEMA, ScoredResult, reasons_for_unknown
+from StaICC.benchmarks.rescoring import OTHER_SCHEMA, RerunSource, ScoredResult, reasons_for_unknown
 from StaICC.benchmarks.running import BaseBenchmark
 from StaICC.datasets.source import data_file_digest
 from StaICC.errors import ArgumentError
 from StaICC.files.output import StrPath
 from StaICC.results.files import DIGESTS, digest_problems, read_result_file
-from StaICC.results.predictor import GIVEN
+from StaICC.results.predictor import GIVEN, Predictor
 from StaICC.results.result import Result, ResultGroup, result_from_dict
 from StaICC.results.runs import Sweep, find_sweep
 from StaICC.results.signature import FIELDS
@@ -80,11 +80,14 @@ def verify_file(
     """
     data = read_result_file(path)
     result = result_from_dict(data, os.fspath(path))
-    name = result.name if isinstance(result, ResultGroup) else result.benchmark
-    problems = tuple(map(Contradicted, digest_problems(data)))
-    about_file = Verification(name, None, f"the digests {'differ' if problems else 'are the same'}", problems)
+    problems = tuple(Contradicted(problem) for problem in digest_problems(data))
+    message = "the digests differ" if problems else "the digests are the same"
+    about_file = Verification(_name_of(result), None, message, problems)
+
     saved = {key: value for key, value in data.items() if key != DIGESTS}
-    verifier = _Verifier(rerun, data_dir, matching_files([result], [*data_files, Path(path).parent, Path()])[0])
+    searched = [*data_files, Path(path).parent, Path()]
+    (files,) = matching_files([result], searched)
+    verifier = _Verifier(rerun, data_dir, files)
     return [about_file, *verifier.findings(result, saved, benchmark)]
 
 
@@ -116,7 +119,8 @@ def verify(
     """
     if not isinstance(result, (Result, ResultGroup)):
         raise ArgumentError(f"result: got {result!r:.80}, expected a result or group. For a file use verify_file")
-    verifier = _Verifier(rerun, data_dir, matching_files([result], data_files)[0])
+    (files,) = matching_files([result], data_files)
+    verifier = _Verifier(rerun, data_dir, files)
     return list(verifier.findings(result, result.to_dict(), benchmark))
 
 
@@ -131,16 +135,43 @@ def matching_files(results: Sequence[Results], data_files: Sequence[StrPath]) ->
         ArgumentError: A file is not the one of a data set of these results.
         DataMissingError: A file or folder is not there.
     """
-    digests = {file: None if Path(file).is_dir() else data_file_digest(file) for file in data_files}
-    records = [[record for part in result.results() for record in part.files.values()] for result in results]
-    recorded = [{str(record.get("sha256")): str(record.get("file")) for record in of_result} for of_result in records]
-    expected = {digest: name for names in recorded for digest, name in names.items()}
-    for file, digest in digests.items():
-        if digest is not None and digest not in expected:
-            listed = " or ".join(f"{key:.64} ({name:.80})" for key, name in expected.items())
-            wanted = f"expected {listed}" if listed else "but no data set of the result is from a file"
+    folders = []
+    digest_by_file: dict[StrPath, str] = {}
+    for file in data_files:
+        if Path(file).is_dir():
+            folders.append(file)
+        else:
+            digest_by_file[file] = data_file_digest(file)
+
+    expected: dict[str, str] = {}
+    for result in results:
+        expected |= _recorded_files(result)
+    for file, digest in digest_by_file.items():
+        if digest not in expected:
+            wanted = "but no data set of the result is from a file"
+            if expected:
+                listed = " or ".join(f"{recorded:.64} ({name:.80})" for recorded, name in expected.items())
+                wanted = f"expected {listed}"
             raise ArgumentError(f"{file} is not the data of the result: its SHA-256 is {digest}, {wanted}")
-    return [[file for file, digest in digests.items() if digest is None or digest in names] for names in recorded]
+
+    files_by_result = []
+    for result in results:
+        recorded_files = _recorded_files(result)
+        files = []
+        for file in dict.fromkeys(data_files):
+            if file in folders or digest_by_file[file] in recorded_files:
+                files.append(file)
+        files_by_result.append(files)
+    return files_by_result
+
+
+def _recorded_files(result: Results) -> dict[str, str]:
+    """Return the names of the data files of a result, by their SHA-256."""
+    names = {}
+    for part in result.results():
+        for record in part.files.values():
+            names[str(record.get("sha256"))] = str(record.get("file"))
+    return names
 
 
 @dataclass(slots=True)
@@ -153,17 +184,22 @@ class _Verifier:
     """Folder with the data of LongICL."""
     data_files: Sequence[StrPath]
     """Files and folders of the user's own data."""
-    sources: list[tuple[ScoredResult, str]] = field(default_factory=list)
+    sources: list[RerunSource] = field(default_factory=list)
     """The queries that can be predicted again."""
 
     def findings(self, result: Results, saved: Mapping[str, Any], benchmark: Any) -> Iterator[Verification]:
-        """Yield the findings about a result and its parts, then that about the queries that are predicted again."""
-        yield from self._any(result, saved, benchmark, "")
-        if self.rerun is not None:
-            name = result.name if isinstance(result, ResultGroup) else result.benchmark
-            yield predict_again(self.rerun, name, self.sources, result)
+        """Yield the findings about a result and its parts, then that about the queries that are predicted again.
 
-    def _any(
+        Args:
+            result: The result.
+            saved: Its JSON values.
+            benchmark: Its benchmark; ``None`` if it is rebuilt.
+        """
+        yield from self._verify(result, saved, benchmark, where="")
+        if self.rerun is not None:
+            yield predict_again(self.rerun, _name_of(result), self.sources, result)
+
+    def _verify(
         self,
         result: Results,
         saved: Mapping[str, Any],
@@ -171,107 +207,254 @@ class _Verifier:
         where: str,
         raced: list[ScoredResult] | None = None,
     ) -> Iterator[Verification]:
-        """Yield the findings about a result or a group; ``raced`` gets results of a race whose data sets are scored."""
-        group = isinstance(result, ResultGroup)
-        name = result.name if isinstance(result, ResultGroup) else result.benchmark
-        sweep = find_sweep(name) if group else None
-        fitting: Any = BaseBenchmark if not group or sweep is RACE else BenchmarkGroup if sweep is None else ()
-        if benchmark is not None and not isinstance(benchmark, fitting):
-            got = f"{where}benchmark: got {benchmark!r:.60} for results of {name!r:.60}"
-            if not where:
-                raise ArgumentError(f"{got}. Pass its own benchmark, or verify the parts of a group one by one")
-            yield Verification(name, None, "nothing was computed again", (Contradicted(got),))
-            return
-        own: Sequence[str] = ()
-        refused: list[Finding] = []
-        try:
-            if benchmark is None and sweep is None:
-                benchmark = rebuild(result, self.data_dir, self.data_files)
-                own = [str(own) for one in result.results() for own in one.arguments.get("metrics", {}).get("own", ())]
-            if isinstance(benchmark, Benchmark) and isinstance(result, Result):
-                if result.stopping is not None:
-                    benchmark = first_rows(benchmark, result.stopping.rounds)
-                outputs = result.setting("outputs")  # the kind of given scores is that of their file
-                if outputs is not None and any(GIVEN in predictor.who for predictor in result.provenance.predictors):
-                    benchmark = benchmark.copy_with(experimentor=[one.copy_with(outputs=outputs) for one in benchmark])
-        except UNREADABLE as error:
-            refused.append(finding_of_error(f"{where}benchmark", error))
-        if isinstance(result, ResultGroup):
-            yield from self._group(result, saved, benchmark, where, refused)
-        elif refused:
-            yield Verification(name, None, "nothing was computed again", tuple(refused))
-        else:
-            sources = None if self.rerun is None else self.sources
-            scored = ScoredResult(result, saved, benchmark, where, reasons_for_unknown(result, own), sources)
-            names = dict.fromkeys([*result.details, *benchmark.dataset_names, *benchmark.absent])
-            for dataset in names:
-                yield scored.dataset(dataset)
-            lost = [dataset for dataset in names if dataset not in scored.runs]
-            unscored = Unchecked(f"{where}means and signature: {', '.join(lost)} cannot be scored")
-            findings = limited(f"{where}means", [unscored] if lost else scored.shared(raced is not None))
-            yield Verification(name, None, "the means, the signature and the provenance", findings)
-            if raced is not None and not lost:  # others would keep the prompts of all parts in memory
-                raced.append(scored)
+        """Yield the findings about a result or a group, which may be a part of a file.
 
-    def _group(
-        self, group: ResultGroup, saved: Mapping[str, Any], benchmark: Any, where: str, findings: list[Finding]
+        Args:
+            result: The result.
+            saved: Its JSON values.
+            benchmark: Its benchmark; ``None`` if it is rebuilt.
+            where: Its path within the file; empty for the whole file.
+            raced: Of a race, gets the results whose data sets are all scored.
+        """
+        if isinstance(result, ResultGroup):
+            yield from self._verify_group(result, saved, benchmark, where)
+        else:
+            yield from self._verify_result(result, saved, benchmark, where, raced)
+
+    def _verify_result(
+        self,
+        result: Result,
+        saved: Mapping[str, Any],
+        benchmark: Any,
+        where: str,
+        raced: list[ScoredResult] | None,
     ) -> Iterator[Verification]:
-        findings += [] if group else [Unchecked(f"{where}parts: the group has none")]
-        name, sweep = group.name, find_sweep(group.name)
-        members: Mapping[str, Any] = dict.fromkeys(group, benchmark)
-        raced: list[ScoredResult] | None = [] if sweep is RACE else None
+        """Yield a finding about each data set, then one about what they share; arguments as for :meth:`_verify`."""
+        if benchmark is not None and not isinstance(benchmark, BaseBenchmark):
+            yield _wrong_benchmark(benchmark, result, where)
+            return
+        own_metrics: list[str] = []
+        try:
+            if benchmark is None:
+                benchmark = rebuild(result, self.data_dir, self.data_files)
+                own_metrics = [str(name) for name in result.arguments.get("metrics", {}).get("own", ())]
+            if isinstance(benchmark, Benchmark):
+                benchmark = _as_in_the_run(benchmark, result)
+        except UNREADABLE as error:
+            yield _not_computed(result, finding_of_error(f"{where}benchmark", error))
+            return
+
+        scored = ScoredResult(
+            result,
+            saved,
+            benchmark,
+            where,
+            unknown=reasons_for_unknown(result, own_metrics),
+            sources=None if self.rerun is None else self.sources,
+        )
+        datasets = dict.fromkeys([*result.details, *benchmark.dataset_names, *benchmark.absent])
+        for dataset in datasets:
+            yield scored.dataset(dataset)
+
+        unscored = [dataset for dataset in datasets if dataset not in scored.runs]
+        findings: Iterable[Finding]
+        if unscored:
+            findings = [Unchecked(f"{where}means and signature: {', '.join(unscored)} cannot be scored")]
+        else:
+            findings = scored.shared(race=raced is not None)
+        message = "the means, the signature and the provenance"
+        yield Verification(result.benchmark, None, message, limited(f"{where}means", findings))
+        # Only the results of a race are kept: those of other groups would keep the prompts of all parts in memory.
+        if raced is not None and not unscored:
+            raced.append(scored)
+
+    def _verify_group(
+        self, group: ResultGroup, saved: Mapping[str, Any], benchmark: Any, where: str
+    ) -> Iterator[Verification]:
+        """Yield the findings about each part, then one about what they share; arguments as for :meth:`_verify`."""
+        sweep = find_sweep(group.name)
+        if benchmark is not None and not _fits_group(benchmark, sweep):
+            yield _wrong_benchmark(benchmark, group, where)
+            return
+        findings: list[Finding] = []
+        if benchmark is None and sweep is None:
+            try:
+                benchmark = rebuild(group, self.data_dir, self.data_files)
+            except UNREADABLE as error:
+                findings.append(finding_of_error(f"{where}benchmark", error))
+        if not group:
+            findings.append(Unchecked(f"{where}parts: the group has none"))
+
+        # Without a group of benchmarks, all parts have the given benchmark, or each part's is rebuilt.
+        name = group.name
+        benchmarks: Mapping[str, Any] = dict.fromkeys(group, benchmark)
         if isinstance(benchmark, BenchmarkGroup):
-            name, members = benchmark.name, benchmark.members
-            left_out = saved.get("skipped")  # unchecked below
-            named = {*group, *(left_out if isinstance(left_out, Mapping) else ())}
-            findings += compare_values(f"{where}parts", sorted(named), sorted(members))
+            name = benchmark.name
+            benchmarks = benchmark.members
+            findings += compare_values(f"{where}parts", _part_names(group, saved), sorted(benchmarks))
+
+        raced: list[ScoredResult] | None = [] if sweep is RACE else None
         for part_name, part in group.items():
-            place = f"{where}parts / {part_name} / "
-            yield from self._any(part, saved["parts"][part_name], members.get(part_name), place, raced)
-        findings += _shared_by_parts(group, sweep, where)
+            part_where = f"{where}parts / {part_name} / "
+            part_benchmark = benchmarks.get(part_name)
+            yield from self._verify(part, saved["parts"][part_name], part_benchmark, part_where, raced)
+        findings += _compare_parts(group, sweep, where)
         if raced is not None:
             findings += compare_values(f"{where}parts", sorted(group), ["first", "second"])
-            models = sorted(raced, key=lambda scored: scored.where)  # the first, the second
-            unscored = Unchecked(f"{where}stopping: the decision follows from predictions that cannot be scored")
-            replayed = (finding for model in models for finding in model.replayed(models))
-            findings += replayed if len(models) == 2 else [unscored]
-        others = {"parts", *(sweep.recorded if sweep is not None else ())}
-        entries = {key: value for key, value in saved.items() if key not in others}
+            findings += _decision_findings(raced, where)
+
+        entries = dict(saved)
+        del entries["parts"]
+        for recorded in sweep.recorded if sweep is not None else ():
+            entries.pop(recorded, None)
         expected = {"schema": RESULT_SCHEMA, "kind": "group", "name": name}
         findings += compare_values(where.removesuffix(" / "), entries, expected, OTHER_SCHEMA)
-        yield Verification(group.name, None, "the parts, their arguments and their models", limited(where, findings))
+        message = "the parts, their arguments and their models"
+        yield Verification(group.name, None, message, limited(where, findings))
 
 
-def _shared_by_parts(group: ResultGroup, sweep: Sweep | None, where: str) -> Iterator[Finding]:
-    """Compare who predicted the parts of a group and, in a sweep, their settings but the one that differs."""
-    parts = {name: dict(part) if isinstance(part, ResultGroup) else {"": part} for name, part in group.items()}
-    for name, own in parts.items():
-        place, (first_name, first) = f"{where}parts / {name}", next(iter(parts.items()))
-        results, others = ([result for member in part.values() for result in member.results()] for part in (own, first))
+def _name_of(result: Results) -> str:
+    """Return the name of the benchmark of a result, or of a group."""
+    if isinstance(result, ResultGroup):
+        return result.name
+    return result.benchmark
+
+
+def _not_computed(result: Results, finding: Finding) -> Verification:
+    """Return the finding about a result whose benchmark cannot be made."""
+    return Verification(_name_of(result), None, "nothing was computed again", (finding,))
+
+
+def _wrong_benchmark(benchmark: object, result: Results, where: str) -> Verification:
+    """Return the finding that a benchmark is not one of a part of a file.
+
+    Raises:
+        ArgumentError: The result is the whole file, so that the caller gave the benchmark.
+    """
+    text = f"{where}benchmark: got {benchmark!r:.60} for results of {_name_of(result)!r:.60}"
+    if not where:
+        raise ArgumentError(f"{text}. Pass its own benchmark, or verify the parts of a group one by one")
+    return _not_computed(result, Contradicted(text))
+
+
+def _fits_group(benchmark: object, sweep: Sweep | None) -> bool:
+    """Return whether a benchmark may be that of a group of results."""
+    if sweep is None:
+        return isinstance(benchmark, BenchmarkGroup)
+    if sweep is RACE:  # The results of a race are of one benchmark.
+        return isinstance(benchmark, BaseBenchmark)
+    return False
+
+
+def _as_in_the_run(benchmark: Benchmark, result: Result) -> Benchmark:
+    """Return a benchmark with the rows that the run evaluated, and the reading of numbers that it recorded."""
+    if result.stopping is not None:
+        benchmark = first_rows(benchmark, result.stopping.rounds)
+    # A file of given predictions states whether its numbers are probabilities or logits, so the result has the kind.
+    outputs = result.setting("outputs")
+    if outputs is not None and any(GIVEN in predictor.who for predictor in result.provenance.predictors):
+        experimentors = [experimentor.copy_with(outputs=outputs) for experimentor in benchmark]
+        benchmark = benchmark.copy_with(experimentor=experimentors)
+    return benchmark
+
+
+def _part_names(group: ResultGroup, saved: Mapping[str, Any]) -> list[str]:
+    """Return the sorted names of the parts of a group, and of those that the run left out with a reason."""
+    names = set(group)
+    skipped = saved.get("skipped")
+    if isinstance(skipped, Mapping):  # Nothing computes these entries again: they are unchecked.
+        names.update(skipped)
+    return sorted(names)
+
+
+def _decision_findings(raced: Sequence[ScoredResult], where: str) -> Iterator[Finding]:
+    """Compare the decision of a race, which both results record, with the one that follows from both.
+
+    Args:
+        raced: The results whose data sets are all scored.
+        where: The path of the group.
+    """
+    if len(raced) != 2:
+        yield Unchecked(f"{where}stopping: the decision follows from predictions that cannot be scored")
+        return
+    models = sorted(raced, key=lambda scored: scored.where)  # "first" is before "second".
+    for model in models:
+        yield from model.replayed(models)
+
+
+def _compare_parts(group: ResultGroup, sweep: Sweep | None, where: str) -> Iterator[Finding]:
+    """Compare the parts of a group with its first part: who predicted them and, in a sweep, their settings.
+
+    Args:
+        group: The group.
+        sweep: In which setting the parts differ; ``None`` if they are different benchmarks.
+        where: The path of the group.
+    """
+    if not group:
+        return
+    first_name = next(iter(group))
+    first_results = list(group[first_name].results())
+    for name, part in group.items():
+        place = f"{where}parts / {name}"
+        results = list(part.results())
         if sweep is not None and not all(sweep.describes(name, result) for result in results):
             yield Contradicted(f"{place}: the name is not that of its setting")
-        if len(results) != len(others):  # a method leaves out members of a group that do not fit it
-            text = f"{place}: saved {len(results)} results, {first_name} has {len(others)}"
-            yield Contradicted(text) if sweep is None else Unchecked(text)
-        compared = [(member.results(), first[key].results()) for key, member in own.items() if key in first]
-        if sweep is None:  # members of a group have names of their own
-            compared = [(results, others)]
-        for mine, other in (pair for both in compared for pair in zip(*both, strict=False)):
+        if len(results) != len(first_results):
+            text = f"{place}: saved {len(results)} results, {first_name} has {len(first_results)}"
+            if sweep is None:
+                yield Contradicted(text)
+            else:  # A method leaves out the members of a benchmark group that do not fit it.
+                yield Unchecked(text)
+
+        for result, first_result in _pairs_to_compare(part, group[first_name], sweep):
             if sweep is not None:
-                settings, shared = (
-                    {key: result.signature.fields.get(key) for key in FIELDS if key not in sweep.varies}
-                    for result in (mine, other)
-                )
-                yield from compare_values(f"{place} / signature", settings, shared)
-            if sweep is not RACE and _who(mine, sweep) != _who(other, sweep):
-                text = f"{place} / provenance: {mine.model} ({mine.method}), {first_name} has {other.model}"
-                # The function of a method may be one of its own; the members of a benchmark group share one.
-                yield Contradicted(text) if sweep is None else Unchecked(text)
+                settings = _settings_but(result, sweep.varies)
+                first_settings = _settings_but(first_result, sweep.varies)
+                yield from compare_values(f"{place} / signature", settings, first_settings)
+            if sweep is not RACE and _who_predicted(result, sweep) != _who_predicted(first_result, sweep):
+                text = f"{place} / provenance: {result.model} ({result.method}), {first_name} has {first_result.model}"
+                if sweep is None:  # The members of a benchmark group share one function.
+                    yield Contradicted(text)
+                else:  # A method may predict with a function of its own.
+                    yield Unchecked(text)
 
 
-def _who(result: Result, sweep: Sweep | None) -> list[object]:
-    """Return who predicted a result, without the digest of given predictions; in a sweep, without the method."""
-    without: dict[str, Any] = {"identity": ""} if sweep is None else {"identity": "", "how": {}}
-    who = [{key: value for key, value in own.who.items() if key != GIVEN} for own in result.provenance.predictors]
-    predictors = zip(result.provenance.predictors, who, strict=True)
-    return [replace(own, who=facts, **without) for own, facts in predictors] + [result.method] * (sweep is None)
+def _pairs_to_compare(part: Results, first_part: Results, sweep: Sweep | None) -> list[tuple[Result, Result]]:
+    """Return the results of a part, each with the result of the first part that it is compared with."""
+    if sweep is None:
+        # The parts are different benchmarks, or groups of them, so their names do not match.
+        return list(zip(part.results(), first_part.results(), strict=False))
+    members = _members_of(part)
+    first_members = _members_of(first_part)
+    pairs: list[tuple[Result, Result]] = []
+    for name, member in members.items():
+        if name in first_members:
+            pairs += zip(member.results(), first_members[name].results(), strict=False)
+    return pairs
+
+
+def _members_of(part: Results) -> dict[str, Results]:
+    """Return the members of a part that is a group, by name; another part itself under an empty name."""
+    if isinstance(part, ResultGroup):
+        return dict(part)
+    return {"": part}
+
+
+def _settings_but(result: Result, varied: Sequence[str]) -> dict[str, str | None]:
+    """Return the settings of a result, without those in which the parts of a sweep may differ."""
+    return {name: result.signature.fields.get(name) for name in FIELDS if name not in varied}
+
+
+def _who_predicted(result: Result, sweep: Sweep | None) -> tuple[list[Predictor], str | None]:
+    """Return who predicted a result, and by which method, for a comparison of parts.
+
+    The digest of given predictions, which differs from part to part, is left out. So are, in a sweep, the method and
+    what it changes: how the scores are computed.
+    """
+    predictors = []
+    for predictor in result.provenance.predictors:
+        who = {name: fact for name, fact in predictor.who.items() if name != GIVEN}
+        how = predictor.how if sweep is None else {}
+        predictors.append(replace(predictor, identity="", who=who, how=how))
+    method = result.method if sweep is None else None
+    return predictors, method
