@@ -11,6 +11,8 @@ from StaICC.benchmarks.records import MARK_BYTES, Written
 from StaICC.prompting.prompt_writer import Query, as_argument
 from StaICC.results.details import DatasetDetails
 
+_LONE_SURROGATES = "surrogatepass"
+"""A text may have lone surrogates, which are no UTF-8; they get an encoding of their own."""
 _encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -29,10 +31,12 @@ def digest_prompts(queries: Iterable[Query], seen: list[Written] | None = None) 
     marks = bytearray()
     separator = b""
     for query in queries:
-        digest_of_list.update(separator + _utf8(_encode_json(as_argument(query.prompt))))
+        item = _encode_json(as_argument(query.prompt))
+        digest_of_list.update(separator + item.encode("utf-8", _LONE_SURROGATES))
         separator = b","
 
-        prompt_digest = hashlib.sha256(_utf8(_prompt_text(query))).digest()
+        text = _prompt_text(query)
+        prompt_digest = hashlib.sha256(text.encode("utf-8", _LONE_SURROGATES)).digest()
         marks += prompt_digest[:MARK_BYTES]
         if seen is not None:
             seen.append((prompt_digest, query.label_space, query.label, query.row))
@@ -45,11 +49,6 @@ def _prompt_text(query: Query) -> str:
     if isinstance(query.prompt, str):
         return query.prompt
     return "\x1e".join(query.prompt)
-
-
-def _utf8(text: str) -> bytes:
-    """Return a text as UTF-8; a lone surrogate, which a text may have, gets an encoding of its own."""
-    return text.encode("utf-8", "surrogatepass")
 
 
 def compare_prompts(details: DatasetDetails, prompts: str, marks: str) -> tuple[bool, int | None, str]:
