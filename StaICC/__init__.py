@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from StaICC.benchmarks.builtin import Diagnosis as Diagnosis
     from StaICC.benchmarks.builtin import Suite as Suite
     from StaICC.benchmarks.builtin import make_benchmark as make_benchmark
-    from StaICC.benchmarks.exchange import export_tasks as export_tasks
     from StaICC.benchmarks.exchange import identified_queries as identified_queries
     from StaICC.benchmarks.exchange import prompt_records as prompt_records
     from StaICC.benchmarks.exchange import read_predictions as read_predictions
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from StaICC.benchmarks.findings import Verification as Verification
     from StaICC.benchmarks.findings import status_of as status_of
     from StaICC.benchmarks.group import BenchmarkGroup as BenchmarkGroup
+    from StaICC.benchmarks.harness_tasks import export_tasks as export_tasks
     from StaICC.benchmarks.race import race as race
     from StaICC.benchmarks.rebuilding import rebuild as rebuild
     from StaICC.benchmarks.rerunning import Rerun as Rerun
@@ -219,10 +219,11 @@ if TYPE_CHECKING:
 _HOMES = {
     "StaICC.benchmarks.benchmark": "Benchmark TaskBenchmark classification_scores condition_missing",
     "StaICC.benchmarks.builtin": "Diagnosis Suite make_benchmark",
-    "StaICC.benchmarks.exchange": ("export_tasks identified_queries prompt_records read_predictions score_predictions"),
+    "StaICC.benchmarks.exchange": "identified_queries prompt_records read_predictions score_predictions",
     "StaICC.benchmarks.experimentor": "Experimentor",
     "StaICC.benchmarks.findings": "Contradicted Recomputed Unchecked Verification status_of",
     "StaICC.benchmarks.group": "BenchmarkGroup",
+    "StaICC.benchmarks.harness_tasks": "export_tasks",
     "StaICC.benchmarks.race": "race",
     "StaICC.benchmarks.rebuilding": "rebuild",
     "StaICC.benchmarks.rerunning": "Rerun",

@@ -10,6 +10,7 @@ from typing import Any
 
 from StaICC.benchmarks import exchange
 from StaICC.benchmarks.exchange import csv_lines, json_lines
+from StaICC.benchmarks.harness_tasks import export_tasks
 from StaICC.cli import options, saving
 from StaICC.cli.parser import add_command
 from StaICC.errors import ArgumentError
@@ -113,7 +114,7 @@ def _batch_reply(*record: Any) -> tuple[str, exchange.Prediction]:
 
 def _export_tasks(args: argparse.Namespace) -> saving.Printed:
     command = f"score {args.benchmark} logged{options.repeated(args)}"
-    groups = exchange.export_tasks(options.make(args), args.folder, command)
+    groups = export_tasks(options.make(args), args.folder, command)
     print(f"tasks of {', '.join(groups)} in {args.folder}; its README.md says how to run them", file=sys.stderr)
     return saving.Printed(list(groups), ())
 
