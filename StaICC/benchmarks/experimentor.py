@@ -736,8 +736,8 @@ class Experimentor(FixedAttributes, DatasetTask):
         if self._repeats is not None:
             changed.append("repeats")
         # A file of the user's own data records its split, so it may have any.
-        has_other_split = self._is_built_in() and not self._published_split()
-        if self._cut_sets() or has_other_split:
+        has_other_split = self._is_built_in() and not self._has_published_split()
+        if self._has_cut_sets() or has_other_split:
             changed.append("split")
         return changed
 
@@ -745,13 +745,13 @@ class Experimentor(FixedAttributes, DatasetTask):
         """Return whether the data set is one of this library."""
         return isinstance(self.dataset.source, (BuiltIn, ReleasedWheel))
 
-    def _cut_sets(self) -> bool:
+    def _has_cut_sets(self) -> bool:
         """Return whether a set was cut (:meth:`~StaICC.prompting.views.SubsetView.cut_by_index`)."""
         split = self.card.split
         uncut_sizes = (split.calibration, split.demonstration, self._uncut_test_rows())
         return self.triplet_dataset.sizes != uncut_sizes
 
-    def _published_split(self) -> bool:
+    def _has_published_split(self) -> bool:
         """Return whether the split is the one that the benchmark publishes for the data set."""
         if self._is_built_in():
             return self.card.split == get_card(self.name).split
@@ -759,10 +759,10 @@ class Experimentor(FixedAttributes, DatasetTask):
 
     def _split_field(self) -> str | None:
         """Return the split for the signature; ``None`` for the published one."""
-        if self._cut_sets():
+        if self._has_cut_sets():
             sizes = "+".join(str(size) for size in self.triplet_dataset.sizes)
             return f"{self.card.split}-cut-to-{sizes}"
-        if self._published_split():
+        if self._has_published_split():
             return None
         return str(self.card.split)
 

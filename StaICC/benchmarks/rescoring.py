@@ -177,7 +177,7 @@ class ScoredResult:
         return experimentor.unrecorded
 
     def shared(self, race: bool) -> Iterator[Finding]:
-        """Compare what the data sets share with that of the recomputed result, into which the records of the run go.
+        """Compare what the data sets share (means, signature, provenance) with that of the recomputed result.
 
         Args:
             race: Whether the result is one of a race. Then the decision to stop follows from both results, and is

@@ -125,44 +125,57 @@ def verify(
 
 
 def matching_files(results: Sequence[Results], data_files: Sequence[StrPath]) -> list[list[StrPath]]:
-    """Return for each result the files of its own data sets, found by their SHA-256, and all folders.
+    """Return for each result those files that its data sets were read from, and all folders.
+
+    A file is known by its SHA-256, which the result records, so it may have another name than in the run. A folder is
+    searched later, for files with the recorded names.
 
     Args:
         results: The results to verify.
-        data_files: Files and folders.
+        data_files: Files of the user's own data, and folders that contain them.
 
     Raises:
         ArgumentError: A file is not the one of a data set of these results.
         DataMissingError: A file or folder is not there.
     """
-    folders = []
+    folders: set[StrPath] = set()
     digest_by_file: dict[StrPath, str] = {}
     for file in data_files:
         if Path(file).is_dir():
-            folders.append(file)
+            folders.add(file)
         else:
             digest_by_file[file] = data_file_digest(file)
 
-    expected: dict[str, str] = {}
-    for result in results:
-        expected |= _recorded_files(result)
-    for file, digest in digest_by_file.items():
-        if digest not in expected:
-            wanted = "but no data set of the result is from a file"
-            if expected:
-                listed = " or ".join(f"{recorded:.64} ({name:.80})" for recorded, name in expected.items())
-                wanted = f"expected {listed}"
-            raise ArgumentError(f"{file} is not the data of the result: its SHA-256 is {digest}, {wanted}")
-
+    recorded_by_result = [_recorded_files(result) for result in results]
+    _refuse_other_files(digest_by_file, recorded_by_result)
     files_by_result = []
-    for result in results:
-        recorded_files = _recorded_files(result)
+    for recorded_files in recorded_by_result:
         files = []
         for file in dict.fromkeys(data_files):
             if file in folders or digest_by_file[file] in recorded_files:
                 files.append(file)
         files_by_result.append(files)
     return files_by_result
+
+
+def _refuse_other_files(digest_by_file: Mapping[StrPath, str], recorded_by_result: Sequence[dict[str, str]]) -> None:
+    """Raise an error if a file is not the data of any of the results.
+
+    Args:
+        digest_by_file: The SHA-256 of each file.
+        recorded_by_result: For each result, the names of its data files by their SHA-256.
+    """
+    expected: dict[str, str] = {}
+    for recorded_files in recorded_by_result:
+        expected |= recorded_files
+    if expected:
+        listed = " or ".join(f"{digest:.64} ({name:.80})" for digest, name in expected.items())
+        wanted = f"expected {listed}"
+    else:
+        wanted = "but no data set of the result is from a file"
+    for file, digest in digest_by_file.items():
+        if digest not in expected:
+            raise ArgumentError(f"{file} is not the data of the result: its SHA-256 is {digest}, {wanted}")
 
 
 def _recorded_files(result: Results) -> dict[str, str]:
@@ -303,10 +316,10 @@ class _Verifier:
             findings += compare_values(f"{where}parts", sorted(group), ["first", "second"])
             findings += _decision_findings(raced, where)
 
-        entries = dict(saved)
-        del entries["parts"]
-        for recorded in sweep.recorded if sweep is not None else ():
-            entries.pop(recorded, None)
+        not_compared = {"parts"}
+        if sweep is not None:
+            not_compared.update(sweep.recorded)
+        entries = {key: value for key, value in saved.items() if key not in not_compared}
         expected = {"schema": RESULT_SCHEMA, "kind": "group", "name": name}
         findings += compare_values(where.removesuffix(" / "), entries, expected, OTHER_SCHEMA)
         message = "the parts, their arguments and their models"
